@@ -1,5 +1,5 @@
-// Makes a file the caller's alone that somebody else has written: its owner, readable for all. Fails when somebody may still
-// write to it, by a descriptor or a mapping from before: the kernel gives a read lease only where nobody can.
+// Takes over a file that another user wrote: changes its owner to the caller and makes it readable for all. Fails if a
+// process may still write to it by an open descriptor or mapping: the kernel grants a read lease only if there is none.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
   if (file < 0 || fstat(file, &status) < 0) return fail("open");
   errno = EINVAL;
   if (!S_ISREG(status.st_mode)) return fail("no regular file");
-  // First, so that nobody who has it for reading can open it again for more.
+  // First, so that a process with a read-only descriptor cannot reopen the file for writing.
   if (fchown(file, geteuid(), getegid()) < 0 || fchmod(file, 0644) < 0) return fail("own");
   if (fcntl(file, F_SETLEASE, F_RDLCK) < 0) return fail("lease");
   return 0;

@@ -1,8 +1,7 @@
-// The system calls that a jailed program may make, on x86-64: what VMMs were seen to need or allow themselves, and nothing that
-// reaches other processes, mounts, namespaces, keys, modules, tracing or programs loaded into the kernel. No directories either: a tree
-// of them that is deeper than any path cannot be deleted by path. No queues of asynchronous I/O: the kernel counts those of the whole
-// host together, and one process can take all. Nothing that the kernel keeps without end and counts for nobody: policies of memory,
-// locks of files, filters of sockets.
+// The seccomp filter of a jailed program, on x86-64. It allows the system calls that VMMs use, and none for other
+// processes, mounts, namespaces, keys, modules, tracing or BPF programs. No mkdir: a directory tree deeper than
+// PATH_MAX cannot be deleted by path. No kernel AIO: its host-wide limit could be exhausted by one process. No calls
+// that allocate unaccounted kernel memory without limit: memory policies, file locks, socket filters.
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -31,8 +30,9 @@ static const unsigned short ALLOWED[] = {
     NR(poll), NR(ppoll), NR(select), NR(pselect6), NR(epoll_create1), NR(epoll_ctl), NR(epoll_wait), NR(epoll_pwait),
     NR(epoll_pwait2), NR(eventfd2), NR(signalfd4), NR(timerfd_create), NR(timerfd_settime), NR(timerfd_gettime),
     NR(timer_create), NR(timer_settime), NR(timer_gettime), NR(timer_getoverrun), NR(timer_delete), NR(nanosleep),
-    NR(clock_nanosleep), NR(clock_gettime), NR(clock_getres), NR(gettimeofday), NR(time), NR(times), NR(restart_syscall),
-    // Sockets that exist: which kinds can be made is decided below.
+    NR(clock_nanosleep), NR(clock_gettime), NR(clock_getres), NR(gettimeofday), NR(time), NR(times),
+    NR(restart_syscall),
+    // Existing sockets; the kinds of new ones are restricted below.
     NR(connect), NR(accept), NR(accept4), NR(bind), NR(listen), NR(getsockname), NR(getpeername),
     NR(sendto), NR(recvfrom), NR(sendmsg), NR(recvmsg), NR(sendmmsg), NR(recvmmsg), NR(shutdown),
     NR(getsockopt),
@@ -44,25 +44,26 @@ static const unsigned short ALLOWED[] = {
     NR(getegid), NR(getresuid), NR(getresgid), NR(getgroups), NR(capget), NR(getrlimit), NR(setrlimit), NR(prlimit64),
     NR(getrusage), NR(getpriority), NR(setpriority), NR(sched_yield), NR(sched_getaffinity), NR(sched_setaffinity),
     NR(sched_getparam), NR(sched_getscheduler), NR(sched_setscheduler), NR(sched_get_priority_max),
-    NR(sched_get_priority_min), NR(getcpu), NR(kill), NR(tkill), NR(tgkill), NR(getrandom), NR(uname), NR(sysinfo), NR(landlock_create_ruleset),
+    NR(sched_get_priority_min), NR(getcpu), NR(kill), NR(tkill), NR(tgkill), NR(getrandom), NR(uname), NR(sysinfo),
+    NR(landlock_create_ruleset),
     NR(landlock_add_rule), NR(landlock_restrict_self),
 };
 
 /**
- * What may be asked of a device, beside all that KVM and the device of page faults take, where it has them: of a tap that it is
- * given, no lasting change, and of a file nothing. The kernel's files take requests to reserve room beyond every limit, to count for
- * another project's quota, or to never change again.
+ * Allowed ioctls, besides all of KVM and userfaultfd: those of a tap that change nothing permanently, and none of
+ * files. File ioctls could reserve space beyond every limit, charge another project's quota, or make a file immutable.
  */
 static const unsigned IOCTLS[] = {
-    TCGETS, TIOCGWINSZ, FIONREAD, TIOCOUTQ, FIONBIO, FIOCLEX, FIONCLEX, TUNGETFEATURES, TUNSETIFF, TUNGETIFF, TUNSETQUEUE,
+    TCGETS, TIOCGWINSZ, FIONREAD, TIOCOUTQ, FIONBIO, FIOCLEX, FIONCLEX, TUNGETFEATURES, TUNSETIFF, TUNGETIFF,
+    TUNSETQUEUE,
     TUNSETOFFLOAD, TUNSETVNETHDRSZ, TUNGETVNETHDRSZ, TUNSETVNETLE, TUNSETVNETBE, TUNSETSNDBUF, TUNGETSNDBUF,
 };
 enum { IOCTL_COUNT = sizeof IOCTLS / sizeof *IOCTLS, KVM_TYPE = 0xae, FAULTS_TYPE = 0xaa };
 
-/** VMMs try on a block behind the end of a disk what its file system can do. */
+/** VMMs probe the file system's features on a block behind the end of a disk. */
 enum { TRIED_BYTES = 1 << 20 };
 
-/** Newer calls are answered as an older kernel would: libraries know what to do instead. */
+/** Newer system calls fail with ENOSYS, as on an older kernel: libraries have fallbacks. */
 enum { LAST_KNOWN = 450, NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
                                         CLONE_NEWPID | CLONE_NEWNET };
 
@@ -74,8 +75,8 @@ enum { LAST_KNOWN = 450, NAMESPACES = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWU
 #define REFUSE(error) ANSWER(SECCOMP_RET_ERRNO | (error))
 
 /**
- * From here on, for this thread and all that come of it. The process must be in its final state otherwise. No file gets room beyond
- * `file_bytes`, which the kernel's own limit does not see to where a file's length stays the same.
+ * Installs the filter for this thread and its descendants. The process must have its final state otherwise. No file can
+ * get space beyond `file_bytes`: RLIMIT_FSIZE does not cover fallocate calls that keep the file's length.
  */
 static int filter_calls(unsigned long long file_bytes) {
   unsigned long long most = file_bytes + TRIED_BYTES;
@@ -84,32 +85,31 @@ static int filter_calls(unsigned long long file_bytes) {
       JUMP_IF(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
       ANSWER(SECCOMP_RET_KILL_PROCESS),
       LOAD(nr),
-      // Of the x32 interface, too.
+      // Also rejects the x32 ABI.
       JUMP_IF(BPF_JGT, LAST_KNOWN, 0, 1),
       REFUSE(ENOSYS),
-      // Its flags are in memory and cannot be looked at: libraries then use clone.
+      // Its flags are in memory, which a filter cannot read; libraries fall back to clone.
       JUMP_IF(BPF_JEQ, NR(clone3), 0, 1),
       REFUSE(ENOSYS),
-      // QEMU asks for the usual policy of its memory, and takes this for a kernel that has no other.
+      // QEMU requests the default memory policy, and accepts ENOSYS as a kernel without policies.
       JUMP_IF(BPF_JEQ, NR(mbind), 0, 1),
       REFUSE(ENOSYS),
-      // Threads only: a process of its own would outlive it, with a user that another VMM has then.
+      // Threads only: a child process would outlive the VMM under a user id that another VMM gets later.
       JUMP_IF(BPF_JEQ, NR(clone), 0, 5),
       LOAD(args[0]),
       JUMP_IF(BPF_JSET, NAMESPACES, 1, 0),
       JUMP_IF(BPF_JSET, CLONE_THREAD, 1, 0),
       REFUSE(EPERM),
       ALLOW,
-      // Also of a VMM with a network: its guest's frames go by a tap, and it has nothing of its own to say there. Of a pair the
-      // kernel makes the first socket, and loads what it has for the family, before it says that there are no such pairs.
+      // Also for a VMM with a network: its guest uses a tap, and the VMM itself needs no sockets. For socketpair, the
+      // kernel creates a socket and loads the family's module before it reports that the family is unsupported.
       JUMP_IF(BPF_JEQ, NR(socket), 1, 0),
       JUMP_IF(BPF_JEQ, NR(socketpair), 0, 4),
       LOAD(args[0]),
       JUMP_IF(BPF_JEQ, AF_UNIX, 0, 1),
       ALLOW,
       REFUSE(EACCES),
-      // With a lease of its console it could keep the daemon from opening, and so from cutting it.
-      // Locks are granted and not taken: nobody else writes what is its own, and others must not heed its locks.
+      // F_SETLEASE on its console would block the daemon from opening, and so from truncating it.
       JUMP_IF(BPF_JEQ, NR(fcntl), 0, 9),
       LOAD(args[1]),
       JUMP_IF(BPF_JEQ, F_SETLEASE, 4, 0),
@@ -128,7 +128,8 @@ static int filter_calls(unsigned long long file_bytes) {
       JUMP_IF(BPF_JEQ, SO_ATTACH_REUSEPORT_EBPF, 0, 1),
       REFUSE(EPERM),
       ALLOW,
-      // Room is reserved up to the limit; holes need none. What moves the bytes behind it would make room for more.
+      // Allocation is allowed up to the limit; punching holes needs no space. Modes that shift data could extend the
+      // file.
       JUMP_IF(BPF_JEQ, NR(fallocate), 0, 28),
       LOAD(args[1]),
       JUMP_IF(BPF_JEQ, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 24, 0),
@@ -137,7 +138,7 @@ static int filter_calls(unsigned long long file_bytes) {
       JUMP_IF(BPF_JEQ, FALLOC_FL_ZERO_RANGE, 2, 0),
       JUMP_IF(BPF_JEQ, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, 1, 0),
       REFUSE(EOPNOTSUPP),
-      // The lower half of the sum, and what it carries.
+      // The lower half of the sum, and its carry.
       LOAD(args[3]),
       BPF_STMT(BPF_MISC | BPF_TAX, 0),
       LOAD(args[2]),

@@ -1,19 +1,18 @@
-// Becomes another program in a jail: a user, namespaces and a root directory of its own, no capability and no way to one, few
-// system calls. The process stays the one that the caller started. What cannot be had ends it with code 125 and a line
-// that says what.
+// Executes a program in a jail: its own user id, namespaces and root directory, no capabilities, and a seccomp filter.
+// The pid stays the same. If a part fails, it exits with code 125 and a line that names the part.
 //
 // usage: jail OPTION VALUE… -- ARGV0 PROGRAM ARGUMENT…
-//   root DIR     a directory that the new root is mounted on, seen by nobody else
-//   uid N        user and group; there are no others
-//   fds N        descriptors, the standard three included, that the program gets
+//   root DIR     mount point of the new root, invisible to other processes
+//   uid N        user and group id; no supplementary groups
+//   fds N        number of descriptors that the program inherits, the standard three included
 //   files N, file-bytes N, threads N    limits
-//   cgroup DIR   cgroup of version 2 to enter
-//   net FILE     network namespace to enter, whose taps it may open; without, it has an empty one
-//   rx PATH      there, read-only: programs and libraries
-//   ro PATH      there, read-only
-//   rw PATH      there; who may write is decided by its owner and mode
-//   dev PATH     a device like that one of the host, for this user only
-//   try 1        end with 0 instead of becoming the program
+//   cgroup DIR   cgroup (version 2) to enter
+//   net FILE     network namespace to enter, whose taps it may open; default: a new, empty one
+//   rx PATH      visible, read-only: programs and libraries
+//   ro PATH      visible, read-only
+//   rw PATH      visible; owner and mode decide who may write
+//   dev PATH     a copy of a device of the host, for this user only
+//   try 1        exit with 0 instead of executing the program
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +55,7 @@ static char *below(const char *root, const char *path) {
   return joined;
 }
 
-/** Makes all directories above the last name of the path. */
+/** Creates all parent directories of the path. */
 static void make_parents(const char *path) {
   char *copy = strdup(path);
   for (char *at = strchr(copy + 1, '/'); at != NULL; at = strchr(at + 1, '/')) {
@@ -67,7 +66,7 @@ static void make_parents(const char *path) {
   free(copy);
 }
 
-/** Shows a file or directory of the host at the same place beneath the root. */
+/** Bind-mounts a file or directory of the host at the same path beneath the root. */
 static void show(const char *root, const char *path, unsigned long flags) {
   struct stat source;
   char *target = below(root, path);
@@ -111,7 +110,7 @@ static void limit(int resource, const char *name, rlim_t value) {
 }
 
 static void enter_root(const char *root) {
-  // The old root comes to lie on the new one, and goes.
+  // pivot_root stacks the old root on the new one; then it is unmounted.
   if (chdir(root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0) fail("change the root directory");
   if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0) fail("leave the host's root directory");
 }
@@ -172,7 +171,7 @@ static void build_root(const char *root, char **arguments, uid_t uid) {
     if (strcmp(*at, "rw") == 0) show(root, at[1], CLOSED);
     if (strcmp(*at, "dev") == 0) make_device(root, at[1], uid);
   }
-  // The only way to open a descriptor again; nothing else of /proc, and of no other process.
+  // Only these links of /proc are visible, and none of other processes: they are the only way to reopen a descriptor.
   show(root, "/proc/self/fd", MS_RDONLY | CLOSED);
   if (symlink("/proc/self/fd", below(dev, "/fd")) < 0) fail("make %s/fd", dev);
   if (mount(NULL, dev, NULL, MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NOEXEC, NULL) < 0) fail("restrict /dev");
@@ -191,7 +190,7 @@ int main(int count, char **arguments) {
   errno = EINVAL;
   if (uid == 0) fail("jail user 0");
   const char *root = needed(options, "root");
-  // The ways to its files are for every user of the jail, whatever the caller gives to its own.
+  // Directories on the path to its files must be accessible to every jailed user, whatever the caller's umask is.
   umask(022);
   const char *cgroup = option(options, "cgroup");
   // First, so that it is the root of the cgroup namespace.
@@ -209,10 +208,10 @@ int main(int count, char **arguments) {
   limit(RLIMIT_NOFILE, "open files", number(needed(options, "files")));
   rlim_t file_bytes = number(needed(options, "file-bytes"));
   limit(RLIMIT_FSIZE, "the size of files", file_bytes);
-  // A write beyond it fails then, and ends nobody: what is ignored stays so in the program.
+  // A write beyond the limit then fails instead of killing the process; an ignored signal stays ignored after execve.
   if (signal(SIGXFSZ, SIG_IGN) == SIG_ERR) fail("ignore the signal of large files");
   limit(RLIMIT_NPROC, "threads", number(needed(options, "threads")));
-  // Where the daemon may be more urgent than others, what it starts may not make itself so.
+  // The daemon may have a raised priority; its children must not be able to raise theirs.
   limit(RLIMIT_RTPRIO, "real-time priority", 0);
   limit(RLIMIT_NICE, "priority", 0);
   umask(077);

@@ -1,5 +1,5 @@
-// Holds the content of a file in memory that nobody can change: not who has it open for writing, not as root. The parent opens
-// it as /proc/<pid>/fd/<number> while this runs, which is until its standard input ends.
+// Holds a copy of a file in a sealed memfd that no process can change, not even root or one that has it open for
+// writing. The parent opens /proc/<pid>/fd/<number> while this program runs, which is until its standard input ends.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@ static int fail(const char *what) {
   return 1;
 }
 
-// Copies what is no hole.
+// Copies data and skips holes.
 static int copy(int from, int to, off_t size) {
   for (off_t at = 0; at < size;) {
     at = lseek(from, at, SEEK_DATA);
@@ -40,9 +40,10 @@ int main(int argc, char **argv) {
   int memory = memfd_create(argv[1], MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory < 0) return fail("memfd_create");
   if (ftruncate(memory, status.st_size) < 0 || copy(file, memory, status.st_size) < 0) return fail("copy");
-  // Who maps it opens it for writing, and may have any user: the seals refuse what that would allow.
+  // A process that maps it opens it for writing, under any user id: the seals refuse all writes.
   if (fchmod(memory, 0666) < 0) return fail("fchmod");
-  if (fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) return fail("seal");
+  if (fcntl(memory, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+    return fail("seal");
   printf("%d\n", memory);
   fflush(stdout);
   char rest;

@@ -1,14 +1,14 @@
-// Part of netd.c: connections of a guest that the kernel tracks for the host. They would outlive it: an open one for days, in a
-// table that has room for all of the host's.
+// Part of netd.c: removes a guest's entries from the host's conntrack table. They would outlive the guest, an
+// established one for days, and the table is limited for the whole host.
 
-/** The attribute of that type among some; NULL where there is none. */
+/** Finds an attribute by its type; NULL if there is none. */
 static struct rtattr *find_attribute(void *first, int length, int type) {
   for (struct rtattr *at = first; RTA_OK(at, length); at = RTA_NEXT(at, length))
     if ((at->rta_type & NLA_TYPE_MASK) == type) return at;
   return NULL;
 }
 
-/** Whether that side of a connection sends from the address. */
+/** Whether a tuple's source is the address. */
 static bool is_from(struct rtattr *tuple, struct in_addr guest) {
   struct rtattr *ip = tuple == NULL ? NULL : find_attribute(RTA_DATA(tuple), RTA_PAYLOAD(tuple), CTA_TUPLE_IP);
   struct rtattr *source = ip == NULL ? NULL : find_attribute(RTA_DATA(ip), RTA_PAYLOAD(ip), CTA_IP_V4_SRC);
@@ -24,7 +24,7 @@ static struct nlmsghdr *begin_conntrack(union message *message, int type, int fl
   return header;
 }
 
-/** Removes what `entry` describes, if either side of it is the guest's. */
+/** Removes the entry if either side of it is the guest's. */
 static void forget_entry(struct nlmsghdr *entry, struct in_addr guest) {
   struct rtattr *first = (struct rtattr *)((char *)NLMSG_DATA(entry) + NLMSG_ALIGN(sizeof(struct nfgenmsg)));
   int length = (int)entry->nlmsg_len - (int)NLMSG_LENGTH(sizeof(struct nfgenmsg));
@@ -33,10 +33,10 @@ static void forget_entry(struct nlmsghdr *entry, struct in_addr guest) {
   if (original == NULL || (!is_from(original, guest) && !is_from(reply, guest))) return;
   union message message = {.bytes = {0}};
   struct nlmsghdr *header = begin_conntrack(&message, IPCTNL_MSG_CT_DELETE, 0);
-  // By its id, too: another may have come in its place.
-  const int kept[] = {CTA_TUPLE_ORIG, CTA_ZONE, CTA_ID};
-  for (size_t at = 0; at < sizeof kept / sizeof *kept; at++) {
-    struct rtattr *part = find_attribute(first, length, kept[at]);
+  // Also matches its id: another entry may have replaced it.
+  const int copied[] = {CTA_TUPLE_ORIG, CTA_ZONE, CTA_ID};
+  for (size_t at = 0; at < sizeof copied / sizeof *copied; at++) {
+    struct rtattr *part = find_attribute(first, length, copied[at]);
     if (part != NULL) attribute(header, part->rta_type, RTA_DATA(part), RTA_PAYLOAD(part));
   }
   int error = ask_kernel(NETLINK_NETFILTER, header);
@@ -44,7 +44,7 @@ static void forget_entry(struct nlmsghdr *entry, struct in_addr guest) {
   if (error != 0 && error != -ENOENT) fail("end a tracked connection");
 }
 
-/** All entries of the namespace that the caller is in, one message after the other. */
+/** Iterates over all entries of the caller's namespace, one netlink message at a time. */
 static void forget_connections(struct in_addr guest) {
   union message message = {.bytes = {0}};
   struct nlmsghdr *header = begin_conntrack(&message, IPCTNL_MSG_CT_GET, NLM_F_DUMP);

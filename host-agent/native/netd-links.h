@@ -1,4 +1,4 @@
-// Part of netd.c: settings, links, addresses and routes of the namespace that the caller is in.
+// Part of netd.c: sysctl settings, links, addresses and routes of the caller's namespace.
 static void write_setting(bool is_needed, const char *value, const char *format, ...) {
   char path[256];
   va_list arguments;
@@ -10,7 +10,7 @@ static void write_setting(bool is_needed, const char *value, const char *format,
   int error = errno;
   if (file >= 0) close(file);
   errno = error;
-  // A kernel without IPv6 has no settings of it.
+  // A kernel without IPv6 lacks its settings.
   if (!is_done && (is_needed || errno != ENOENT)) fail("write %s to %s", value, path);
 }
 
@@ -59,7 +59,7 @@ static void set_address(int sock, const char *name, struct in_addr to, int prefi
   if (ioctl(sock, SIOCSIFNETMASK, &request) < 0) fail("give link %s its network", name);
 }
 
-/** By the link itself: whoever is behind it takes everything. */
+/** A route over the link itself, without a gateway. */
 static void add_route(int sock, char *name, struct in_addr to, int prefix) {
   struct rtentry route = {.rt_flags = RTF_UP, .rt_dev = name};
   route.rt_dst = to_sockaddr(to);
@@ -67,13 +67,14 @@ static void add_route(int sock, char *name, struct in_addr to, int prefix) {
   if (ioctl(sock, SIOCADDRT, &route) < 0) fail("add a route by link %s", name);
 }
 
-/** A link that stays without anyone who has it open. In the host's namespace it has an owner: one without may be opened by every user. */
+/** Creates a persistent tun device. In the host's namespace it gets an owner: every user may open one without. */
 static void make_tun(const char *name, short flags, bool is_roots) {
   struct ifreq request = link_named(name);
   request.ifr_flags = flags | IFF_NO_PI;
   int device = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
   if (device < 0) fail("open /dev/net/tun");
-  if (ioctl(device, TUNSETIFF, &request) < 0 || (is_roots && ioctl(device, TUNSETOWNER, 0) < 0) || ioctl(device, TUNSETPERSIST, 1) < 0) {
+  if (ioctl(device, TUNSETIFF, &request) < 0 || (is_roots && ioctl(device, TUNSETOWNER, 0) < 0) ||
+      ioctl(device, TUNSETPERSIST, 1) < 0) {
     int error = errno;
     close(device);
     errno = error;
@@ -82,7 +83,7 @@ static void make_tun(const char *name, short flags, bool is_roots) {
   close(device);
 }
 
-/** A request about a link, with room for what it says. */
+/** A netlink request about a link, with space for its attributes. */
 union message {
   struct nlmsghdr header;
   char bytes[512];
@@ -108,7 +109,7 @@ static void close_attribute(struct nlmsghdr *header, struct rtattr *at) {
   at->rta_len = (char *)header + header->nlmsg_len - (char *)at;
 }
 
-/** Sends a request that is acknowledged; 0 or -errno. */
+/** Sends a request and waits for its acknowledgement; 0 or -errno. */
 static int ask_kernel(int protocol, struct nlmsghdr *header) {
   int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
   if (sock < 0) return -errno;
@@ -124,7 +125,7 @@ static int ask_kernel(int protocol, struct nlmsghdr *header) {
   return error;
 }
 
-/** A pair of links: up0 here and `name` in the host's namespace. */
+/** Creates a veth pair: up0 here, `name` in the host's namespace. */
 static void make_pair(const char *name) {
   union message message = {.bytes = {0}};
   struct nlmsghdr *header = begin(&message, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL);

@@ -1,4 +1,4 @@
-// Part of netd.c: commands for nftables, by the library of nft. It is found when it is wanted, as a host need not have it.
+// Part of netd.c: runs nftables commands with libnftables. It is loaded on first use, as a host need not have it.
 struct nft_ctx;
 static struct {
   struct nft_ctx *(*ctx_new)(uint32_t);
@@ -33,7 +33,7 @@ static void load_nft(void) {
   }
 }
 
-/** In the namespace where the caller is. What it prints is the caller's to free. */
+/** Runs in the caller's namespace. The caller must free the returned output. */
 static char *run_nft(const char *commands) {
   if (nft.run == NULL) load_nft();
   struct nft_ctx *context = nft.ctx_new(0);
@@ -42,12 +42,12 @@ static char *run_nft(const char *commands) {
   nft.buffer_output(context);
   nft.buffer_error(context);
   int status = nft.run(context, commands);
-  char *said = strdup(status == 0 ? nft.output(context) : nft.error(context));
+  char *output = strdup(status == 0 ? nft.output(context) : nft.error(context));
   nft.ctx_free(context);
-  if (status == 0) return said;
+  if (status == 0) return output;
   static char text[4096];
-  snprintf(text, sizeof text, "%s", said);
-  free(said);
+  snprintf(text, sizeof text, "%s", output);
+  free(output);
   errno = 0;
   fail("apply nftables rules: %s", text);
 }

@@ -53,7 +53,7 @@ static void watch_slot(const char *pin, const char *name) {
   configure_log(sock, NFULA_CFG_CMD, &bind_group, sizeof bind_group);
   struct nfulnl_msg_config_mode mode = {.copy_mode = NFULNL_COPY_PACKET, .copy_range = htonl(LOGGED_BYTES)};
   configure_log(sock, NFULA_CFG_MODE, &mode, sizeof mode);
-  // At once, not when there are many.
+  // Deliver each packet immediately, without batching.
   uint32_t threshold = htonl(1);
   configure_log(sock, NFULA_CFG_QTHRESH, &threshold, sizeof threshold);
 }

@@ -1,19 +1,21 @@
-// Makes and removes the network namespaces of sandboxes and runs nftables commands within them, for a daemon that cannot change
-// its own namespace. It lives as long as its standard input is open, and what it made lives on.
+// Creates and removes the network namespaces of sandboxes, and runs nftables commands in them, for a daemon that cannot
+// change its own namespace. It exits when its standard input ends; what it created stays.
 //
-// A request is a line `ID VERB ARGUMENT… BYTES`, followed by as many bytes of body; in an argument `%20` stands for a blank, as in
-// a URL. The answer is a line `ID ok BYTES` or
-// `ID failed BYTES`, followed by as many bytes: what nftables listed, as JSON, or why not. Requests are answered in turn.
-//   make PIN LINK GUEST GATEWAY RESOLVER GUEST-MAC GATEWAY-MAC   a namespace kept by the file PIN, with tap0 for the guest, up0 to
-//                LINK of the host, which has the address RESOLVER, and the rules of the body; all of it or nothing
-//   remove PIN LINK    whatever there is of that
-//   rules PIN          nftables commands of the body, in that namespace; `-` is the caller's own
-//   watch PIN NAME     from now on each packet that a rule logs to group 1 there is a line `logged NAME HEX`, its first bytes
-//   unwatch PIN        no more of them
-//   anchor LINK ADDRESS PREFIX HOW   a link of the host with an address and its network, which nothing is behind; HOW is `new`, and
-//                      then an error where it is there, or `again`
+// A request is a line `ID VERB ARGUMENT… BYTES`, followed by a body of BYTES bytes; a blank in an argument is written
+// as `%20`, as in a URL. The answer is a line `ID ok BYTES` or `ID failed BYTES`, followed by a body: the JSON output
+// of nftables, or the error. Requests are handled in order.
+//   make PIN LINK GUEST GATEWAY RESOLVER GUEST-MAC GATEWAY-MAC
+//                      creates a namespace, bind-mounted to the file PIN, with tap0 for the guest, up0 connected to
+//                      LINK on the host, which has the address RESOLVER, and the rules of the body; all or nothing
+//   remove PIN LINK    removes whatever exists of it
+//   rules PIN          runs the nftables commands of the body in that namespace; `-` is the caller's own
+//   watch PIN NAME     reports each packet that a rule logs to group 1 as a line `logged NAME HEX` (its first bytes)
+//   unwatch PIN        ends that
+//   anchor LINK ADDRESS PREFIX HOW
+//                      creates a dummy link on the host with an address and its network; HOW is `new` (fails if the
+//                      link exists) or `again`
 //   unlink LINK        removes a link of the host
-//   forget ADDRESS     the host's kernel tracks no connections of that guest any more
+//   forget ADDRESS     removes the conntrack entries of that guest on the host
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -44,15 +46,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_LINE = 1024, MAX_BODY = 1 << 20, MAX_WORDS = 16, LOG_GROUP = 1, LOGGED_BYTES = 64, FAILED = 125 };
-/** Both ends of the link between a namespace and the host have the same, so neither needs to ask for the other's. */
+enum { MAX_LINE = 1024, MAX_BODY = 1 << 20, MAX_ARGS = 16, LOG_GROUP = 1, LOGGED_BYTES = 64, FAILED = 125 };
+/**
+ * Both ends of the link between a namespace and the host have a fixed MAC address, so neither needs ARP for the other.
+ */
 static const unsigned char LINK_MAC[6] = {2, 0, 0, 0, 0, 3};
 
 static int host_namespace;
 static jmp_buf refused;
 static char reason[8192];
 
-/** Ends the request. */
+/** Ends the request with an error. */
 static _Noreturn void fail(const char *format, ...) {
   int error = errno;
   va_list arguments;
@@ -93,10 +97,10 @@ static int open_socket(void) {
   return sock;
 }
 
-/** Within the new namespace. */
-static void furnish(int sock, char **words, const char *rules) {
-  char *name = words[1];
-  struct in_addr guest = address(words[2]), gateway = address(words[3]);
+/** Runs in the new namespace. */
+static void configure_guest_side(int sock, char **args, const char *rules) {
+  char *name = args[1];
+  struct in_addr guest = address(args[2]), gateway = address(args[3]);
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/all/disable_ipv6");
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/default/disable_ipv6");
   write_setting(true, "1", "/proc/sys/net/ipv4/ip_forward");
@@ -109,26 +113,26 @@ static void furnish(int sock, char **words, const char *rules) {
   make_tun("tap0", IFF_TAP | IFF_VNET_HDR, false);
   struct ifreq mac = link_named("tap0");
   mac.ifr_hwaddr.sa_family = ARPHRD_ETHER;
-  read_mac(words[6], mac.ifr_hwaddr.sa_data);
+  read_mac(args[6], mac.ifr_hwaddr.sa_data);
   if (ioctl(sock, SIOCSIFHWADDR, &mac) < 0) fail("give tap0 its MAC address");
-  // Before anything can pass.
+  // Before any packet can pass.
   free(run_nft(rules));
-  // By itself, without a network: a third address of the guest's four is the resolver's, behind up0.
+  // Without a connected network: another of the guest's four addresses belongs to the resolver, which is behind up0.
   set_address(sock, "tap0", gateway, 32);
   link_up(sock, "tap0", 0);
   add_route(sock, "tap0", guest, 32);
   struct arpreq neighbour = {.arp_flags = ATF_PERM | ATF_COM, .arp_dev = "tap0"};
   neighbour.arp_pa = to_sockaddr(guest);
   neighbour.arp_ha.sa_family = ARPHRD_ETHER;
-  read_mac(words[5], neighbour.arp_ha.sa_data);
+  read_mac(args[5], neighbour.arp_ha.sa_data);
   if (ioctl(sock, SIOCSARP, &neighbour) < 0) fail("tell tap0 its neighbour");
   make_pair(name);
   link_up(sock, "up0", IFF_NOARP);
   add_route(sock, "up0", (struct in_addr){0}, 0);
 }
 
-/** In the host's namespace. */
-static void attach(int sock, char *name, struct in_addr guest, struct in_addr resolver) {
+/** Runs in the host's namespace. */
+static void configure_host_side(int sock, char *name, struct in_addr guest, struct in_addr resolver) {
   write_setting(false, "1", "/proc/sys/net/ipv6/conf/%s/disable_ipv6", name);
   write_setting(true, "1", "/proc/sys/net/ipv4/conf/%s/forwarding", name);
   write_setting(true, "0", "/proc/sys/net/ipv4/conf/%s/send_redirects", name);
@@ -149,16 +153,16 @@ static void remove_slot(const char *pin, const char *name) {
   if (unlink(pin) < 0 && errno != ENOENT) fail("remove %s", pin);
 }
 
-static void make_slot(char **words, const char *rules) {
+static void make_slot(char **args, const char *rules) {
   static char *pin, *name;
   static int sock, outside;
-  pin = words[0];
-  name = words[1];
+  pin = args[0];
+  name = args[1];
   sock = outside = -1;
   jmp_buf outer;
   memcpy(&outer, &refused, sizeof outer);
   if (setjmp(refused) != 0) {
-    // The first reason is the one that counts.
+    // Keep the first error; the cleanup may fail as well.
     char first[sizeof reason];
     memcpy(first, reason, sizeof first);
     if (sock >= 0) close(sock);
@@ -175,11 +179,11 @@ static void make_slot(char **words, const char *rules) {
   if (unshare(CLONE_NEWNET) < 0) fail("make a network namespace");
   if (mount("/proc/thread-self/ns/net", pin, NULL, MS_BIND, NULL) < 0) fail("keep a network namespace in %s", pin);
   sock = open_socket();
-  furnish(sock, words, rules);
+  configure_guest_side(sock, args, rules);
   close(sock);
   sock = -1;
   go_home();
-  attach(outside, name, address(words[2]), address(words[4]));
+  configure_host_side(outside, name, address(args[2]), address(args[4]));
   close(outside);
   memcpy(&refused, &outer, sizeof outer);
 }
@@ -193,11 +197,11 @@ static void make_anchor(char *name, const char *text, int prefix, bool is_new) {
   close(sock);
 }
 
-static char *obey(char **words, int count, const char *body) {
-  const char *verb = words[1];
-  char **arguments = words + 2;
+static char *handle(char **args, int count, const char *body) {
+  const char *verb = args[1];
+  char **arguments = args + 2;
   int given = count - 3;
-  char *said = NULL;
+  char *output = NULL;
   if (strcmp(verb, "make") == 0 && given == 7) make_slot(arguments, body);
   else if (strcmp(verb, "remove") == 0 && given == 2) remove_slot(arguments[0], arguments[1]);
   else if (strcmp(verb, "watch") == 0 && given == 2) watch_slot(arguments[0], arguments[1]);
@@ -208,15 +212,15 @@ static char *obey(char **words, int count, const char *body) {
   else if (strcmp(verb, "forget") == 0 && given == 1) forget_connections(address(arguments[0]));
   else if (strcmp(verb, "rules") == 0 && given == 1) {
     enter(arguments[0]);
-    said = run_nft(body);
+    output = run_nft(body);
   } else {
     errno = EINVAL;
     fail("do %s with %d arguments", verb, given);
   }
-  return said;
+  return output;
 }
 
-/** Reads exactly so much; false at the end of the input. */
+/** Reads exactly `length` bytes; false at the end of the input. */
 static bool read_all(char *to, size_t length) {
   for (size_t done = 0; done < length;) {
     ssize_t got = read(STDIN_FILENO, to + done, length - done);
@@ -237,10 +241,10 @@ static bool read_line(char *line) {
   die("read a request");
 }
 
-/** In place. */
-static void decode(char *word) {
-  char *to = word;
-  for (char *from = word; *from != '\0'; from++) {
+/** Decodes percent-encoding in place. */
+static void decode(char *arg) {
+  char *to = arg;
+  for (char *from = arg; *from != '\0'; from++) {
     unsigned byte;
     if (*from == '%' && sscanf(from + 1, "%2x", &byte) == 1) {
       *to++ = (char)byte;
@@ -252,31 +256,31 @@ static void decode(char *word) {
   *to = '\0';
 }
 
-/** False at the end of the input. */
+/** Handles one request; false at the end of the input. */
 static bool serve(void) {
   static char line[MAX_LINE], body[MAX_BODY + 1];
-  char *words[MAX_WORDS];
+  char *args[MAX_ARGS];
   int count = 0;
   if (!read_line(line)) return false;
-  for (char *word = strtok(line, " "); word != NULL && count < MAX_WORDS; word = strtok(NULL, " ")) words[count++] = word;
+  for (char *arg = strtok(line, " "); arg != NULL && count < MAX_ARGS; arg = strtok(NULL, " ")) args[count++] = arg;
   errno = EINVAL;
   if (count < 3) die("read a request");
-  for (int at = 2; at < count - 1; at++) decode(words[at]);
-  long length = strtol(words[count - 1], NULL, 10);
+  for (int at = 2; at < count - 1; at++) decode(args[at]);
+  long length = strtol(args[count - 1], NULL, 10);
   if (length < 0 || length > MAX_BODY) die("read a request");
   if (!read_all(body, length)) return false;
   body[length] = '\0';
-  char *volatile said = NULL;
+  char *volatile output = NULL;
   volatile bool is_done = false;
   if (setjmp(refused) == 0) {
-    said = obey(words, count, body);
+    output = handle(args, count, body);
     is_done = true;
   }
   go_home();
-  const char *text = !is_done ? reason : said != NULL ? said : "";
-  printf("%s %s %zu\n%s", words[0], is_done ? "ok" : "failed", strlen(text), text);
+  const char *text = !is_done ? reason : output != NULL ? output : "";
+  printf("%s %s %zu\n%s", args[0], is_done ? "ok" : "failed", strlen(text), text);
   fflush(stdout);
-  free(said);
+  free(output);
   return true;
 }
 
@@ -284,7 +288,7 @@ int main(void) {
   host_namespace = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
   if (host_namespace < 0) die("open the own network namespace");
   umask(077);
-  // A daemon that was killed is followed by another, which removes what is nobody's: nothing may be made after that.
+  // After a killed daemon, the next one removes unused networks: this process must not create any after that.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) die("end with the daemon");
   for (;;) {
     struct pollfd files[watch_count + 1];

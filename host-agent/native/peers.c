@@ -1,8 +1,8 @@
-// Says which users of this host hold the other ends of connections. For each line of its input one of output: the user's id, `gone`
-// for an end that nobody holds any more, or `-` for one that this network namespace knows nothing of.
-//   tcp ADDRESS PORT ADDRESS PORT    the other end's first, as it has them
-//   unix INODE                       of this end
-// Ends with 1 where the kernel does not say such things.
+// Finds the user ids of the processes at the other ends of connections. Prints one line for each line of input: the
+// user id, `gone` for an end that no process has any more, or `-` for one that is not in this network namespace.
+//   tcp ADDRESS PORT ADDRESS PORT   the peer's address first, as the peer sees the connection
+//   unix INODE                      inode of this end
+// Exits with 1 if the kernel does not provide the information.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,7 +28,7 @@ static _Noreturn void fail(const char *what) {
   exit(1);
 }
 
-/** False, with errno, when there is no such socket. */
+/** False, with errno, if there is no such socket. */
 static int ask(const void *request, size_t length) {
   struct {
     struct nlmsghdr head;
@@ -40,7 +40,7 @@ static int ask(const void *request, size_t length) {
   if (received < 0 || !NLMSG_OK(&answer.head, (size_t)received)) fail("hear the kernel");
   if (answer.head.nlmsg_type != NLMSG_ERROR) return 1;
   errno = -((struct nlmsgerr *)NLMSG_DATA(&answer.head))->error;
-  // Any other error would be the same for every question.
+  // Any other error would be the same for every query.
   if (errno != ENOENT) fail("ask the kernel");
   return 0;
 }
@@ -54,7 +54,8 @@ static void *attribute(size_t body, unsigned short type) {
 }
 
 static int ask_unix(unsigned inode) {
-  struct unix_diag_req request = {AF_UNIX, 0, 0, ~0U, inode, UDIAG_SHOW_PEER | UDIAG_SHOW_UID, {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}};
+  struct unix_diag_req request = {
+      AF_UNIX, 0, 0, ~0U, inode, UDIAG_SHOW_PEER | UDIAG_SHOW_UID, {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}};
   return ask(&request, sizeof request);
 }
 
@@ -71,7 +72,8 @@ static void answer_unix(unsigned inode) {
 }
 
 static void answer_tcp(const char *theirs, unsigned short their_port, const char *ours, unsigned short our_port) {
-  struct inet_diag_req_v2 request = {.sdiag_family = strchr(theirs, ':') == NULL ? AF_INET : AF_INET6, .sdiag_protocol = IPPROTO_TCP};
+  struct inet_diag_req_v2 request = {
+      .sdiag_family = strchr(theirs, ':') == NULL ? AF_INET : AF_INET6, .sdiag_protocol = IPPROTO_TCP};
   request.id.idiag_sport = htons(their_port), request.id.idiag_dport = htons(our_port);
   request.id.idiag_cookie[0] = request.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   int are_addresses = inet_pton(request.sdiag_family, theirs, request.id.idiag_src) == 1 &&
@@ -81,7 +83,7 @@ static void answer_tcp(const char *theirs, unsigned short their_port, const char
     return;
   }
   struct inet_diag_msg *found = NLMSG_DATA(&answer.head);
-  // Without an inode no process has it, and it would count as root's.
+  // A socket without an inode belongs to no process, and would count as root's.
   if (found->idiag_inode == 0) puts("gone");
   else printf("%u\n", found->idiag_uid);
 }
@@ -94,7 +96,8 @@ int main(void) {
   unsigned inode;
   while (fgets(line, sizeof line, stdin) != NULL) {
     if (sscanf(line, "unix %u", &inode) == 1) answer_unix(inode);
-    else if (sscanf(line, "tcp %63s %hu %63s %hu", theirs, &their_port, ours, &our_port) == 4) answer_tcp(theirs, their_port, ours, our_port);
+    else if (sscanf(line, "tcp %63s %hu %63s %hu", theirs, &their_port, ours, &our_port) == 4)
+      answer_tcp(theirs, their_port, ours, our_port);
     else return fprintf(stderr, "no question: %s", line), 2;
   }
   return 0;

@@ -1,11 +1,12 @@
-// Holds the published ports of a sandbox: listens on them, so that nobody else has them, and passes on what the host's rules do
-// not lead to the guest themselves: IPv6, and what the host itself sends. It has no privilege once it listens, and lives until it is killed, whether the
-// daemon runs or not. Says `ready` on its standard output, or on its standard error why not, and ends with 1.
+// Holds the published ports of a sandbox: listens on them, so that no other process gets them, and proxies the
+// connections that the host's rules do not forward to the guest: IPv6, and those from the host itself. It has no
+// privileges once it listens, and runs until it is killed, independent of the daemon. Prints `ready` on its standard
+// output, or an error on its standard error, and then exits with 1.
 //
 // usage: portd UID GUEST SOURCE { ADDRESS PORT GUEST-PORT }…
-//   UID      user and group that nobody else has: whoever had the same could take its ports
-//   GUEST    IPv4 address that connections are passed on to, from SOURCE
-//   ADDRESS  of the host, IPv4 or IPv6, to listen on
+//   UID      user and group id of no other process: another process of the same user could take over its ports
+//   GUEST    IPv4 address that connections are forwarded to, from SOURCE
+//   ADDRESS  address of the host, IPv4 or IPv6, to listen on
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,17 +27,17 @@
 
 enum { BACKLOG = 512, MAX_CONNECTIONS = 2000, BUFFER_BYTES = 65536, MAX_EVENTS = 64 };
 
-/** One end of a connection, or a port that is listened on. */
+/** One end of a connection, or a listening port. */
 struct end {
   int sock;
-  /** The other end; NULL for a port. */
+  /** The other end; NULL for a listening port. */
   struct end *other;
-  /** A port's: in the guest. */
+  /** For a listening port: the port in the guest. */
   int guest_port;
   bool is_connecting, is_broken;
-  /** Nothing more comes from it; that was passed on. */
+  /** End of input was read, and was passed on. */
   bool is_read_out, is_shut;
-  /** What was read from it and not yet written to the other. */
+  /** Range of the buffer that was read from it and not yet written to the other end. */
   size_t from, to;
   char *buffer;
   struct end *next_dead;
@@ -58,7 +59,7 @@ static void watch(struct end *end, int operation) {
   struct end *other = end->other;
   if (end->other == NULL || (has_room && !end->is_connecting && !other->is_connecting)) event.events |= EPOLLIN;
   if (other != NULL && (end->is_connecting || other->to > other->from)) event.events |= EPOLLOUT;
-  // Closed both ways: it would say so without end while the other one is slow.
+  // A socket closed in both directions would signal EPOLLHUP endlessly while the other end is slow.
   if (operation == EPOLL_CTL_MOD && end->is_read_out && other->is_shut) operation = EPOLL_CTL_DEL;
   epoll_ctl(poller, operation, end->sock, &event);
 }
@@ -71,12 +72,13 @@ static void listen_on(const char *address, const char *port, int guest_port) {
   if (inet_pton(is_six ? AF_INET6 : AF_INET, address, is_six ? (void *)&six.sin6_addr : (void *)&four.sin_addr) != 1)
     die("listen", address, port);
   int sock = socket(is_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  // A host without IPv6 has no such port that anybody could take.
+  // A host without IPv6 has no such port that another process could take.
   if (sock < 0 && errno == EAFNOSUPPORT && strcmp(address, "::") == 0) return;
   int on = 1;
   if (sock < 0 || setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
       (is_six && setsockopt(sock, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0) ||
-      bind(sock, is_six ? (void *)&six : (void *)&four, is_six ? sizeof six : sizeof four) < 0 || listen(sock, BACKLOG) < 0)
+      bind(sock, is_six ? (void *)&six : (void *)&four, is_six ? sizeof six : sizeof four) < 0 ||
+      listen(sock, BACKLOG) < 0)
     die("listen", address, port);
   struct end *end = calloc(1, sizeof *end);
   *end = (struct end){.sock = sock, .guest_port = guest_port};
@@ -90,7 +92,7 @@ static void drop_privileges(uid_t uid) {
   prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-/** Both ends; freed once all events were seen. */
+/** Closes both ends; they are freed after the current batch of events. */
 static void end_pair(struct end *end, bool is_failure) {
   if (end->is_broken) return;
   for (struct end *each = end; each != NULL; each = each == end ? end->other : NULL) {
@@ -130,7 +132,7 @@ static void welcome(struct end *port) {
   connections++;
   struct sockaddr_in to = guest;
   to.sin_port = htons(port->guest_port);
-  // Where the source is not to be had, another address does as well.
+  // If the source address is not available, another one works as well.
   if (bind(own, (struct sockaddr *)&source, sizeof source) < 0) errno = 0;
   bool is_failure = connect(own, (struct sockaddr *)&to, sizeof to) < 0 && errno != EINPROGRESS;
   watch(outer, EPOLL_CTL_ADD);
@@ -138,7 +140,9 @@ static void welcome(struct end *port) {
   if (is_failure) end_pair(inner, true);
 }
 
-/** From one end's socket into its buffer, and from there to the other. False when the connection is over. */
+/**
+ * Moves data from one end's socket to its buffer, and from there to the other end. False if the connection has ended.
+ */
 static bool pass(struct end *end) {
   struct end *other = end->other;
   if (!end->is_read_out && end->to < BUFFER_BYTES) {
@@ -178,7 +182,7 @@ static void handle(struct end *end, unsigned events) {
     end->is_connecting = false;
   }
   if ((events & EPOLLERR) != 0 || (!other->is_connecting && (!pass(end) || !pass(other)))) end_pair(end, true);
-  // One that is gone while the other still waits to be connected.
+  // The other end was closed while it was still connecting.
   else if (other->is_connecting && (events & EPOLLHUP) != 0) end_pair(end, true);
   else if (end->is_shut && other->is_shut) end_pair(end, false);
   else {
@@ -187,23 +191,23 @@ static void handle(struct end *end, unsigned events) {
   }
 }
 
-int main(int count, char **words) {
+int main(int count, char **args) {
   if (count < 7 || (count - 4) % 3 != 0) {
     fprintf(stderr, "usage: portd UID GUEST SOURCE { ADDRESS PORT GUEST-PORT }...\n");
     return 2;
   }
   char *end;
-  unsigned long uid = strtoul(words[1], &end, 10);
+  unsigned long uid = strtoul(args[1], &end, 10);
   errno = EINVAL;
-  if (*words[1] == '\0' || *end != '\0' || uid == 0) die("become", "user", words[1]);
+  if (*args[1] == '\0' || *end != '\0' || uid == 0) die("become", "user", args[1]);
   struct rlimit files = {2 * MAX_CONNECTIONS + 256 + count, 2 * MAX_CONNECTIONS + 256 + count};
   setrlimit(RLIMIT_NOFILE, &files);
   poller = epoll_create1(EPOLL_CLOEXEC);
   guest.sin_family = source.sin_family = AF_INET;
   errno = EINVAL;
-  if (inet_pton(AF_INET, words[2], &guest.sin_addr) != 1 || inet_pton(AF_INET, words[3], &source.sin_addr) != 1)
-    die("read", words[2], words[3]);
-  for (int at = 4; at < count; at += 3) listen_on(words[at], words[at + 1], atoi(words[at + 2]));
+  if (inet_pton(AF_INET, args[2], &guest.sin_addr) != 1 || inet_pton(AF_INET, args[3], &source.sin_addr) != 1)
+    die("read", args[2], args[3]);
+  for (int at = 4; at < count; at += 3) listen_on(args[at], args[at + 1], atoi(args[at + 2]));
   signal(SIGPIPE, SIG_IGN);
   drop_privileges(uid);
   printf("ready\n");

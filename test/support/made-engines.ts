@@ -31,9 +31,9 @@ export class MadeEngine {
   async probe(signal: AbortSignal): Promise<EngineProbe> {
     this.signals.push(signal);
     const given = Promise.withResolvers<never>();
-    const giveUp = (): void => given.reject(signal.reason);
-    if (signal.aborted) giveUp();
-    signal.addEventListener('abort', giveUp, { once: true });
+    const terminate = (): void => given.reject(signal.reason);
+    if (signal.aborted) terminate();
+    signal.addEventListener('abort', terminate, { once: true });
     return await Promise.race([this.#answer.promise, given.promise]);
   }
 

@@ -147,7 +147,7 @@ export async function makeControl(
   const paths = { dir, socketDir: dir };
   const seen = {
     checks: 0,
-    looks: 0,
+    polls: 0,
     verdicts: [] as string[],
     causes: [] as string[],
     resumed: 0,
@@ -170,8 +170,8 @@ export async function makeControl(
       seen.checks += 1;
       return { kind: 'runs' };
     },
-    giveUp: async (reason: string) => void seen.verdicts.push(reason),
-    lookForEnd: () => void seen.looks++,
+    terminate: async (reason: string) => void seen.verdicts.push(reason),
+    checkExit: () => void seen.polls++,
   } as Partial<Controlled> as Controlled;
   const options: ControlOptions = {
     log: pino({ level: 'silent' }),

@@ -92,7 +92,7 @@ export class MadeProcess implements VmmProcess {
   readonly pid = 2 ** 30;
   readonly startTicks = 1;
   readonly signals: string[] = [];
-  looks = 0;
+  polls = 0;
   detaches = 0;
   /** Signals that end it. */
   endsOf: readonly string[] = ['SIGKILL'];
@@ -112,8 +112,8 @@ export class MadeProcess implements VmmProcess {
     return true;
   }
 
-  look(): void {
-    this.looks += 1;
+  poll(): void {
+    this.polls += 1;
   }
 
   detach(): void {

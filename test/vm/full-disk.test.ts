@@ -102,8 +102,12 @@ async function standsStill(t: Test, directories: Directories, first: Daemon): Pr
   // What its kernel has yet to write from its start would find the disk full, too, and it would stand still as well.
   await daemon.api.sh(reader.id, 'sync');
   const isStanding = () =>
-    daemon.log.some(({ msg, sandbox }) => msg === 'a guest stands still' && sandbox === writer.id);
-  const standstills = () => daemon.log.filter(({ msg }) => msg === 'a guest stands still').length;
+    daemon.log.some(
+      ({ msg, sandbox }) =>
+        msg === "guest paused: the host's disk rejects its writes" && sandbox === writer.id,
+    );
+  const standstills = () =>
+    daemon.log.filter(({ msg }) => msg === "guest paused: the host's disk rejects its writes").length;
   const until = async (condition: () => boolean, what: string) => {
     for (let tries = 0; tries < scaled(600) && !condition(); tries++) await sleep(100);
     t.ok(condition(), what);
@@ -144,7 +148,7 @@ async function standsStill(t: Test, directories: Directories, first: Daemon): Pr
   daemon = await spawnDaemon(directories, OPTIONS);
   await until(isStanding, 'the next daemon finds it standing');
   await giveBack();
-  await until(() => daemon.log.some(({ msg }) => /stood still/.test(msg ?? '')), 'and lets it go on');
+  await until(() => daemon.log.some(({ msg }) => /paused guest/.test(msg ?? '')), 'and lets it go on');
   // The connection to its agent is made again.
   const found = await answer(() => daemon.api.sh(writer.id, 'md5sum < /root/first'));
   t.equal(found, expected.trim());

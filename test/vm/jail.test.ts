@@ -284,7 +284,11 @@ t.test('without a jail nothing starts, unless that is asked for', async (t) => {
   });
 
   const daemon = await startDaemon(t, { flags: ['--insecure-no-jail'] });
-  t.ok(daemon.log.some(({ msg }) => msg?.startsWith('insecure_no_jail: VMMs run as this daemon does')));
+  t.ok(
+    daemon.log.some(({ msg }) =>
+      msg?.startsWith('insecure_no_jail: VMMs run with all privileges of this daemon'),
+    ),
+  );
   t.match(await engineOf(daemon), { jail: { enabled: false } });
   t.equal(uidOf(await vmmOf(await daemon.api.create({ memory_mib: 256 }))), 0);
 });

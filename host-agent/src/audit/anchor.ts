@@ -1,8 +1,9 @@
-// What the registry knows of the trail: a trail whose end or beginning was cut off is whole by itself.
+// Anchors of the trail in the registry. Without them, a trail whose beginning or end was cut off would verify as
+// complete.
 import type { Table } from '../store/store.ts';
 import type { Link } from './line.ts';
 
-/** `end` is the last line that was there lately, `begin` the one before the first that must still be there. */
+/** `end` is a recent last line, `begin` the line before the first that must still exist. */
 export type Anchors = Pick<Table<Link>, 'latest' | 'put'>;
 export const ANCHOR_TABLE = 'audit';
 export const END = 'end';

@@ -1,22 +1,23 @@
-// Which requests have a line of their own. The trail is of a bounded size, so what costs a client nothing must not push out what
-// was done, and one kind of it must not hide another: each class of each key has so many lines a minute. What made or deleted
-// something always has its line. What else reached a guest has at least one a minute for each route and sandbox, and a count.
+// Rate limits for audit lines. The trail has a bounded size, so requests that cost a client nothing must not push out
+// records of changes, and one kind must not hide another. Each class of each key therefore has a limited number of
+// lines per minute. A request that created or deleted something always has its own line. Any other request that reached
+// a guest has at least one line per minute for each route and sandbox, and a count.
 import { ROUTES, type Route } from '@sandboxd/api';
 import type { AuditEntry, ListedClass, Repeated, RequestEntry } from './line.ts';
 
 const MINUTE_MS = 60_000;
-/** Of all callers without a key together. */
-const LINES_OF_STRANGERS = 60;
-/** Of one key, or of all callers where nobody needs one. Told by their count beyond. */
+/** Lines per minute of all unauthenticated clients together. */
+const UNAUTHENTICATED_LINES = 60;
+/** Lines per minute of one key, or of all clients where no key is required. Requests beyond are only counted. */
 const LINES: Readonly<Record<ListedClass, number>> = {
-  unauthenticated: LINES_OF_STRANGERS,
+  unauthenticated: UNAUTHENTICATED_LINES,
   denied: 120,
   failed: 120,
   broken: 120,
   listed: 600,
 };
-/** Of one key on one route that reaches guests; beyond, requests that say the same share a line. */
-const LINES_OF_ROUTE = 1200;
+/** Lines per minute of one key on one route that reaches guests; equal requests beyond share a line. */
+const ROUTE_LINES = 1200;
 
 const routes: Readonly<Partial<Record<string, Route>>> = ROUTES;
 
@@ -24,16 +25,16 @@ type Budget = { lines: number; unlisted: number };
 type Repetition = { readonly what: Repeated; times: number };
 
 export class Budgets {
-  readonly #tell: (entry: AuditEntry) => void;
-  /** By class and key; by route and key. All begin anew with each minute. */
+  readonly #report: (entry: AuditEntry) => void;
+  /** By class and key; by route and key. All are reset every minute. */
   readonly #listed = new Map<string, Budget & { readonly class: ListedClass; readonly key_id?: string }>();
   readonly #lines = new Map<string, number>();
   readonly #repeated = new Map<string, Repetition>();
   #timer: NodeJS.Timeout | undefined;
 
-  /** `tell` gets what was not listed, a minute later at most. */
-  constructor(tell: (entry: AuditEntry) => void) {
-    this.#tell = tell;
+  /** `report` gets the counts of unlisted requests, at most a minute later. */
+  constructor(report: (entry: AuditEntry) => void) {
+    this.#report = report;
   }
 
   admits(entry: RequestEntry): boolean {
@@ -56,7 +57,7 @@ export class Budgets {
     return isListed;
   }
 
-  /** Tells the counts of this minute. */
+  /** Reports the counts of this minute. */
   close(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -66,15 +67,15 @@ export class Budgets {
     this.#lines.clear();
     this.#repeated.clear();
     for (const { lines: _, unlisted: lines, ...rest } of unlisted)
-      this.#tell({ event: 'unlisted', lines, ...rest });
-    for (const { what, times } of repeated) this.#tell({ event: 'repeated', times, ...what });
+      this.#report({ event: 'unlisted', lines, ...rest });
+    for (const { what, times } of repeated) this.#report({ event: 'repeated', times, ...what });
   }
 
   #admitsToGuest(entry: RequestEntry): boolean {
     const { event, key, key_id, tenant, route, operation, ids } = entry;
     const id = `${route} ${key_id}`;
     const lines = this.#lines.get(id) ?? 0;
-    if (lines < LINES_OF_ROUTE) {
+    if (lines < ROUTE_LINES) {
       this.#lines.set(id, lines + 1);
       return true;
     }
@@ -92,13 +93,13 @@ export class Budgets {
       this.#repeated.set(same, { what, times: 0 });
       return true;
     }
-    // A request whose answer streams is counted when it is over.
+    // A request with a streaming response is counted when it has ended.
     if (event !== 'begun') known.times += 1;
     return false;
   }
 }
 
-/** `made`: something is there or gone that was not before. `reached`: a guest was read, or something was asked of one. */
+/** `made`: a resource was created or deleted. `reached`: a guest was read or got a request. */
 function classOf(entry: RequestEntry): ListedClass | 'made' | 'reached' {
   const { decision, status, made, reached, route } = entry;
   if (decision !== 'allowed') return decision;

@@ -1,14 +1,14 @@
-// The files of the trail, each named by the number of its first line; and the end of the last one.
+// The files of the trail, each named by the number of its first line, and the end of the last one.
 import { closeSync, fstatSync, openSync, readdirSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../lib/errors.ts';
 import { type ReadLine, readLine } from './line.ts';
 
-/** In the data directory. */
+/** Subdirectory of the data directory. */
 export const AUDIT_DIR = 'audit';
 
 const NAME = /^audit-(\d{16})\.jsonl$/;
-/** No line is longer. */
+/** Maximum length of a line. */
 const MAX_LINE_BYTES = 256 * 1024;
 const NEWLINE = 0x0a;
 
@@ -18,7 +18,7 @@ export function trailPath(dir: string, firstSeq: number): string {
   return join(dir, `audit-${String(firstSeq).padStart(16, '0')}.jsonl`);
 }
 
-/** Oldest first; none where there is no trail. */
+/** Oldest first; empty if there is no trail. */
 export function listFiles(dir: string): TrailFile[] {
   try {
     return readdirSync(dir)
@@ -34,11 +34,11 @@ export function listFiles(dir: string): TrailFile[] {
 }
 
 export type FileEnd = {
-  /** The last whole line; undefined when there is none, or it was changed. */
+  /** The last complete line; undefined if there is none, or it was modified. */
   readonly last: ReadLine | undefined;
-  /** Of whole lines. */
+  /** Total size of the complete lines. */
   readonly wholeBytes: number;
-  /** Behind them. */
+  /** Bytes of an incomplete line after them. */
   readonly tornBytes: number;
 };
 

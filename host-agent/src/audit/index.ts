@@ -1,5 +1,6 @@
-// The audit trail: who did what, and what was refused. A room of its own, apart from logs/: those are of one sandbox each, for
-// whoever may see it, and lose their oldest without a trace; this is the operator's, of everybody, and shows what is missing.
+// The audit trail: who did what, and what was refused. Separate from logs/: a log belongs to one sandbox, its tenant
+// can read it, and its oldest records are dropped. The audit trail is the operator's, covers all tenants, and makes
+// missing lines detectable.
 export { ANCHOR_TABLE, type Anchors } from './anchor.ts';
 export { AUDIT_DIR } from './files.ts';
 export type { AuditEntry, Link, RequestEntry } from './line.ts';

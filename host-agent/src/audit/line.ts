@@ -1,24 +1,25 @@
-// One line of the audit trail: JSON whose last field is the hash of all before it, which has the hash of the line before.
+// One line of the audit trail: JSON whose last field is the hash of all fields before it, which include the previous
+// line's hash (a hash chain).
 import { createHash } from 'node:crypto';
 import type { Operation } from '@sandboxd/api';
 import { hideKeys } from '../lib/hide-keys.ts';
 
-/** What happened. Nothing of it comes from a body, an environment or a key. */
+/** What happened. Contains nothing from a request body, an environment or a key's secret. */
 export type AuditEntry =
   | { readonly event: 'started'; readonly pid: number; readonly torn_bytes?: number; readonly lost?: Lost }
   | { readonly event: 'stopped' }
-  /** Lines that could not be written, since the disk was full. */
+  /** Lines that could not be written because the disk was full. */
   | { readonly event: 'unwritten'; readonly lines: number }
-  /** Lines of one class that were too many, of a key or of callers without one. */
+  /** Lines of one class beyond the rate limit, of one key or of clients without a key. */
   | {
       readonly event: 'unlisted';
       readonly class: ListedClass;
       readonly lines: number;
       readonly key_id?: string;
     }
-  /** So many more within that minute of what one line before it says: same key, route and ids. */
+  /** Number of further requests within that minute that equal an earlier line: same key, route and ids. */
   | ({ readonly event: 'repeated'; readonly times: number } & Repeated)
-  /** Somebody on the host changed keys or quotas; `changed_at` is when. */
+  /** An operator changed keys or quotas on the host; `changed_at` is when. */
   | {
       readonly event: 'keys';
       readonly change: string;
@@ -30,51 +31,51 @@ export type AuditEntry =
     }
   | RequestEntry;
 
-/** What is counted, and not listed, beyond so many lines a minute: see budgets.ts. */
+/** Classes with a rate limit per minute, beyond which requests are only counted: see budgets.ts. */
 export type ListedClass = 'unauthenticated' | 'denied' | 'failed' | 'broken' | 'listed';
 
-/** What is the same of requests that are told by their count. */
+/** The fields that are equal for all requests of a `repeated` line. */
 export type Repeated = Pick<RequestEntry, 'key' | 'key_id' | 'tenant' | 'route' | 'operation' | 'ids'>;
 
-/** What the registry knew of the trail's end that was not there any more at a start. */
+/** The end of the trail that the registry recorded, but that was missing at a start. */
 export type Lost = { readonly known_seq: number; readonly found_seq: number };
 
 export type RequestEntry = {
-  /** `begun` is of an answer that streams, whose `request` comes when it is over. */
+  /** `begun` is for a streaming response; its `request` line follows when it has ended. */
   readonly event: 'begun' | 'request' | 'refused';
   readonly request: string;
   readonly address: string;
-  /** Name and id of the key; absent: none came, none was needed, or it was no good. */
+  /** Name and id of the key; absent: no key was sent, none was required, or it was invalid. */
   readonly key?: string;
   readonly key_id?: string;
   readonly tenant?: string;
-  /** Absent: no route has such a path and method. */
+  /** Absent: no route has this path and method. */
   readonly route?: string;
   readonly operation?: Operation;
-  /** What the path names, and what was made. */
+  /** Ids in the path, and ids of created resources. */
   readonly ids?: readonly string[];
   readonly made?: readonly string[];
-  /** Though it failed, something was asked of a guest. */
+  /** The request failed, but reached a guest. */
   readonly reached?: true;
-  /** What was to be made, defaults and what is inherited included. */
+  /** The effective request, including defaults and inherited values. */
   readonly effective?: Readonly<Record<string, unknown>>;
   readonly decision: 'allowed' | 'denied' | 'unauthenticated';
-  /** Of a refusal. */
+  /** Set if the request was refused. */
   readonly reason?: string;
   readonly status: number;
   readonly ms: number;
 };
 
-/** Before the first line there is this. */
+/** The `prev` hash of the first line. */
 export const NO_HASH = '0'.repeat(64);
 
 export type Link = { readonly seq: number; readonly hash: string };
 
 const END = /,"hash":"([0-9a-f]{64})"\}$/;
 
-/** The line without its end, and what the next one has to say of it. */
+/** The line without its line end, and the link for the next line. */
 export function toLine(entry: AuditEntry, at: Date, { seq, hash: prev }: Link): { text: string; link: Link } {
-  // The hash follows on it: what is struck out was never there.
+  // Keys are redacted before the hash is computed.
   const body = hideKeys(JSON.stringify({ seq: seq + 1, at: at.toISOString(), ...entry, prev }));
   const hash = digest(body);
   return { text: `${body.slice(0, -1)},"hash":"${hash}"}`, link: { seq: seq + 1, hash } };
@@ -86,7 +87,7 @@ export type ReadLine = Link & {
   readonly fields: Readonly<Record<string, unknown>>;
 };
 
-/** Undefined for what is no line of a trail, or was changed. */
+/** Undefined if it is not a line of a trail, or was modified. */
 export function readLine(text: string): ReadLine | undefined {
   const hash = END.exec(text)?.[1];
   if (hash === undefined || digest(text.replace(END, '}')) !== hash) return undefined;

@@ -1,5 +1,5 @@
-// The audit trail: lines are appended, each by one write before the answer is over, so that a daemon that is killed has lost
-// nothing of what was answered; files are rotated, and the oldest go.
+// The audit trail: an append-only log. Each line is one write before the response ends, so a killed daemon has lost no
+// line of an answered request. Files are rotated, and the oldest are removed.
 import {
   closeSync,
   fdatasyncSync,
@@ -18,7 +18,7 @@ import { Budgets } from './budgets.ts';
 import { listFiles, readEnd, trailPath } from './files.ts';
 import { type AuditEntry, type Link, type Lost, NO_HASH, toLine } from './line.ts';
 
-/** The trail is in this many files, of which the oldest goes whole. */
+/** Number of files in rotation; the oldest is removed as a whole. */
 const FILES = 8;
 const ANCHOR_MS = 1000;
 export type AuditTrailOptions = {
@@ -39,7 +39,10 @@ export class AuditTrail {
   #anchorTimer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
-  /** Goes on with the trail in `dir`, or begins it; a line that a crash left torn is cut off, and the next one says so. */
+  /**
+   * Continues the trail in `dir`, or creates it. An incomplete line that a crash left is cut off, and the next line
+   * reports it.
+   */
   constructor(options: AuditTrailOptions) {
     this.#options = options;
     const { dir, anchors } = options;
@@ -47,12 +50,12 @@ export class AuditTrail {
     const { link, path, tornBytes } = findEnd(dir);
     const known = anchors.latest(END);
     const lost = findLost(known, link);
-    // Numbers go on behind what is lost, so that the gap stays to be seen.
+    // Numbers continue after the lost lines, so that the gap stays visible.
     this.#link = lost === undefined ? link : { ...link, seq: Math.max(link.seq, lost.known_seq) };
     if (lost !== undefined)
       options.log.error(
         { ...lost },
-        'lines of the audit trail that were there are not; `sandboxd audit verify` says more',
+        'lines are missing at the end of the audit trail; see `sandboxd audit verify`',
       );
     const file = path ?? trailPath(dir, this.#link.seq + 1);
     this.#fd = openSync(file, 'a', 0o600);
@@ -65,12 +68,12 @@ export class AuditTrail {
     });
   }
 
-  /** Of the last line. */
+  /** The link of the last line. */
   get link(): Link {
     return this.#link;
   }
 
-  /** Never throws: what cannot be written is counted, logged, and told by the next line that can. */
+  /** Never throws: lines that cannot be written are counted and logged, and the next successful line reports them. */
   write(entry: AuditEntry): void {
     if (this.#isClosed || ('decision' in entry && !this.#budgets.admits(entry))) return;
     try {
@@ -87,7 +90,7 @@ export class AuditTrail {
     }
   }
 
-  /** With all that was written, also for a crash of the host. */
+  /** Flushes everything, also against a crash of the host. */
   async close(): Promise<void> {
     this.#budgets.close();
     this.write({ event: 'stopped' });
@@ -128,7 +131,7 @@ export class AuditTrail {
     const old = files.slice(0, Math.max(0, files.length - FILES));
     if (old.length === 0) return;
     const { last } = readEnd(old.at(-1)?.path ?? '');
-    // Known before they are gone: a crash between leaves more than there must be.
+    // Recorded before the removal: after a crash in between, more lines exist than must exist.
     const known =
       last === undefined ? Promise.resolve() : anchors.put(BEGIN, { seq: last.seq, hash: last.hash });
     known
@@ -142,7 +145,7 @@ export class AuditTrail {
     try {
       await this.#options.anchors.put(END, this.#link);
     } catch (err) {
-      this.#options.log.error({ err }, 'cannot write down where the audit trail ends');
+      this.#options.log.error({ err }, 'cannot record the end of the audit trail in the registry');
     }
   }
 }
@@ -157,13 +160,16 @@ function findEnd(dir: string): { link: Link; path: string | undefined; tornBytes
     const isCurrent = path === files.at(-1)?.path;
     if (end.last !== undefined)
       return { link: end.last, path: isCurrent ? path : files.at(-1)?.path, tornBytes };
-    // Changed by somebody: the next line follows on nothing, in a file of its own.
+    // The last line was modified: the next one starts a new chain, in a new file.
     if (end.wholeBytes > 0) return { link: { seq: firstSeq, hash: NO_HASH }, path: undefined, tornBytes };
   }
   return { link: { seq: 0, hash: NO_HASH }, path: files.at(-1)?.path, tornBytes };
 }
 
-/** A trail that is behind what was known of it, or has another line there. One that is ahead is of a daemon that was killed. */
+/**
+ * The trail is behind the recorded end, or has another line there. A trail that is ahead is normal after a killed
+ * daemon.
+ */
 function findLost(known: Link | undefined, { seq, hash }: Link): Lost | undefined {
   if (known === undefined || known.seq < seq || (known.seq === seq && known.hash === hash)) return undefined;
   return { known_seq: known.seq, found_seq: seq };

@@ -1,4 +1,4 @@
-// Reads the whole trail and says where it is not as it was written.
+// Verifies the whole trail and reports where it was modified.
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { type Anchors, BEGIN, END } from './anchor.ts';
@@ -10,17 +10,17 @@ export type Verified = {
   readonly files: number;
   readonly first: ReadLine | undefined;
   readonly last: ReadLine | undefined;
-  /** A sentence for each place. */
+  /** One sentence for each problem. */
   readonly problems: readonly string[];
-  /** What is as a crash, or a daemon that writes at this moment, leaves it. */
+  /** Expected irregularities that a crash, or a daemon that writes at this moment, leaves. */
   readonly notes: readonly string[];
 };
 
 const MAX_PROBLEMS = 100;
 
-/** Rejects only when the files cannot be read. May be called while a daemon writes. */
+/** Rejects only if the files cannot be read. May be called while a daemon writes. */
 export async function verifyTrail(dir: string, anchors: Pick<Anchors, 'latest'>): Promise<Verified> {
-  // Before the files: lines that come meanwhile are no contradiction.
+  // Read before the files: lines that are added meanwhile are not a contradiction.
   const known = anchors.latest(END);
   const reader = new TrailReader(anchors.latest(BEGIN), known);
   const files = listFiles(dir);
@@ -100,7 +100,7 @@ class TrailReader {
     };
   }
 
-  /** Older ones may have been removed by rotation, which the registry knows. */
+  /** Rotation may have removed older lines; the registry records that. */
   #checkFirst({ seq, prev }: ReadLine): void {
     const before = this.#begin ?? { seq: 0, hash: NO_HASH };
     if (seq > before.seq + 1)
@@ -118,7 +118,7 @@ class TrailReader {
       this.#problem(`line ${seq} does not follow line ${last.seq}: one of them was exchanged`);
   }
 
-  /** What a start found says more than the chain, which goes on behind it. */
+  /** Reports what a daemon's start found, as the hash chain continues after the gap. */
   #checkWords({ seq, at, fields }: ReadLine): void {
     const { torn_bytes: torn, lost } = fields;
     if (typeof torn === 'number')

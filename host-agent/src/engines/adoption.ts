@@ -1,4 +1,4 @@
-// Taking over a VMM of an earlier daemon.
+// Re-attaches to a running VMM that an earlier daemon started.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, toError } from '../lib/errors.ts';
 import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
@@ -13,13 +13,13 @@ import { watchVmm } from './vmm-process.ts';
 const RETRY_MS = 5000;
 
 export type Adoption = AdoptOptions & {
-  /** Runs once the VMM has answered. */
+  /** Runs after the VMM's first answer. */
   readonly onAnswer?: () => Promise<void>;
 };
 
 /**
- * Null when it is gone. Only a VMM has its control socket's path as its own argument; where that process, which is the one that a daemon
- * started, has not, it has put other words in their place: it is ended.
+ * Null if the VMM has exited. A VMM has its control socket's path in its arguments. If the process that the daemon
+ * started does not, the process has overwritten its arguments, so it is killed.
  */
 export function adoptVmm(kind: VmmKind, identity: VmmIdentity, options: Adoption): Vm | null {
   if (identity.bootId !== readBootId()) return null;
@@ -34,11 +34,11 @@ export function adoptVmm(kind: VmmKind, identity: VmmIdentity, options: Adoption
   const vm = new Vmm(kind, identity, process, { ...options, isAdopted: true });
   const isItself = kind.controlSocketOf(readArguments(pid)) === controlSocketPath;
   if (isItself) void takeControl(vm, kind.answerTimeoutMs, options);
-  else void vm.giveUp('it hides what it was started as, as no VMM does');
+  else void vm.terminate('it hides what it was started as, as no VMM does');
   return vm;
 }
 
-/** Tries until the VMM has answered or is gone; the guest's agent can be used meanwhile. */
+/** Retries until the VMM answers or exits. The guest's agent is usable meanwhile. */
 async function takeControl(vm: Vmm, answerTimeoutMs: number, options: Adoption): Promise<void> {
   const { log, onResumed, onAnswer } = options;
   void vm.control.watch();
@@ -54,7 +54,7 @@ async function takeControl(vm: Vmm, answerTimeoutMs: number, options: Adoption):
       if (vm.isOver) return;
       if (kind === 'paused') {
         await vm.control.resume();
-        log.info('resumed a guest that was left paused');
+        log.info('resumed a guest that an earlier daemon left paused');
         onResumed?.();
       }
       await onAnswer?.();
@@ -67,7 +67,7 @@ async function takeControl(vm: Vmm, answerTimeoutMs: number, options: Adoption):
   }
 }
 
-/** Why a VMM that is gone may have ended: by its console, else by what `readEvents` finds. */
+/** Why a VMM that has exited may have ended: from its console, else from what `readEvents` finds. */
 export async function explainLostEnd(
   { consolePath }: VmmFiles,
   readEvents: () => Promise<string | undefined> = async () => undefined,

@@ -1,4 +1,5 @@
-// Remembers which engine works on this host, so that a daemon starts fast: a file for each set of circumstances.
+// Caches which engine works on this host, for a fast daemon start: one file per combination of machine, kernel and
+// programs.
 import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { cpus, release } from 'node:os';
@@ -9,9 +10,9 @@ import type { Engine } from './engine.ts';
 import { type SelectedEngine, WORKS } from './select.ts';
 
 const FORMAT = 1;
-/** What fails may work again without anything that could be seen here being another. */
+/** A failed engine may work later although nothing visible changed, so such an entry expires. */
 const WITH_FAILURES_MS = 3_600_000;
-/** Of circumstances that are over. */
+/** Entries of other machines, kernels or programs are removed after this time. */
 const KEEP_MS = 30 * 86_400_000;
 
 const entrySchema = z.object({
@@ -48,7 +49,7 @@ export class ChoiceCache {
     return new ChoiceCache(dir, await readKey(circumstances));
   }
 
-  /** What was chosen in these circumstances; undefined when nothing was, or not lately enough. */
+  /** The cached choice for the current circumstances; undefined if there is none or it has expired. */
   async find(engines: readonly Engine[], nowMs = Date.now()): Promise<SelectedEngine | undefined> {
     try {
       const entry = entrySchema.parse(JSON.parse(await readFile(this.#path, 'utf8')));
@@ -62,7 +63,7 @@ export class ChoiceCache {
       engine.recall(usable);
       return { engine, probe: usable, tried };
     } catch {
-      // None yet, or another version's.
+      // No entry yet, or one of another version.
       return undefined;
     }
   }
@@ -91,7 +92,7 @@ export class ChoiceCache {
   }
 }
 
-/** Whether a better one than the chosen one did not work. */
+/** Whether an engine with higher priority than the chosen one failed. */
 function hasFailures(tried: SelectedEngine['tried'], name: string, accelerator: string): boolean {
   const chosen = tried.findIndex((one) => one.name === name && one.accelerator === accelerator);
   return tried.slice(0, chosen).some(({ verdict }) => verdict !== WORKS);
@@ -109,14 +110,14 @@ async function readKey({ engines, kernel }: Circumstances): Promise<string> {
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 16);
 }
 
-/** Another one has another processor, microcode or kernel, or was started anew. */
+/** Changes with the processor, microcode or kernel, and with a reboot. */
 async function readMachine(): Promise<readonly unknown[]> {
   const machineId = await readFile('/etc/machine-id', 'latin1').catch(() => '');
   const cpu = await readFile('/proc/cpuinfo', 'latin1').catch(() => '');
   return [machineId.trim(), release(), readBootId(), cpus().length, lastingFacts(cpu)];
 }
 
-/** Lines on the first processor of /proc/cpuinfo that are the same at any moment: its clock is not. */
+/** Lines on the first processor of /proc/cpuinfo that do not vary over time, unlike its clock rate. */
 export function lastingFacts(cpuinfo: string): string[] {
   const [first = ''] = cpuinfo.split('\n\n', 1);
   return first

@@ -1,4 +1,5 @@
-// Which engine new sandboxes get. The one that the probe chose is replaced when it cannot boot the first real guest.
+// The engine of new sandboxes. If the engine that the probe chose cannot boot the first real guest, the next one
+// replaces it.
 import { mkdir, rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
@@ -9,20 +10,20 @@ import type { Engine } from './engine.ts';
 import { describeTries, type SelectedEngine, selectEngine, type Try } from './select.ts';
 
 export type EngineChoiceOptions = Circumstances & {
-  /** Where choices are remembered. */
+  /** Directory of the choice cache. */
   readonly cacheDir: string;
-  /** Directory for probes, made and removed as needed. */
+  /** Directory for probes; created and removed as needed. */
   readonly scratchDir: string;
   readonly log: Logger;
 };
 
-/** Stages of a start at whose failure the engine may be the reason. */
+/** Stages of a start whose failure may be the engine's fault. */
 const ENGINE_STAGES: readonly (string | undefined)[] = ['spawn', 'boot', 'agent'];
 
-/** The first guest of an engine did not start. The cause is why, for a person. */
+/** The first guest on an engine did not start. `cause` is the original error. */
 export class FirstStartError extends Error {
   override readonly name = 'FirstStartError';
-  /** Whether another engine is the current one now, to start the guest on. */
+  /** Whether another engine is current now, so that the start can be retried. */
   readonly isReplaced: boolean;
 
   constructor(isReplaced: boolean, cause: unknown) {
@@ -31,17 +32,20 @@ export class FirstStartError extends Error {
   }
 }
 
-/** The engine of new guests. */
+/** The engine of new sandboxes. */
 export interface Engines {
   readonly current: Engine;
-  /** A real guest has started on this engine: whatever fails on it from now on has other reasons. */
+  /** Records that a real guest has started on this engine: later failures are not attributed to the engine. */
   markProven(engine: Engine): void;
   /**
-   * Runs `boot`, which boots a real guest on the current engine. FirstStartError when it failed and no guest has started
-   * on that engine so far.
+   * Runs `boot`, which boots a real guest on the current engine. FirstStartError if it fails and no guest has started
+   * on that engine before.
    */
   bootOrReplaceEngine<T>(boot: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Runs `work`, which uses `bootOrReplaceEngine`, again for as long as that finds another engine. Rejects as the last boot did. */
+  /**
+   * Runs `work`, which uses `bootOrReplaceEngine`, and repeats it as long as the engine is replaced. Rejects with the
+   * last boot's error.
+   */
   withReplacement<T>(work: () => Promise<T>): Promise<T>;
 }
 
@@ -49,9 +53,9 @@ export class EngineChoice implements Engines, AsyncDisposable {
   readonly #options: EngineChoiceOptions;
   readonly #cache: ChoiceCache;
   readonly #closing = new AbortController();
-  /** Engines that a real guest ran on since the daemon's start. */
+  /** Engines that have run a real guest since the daemon's start. */
   readonly #proven = new Set<Engine>();
-  /** Engines on which the first real guest did not start, and why. */
+  /** Engines whose first real guest did not start, with the reason. */
   readonly #failed = new Map<Engine, Try>();
   readonly #preferred: SelectedEngine;
   #selected: SelectedEngine;
@@ -64,7 +68,7 @@ export class EngineChoice implements Engines, AsyncDisposable {
     this.#selected = selected;
   }
 
-  /** Chooses, or remembers what was chosen. AppError unsupported when no engine works; the signal's reason. */
+  /** Uses the cached choice or probes. AppError unsupported if no engine works; the signal's reason. */
   static async open(options: EngineChoiceOptions, signal: AbortSignal): Promise<EngineChoice> {
     const cache = await ChoiceCache.open(options.cacheDir, options);
     const known = await cache.find(options.engines);
@@ -84,7 +88,7 @@ export class EngineChoice implements Engines, AsyncDisposable {
     return this.#selected.engine;
   }
 
-  /** Every engine that was tried for this choice, in that order. */
+  /** All engines that were tried for this choice, in order. */
   get tried(): readonly Try[] {
     return [...this.#failed.values(), ...this.#selected.tried];
   }
@@ -93,7 +97,7 @@ export class EngineChoice implements Engines, AsyncDisposable {
     return this.#selected.probe.version;
   }
 
-  /** One line on why this one. */
+  /** One line that explains the choice. */
   get reason(): string {
     const { engine, probe } = this.#selected;
     const others = this.tried.filter(
@@ -116,7 +120,7 @@ export class EngineChoice implements Engines, AsyncDisposable {
       signal.throwIfAborted();
       if (this.#proven.has(engine) || !isEngineFault(error)) throw error;
       const ms = Math.round(performance.now() - startedAt);
-      // Others that started at the same time may have found out already.
+      // A concurrent start may have replaced the engine already.
       if (this.current !== engine) throw new FirstStartError(true, error);
       this.#moving ??= this.#moveOn(engine, toError(error), ms).finally(() => {
         this.#moving = undefined;
@@ -137,13 +141,13 @@ export class EngineChoice implements Engines, AsyncDisposable {
     }
   }
 
-  /** Ends a probe that is under way. */
+  /** Aborts a running probe. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AppError('cancelled', 'the daemon is stopping'));
     await this.#moving?.catch(() => undefined);
   }
 
-  /** False when there is no other engine: then the guest may be the reason, and the first choice is tried again. */
+  /** False if there is no other engine. Then the guest may be the cause, and the first choice is kept. */
   async #moveOn(engine: Engine, error: Error, ms: number): Promise<boolean> {
     const { log, engines } = this.#options;
     const { name, accelerator } = engine;
@@ -151,15 +155,12 @@ export class EngineChoice implements Engines, AsyncDisposable {
     await this.#cache.drop();
     this.#failed.set(engine, { name, accelerator, verdict: `the first guest did not start: ${cause}`, ms });
     const rest = engines.filter((each) => !this.#failed.has(each));
-    log.warn(
-      { engine: name, accelerator, cause },
-      'the engine that was chosen did not start its first guest',
-    );
+    log.warn({ engine: name, accelerator, cause }, 'the chosen engine did not start its first guest');
     try {
       if (rest.length === 0) throw new Error('there is no other one');
       this.#selected = await select(this.#options, rest, this.#closing.signal);
     } catch (err) {
-      log.warn({ reason: toError(err).message }, 'no other engine takes its place');
+      log.warn({ reason: toError(err).message }, 'no other engine can replace the failed one');
       this.#failed.clear();
       this.#selected = this.#preferred;
       return false;
@@ -177,11 +178,11 @@ export class EngineChoice implements Engines, AsyncDisposable {
     return new AppError(code, only, { ...details, cause: error });
   }
 
-  /** A daemon that cannot is as good, only slower to start. */
+  /** A failure only makes the next daemon start slower. */
   async #remember(): Promise<void> {
     await this.#cache
       .put({ ...this.#selected, tried: this.tried })
-      .catch((err) => this.#options.log.warn({ err }, 'cannot remember which engine works'));
+      .catch((err) => this.#options.log.warn({ err }, 'cannot write the engine choice cache'));
   }
 }
 
@@ -203,7 +204,7 @@ async function select(
   }
 }
 
-/** What is left of a daemon that was killed as it tried engines. */
+/** Removes what a daemon that was killed during a probe left. */
 async function removeTrials(
   scratchDir: string,
   engines: readonly Engine[],
@@ -212,6 +213,6 @@ async function removeTrials(
   const left = engines.flatMap((engine) => engine.findVmms(scratchDir));
   const ends = await Promise.allSettled(left.map(endProcess));
   for (const end of ends)
-    if (end.status === 'rejected') log.error({ err: end.reason }, 'the VMM of an earlier trial does not end');
+    if (end.status === 'rejected') log.error({ err: end.reason }, 'the VMM of an earlier probe does not end');
   await rm(scratchDir, { recursive: true, force: true });
 }

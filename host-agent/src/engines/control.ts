@@ -1,5 +1,5 @@
-// What an engine brings beside its probe: how its VMM is spoken to, and what it knows of a guest's end. Everything else of
-// a VM's life is the same on each engine: start.ts, vmm.ts, adoption.ts.
+// The engine-specific part of a VM besides its probe: the VMM's control protocol, and how it reports a guest's end. The
+// rest of a VM's life is the same for each engine: start.ts, vmm.ts, adoption.ts.
 import type { Logger } from 'pino';
 import type { SavedVm, SaveOptions, Vm, VmmIdentity, VmPaths } from './engine.ts';
 
@@ -7,23 +7,23 @@ import type { SavedVm, SaveOptions, Vm, VmmIdentity, VmPaths } from './engine.ts
 export type VmmFiles = {
   readonly controlSocketPath: string;
   readonly consolePath: string;
-  /** Where the console is until the guest runs; absent: it is at its place from the start. */
+  /** Path of the console until the guest runs; absent: it is at its final path from the start. */
   readonly earlyConsolePath?: string;
   readonly logPath: string;
-  /** Further ones that a guest can make the VMM write into without end. */
+  /** Other files that a guest can make the VMM write into without limit. */
   readonly growingPaths?: readonly string[];
-  /** What a VMM that was killed leaves behind of its sockets. */
+  /** Sockets that a killed VMM leaves behind. */
   readonly socketPaths: readonly string[];
 };
 
 export type GuestState =
   | { readonly kind: 'runs' }
-  /** Somebody stopped it on purpose: a daemon that saved it and did not come back. */
+  /** Paused on purpose: by a daemon that saved it and was then killed. */
   | { readonly kind: 'paused' }
-  /** It will never run again, though its VMM is there; `reason` as a lower-case phrase. */
+  /** The guest will never run again although its VMM still exists; `reason` is a lower-case phrase. */
   | { readonly kind: 'over'; readonly reason: string };
 
-/** The VMM refused what it was asked for: it is there and answers. */
+/** The VMM refused a request, but it is alive and answers. */
 export class VmmRefusal extends Error {
   override readonly name: string = 'VmmRefusal';
 
@@ -32,19 +32,19 @@ export class VmmRefusal extends Error {
   }
 }
 
-/** The VM as its control sees it. */
+/** The VM as its control protocol sees it. */
 export interface Controlled {
   readonly identity: VmmIdentity;
-  /** It ended, is being ended, or is another daemon's now: nothing more is to be done. */
+  /** It has ended, is being ended, or another daemon has it now: nothing more must be done. */
   readonly isOver: boolean;
-  /** Fires when the VMM is gone. */
+  /** Fires when the VMM has exited. */
   readonly ended: AbortSignal;
-  /** Asks for the guest's state, and ends a VM whose guest is over. */
+  /** Queries the guest's state, and ends the VM if its guest has ended. */
   checkState(): Promise<GuestState>;
-  /** Ends a VM whose guest is over, or that nobody can trust; `reason` is then what it ended of. */
-  giveUp(reason: string): Promise<void>;
-  /** The process may have ended just now. */
-  lookForEnd(): void;
+  /** Ends a VM whose guest has ended or cannot be trusted; `reason` becomes the reason of its exit. */
+  terminate(reason: string): Promise<void>;
+  /** The process may have exited: check now. */
+  checkExit(): void;
 }
 
 /** The control protocol of one VMM. */
@@ -52,35 +52,35 @@ export interface Control {
   /** See Vm. */
   readonly ioPauseReason: string | undefined;
   /**
-   * Tries once to reach the VMM. False when nobody listens yet; rejects when trying again makes no sense, and with the
+   * One attempt to reach the VMM. False if it does not listen yet. Rejects if a retry makes no sense, or with the
    * signal's reason.
    */
   connect(signal: AbortSignal): Promise<boolean>;
   /**
-   * Has the VM ended when its guest is over, from now on, and looks whether it is already. What an engine learns over a
-   * connection is watched as soon as there is one.
+   * From now on ends the VM when its guest ends, and checks whether it already has. Events that arrive over a
+   * connection are watched as soon as there is one.
    */
   watch(): Promise<void>;
-  /** May wait for the end of what the VMM is at. */
+  /** May wait until the VMM's current operation is done. */
   readState(): Promise<GuestState>;
   resume(): Promise<void>;
-  /** Rejects with what went wrong; the guest goes on then, or the VM was given up. */
+  /** Rejects with the cause; then the guest has been resumed, or the VM is being ended. */
   save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }>;
   resizeDisk(index: number, sizeBytes: number): Promise<void>;
   openChannel: Vm['openChannel'];
-  /** Rejects when there is no answer within `timeoutMs`. */
+  /** Rejects if there is no answer within `timeoutMs`. */
   ping(timeoutMs: number): Promise<unknown>;
-  /** Whether the guest is known to be over, and the VMM about to end. */
+  /** Whether the guest is known to have ended and the VMM is about to exit. */
   isEnding(): Promise<boolean>;
-  /** Why a VMM ended by itself, as far as its events tell; its exit code is null when an earlier daemon started it. */
+  /** Why a VMM exited by itself, as far as its events show. The exit code is null if an earlier daemon started it. */
   explainExit(exitCode: number | null): Promise<string | undefined>;
-  /** Nothing is watched any more, and no connection kept. */
+  /** Stops watching, and closes the connection. */
   close(): void;
 }
 
 export type ControlOptions = {
   readonly log: Logger;
-  /** Called when the guest goes on after it stood still, but for a save. */
+  /** Called when the guest resumes after a pause that was not a save. */
   readonly onResumed?: (() => void) | undefined;
   readonly onStandstill?: ((cause: string) => void) | undefined;
   /** An earlier daemon started it, and may have used it. */
@@ -92,11 +92,13 @@ export type VmmKind = {
   /** The engine's name. */
   readonly name: string;
   readonly filesOf: (paths: VmPaths) => VmmFiles;
-  /** The control socket that a process was started with; undefined when it is no VMM of this engine. */
+  /** The control socket from a process's arguments; undefined if it is not a VMM of this engine. */
   readonly controlSocketOf: (args: readonly string[]) => string | undefined;
   readonly control: (vm: Controlled, options: ControlOptions) => Control;
-  /** Which of its threads, of those that it has when it answers, are scheduled as usual and not in batches. */
+  /**
+   * Which of the threads that exist at the VMM's first answer get the normal scheduling policy instead of SCHED_BATCH.
+   */
   readonly unbatched: 'first-thread' | 'all-threads';
-  /** How long an adopted VMM may take to answer, on a host that is not busy. */
+  /** Timeout for an adopted VMM's first answer, on an idle host. */
   readonly answerTimeoutMs: number;
 };

@@ -1,4 +1,4 @@
-// A VM that ended while no daemon looked: nothing works any more but saying why.
+// A VM that ended while no daemon was running: it can only report why.
 import { AppError } from '../lib/errors.ts';
 import type { Vm, VmExit, VmmIdentity } from './engine.ts';
 

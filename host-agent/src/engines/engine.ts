@@ -1,4 +1,4 @@
-// What a virtual machine monitor must be able to do for us. Implementations live in one folder each beside this file.
+// The interface of a virtual machine monitor. Each implementation has a folder beside this file.
 
 import type { ByteLink } from '@sandboxd/proto';
 import type { Logger } from 'pino';
@@ -10,17 +10,17 @@ export type Disk = {
   readonly isReadOnly: boolean;
 };
 
-/** A network device, joined to a tap of the network namespace that the VMM runs in. */
+/** A network device, attached to a tap in the network namespace that the VMM runs in. */
 export type Net = {
   /** Path of the namespace. */
   readonly namespace: string;
-  /** Name of the tap: up, there to stay, and for every user to open. */
+  /** Name of the tap: up, persistent, and accessible to every user. */
   readonly tap: string;
-  /** Of the guest's side; six lower-case hexadecimal octets with colons. A copy may have its source's. */
+  /** The guest's MAC address: six lower-case hexadecimal octets with colons. A fork may have its source's. */
   readonly mac: string;
 };
 
-/** Everything that decides what the guest sees. Two VMs of equal spec have the same device layout. */
+/** Everything that determines the guest's hardware. Two VMs of equal spec have the same device layout. */
 export type VmSpec = {
   readonly vcpus: number;
   readonly memoryMib: number;
@@ -29,17 +29,19 @@ export type VmSpec = {
   readonly initramfsPath: string;
   /** Appended to the engine's own kernel command line. */
   readonly bootArgs: string;
-  /** Root filesystem first, writable layer second, and third the image that the agent runs from, where that is not the root. */
+  /**
+   * First the root file system, then the writable layer, then the agent's image if the root does not contain the agent.
+   */
   readonly disks: readonly Disk[];
-  /** Absent: the guest reaches nobody. A copy of a guest without may have one. */
+  /** Absent: no network. A fork of a guest without one may have one. */
   readonly net?: Net;
 };
 
-/** Where one incarnation of a VM keeps its files. Both are made and removed by the caller; JSON-safe. */
+/** Directories of one VM incarnation, created and removed by the caller; JSON-safe. */
 export type VmPaths = {
-  /** Logs. */
+  /** Contains logs. */
   readonly dir: string;
-  /** Sockets. Short: a socket path has at most 107 bytes. */
+  /** Contains sockets. Must be short: a socket path has at most 107 bytes. */
   readonly socketDir: string;
 };
 
@@ -47,54 +49,57 @@ export type VmPaths = {
 export type VmmIdentity = {
   readonly engine: string;
   readonly pid: number;
-  /** Field 22 of /proc/<pid>/stat: the process is the same one only if this is equal. */
+  /** Field 22 of /proc/<pid>/stat: it differs if the pid was reused. */
   readonly startTicks: number;
-  /** The host's boot in which that is so. */
+  /** The host's boot in which pid and startTicks are valid. */
   readonly bootId: string;
   readonly paths: VmPaths;
   readonly memory: GuestMemory;
-  /** Absent: it runs as the daemon. */
+  /** Absent: it runs as the daemon's user. */
   readonly jail?: JailIdentity;
 };
 
-/** A VMM process that was found, with its socket directory. */
+/** A running VMM process, with its socket directory. */
 export type FoundVmm = ProcessId & { readonly socketDir: string };
 
-/** A file, and `key`, by which it is known whether that is still what it was. */
+/** A file and its `key`, which changes when the file is replaced or modified. */
 export type FileVersion = { readonly path: string; readonly key: string };
 
 /** How the host holds a guest's memory. */
 export type GuestMemory =
-  /** In memory of its own, without a name. */
+  /** Anonymous memory. */
   | { readonly kind: 'anonymous' }
-  /** A file that holds all of it. */
+  /** A file that contains all of it. */
   | { readonly kind: 'file'; readonly path: string }
-  /** A private copy-on-write mapping of a saved guest's memory; `path` as /proc/<pid>/maps has it, without "(deleted)". `origin` has the same content, as long as it is there. */
+  /**
+   * A private copy-on-write mapping of a saved guest's memory. `path` is its name in /proc/<pid>/maps, without
+   * "(deleted)". `origin`, while it exists, has the same content.
+   */
   | { readonly kind: 'copy-on-write'; readonly path: string; readonly origin?: FileVersion };
 
-/** What an engine wrote of a guest; any number of VMs can be restored from it, also at the same time. */
+/** A saved guest; any number of VMs can be restored from it, also concurrently. */
 export type SavedVm = {
   readonly memoryPath: string;
   readonly statePath: string;
 };
 
 export type SaveOptions = {
-  /** Existing directory for the files, on the file system of the VM's own; they must not be in it yet. */
+  /** Existing directory for the files, on the VM's own file system. The files must not exist in it yet. */
   readonly dir: string;
-  /** What the guest has of memory: what its VMM says of that is not believed. */
+  /** The guest's memory size; the VMM's own report is not trusted. */
   readonly memoryBytes: number;
-  /** Runs right before the guest is stopped; again when that has to be tried again. */
+  /** Runs right before the guest is paused; again if the pause is retried. */
   readonly beforePause?: () => Promise<void>;
-  /** Runs while the guest stands still, for what must be of the same moment as its memory. */
+  /** Runs while the guest is paused, for what must be of the same moment as its memory. */
   readonly whilePaused: () => Promise<void>;
-  /** Called when the guest goes on, and when it could not be stopped: once after each `beforePause`. */
+  /** Called when the guest resumes, or could not be paused: once after each `beforePause`. */
   readonly afterPause?: () => void;
-  /** Leave the VM paused: the caller has no more use for it. */
+  /** Leave the VM paused: the caller does not need it any more. */
   readonly staysPaused?: boolean;
 };
 
 export type VmExit = {
-  /** What ended it, as a lower-case phrase: `the guest panicked`, `killed by SIGKILL`. */
+  /** Why it ended, as a lower-case phrase: `the guest panicked`, `killed by SIGKILL`. */
   readonly reason: string;
   readonly exitCode: number | null;
   readonly signal: string | null;
@@ -104,37 +109,37 @@ export type VmExit = {
 export interface Vm {
   readonly identity: VmmIdentity;
   /**
-   * Resolves when the VMM process is gone, however that came. A VMM whose guest is over for good is ended, if it does not
-   * end by itself. Never rejects.
+   * Resolves when the VMM process has exited, for whatever reason. A VMM whose guest has ended is killed if it does not
+   * exit by itself. Never rejects.
    */
   readonly exited: Promise<VmExit>;
   /** Undefined while it runs. */
   readonly exit: VmExit | undefined;
   /**
-   * A new connection to the guest's agent port; the one before it must be destroyed first. May wait for the agent, as
-   * long as `signal` allows.
+   * Opens a connection to the guest's agent port. The previous one must be destroyed first. May wait for the agent
+   * until `signal` fires.
    */
   openChannel(signal?: AbortSignal): Promise<{ readonly link: ByteLink; readonly needsResync: boolean }>;
   /**
-   * Writes memory and device state. The guest stands still as briefly as possible and then goes on, also when saving
-   * fails (the rejection says the stage). Gives the time it stood still.
+   * Writes memory and device state. The guest is paused as briefly as possible and then resumed, also if the save fails
+   * (the rejection has the stage). Returns how long it was paused.
    */
   save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }>;
-  /** Grows a disk, by its index in the spec, to `sizeBytes`; the guest sees it at once. */
+  /** Grows a disk, by its index in the spec, to `sizeBytes`; the guest sees the new size at once. */
   resizeDisk(index: number, sizeBytes: number): Promise<void>;
-  /** SIGKILL; resolves when it is gone. */
+  /** Sends SIGKILL; resolves when the VMM has exited. */
   kill(): Promise<void>;
-  /** Why the VMM holds the guest for now, such as a full disk of the host; undefined while it runs. */
+  /** Why the VMM has paused the guest, such as a full host disk; undefined while it runs. */
   readonly ioPauseReason: string | undefined;
-  /** Whether it is known that the guest is over and the VMM about to end, which may take a host that is busy its time. */
+  /** Whether the guest is known to have ended and the VMM is about to exit, which can take long on a busy host. */
   isEnding(): Promise<boolean>;
   /** Whether the VMM answers on its control socket within `timeoutMs`. */
   responds(timeoutMs: number): Promise<boolean>;
-  /** What the guest's kernel said last of a task that waits and cannot be ended, such as for its disk; for the log. */
+  /** The guest kernel's last message about a blocked task, for example one that waits for its disk; for the log. */
   readBlockedTask(): Promise<string | undefined>;
-  /** Lets go of it: it runs on, and this object must not be used any more. */
+  /** Releases the VM: it continues to run, and this object must not be used any more. */
   detach(): void;
-  /** Last lines of the guest's console and of the VMM's own log, for the log: not for clients. */
+  /** The last lines of the guest's console and of the VMM's log. For the log, not for clients. */
   diagnose(): Promise<string>;
 }
 
@@ -144,33 +149,36 @@ export type EngineProbe =
       readonly isUsable: true;
       readonly version: string;
       readonly detail: string;
-      /** What the engine wants to find again when the result is remembered. */
+      /** Engine-specific data to cache with the result. */
       readonly memo?: string;
     }
   | { readonly isUsable: false; readonly reason: string };
 
 export type UsableEngine = Extract<EngineProbe, { readonly isUsable: true }>;
 
-/** How a copy of a saved guest gets its memory; `auto`: the best way that works. */
+/** How a fork gets its memory; `auto`: the best mode that works. */
 export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
 
-/** What an engine needs to try itself out. */
+/** What an engine needs for its probe. */
 export type EngineContext = {
-  /** Path of the engine's program; absent: the one that PATH finds. */
+  /** Path of the engine's program; absent: found in PATH. */
   readonly program?: string | undefined;
   readonly forkMemory: ForkMemory;
-  /** Where its VMMs run; absent: as the daemon, with all that it may do. */
+  /** Jail of its VMMs; absent: they run with the daemon's user and privileges. */
   readonly jail?: Jail | undefined;
-  /** Paths of our own programs: one takes over a file from who has written it, one makes a copy of a file in sealed memory. */
+  /**
+   * Paths of our helper programs: claim takes over a file from the process that wrote it; memfd copies a file into
+   * sealed memory.
+   */
   readonly claimProgram: string;
   readonly memfdProgram: string;
-  /** How long a guest may take to boot, be saved and go on as a copy; absent: long enough for any host. */
+  /** Timeout for a guest to boot, be saved and be restored; absent: long enough for any host. */
   readonly probeTimeoutMs?: number | undefined;
   readonly kernelPath: string;
   readonly initramfsPath: string;
-  /** An existing directory for short-lived probe files, short enough for sockets. */
+  /** An existing directory for temporary probe files, with a path short enough for sockets. */
   readonly scratchDir: string;
-  /** Device of hardware virtualisation, for tests; absent: the usual one. */
+  /** The KVM device, for tests; absent: the usual one. */
   readonly kvmPath?: string;
   readonly log: Logger;
 };
@@ -178,22 +186,24 @@ export type EngineContext = {
 export type BootOptions = {
   readonly spec: VmSpec;
   readonly paths: VmPaths;
-  /** What the writable disk may grow to; absent: it stays as large as it is. */
+  /** Maximum size of the writable disk; absent: its current size. */
   readonly diskBytes?: number;
   readonly log: Logger;
-  /** Called with the identity as soon as there is a process, so that a record of it exists. */
+  /** Called with the identity as soon as the process exists, so that it is recorded. */
   readonly onSpawn?: (identity: VmmIdentity) => void | Promise<void>;
-  /** Called when the guest goes on after the VMM held it, which its clock does not know. */
+  /** Called when the guest resumes after the VMM paused it: its clock did not advance. */
   readonly onResumed?: () => void;
-  /** Called when the VMM holds the guest, as the host's disk does not take its writes; `cause` is a lower-case phrase. */
+  /**
+   * Called when the VMM pauses the guest because the host's disk rejects its writes; `cause` is a lower-case phrase.
+   */
   readonly onStandstill?: (cause: string) => void;
   readonly signal?: AbortSignal;
-  /** A throw-away guest, for which no limit is needed; its files may be in memory, which cannot be used past the host's page cache. */
+  /** A throw-away guest without resource limits. Its files may be in tmpfs, which does not support O_DIRECT. */
   readonly isTrial?: boolean;
 };
 
 export type ColdBootOptions = BootOptions & {
-  /** The VM is booted to be saved: an engine that can keeps the guest's memory in this new file. */
+  /** The VM is booted to be saved: an engine that supports it keeps the guest's memory in this new file. */
   readonly memoryPath?: string;
 };
 
@@ -201,44 +211,50 @@ export type RestoreOptions = BootOptions & { readonly saved: SavedVm };
 
 export type AdoptOptions = { readonly log: Logger; readonly onResumed?: () => void };
 
-/** One program with one way to run guests: each accelerator of a program is an engine of the same name. */
+/** One program with one accelerator: each accelerator of a program is an engine of the same name. */
 export interface Engine {
   readonly name: string;
-  /** How it runs guests, as a short name. */
+  /** Short name of the way it runs guests. */
   readonly accelerator: string;
-  /** Guests run in software: the measure for what is faster, and no isolation boundary. */
+  /** Software emulation: the baseline for speed comparisons, and not an isolation boundary. */
   readonly isEmulation: boolean;
   /**
-   * Whether guests really run here: boots a throw-away one to our own program, saves it, and has a copy go on. This or
-   * `recall` must precede `boot`. Rejects with the signal's reason only.
+   * Whether guests run on this host: boots a throw-away guest up to our own program, saves it, and runs a fork of it.
+   * This or `recall` must precede `boot`. Rejects with the signal's reason only.
    */
   probe(signal?: AbortSignal): Promise<EngineProbe>;
-  /** What the result of `probe` depends on beside machine and kernel: the program, the device. JSON-safe. */
+  /** What the result of `probe` depends on besides machine and kernel: the program, the device. JSON-safe. */
   fingerprint(): Promise<Readonly<Record<string, string>>>;
-  /** Instead of `probe`, with what it gave when the fingerprint was the same. */
+  /** Replaces `probe` by its cached result for the same fingerprint. */
   recall(probe: UsableEngine): void;
-  /** Starts a VM from its kernel. Rejects with the stage and the cause; nothing is left running then, the diagnosis is logged. */
+  /**
+   * Cold-boots a VM. Rejects with the stage and the cause; then nothing is left running, and the diagnosis is logged.
+   */
   boot(options: ColdBootOptions): Promise<Vm>;
-  /** Starts a VM as a copy of a saved one; it runs when this resolves. Its spec must be the saved one's but for paths. */
+  /** Starts a VM from a saved one; it runs when this resolves. Its spec must equal the saved one's except for paths. */
   restore(options: RestoreOptions): Promise<Vm>;
   /**
-   * Whether a copy of a saved VM may have other files as its disks than the saved one had, of other sizes, as long as no driver
-   * of the guest had them: then a guest can be saved before it has a root. Absent: its disks must be the saved ones' copies.
+   * Whether a fork may have disks with other contents and sizes than the saved VM, as long as no guest driver had bound
+   * them: then a generic template without a root file system can be saved. Absent: its disks must be copies of the
+   * saved ones.
    */
   readonly takesOtherDisks?: boolean;
-  /** Host memory that it holds for all its copies together, beside their own; absent: none. */
+  /** Host memory that all its forks share, in addition to their own; absent: 0. */
   readonly sharedBytes?: number;
-  /** By how much a restore of it would raise that; absent: not at all. */
+  /** By how much a restore of `saved` would raise `sharedBytes`; absent: 0. */
   neededBytes?(saved: SavedVm): Promise<number>;
-  /** What a saved VM depends on beside its spec: only an engine with equal values can restore it. JSON-safe. */
+  /** What a saved VM depends on besides its spec: only an engine with equal values can restore it. JSON-safe. */
   compatibility(): Readonly<Record<string, string>>;
   /**
-   * Takes over a VM that an earlier daemon started; null when exactly that VMM does not run any more. Does not wait for
-   * its control socket. A guest that was left paused goes on; `onResumed` is called then, as its clock stood still.
+   * Re-attaches to a VM that an earlier daemon started; null if exactly that VMM does not run any more. Does not wait
+   * for its control socket. A paused guest is resumed, and `onResumed` is called, as its clock did not advance.
    */
   adopt(identity: VmmIdentity, options: AdoptOptions): Vm | null;
-  /** Why a VM that `adopt` did not find any more may have ended; a guess from what it left behind. */
+  /** Why a VM that `adopt` did not find may have ended; a guess from the files that it left. */
   explainEnd(identity: VmmIdentity): Promise<string>;
-  /** Running VMMs of this engine that were started with their socket directory in `runDir`, by this daemon or another. No probe is needed. */
+  /**
+   * Running VMMs of this engine whose socket directory is in `runDir`, started by this daemon or another. Needs no
+   * probe.
+   */
   findVmms(runDir: string): FoundVmm[];
 }

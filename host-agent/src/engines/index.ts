@@ -1,4 +1,4 @@
-// The engines there are, best first.
+// All engines, best first.
 
 import { CloudHypervisorEngine } from './cloud-hypervisor/index.ts';
 import type { Engine, EngineContext } from './engine.ts';
@@ -7,7 +7,7 @@ import { QemuEngine } from './qemu/index.ts';
 
 type EngineKind = {
   readonly name: string;
-  /** One for each accelerator, best first. */
+  /** One engine per accelerator, best first. */
   readonly make: (context: EngineContext) => readonly Engine[];
 };
 
@@ -19,7 +19,7 @@ const ENGINES: readonly EngineKind[] = [
 export const AUTO = 'auto';
 export const ENGINE_NAMES: readonly string[] = ENGINES.map(({ name }) => name);
 
-/** Every engine (`auto`), or those of that name; best first. */
+/** All engines (`auto`), or those with that name; best first. */
 export function makeEngines(
   choice: string,
   context: Omit<EngineContext, 'program'>,
@@ -30,7 +30,7 @@ export function makeEngines(
   );
 }
 
-/** One of each name, to adopt the VMs of earlier daemons. */
+/** One engine of each name, to adopt the VMs of earlier daemons. */
 export function makeAdopters(
   context: Omit<EngineContext, 'program'>,
   programs: Readonly<Record<string, string>>,

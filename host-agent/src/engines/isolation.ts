@@ -1,31 +1,33 @@
-// What keeps guests from the host, as the configuration wants it and as this host has it.
+// Isolates VMMs from the host, as configured and as this host supports it.
 import type { Logger } from 'pino';
 import { AppError } from '../lib/errors.ts';
 import { Jail, type JailOptions } from './jail/jail.ts';
 
 export type Isolation = {
-  /** Absent: VMMs run as the daemon does. */
+  /** Absent: VMMs run with the daemon's user and privileges. */
   readonly jail?: Jail;
-  /** For clients. */
+  /** Reported to clients. */
   readonly report: { readonly enabled: boolean; readonly missing: readonly string[] };
 };
 
 export type IsolationOptions = {
-  /** Absent: there shall be none. */
+  /** Absent: the jail is disabled. */
   readonly jail?: JailOptions | undefined;
-  /** A jail that lacks a part will not do. */
+  /** Refuse a jail that lacks any part. */
   readonly isRequired: boolean;
   readonly log: Logger;
 };
 
-/** AppError unsupported where an essential part cannot be had, or any that was required. */
+/** AppError unsupported if the host lacks an essential part, or any part when the full jail is required. */
 export async function openIsolation({
   jail: options,
   isRequired,
   log,
 }: IsolationOptions): Promise<Isolation> {
   if (options === undefined) {
-    log.warn('insecure_no_jail: VMMs run as this daemon does; a guest that breaks its VMM has the host');
+    log.warn(
+      'insecure_no_jail: VMMs run with all privileges of this daemon; a guest that escapes from its VMM controls the host',
+    );
     return { report: { enabled: false, missing: [] } };
   }
   const jail = await Jail.open(options);
@@ -36,6 +38,6 @@ export async function openIsolation({
       `require_isolation: the jail of VMMs is not whole on this host: ${missing.join('; ')}; mend that, or drop require_isolation`,
     );
   }
-  if (missing.length > 0) log.warn({ missing }, 'the jail of VMMs lacks what this host does not have');
+  if (missing.length > 0) log.warn({ missing }, 'this host does not support all parts of the VMM jail');
   return { jail, report: { enabled: true, missing } };
 }

@@ -1,4 +1,4 @@
-// The guest kernel's command line: the part that every engine's guests have.
+// The part of the guest kernel's command line that is the same for every engine.
 import type { VmSpec } from './engine.ts';
 
 const COMMON = [
@@ -20,7 +20,7 @@ const COMMON = [
   'mitigations=auto',
 ];
 
-/** With what the engine adds, and at the end the sandbox's own arguments. */
+/** Joins the common part, the engine's additions, and the sandbox's own arguments. */
 export function kernelCommandLine({ bootArgs }: VmSpec, engineArgs: readonly string[]): string {
   return [...COMMON, ...engineArgs, ...(bootArgs === '' ? [] : [bootArgs])].join(' ');
 }

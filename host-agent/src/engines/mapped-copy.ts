@@ -1,5 +1,5 @@
-// Copies memory that a VMM has as private mappings of a file: the file, which never changes, while its guest runs, and the pages that
-// the VMM has of its own while it stands still.
+// Copies guest memory that a VMM maps privately from a file. The file never changes, so it is copied while the guest
+// runs; the VMM's own pages are copied while it is paused.
 import { open } from 'node:fs/promises';
 import process from 'node:process';
 import { copySparse } from '@sandboxd/rootfs-builder';
@@ -8,23 +8,23 @@ import { type Mapping, mappedFile, readChangedRanges } from './mapping.ts';
 
 const CHUNK_BYTES = 1 << 20;
 
-/** The rest of a copy, to be made while the guest stands still. */
+/** The rest of a copy, to be made while the guest is paused. */
 export type FinishCopy = () => Promise<void>;
 
-/** What a process has may be made up by a guest that took it over. */
+/** A compromised VMM may present memory of any size. */
 export function checkSize(sizeBytes: number, memoryBytes: number): void {
   if (sizeBytes === memoryBytes) return;
   throw new Error(`its VMM has ${sizeBytes} bytes as the guest's memory, which has ${memoryBytes}`);
 }
 
-/** Copies a regular file of just this size, by its link beneath /proc. */
+/** Copies a regular file of exactly this size, by its link beneath /proc. */
 export async function copyProcessFile(path: string, memoryBytes: number, target: string): Promise<void> {
   await using file = await openProcessFile(path);
   checkSize((await file.stat()).size, memoryBytes);
   await copySparse(`/proc/${process.pid}/fd/${file.fd}`, target);
 }
 
-/** The whole file, whichever part of it this is a mapping of. */
+/** Copies the whole file, whichever part of it is mapped. */
 export function copyMappedFile(
   pid: number,
   mapping: Mapping,
@@ -34,7 +34,7 @@ export function copyMappedFile(
   return copyProcessFile(mappedFile(pid, mapping), memoryBytes, target);
 }
 
-/** Into a copy of the file. The process must not change them meanwhile. */
+/** Copies the process's own pages into a copy of the file. The process must not change them meanwhile. */
 export async function copyOwnPages(pid: number, mappings: readonly Mapping[], target: string): Promise<void> {
   await using source = await open(`/proc/${pid}/mem`, 'r');
   await using sink = await open(target, 'r+');

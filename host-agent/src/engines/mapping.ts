@@ -1,10 +1,10 @@
-// Where a VMM process has its guest's memory mapped, and which of its pages differ from the file behind them.
+// Where a VMM process maps its guest's memory, and which pages differ from the file.
 import { open, readFile } from 'node:fs/promises';
 
 export type Mapping = {
   readonly startAddress: number;
   readonly sizeBytes: number;
-  /** Where in the file it begins. */
+  /** Offset in the file. */
   readonly fileOffset: number;
 };
 export type Range = { readonly offset: number; readonly length: number };
@@ -15,7 +15,10 @@ const ENTRY_BYTES = 8;
 const PRESENT = 1 << 31;
 const SWAPPED = 1 << 30;
 const FILE_OR_SHARED = 1 << 29;
-/** Unchanged pages between two changed ones that are copied along: one larger read beats two small ones. */
+/**
+ * Maximum number of unchanged pages between two changed ones that are copied along: one larger read is faster than two
+ * small ones.
+ */
 const MAX_GAP_PAGES = 8;
 
 /** Finds the private mapping of `path` in the text of /proc/<pid>/maps; a deleted file still counts. */
@@ -23,7 +26,7 @@ export function findMapping(maps: string, path: string): Mapping | undefined {
   return privateMappings(maps).find(({ name }) => name === path);
 }
 
-/** All private mappings of files that can be written to, with the names that the process knows them by. */
+/** All private, writable mappings of files, with their names in the process. */
 export function privateMappings(maps: string): (Mapping & { readonly name: string })[] {
   return maps.split('\n').flatMap((line) => {
     const match = /^([0-9a-f]+)-([0-9a-f]+) rw.p ([0-9a-f]+) \S+ \d+ +(.*?)(?: \(deleted\))?$/.exec(line);
@@ -41,12 +44,12 @@ export async function readMapping(pid: number, path: string): Promise<Mapping> {
   return mapping;
 }
 
-/** The file behind a mapping, under a name that works even when the file was deleted. */
+/** A path for the file of a mapping that works even if the file was deleted. */
 export function mappedFile(pid: number, { startAddress, sizeBytes }: Mapping): string {
   return `/proc/${pid}/map_files/${startAddress.toString(16)}-${(startAddress + sizeBytes).toString(16)}`;
 }
 
-/** Ranges of a private mapping that hold pages of the process's own, from pagemap entries (little-endian). */
+/** Ranges of a private mapping with pages of the process's own, from pagemap entries (little-endian). */
 export function changedRanges(pagemap: Buffer): Range[] {
   const ranges: { offset: number; length: number }[] = [];
   const pages = Math.floor(pagemap.length / ENTRY_BYTES);

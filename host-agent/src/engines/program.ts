@@ -1,9 +1,9 @@
-// The program of an engine as a file.
+// Finds an engine's program file.
 import { accessSync, constants, statSync } from 'node:fs';
 import { realpath, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 
-/** Absolute path of a program that PATH finds; the name itself when it does not. */
+/** Absolute path of a program in PATH; the name itself if it is not found. */
 export function findProgram(name: string, path = process.env.PATH ?? ''): string {
   if (name.includes('/')) return name;
   const isProgram = (file: string): boolean => {
@@ -19,7 +19,7 @@ export function findProgram(name: string, path = process.env.PATH ?? ''): string
   return found === undefined ? name : resolve(found);
 }
 
-/** Others when it is another program. */
+/** Facts that change when the program is replaced. */
 export async function readProgramFacts(name: string): Promise<Readonly<Record<string, string>>> {
   const program = findProgram(name);
   const path = await realpath(program).catch(() => program);

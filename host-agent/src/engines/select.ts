@@ -1,13 +1,13 @@
-// Chooses the first engine that works and is not slower than emulation, by trying them.
+// Chooses the first engine that works and is not slower than emulation, by probing them.
 import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
 import type { Engine, UsableEngine } from './engine.ts';
 
-/** One engine that was tried, for the log and for reports. */
+/** The result for one engine, for the log and for reports. */
 export type Try = {
   readonly name: string;
   readonly accelerator: string;
-  /** `works`, or why it is not used, in one line. */
+  /** `works`, or one line that says why it is not used. */
   readonly verdict: string;
   readonly ms: number;
 };
@@ -22,8 +22,8 @@ export const WORKS = 'works';
 const UNNEEDED = 'not needed: one before it works';
 
 /**
- * Tries engines in the given order; none is waited for longer than emulation needs for the same. AppError `unsupported`
- * with every engine's reason when none works; the signal's reason when that fires.
+ * Probes the engines in the given order. Each gets at most the time that emulation takes. AppError `unsupported` with
+ * all reasons if none works; the signal's reason.
  */
 export async function selectEngine(
   engines: readonly Engine[],
@@ -36,7 +36,7 @@ export async function selectEngine(
     log.info(one, 'engine tried');
   };
   const emulation = engines.find(({ isEmulation }) => isEmulation);
-  // Beside the others and not before them: both then have the same share of a host that is busy.
+  // Emulation is probed concurrently: both then have the same share of a busy host.
   await using measure = emulation && new Attempt(emulation, outer);
   for (const engine of engines) {
     if (engine === emulation) continue;
@@ -58,7 +58,7 @@ export async function selectEngine(
   });
 }
 
-/** `name (accelerator): verdict` of each. */
+/** Formats each as `name (accelerator): verdict`. */
 export function describeTries(tried: readonly Try[]): string {
   return tried
     .map(({ name, accelerator, verdict, ms }) => `${name} (${accelerator}): ${verdict}, ${ms} ms`)
@@ -67,7 +67,7 @@ export function describeTries(tried: readonly Try[]): string {
 
 type Outcome = { readonly summary: Try; readonly probe: UsableEngine | undefined };
 
-/** A probe that can be given up. */
+/** A probe that can be aborted. */
 class Attempt implements AsyncDisposable {
   /** Rejects with the outer signal's reason only. */
   readonly done: Promise<Outcome>;
@@ -79,7 +79,7 @@ class Attempt implements AsyncDisposable {
     this.done = this.#run(engine, outer);
   }
 
-  /** Called with the time it took, if it works. */
+  /** Calls `tell` with the elapsed time if the engine works. */
   onSuccess(tell: (ms: number) => void): void {
     this.done.then(
       ({ probe, summary }) => probe !== undefined && tell(summary.ms),
@@ -87,7 +87,7 @@ class Attempt implements AsyncDisposable {
     );
   }
 
-  /** It is given up when it takes longer than emulation, which took `ms`. Nothing when it is over. */
+  /** Aborts the probe after `ms`, the time that emulation took. No effect if it is already done. */
   limit(ms: number): void {
     if (this.#end.signal.aborted) return;
     const leftMs = Math.max(0, ms - (performance.now() - this.#startedAt));
@@ -95,7 +95,7 @@ class Attempt implements AsyncDisposable {
     this.#timer = setTimeout(() => this.#end.abort(why), leftMs);
   }
 
-  /** Gives it up; resolves when nothing of it is left. */
+  /** Aborts the probe; resolves when it is cleaned up. */
   async [Symbol.asyncDispose](): Promise<void> {
     clearTimeout(this.#timer);
     this.#end.abort(new Error(UNNEEDED));

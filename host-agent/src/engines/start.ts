@@ -1,4 +1,4 @@
-// Starting a VMM process and making it a guest that runs. Whatever fails, nothing is left running.
+// Starts a VMM process and the guest in it. After any failure nothing is left running.
 import { stat } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
@@ -20,28 +20,28 @@ import { Vmm } from './vmm.ts';
 import { FIRST_INHERITED_FD, spawnVmm, type VmmProcess } from './vmm-process.ts';
 import { vmmRecordPath } from './vmm-record.ts';
 
-/** From spawn to the first answer; some 10 to 30 ms on a host that is not loaded. */
+/** From spawn to the first answer; some 10 to 30 ms on an idle host. */
 const CONTROL_TIMEOUT_MS = 20_000;
 const CONNECT_POLL_MS = 2;
-/** Becomes another program in a namespace. */
+/** Executes a program in a network namespace. */
 const NSENTER = 'nsenter';
-/** From the first sign of a VMM's end, a connection that broke, to its end. */
+/** From the first sign of a VMM's end (a broken connection) to its exit. */
 const OWN_END_MS = 250;
 
 export type Launch = {
   /** Absolute path. */
   readonly program: string;
-  /** What the process finds as its own name. */
+  /** argv[0] of the process. */
   readonly argv0: string;
   readonly args: readonly string[];
   /** Become descriptors FIRST_INHERITED_FD and up, in this order. */
   readonly inheritedFds?: readonly number[];
-  /** Absent: it runs as the daemon. */
+  /** Absent: it runs as the daemon's user. */
   readonly jail?: Jail | undefined;
-  /** What it finds in its jail. Of directories that become its own it may write in only until its guest runs. */
+  /** What it finds in its jail. It may write in its own directories only until the guest runs. */
   readonly view: View;
   readonly memory: GuestMemory;
-  /** What is to be done once the VMM answers until the guest runs; absent: nothing. */
+  /** Runs after the VMM's first answer and makes the guest run; absent: nothing to do. */
   readonly run?: () => Promise<void>;
 };
 
@@ -62,7 +62,7 @@ export async function startVmm(kind: VmmKind, options: BootOptions, launch: Laun
   const vm = new Vmm(kind, identity, process, { ...options, isAdopted: false });
   try {
     await Promise.all([options.onSpawn?.(identity), reach(vm, signal)]);
-    // It began as what the daemon is.
+    // The VMM inherited the daemon's scheduling.
     void resetScheduling(process.pid, kind.unbatched);
     await run?.();
     signal?.throwIfAborted();
@@ -76,12 +76,12 @@ export async function startVmm(kind: VmmKind, options: BootOptions, launch: Laun
   }
 }
 
-/** Whether its writable disks are used past the host's page cache. */
+/** Whether its writable disks bypass the host's page cache. */
 export function isDirect({ isTrial }: Pick<BootOptions, 'isTrial'>, jail: Jail | undefined): boolean {
   return isTrial !== true && (jail?.needsDirectWrites ?? false);
 }
 
-/** Starts the process, in its jail if it has one. Of one that fails there is no record any more. */
+/** Starts the process, in its jail if there is one. If that fails, its record is removed. */
 async function spawn(
   kind: VmmKind,
   options: BootOptions,
@@ -130,20 +130,20 @@ async function cellOptions(options: BootOptions, launch: Launch): Promise<CellOp
   return { program, argv0, args, view, namespace, vcpus, memoryMib, maxFileBytes, descriptors };
 }
 
-/** A disk, or the guest's memory as it is saved. */
+/** The largest file it may write: a disk, or the guest's memory when it is saved. */
 async function largestFile({ spec, diskBytes = 0 }: BootOptions): Promise<number> {
   const disks = spec.disks.filter(({ isReadOnly }) => !isReadOnly);
   const sizes = await Promise.all(disks.map(async ({ path }) => (await stat(path)).size));
   return Math.max(diskBytes, spec.memoryMib * 2 ** 20, ...sizes);
 }
 
-/** The VMM has made what it has to make: it can write no new file any more. */
+/** The VMM has created all of its files: its directories become read-only for it. */
 async function close({ writes }: View): Promise<void> {
   for (const path of writes)
     if ((await stat(path).catch(() => undefined))?.isDirectory() === true) await takeBack(path);
 }
 
-/** Waits for its control socket, but no longer than for its end. */
+/** Waits for the VMM's control socket, or for its exit. */
 async function reach(vm: Vmm, outer?: AbortSignal): Promise<void> {
   using limit = loadScaledTimeout({
     timeoutMs: CONTROL_TIMEOUT_MS,
@@ -161,19 +161,19 @@ async function reach(vm: Vmm, outer?: AbortSignal): Promise<void> {
   );
 }
 
-/** Gives the error to throw: the signal's reason as it is, else an AppError with the stage. */
+/** Cleans up and returns the error to throw: the signal's reason as it is, else an AppError with the stage. */
 async function abandon(vm: Vmm, error: unknown, { signal, log }: BootOptions): Promise<unknown> {
   const isCancelled = signal?.aborted === true;
   const cause = toError(error);
   const isAnswered = isAppError(error) || error instanceof VmmRefusal;
-  // A connection that broke may be the first sign of the VMM's own end, which says more.
+  // A broken connection may be the first sign of the VMM's exit, whose reason says more.
   if (!isCancelled && !isAnswered)
     await raceSignal(vm.exited, AbortSignal.timeout(OWN_END_MS)).catch(() => undefined);
   await vm.kill();
   const own = vm.endedByItself && !isAppError(error) ? vm.exit?.reason : undefined;
   const what = own === undefined || own === cause.message ? cause.message : `${own}: ${cause.message}`;
   const failure = new AppError('internal', `the VMM did not start: ${what}`, { stage: 'spawn', cause });
-  // Its files go with it.
+  // Before the files are removed.
   const line = { reason: isCancelled ? cause.message : failure.message, diagnosis: await vm.diagnose() };
   log[isCancelled ? 'info' : 'warn'](line, 'a VMM did not start');
   return isCancelled ? error : failure;

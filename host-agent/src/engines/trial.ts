@@ -1,5 +1,5 @@
-// Whether guests really run: a throw-away one is booted to our own program in it and saved, and a copy of it must go on.
-// What firmware or a kernel prints proves nothing: hosts exist where these run and nothing else does.
+// Probes whether guests really run: boots a throw-away guest up to our own program, saves it, and restores it. Output
+// of firmware or a kernel proves nothing: on some hosts these run and nothing else does.
 import { randomBytes } from 'node:crypto';
 import { copyFile, mkdir, rm, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,14 +8,14 @@ import { tailFile } from '../lib/tail.ts';
 import { deadline, poll } from '../lib/wait.ts';
 import type { ColdBootOptions, EngineContext, RestoreOptions, Vm, VmPaths } from './engine.ts';
 
-/** The least that a sandbox may have. */
+/** The minimum of a sandbox. */
 const MEMORY_MIB = 128;
 const DISK_BYTES = 2 ** 20;
-/** Even emulated and with the host under load some 10 s; whoever waits longer would wait for ever. */
+/** Even emulated on a loaded host this takes some 10 s; a guest that takes longer is taken to hang. */
 const TIMEOUT_MS = 120_000;
-/** A guest that has counted so far is not at its beginning when it is saved. */
+/** The guest has counted this far when it is saved, so it is not at its beginning. */
 const SAVED_AT_COUNT = 3;
-/** Two, so that time passes in the copy. */
+/** Two counts prove that time passes in the fork. */
 const COPY_COUNTS = 2;
 const POLL_MS = 10;
 const CONSOLE_BYTES = 64 * 1024;
@@ -25,12 +25,12 @@ export type TrialOptions = {
   readonly boot: (options: ColdBootOptions) => Promise<Vm>;
   readonly restore: (options: RestoreOptions) => Promise<Vm>;
   readonly consolePath: (paths: VmPaths) => string;
-  /** Runs while the guest is there. */
+  /** Runs while the guest runs. */
   readonly learn?: (paths: VmPaths, limit: AbortSignal) => Promise<void>;
   readonly signal?: AbortSignal | undefined;
 };
 
-/** Undefined when guests run and can be copied, else why not, in one line. Rejects with the signal's reason only. */
+/** Undefined if guests run and can be forked, else the reason in one line. Rejects with the signal's reason only. */
 export async function tryGuest(options: TrialOptions): Promise<string | undefined> {
   const { context, boot, restore, consolePath, learn, signal: outer } = options;
   outer?.throwIfAborted();
@@ -44,7 +44,7 @@ export async function tryGuest(options: TrialOptions): Promise<string | undefine
   using limit = deadline(timeoutMs, () => new Error(`no sign of life within ${timeoutMs} ms`), outer);
   await using undo = new AsyncDisposableStack();
   const { signal } = limit;
-  /** Of a sandbox, but for what is on its disks. */
+  /** Options as for a sandbox, except for the contents of its disks. */
   const optionsOf = (own: VmPaths) => ({
     spec: {
       vcpus: 1,
@@ -110,19 +110,19 @@ export async function tryGuest(options: TrialOptions): Promise<string | undefine
   } catch (error) {
     const [cause = ''] = toError(error).message.split('\n', 1);
     if (outer?.aborted !== true)
-      log.info({ stage, err: error, tail: await running?.vm.diagnose() }, 'a trial guest failed');
+      log.info({ stage, err: error, tail: await running?.vm.diagnose() }, 'a probe guest failed');
     outer?.throwIfAborted();
     return `cannot ${stage}: ${cause}`;
   }
 }
 
-/** How far the guest has counted, in the order of its console; lines that others print do not count. */
+/** The guest's counts, in the order of its console. Lines of other programs do not count. */
 export function readCounts(console: string, nonce: string): number[] {
   const line = new RegExp(`^sandbox-probe: ${hashText(nonce)} (\\d+)\\.$`, 'gm');
   return [...console.matchAll(line)].map(([, count]) => Number(count));
 }
 
-/** FNV-1a of 64 bits, as the guest's program has it: the kernel prints the nonce with its command line. */
+/** 64-bit FNV-1a, as in the guest's program: the kernel prints the nonce itself with its command line. */
 export function hashText(text: string): string {
   let hash = 0xcbf29ce484222325n;
   for (const byte of Buffer.from(text)) hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);

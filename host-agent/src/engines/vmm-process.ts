@@ -1,4 +1,4 @@
-// A VMM process: its own session so that it outlives us, its end observed.
+// A VMM process. It has its own session, so that it outlives the daemon; its exit is observed.
 import { constants, writeFileSync } from 'node:fs';
 import { AppError, toError } from '../lib/errors.ts';
 import { isRunning, listInheritable, readStartTicks, signalProcess } from '../lib/proc.ts';
@@ -8,9 +8,9 @@ import { openRegular } from '../lib/untrusted-path.ts';
 
 const { O_WRONLY, O_APPEND, O_CREAT } = constants;
 
-/** How often a process that is not our child is looked at. */
+/** Poll interval for a process that is not our child. */
 const ADOPTED_POLL_MS = 250;
-/** The same when its end is expected at any moment. */
+/** Poll interval when its exit is expected at any moment. */
 const ENDING_POLL_MS = 5;
 
 export type ProcessEnd = { readonly exitCode: number | null; readonly signal: string | null };
@@ -18,36 +18,36 @@ export type ProcessEnd = { readonly exitCode: number | null; readonly signal: st
 export interface VmmProcess {
   readonly pid: number;
   readonly startTicks: number;
-  /** Its exit code and signal are known only of one that we started. */
+  /** Exit code and signal are known only for a process that we started. */
   readonly ended: Promise<ProcessEnd>;
-  /** False when it is gone already. */
+  /** False if it has exited already. */
   signal(name: NodeJS.Signals): boolean;
-  /** It may have ended just now. */
-  look(): void;
-  /** Its end is not watched any more. */
+  /** The process may have exited: check now. */
+  poll(): void;
+  /** Stops observing its exit. */
   detach(): void;
 }
 
-/** When the host has no memory left, a guest goes before the daemon and before others' programs. */
+/** If the host runs out of memory, a guest is killed before the daemon and other programs. */
 const OOM_SCORE = 300;
 
-/** Number under which the process finds the first descriptor that it inherits; the others follow. */
+/** Number of the first inherited descriptor in the process; the others follow. */
 export const FIRST_INHERITED_FD = 3;
 
 export type SpawnOptions = {
   /** Become descriptors FIRST_INHERITED_FD and up, in this order. */
   readonly inheritedFds?: readonly number[];
-  /** What the process finds as its own name, instead of the program's path. */
+  /** argv[0] of the process, instead of the program's path. */
   readonly argv0?: string;
 };
 
 /**
- * Descriptors that the program would get without being meant to: the store's, which its library opens so, and what our own
- * parent left open. They are there before the first VMM is, and stay.
+ * Descriptors that the program would inherit by accident: the registry's, which its library opens without
+ * close-on-exec, and those that our parent left open. They exist before the first VMM, and stay.
  */
 let strays: readonly number[] | undefined;
 
-/** What the program finds under each number; a stray's is the log's once more. */
+/** The program's descriptors by number; each stray one is replaced by the log. */
 export function layOut(
   log: number,
   inherited: readonly number[],
@@ -59,7 +59,7 @@ export function layOut(
   return Array.from(stdio, (fd) => fd ?? 'ignore');
 }
 
-/** Starts the program with stdout and stderr in a log file. AppError `internal` when it is not there. */
+/** Starts the program with stdout and stderr in a log file. AppError `internal` if it does not exist. */
 export async function spawnVmm(
   program: string,
   args: readonly string[],
@@ -91,55 +91,55 @@ export async function spawnVmm(
   const pid = child.pid ?? 0;
   resetPriority(pid);
   preferForOom(pid);
-  // A child that ended already is a zombie or gone: no signal will find it.
+  // A child that has exited already is a zombie or gone: no signal will reach it.
   const startTicks = readStartTicks(pid) ?? -1;
   return {
     pid,
     startTicks,
     ended,
     signal: (name) => signalProcess({ pid, startTicks }, name),
-    look: () => undefined,
+    poll: () => undefined,
     detach: () => child.removeAllListeners('exit'),
   };
 }
 
-/** Raising it needs no privilege; where it is refused, the kernel chooses as it likes. */
+/** Raising the score needs no privilege; if it is refused, the kernel uses its default. */
 function preferForOom(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/oom_score_adj`, String(OOM_SCORE));
   } catch {
-    // It may have ended already.
+    // The process may have exited already.
   }
 }
 
-/** Watches a process that another daemon started; null when it is gone. */
+/** Watches a process that another daemon started; null if it has exited. */
 export function watchVmm(pid: number, startTicks: number): VmmProcess | null {
   if (!isRunning({ pid, startTicks })) return null;
   let timer: NodeJS.Timeout | undefined;
   let everyMs = ADOPTED_POLL_MS;
-  let look = (): void => undefined;
+  let poll = (): void => undefined;
   const ended = new Promise<ProcessEnd>((resolve) => {
-    look = () => {
+    poll = () => {
       clearTimeout(timer);
-      if (isRunning({ pid, startTicks })) timer = setTimeout(look, everyMs).unref();
+      if (isRunning({ pid, startTicks })) timer = setTimeout(poll, everyMs).unref();
       else resolve({ exitCode: null, signal: null });
     };
-    look();
+    poll();
   });
   return {
     pid,
     startTicks,
     ended,
     signal: (name) => {
-      // Its end is waited for now.
+      // Its exit is expected now.
       everyMs = ENDING_POLL_MS;
       const isSent = signalProcess({ pid, startTicks }, name);
-      look();
+      poll();
       return isSent;
     },
-    look: () => {
+    poll: () => {
       everyMs = ENDING_POLL_MS;
-      look();
+      poll();
     },
     detach: () => clearTimeout(timer),
   };

@@ -1,4 +1,4 @@
-// What a daemon writes down of a VMM before it starts it, and how the next one finds those that no sandbox has.
+// The record that a daemon writes before it starts a VMM, from which the next daemon finds VMMs without a sandbox.
 import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { findRecorded, readProcessRecord, removeProcessRecord } from '../lib/process-record.ts';
@@ -6,17 +6,17 @@ import type { VmmKind } from './control.ts';
 import type { FoundVmm, VmPaths } from './engine.ts';
 
 const SUFFIX = '.vmm';
-/** Sockets of a trial are in `<run-dir>/probe/<trial>`. */
+/** Sockets of a probe are in `<run-dir>/probe/<trial>`. */
 const DEPTH = 2;
 
-/** Beside its socket directory, which may be the VMM's own for a while: the one above is the daemon's alone. */
+/** Beside the socket directory, which the VMM may own for a while; the directory above belongs to the daemon only. */
 export function vmmRecordPath({ socketDir }: Pick<VmPaths, 'socketDir'>): string {
   return `${socketDir}${SUFFIX}`;
 }
 
 /**
- * Running VMMs of this kind that a daemon started with their sockets in `dir`, by what it wrote down before it did. A record of one that
- * is gone is removed.
+ * Running VMMs of this kind whose socket directory is in `dir`, found by their records. The record of a VMM that has
+ * exited is removed.
  */
 export function findVmms({ name }: Pick<VmmKind, 'name'>, dir: string): FoundVmm[] {
   return listRecords(dir, DEPTH).flatMap((path) => {

@@ -1,4 +1,4 @@
-// One guest and its VMM: the part of its life that is the same on every engine.
+// One guest and its VMM: the part of its life that is the same for each engine.
 import { rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { AppError, firstLine, isAppError } from '../lib/errors.ts';
@@ -20,7 +20,7 @@ import type { ProcessEnd, VmmProcess } from './vmm-process.ts';
 import { vmmRecordPath } from './vmm-record.ts';
 
 const DIAGNOSIS_LINES = 40;
-/** A system call that the VMM's filter forbids. */
+/** Sent for a system call that the VMM's seccomp filter forbids. */
 const FILTER_SIGNAL = 'SIGSYS';
 
 export class Vmm implements Vm, Controlled {
@@ -35,8 +35,8 @@ export class Vmm implements Vm, Controlled {
   #exit: VmExit | undefined;
   #isKilledByUs = false;
   #isDetached = false;
-  /** Why we ended it though nobody asked for that. */
-  #verdict: string | undefined;
+  /** Why the daemon ended it without a request of a client. */
+  #endReason: string | undefined;
 
   constructor(kind: VmmKind, identity: VmmIdentity, process: VmmProcess, options: ControlOptions) {
     const files = kind.filesOf(identity.paths);
@@ -53,7 +53,9 @@ export class Vmm implements Vm, Controlled {
       const gone = [...files.socketPaths, vmmRecordPath(identity.paths)];
       await Promise.all(gone.map((path) => rm(path, { force: true }))).catch(() => undefined);
       if (identity.jail !== undefined)
-        await leaveJail(identity.jail).catch((err) => this.#log.warn({ err }, 'cannot give back a jail'));
+        await leaveJail(identity.jail).catch((err) =>
+          this.#log.warn({ err }, 'cannot release the user id and cgroup of a VMM'),
+        );
       return this.#exit;
     });
   }
@@ -70,7 +72,7 @@ export class Vmm implements Vm, Controlled {
     return this.#exit !== undefined || this.#isKilledByUs || this.#isDetached;
   }
 
-  /** It ended, and nobody asked for that. */
+  /** It exited without being killed by us. */
   get endedByItself(): boolean {
     return this.#exit !== undefined && !this.#isKilledByUs;
   }
@@ -81,23 +83,23 @@ export class Vmm implements Vm, Controlled {
 
   async checkState(): Promise<GuestState> {
     const state = await this.control.readState();
-    if (state.kind === 'over') await this.giveUp(state.reason);
+    if (state.kind === 'over') await this.terminate(state.reason);
     return state;
   }
 
-  async giveUp(reason: string): Promise<void> {
+  async terminate(reason: string): Promise<void> {
     if (this.isOver) return;
-    if (this.#verdict === undefined) {
-      this.#verdict = reason;
-      // Before its files can go with it.
+    if (this.#endReason === undefined) {
+      this.#endReason = reason;
+      // Before its files can be removed with it.
       this.#log.warn({ reason, diagnosis: await this.diagnose() }, 'ended a VM');
     }
     this.#process.signal('SIGKILL');
     await this.exited;
   }
 
-  lookForEnd(): void {
-    this.#process.look();
+  checkExit(): void {
+    this.#process.poll();
   }
 
   openChannel: Vm['openChannel'] = (signal) => this.control.openChannel(signal);
@@ -121,7 +123,7 @@ export class Vmm implements Vm, Controlled {
   }
 
   async isEnding(): Promise<boolean> {
-    return this.#exit !== undefined || this.#verdict !== undefined || (await this.control.isEnding());
+    return this.#exit !== undefined || this.#endReason !== undefined || (await this.control.isEnding());
   }
 
   async responds(timeoutMs: number): Promise<boolean> {
@@ -173,14 +175,14 @@ export class Vmm implements Vm, Controlled {
   }
 
   async #exitReason(end: ProcessEnd): Promise<string> {
-    if (this.#isKilledByUs && this.#verdict === undefined) return 'stopped';
-    const told = await readLastWords(this.#files.consolePath);
-    if (this.#verdict !== undefined) return told ?? this.#verdict;
+    if (this.#isKilledByUs && this.#endReason === undefined) return 'stopped';
+    const lastWords = await readLastWords(this.#files.consolePath);
+    if (this.#endReason !== undefined) return lastWords ?? this.#endReason;
     if (end.signal !== null) {
       const why = end.signal === FILTER_SIGNAL ? ', as it made a system call that its filter forbids' : '';
       return `the VMM was killed by ${end.signal}${why}`;
     }
-    const known = told ?? (await this.control.explainExit(end.exitCode));
+    const known = lastWords ?? (await this.control.explainExit(end.exitCode));
     if (known !== undefined) return known;
     if (end.exitCode === null)
       return 'the VMM was killed or ended by itself; its exit code is unknown, as an earlier daemon started it';

@@ -1,4 +1,5 @@
-// What a guest agent, or the way to it, fails with → AppError. Each kind of call says what its refusals mean.
+// Converts errors of the guest agent, or of the connection to it, to AppErrors. Each kind of call has its own meaning
+// of refusals.
 import {
   AgentError,
   type AgentErrorCode,
@@ -8,19 +9,19 @@ import {
 } from '@sandboxd/proto';
 import { AppError, type ErrorCode, isAppError, toError } from '../lib/errors.ts';
 
-/** Longest reason of a guest that is passed on. */
+/** Maximum length of a guest's reason that is passed on. */
 const MAX_MESSAGE_CHARS = 4096;
 const NOT_REACHED = 'the guest agent cannot be reached: ';
 
 type Meaning = {
   readonly codes: Partial<Record<AgentErrorCode, ErrorCode>>;
-  /** Of every other refusal. */
+  /** The code of every other refusal. */
   readonly otherwise: ErrorCode;
-  /** Before the reason of such a refusal. */
+  /** Precedes the reason of such a refusal. */
   readonly prefix?: string;
-  /** Behind the reason of the others. */
+  /** Follows the reason of the other refusals. */
   readonly advice?: string;
-  /** What of the call may be too long for one message. */
+  /** The part of the call that may be too long for one message. */
   readonly long: string;
 };
 
@@ -45,7 +46,7 @@ const MEANINGS = {
     long: 'cmd and env are',
   },
   files: FILES,
-  /** What a push names is the archive's content: nothing of it can be "not found". */
+  /** A push fails because of its archive, so none of its errors is "not found". */
   push: { ...FILES, codes: { ...FILES.codes, not_found: 'invalid_argument' } },
   service: {
     codes: { conflict: 'conflict', invalid: 'invalid_argument' },
@@ -55,7 +56,7 @@ const MEANINGS = {
   },
 } as const satisfies Record<string, Meaning>;
 
-/** Of a call that the guest refused, or that could not be sent; one of ours stays as it is. */
+/** For a call that the guest refused or that could not be sent. An AppError is returned unchanged. */
 export function toCallError(error: unknown, kind: keyof typeof MEANINGS): AppError {
   if (isAppError(error)) return error;
   const cause = toError(error);
@@ -68,12 +69,12 @@ export function toCallError(error: unknown, kind: keyof typeof MEANINGS): AppErr
   return new AppError(known ?? otherwise, message, { cause });
 }
 
-/** Words of a guest: they end up in logs and on terminals, which must not take them for more. */
+/** Removes control characters from a guest's text, which is shown in logs and on terminals, and truncates it. */
 export function toWords(text: string, maxChars = MAX_MESSAGE_CHARS): string {
   return text.slice(0, maxChars).replace(/\p{Cc}/gu, ' ');
 }
 
-/** The refusal in a result; undefined without one. */
+/** The refusal in a result; undefined if there is none. */
 export function refusalOf({ error }: Result): AgentError | undefined {
   if (!error) return undefined;
   const message = toWords(error.message ?? '') || 'no reason given';
@@ -84,7 +85,7 @@ export function unreachable(cause: Error): AppError {
   return new AppError('guest_unreachable', `${NOT_REACHED}${cause.message}`, { cause });
 }
 
-/** Of an answer that is not what was asked for. */
+/** For an invalid answer. */
 export function badAnswer(what: string): AppError {
   return new AppError('guest_unreachable', `the guest agent gave ${what}`);
 }
@@ -93,7 +94,10 @@ export function causeOf(loss: StreamLoss): Error {
   return loss.kind === 'lost' ? loss.cause : new Error(`its connection was ${loss.kind}`);
 }
 
-/** Of a call within which the guest was lost; `what` was done. A VM that died is our failure, a silent agent one of reaching it. */
+/**
+ * For a call that was aborted by the loss of the guest; `what` names the operation. A VM that died is an internal
+ * error; a silent agent is guest_unreachable.
+ */
 export async function toLossError(
   loss: StreamLoss,
   what: string,

@@ -1,40 +1,43 @@
-// Keeps the clock of a guest right. How far it is off is measured over round trips, each of which says between which two
-// values the difference lies; the clock is moved by the middle of what all of them leave, until that is near enough.
+// Corrects the clock of a guest. Each round trip bounds the difference between the guest's clock and the host's. The
+// clock is shifted by the middle of the remaining range until that is precise enough.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RequestInput, Result } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { toError } from '../lib/errors.ts';
 
-/** Microseconds since 1970. By the clock that a user of the host sees: one that counts from this process's start misses its steps. */
+/**
+ * Microseconds since 1970, from the system clock: a clock relative to the process's start would miss steps of the
+ * system clock.
+ */
 export function nowUs(): number {
   return Date.now() * 1000;
 }
 
-/** What is near enough, and is left alone. */
-const NEAR_US = 10_000;
-/** Round trips in a row; half of the shortest is as near as they can come. */
+/** A deviation up to this is accepted. */
+const TOLERANCE_US = 10_000;
+/** Round trips per correction; the precision is half of the shortest one. */
 const ROUNDS = 6;
-/** Who waits for a guest waits for no more than two of them after this time, the call that set the clock included. */
-const PATIENCE_MS = 100;
-/** The host's clock has milliseconds. */
-const GRAIN_US = 1000;
-/** Two clocks may drift apart so fast. */
+/** After this time, a client waits for no more than two round trips, the call that sets the clock included. */
+const MAX_WAIT_MS = 100;
+/** Resolution of the host's clock. */
+const RESOLUTION_US = 1000;
+/** Assumed maximum drift between the two clocks. */
 const DRIFT_US_PER_S = 500;
-/** Looks at a clock that is right, and at one that could not be made so: then again, each time after twice as long. */
-const LOOK_MS = 5 * 60_000;
+/** Intervals of clock checks: of a correct clock, and after a failed correction. Doubled each time. */
+const CHECK_MS = 5 * 60_000;
 const RETRY_MS = 2000;
 
-/** The way to the guest's agent. */
+/** Calls to the guest's agent. */
 export type ClockCalls = {
-  /** Undefined while it cannot be reached; false for an agent that only takes the time as it is told. */
+  /** Undefined while the agent is unreachable; false for an older agent that can only set the clock, not shift it. */
   readonly canShift: () => boolean | undefined;
   readonly call: (request: RequestInput, signal?: AbortSignal) => Promise<Result>;
 };
 
-/** What a guest's clock said at the beginning and at the end of a call; `toUs` is 0 when nobody knows. */
+/** The guest's clock at the beginning and at the end of a call; `toUs` is 0 if unknown. */
 export type ClockSpan = { readonly fromUs: number; readonly toUs: number };
 
-/** Guest's time less the host's is between these. */
+/** Bounds of the guest's time minus the host's. */
 type Range = { readonly lowUs: number; readonly highUs: number };
 const ANYTHING: Range = { lowUs: Number.NEGATIVE_INFINITY, highUs: Number.POSITIVE_INFINITY };
 
@@ -44,10 +47,10 @@ export class GuestClock {
   /** As of `#knownAtMs`. */
   #known = ANYTHING;
   #knownAtMs = 0;
-  /** Counts what makes earlier round trips worthless. */
+  /** Incremented by each event that invalidates earlier round trips. */
   #epoch = 0;
-  /** Whether the guest may have stood still since its clock was last right. */
-  #isDistrusted = false;
+  /** Whether the guest may have been paused since its clock was last correct. */
+  #needsCheck = false;
   #work: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
   #retryMs = RETRY_MS;
@@ -58,19 +61,22 @@ export class GuestClock {
     this.#log = log;
   }
 
-  /** The guest stood still, or may have: its clock is put right now, or as soon as `reached` is called. */
+  /** The guest was or may have been paused: corrects its clock now, or as soon as `reached` is called. */
   distrust(): void {
     this.#forget();
-    this.#isDistrusted = true;
+    this.#needsCheck = true;
     this.reached();
   }
 
-  /** The guest can be reached. */
+  /** The guest is reachable. */
   reached(): void {
-    if (this.#isDistrusted) this.#look();
+    if (this.#needsCheck) this.#check();
   }
 
-  /** Makes a call that sets the clock, puts it right and sees to it from here on. Rejects as the call, or another, does. */
+  /**
+   * Makes a call that sets the clock, corrects the clock, and keeps it correct from then on. Rejects with the error of
+   * any of these calls.
+   */
   async settle(set: () => Promise<ClockSpan>, signal?: AbortSignal): Promise<void> {
     while (this.#work !== undefined) await this.#work;
     this.#forget();
@@ -81,8 +87,8 @@ export class GuestClock {
     } finally {
       this.#work = undefined;
     }
-    // Nobody waits for it, but it is sent before whatever else the guest is asked to do.
-    if (this.#calls.canShift() === true && !this.#isNear) this.#look(1);
+    // Runs in the background, but the first message is sent before any other request to the guest.
+    if (this.#calls.canShift() === true && !this.#isAccurate) this.#check(1);
     else this.#plan();
   }
 
@@ -97,24 +103,24 @@ export class GuestClock {
     this.#retryMs = RETRY_MS;
   }
 
-  #look(rounds = ROUNDS): void {
+  #check(rounds = ROUNDS): void {
     clearTimeout(this.#timer);
     if (this.#isClosed || this.#work !== undefined) return;
     if (this.#calls.canShift() === undefined) {
-      this.#isDistrusted = true;
+      this.#needsCheck = true;
       return;
     }
     const epoch = this.#epoch;
-    this.#isDistrusted = false;
+    this.#needsCheck = false;
     this.#work = this.#correct(rounds, Number.POSITIVE_INFINITY)
       .catch((err) => {
-        // Over the next connection, if that is what failed.
-        this.#isDistrusted = true;
-        this.#log.debug({ err: toError(err) }, 'cannot correct the clock of a guest now');
+        // Retried over the next connection, in case this one failed.
+        this.#needsCheck = true;
+        this.#log.debug({ err: toError(err) }, 'cannot correct the clock of a guest, will retry');
       })
       .finally(() => {
         this.#work = undefined;
-        if (epoch !== this.#epoch) this.#look();
+        if (epoch !== this.#epoch) this.#check();
         else this.#plan();
       });
   }
@@ -122,44 +128,44 @@ export class GuestClock {
   #plan(): void {
     clearTimeout(this.#timer);
     if (this.#isClosed || this.#calls.canShift() === false) return;
-    const isNear = this.#isNear;
-    const waitMs = isNear ? LOOK_MS : Math.min(LOOK_MS, this.#retryMs);
-    this.#retryMs = isNear ? RETRY_MS : this.#retryMs * 2;
-    this.#timer = setTimeout(() => this.#look(), waitMs).unref();
+    const isAccurate = this.#isAccurate;
+    const waitMs = isAccurate ? CHECK_MS : Math.min(CHECK_MS, this.#retryMs);
+    this.#retryMs = isAccurate ? RETRY_MS : this.#retryMs * 2;
+    this.#timer = setTimeout(() => this.#check(), waitMs).unref();
   }
 
-  get #isNear(): boolean {
-    return farthestUs(this.#known) <= NEAR_US;
+  get #isAccurate(): boolean {
+    return maxErrorUs(this.#known) <= TOLERANCE_US;
   }
 
   async #setAndCorrect(set: () => Promise<ClockSpan>, signal?: AbortSignal): Promise<void> {
-    const patientUntilMs = performance.now() + PATIENCE_MS;
+    const deadlineMs = performance.now() + MAX_WAIT_MS;
     await this.#measure(set, 0);
-    if (!this.#isNear) await this.#correct(ROUNDS, patientUntilMs, signal);
+    if (!this.#isAccurate) await this.#correct(ROUNDS, deadlineMs, signal);
   }
 
-  async #correct(rounds: number, patientUntilMs: number, signal?: AbortSignal): Promise<void> {
+  async #correct(rounds: number, deadlineMs: number, signal?: AbortSignal): Promise<void> {
     if (this.#calls.canShift() !== true) {
-      await this.#set(patientUntilMs, signal);
+      await this.#set(deadlineMs, signal);
       return;
     }
     let trips = this.#known === ANYTHING ? 0 : 1;
     for (let round = 0; round < rounds; round++) {
       const shiftUs = this.#shiftUs();
-      // Not in the same moment of a busy host.
+      // Avoids two measurements in the same short stall of a busy host.
       if (round > 0 && shiftUs === 0) await sleep(1);
       await this.#measure(() => this.#shift(shiftUs, signal), shiftUs);
       trips += 1;
-      if (this.#isClosed || this.#isNear) break;
-      if (trips > 1 && performance.now() > patientUntilMs) break;
+      if (this.#isClosed || this.#isAccurate) break;
+      if (trips > 1 && performance.now() > deadlineMs) break;
     }
-    this.#log.debug({ ...this.#known }, 'the clock of a guest');
+    this.#log.debug({ ...this.#known }, 'measured the clock of a guest');
   }
 
-  /** What brings the clock to the middle of what is left. What the host's clock cannot tell is no reason to move the guest's. */
+  /** The shift to the middle of the remaining range; 0 if it is below the resolution of the host's clock. */
   #shiftUs(): number {
     const middleUs = (this.#known.lowUs + this.#known.highUs) / 2;
-    return Number.isFinite(middleUs) && Math.abs(middleUs) > GRAIN_US ? -Math.round(middleUs) : 0;
+    return Number.isFinite(middleUs) && Math.abs(middleUs) > RESOLUTION_US ? -Math.round(middleUs) : 0;
   }
 
   async #shift(shiftUs: number, signal?: AbortSignal): Promise<ClockSpan> {
@@ -168,7 +174,7 @@ export class GuestClock {
     return { fromUs: unixTimeUs, toUs: unixTimeUs };
   }
 
-  /** One round trip, after which `#known` holds what it and those before it say. */
+  /** Makes one round trip and narrows `#known` by its result. */
   async #measure(call: () => Promise<ClockSpan>, shiftUs: number): Promise<void> {
     const epoch = this.#epoch;
     const sentUs = nowUs();
@@ -177,7 +183,7 @@ export class GuestClock {
     const tripUs = (performance.now() - sentMs) * 1000;
     if (epoch !== this.#epoch || toUs === 0) return;
     // The guest read its clock between the two moments, each known to a millisecond.
-    const found = { lowUs: toUs - sentUs - tripUs - GRAIN_US, highUs: fromUs - sentUs };
+    const found = { lowUs: toUs - sentUs - tripUs - RESOLUTION_US, highUs: fromUs - sentUs };
     const driftUs = ((sentMs - this.#knownAtMs) / 1000) * DRIFT_US_PER_S;
     const before = {
       lowUs: this.#known.lowUs + shiftUs - driftUs,
@@ -187,26 +193,26 @@ export class GuestClock {
       lowUs: Math.max(found.lowUs, before.lowUs),
       highUs: Math.min(found.highUs, before.highUs),
     };
-    // When they contradict each other, somebody else set one of the clocks.
+    // A contradiction means that another program set one of the clocks.
     this.#known = both.lowUs <= both.highUs ? both : found;
     this.#knownAtMs = performance.now();
   }
 
-  /** For an agent that cannot say what it has: the time at which the message is likely to arrive. */
-  async #set(patientUntilMs: number, signal?: AbortSignal): Promise<void> {
+  /** For an older agent that cannot report its clock: sends the estimated time of arrival. */
+  async #set(deadlineMs: number, signal?: AbortSignal): Promise<void> {
     let halfUs = 0;
     for (let round = 0; round < ROUNDS; round++) {
       const sentMs = performance.now();
       await this.#calls.call({ setClock: { unixTimeUs: nowUs() + Math.round(halfUs) } }, signal);
       const tripUs = (performance.now() - sentMs) * 1000;
       const errorUs = Math.max(halfUs, tripUs - halfUs);
-      if (errorUs <= NEAR_US || (round > 0 && errorUs <= tripUs * 0.6)) return;
-      if (round > 0 && performance.now() > patientUntilMs) return;
+      if (errorUs <= TOLERANCE_US || (round > 0 && errorUs <= tripUs * 0.6)) return;
+      if (round > 0 && performance.now() > deadlineMs) return;
       halfUs = tripUs / 2;
     }
   }
 }
 
-function farthestUs({ lowUs, highUs }: Range): number {
+function maxErrorUs({ lowUs, highUs }: Range): number {
   return Math.max(Math.abs(lowUs), Math.abs(highUs));
 }

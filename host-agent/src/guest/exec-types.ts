@@ -1,11 +1,11 @@
-// What comes of an exec, in the host agent's own terms.
+// Types of an exec and its result.
 import type { TtySize } from '@sandboxd/proto';
 import type { ErrorCode } from '../lib/errors.ts';
 
 export type ExecOptions = {
-  /** Whether `write` will give it input; otherwise its stdin is empty. */
+  /** Whether `write` will be used; otherwise stdin is empty. */
   readonly hasStdin?: boolean;
-  /** Below the environment of the request. */
+  /** Variables of the request override these. */
   readonly baseEnv?: Readonly<Record<string, string>>;
 };
 
@@ -20,42 +20,45 @@ export type ResourceUsage = {
 };
 
 export type ExecOutcome = {
-  /** -1 when there is none. */
+  /** -1 if there is none. */
   readonly exitCode: number;
   readonly durationMs: number;
   readonly signal?: string;
   readonly timedOut?: boolean;
   readonly oomKilled?: boolean;
   readonly error?: string;
-  /** Of an `error` that is not the command's own. */
+  /** Set for an `error` that is not the command's own. */
   readonly code?: ErrorCode;
   readonly usage?: ResourceUsage;
-  /** The guest went away: `error` says why, and what became of the command is unknown. */
+  /** The guest was lost: `error` has the reason, and the command's result is unknown. */
   readonly isLost?: true;
-  /** What it took in the guest, by the agent's clock, from request to result. Diagnosis only. */
+  /** Time in the guest from request to result, by the agent's clock. For diagnosis only. */
   readonly agentUs?: number;
 };
 
-/** What an exec session tells its owner, in order; `exit` exactly once and last. */
+/** Events of an exec session, in order; `exit` comes exactly once and last. */
 export interface ExecEvents {
   started?(pid: number): void;
-  /** The session holds back the command until `consumed` was called for what it gave. `chunk` is lent. */
+  /**
+   * Flow control: the command is throttled until `consumed` is called for the bytes. `chunk` is valid only during the
+   * call.
+   */
   output(stream: 'stdout' | 'stderr', chunk: Buffer): void;
   exit(outcome: ExecOutcome): void;
-  /** Room for stdin again. */
+  /** There is capacity for stdin again. */
   drain?(): void;
 }
 
 /** One running command. */
 export interface ExecSession {
-  /** The output of this many bytes was passed on. */
+  /** Returns flow-control credit after this many bytes of output were passed on. */
   consumed(bytes: number): void;
-  /** Queues stdin; false when it should wait for `drain`. */
+  /** Queues stdin; false if the caller should wait for `drain`. */
   write(chunk: Uint8Array): boolean;
-  /** No more stdin. */
+  /** End of stdin. */
   closeStdin(): void;
   signal(name: string): void;
   resize(size: TtySize): void;
-  /** The client is gone: the command's process tree is killed. `exit` still comes, if the guest answers. */
+  /** The client has disconnected: kills the command's process tree. `exit` still follows if the guest answers. */
   cancel(): void;
 }

@@ -15,14 +15,14 @@ import type { ExecEvents, ExecOptions, ExecOutcome, ExecSession } from './exec-t
 import { failedOutcome, toExecOutcome } from './outcome.ts';
 import { StdinQueue } from './stdin-queue.ts';
 
-/** Bytes of stdin that may wait here for credit. */
+/** Maximum bytes of stdin that are queued while there is no credit. */
 const STDIN_QUEUE_BYTES = 256 * 1024;
-/** A guest agent that was told to end a command and says nothing for this long is given up. */
+/** If the agent does not answer a cancellation within this time, the exec is abandoned. */
 const CANCEL_TIMEOUT_MS = 10_000;
 
 type Options = ExecOptions & { readonly explainLoss?: () => Promise<string | undefined> };
 
-/** Opens the call. Throws when the channel is closed, RangeError when the request is too long to send. */
+/** Opens the call. Throws if the channel is closed; RangeError if the request is too long to send. */
 export function startExec(
   channel: Channel,
   request: ExecRequest,

@@ -1,4 +1,4 @@
-// Files in and out over a channel: the host's side of the agent's FilePush, FilePull and DirPull calls.
+// File transfers over a channel: the host's side of the agent's FilePush, FilePull and DirPull calls.
 import {
   type Channel,
   type FileInfo,
@@ -17,20 +17,20 @@ import { PullBody } from './pull-body.ts';
 export type PushResult = { readonly files: number; readonly bytes: number };
 
 export type PulledFile = {
-  /** Length of the file; absent when only reading it to its end would tell. */
+  /** Length of the file; absent if it can only be found by reading to the end. */
   readonly sizeBytes?: number;
-  /** Bytes that `body` gives, when that is known. */
+  /** Number of bytes of `body`, if known. */
   readonly contentBytes?: number;
-  /** Errors when the guest cannot go on; cancel it to stop. */
+  /** Rejects if the guest fails; cancel it to stop. */
   readonly body: PullStream;
 };
 
 /**
- * Files in and out; paths are absolute paths of the guest. AppError guest_unreachable, else invalid_argument with the
- * guest's reason. Cancelled by `signal`.
+ * File transfers; paths are absolute paths in the guest. AppError guest_unreachable, otherwise invalid_argument with
+ * the guest's reason. Aborted by `signal`.
  */
 export interface GuestFiles {
-  /** Unpacks a tar archive beneath `path`. */
+  /** Extracts a tar archive into `path`. */
   pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult>;
   pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile>;
   /** A tar archive of the directory. */
@@ -44,10 +44,10 @@ export type FileCallOptions = {
   readonly signal?: AbortSignal;
 };
 
-/** The bytes to send: each call gives some, undefined at the end. What it rejects with ends the push. */
+/** The bytes to send: each call returns some, undefined at the end. A rejection aborts the push. */
 export type ByteSource = () => Promise<Uint8Array | undefined>;
 
-/** Sends an archive that the guest unpacks beneath `path`. AppError with the guest's reason, or the signal's. */
+/** Sends an archive that the guest extracts into `path`. AppError with the guest's reason, or the signal's. */
 export function pushFiles(options: FileCallOptions, path: string, read: ByteSource): Promise<PushResult> {
   return new Promise<PushResult>((resolve, reject) => {
     let chunk: Uint8Array | undefined;
@@ -79,7 +79,7 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
           ),
       },
     );
-    /** A source that gave nothing is not asked again before it is ready: one read at a time. */
+    /** Only one read of the source is pending at a time. */
     const readNext = (): void => {
       if (isOver) return;
       read().then(
@@ -111,7 +111,7 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
   });
 }
 
-/** The content of one file, at most `maxBytes` of it. AppError with the guest's reason. */
+/** The content of one file, at most `maxBytes`. AppError with the guest's reason. */
 export function pullFile(options: FileCallOptions, path: string, maxBytes: number): Promise<PulledFile> {
   return pull(options, { filePull: { path, maxBytes } }, 'a file was pulled', maxBytes);
 }
@@ -152,7 +152,7 @@ function pull(
         resolve({ ...info, body });
       },
       data: (_flow, bytes) => {
-        // They would come on top of what is announced.
+        // They would be in addition to the announced length.
         if (!hasStarted) throw new ProtocolViolation('bytes of a file before what is said of it');
         body.push(bytes);
       },
@@ -175,7 +175,7 @@ function open({ channel }: FileCallOptions, request: RequestInput, handlers: Str
   }
 }
 
-/** The guest stops; what it still sends is dropped. */
+/** The guest stops sending; bytes that are on their way are dropped. */
 function cancel(stream: Stream): void {
   stream.handlers = {};
   stream.cancel();

@@ -1,4 +1,5 @@
-// The guest agent of one sandbox, as the host sees it: one connection, made again when it broke, and calls over it.
+// The guest agent of one sandbox, as the host sees it: one connection that is re-established when it breaks, and calls
+// over it.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ExecRequest } from '@sandboxd/api';
 import {
@@ -25,7 +26,7 @@ import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
 import { type FileCallOptions, type GuestFiles, pullDirectory, pullFile, pushFiles } from './files.ts';
 import { GuestService } from './service.ts';
 
-/** Where connections come from; the engine's VM is one. */
+/** Opens connections to the agent; the engine's VM implements it. */
 export interface ChannelSource {
   openChannel(signal?: AbortSignal): Promise<{
     readonly link: Parameters<typeof connectHost>[0];
@@ -35,25 +36,25 @@ export interface ChannelSource {
 
 export type GuestOptions = {
   readonly source: ChannelSource;
-  /** Identity of this life of the guest's memory; a fork has another. */
+  /** Identity of this instance of the guest's memory; a fork gets a new one. */
   readonly incarnation: string;
   readonly log: Logger;
-  /** Why the channel may have broken, when that is known a moment later: the VM's end. */
+  /** Why the channel may have broken, for example the VM's exit, which may be known a moment later. */
   readonly explainLoss?: () => Promise<string | undefined>;
 };
 
 const RECONNECT_TIMEOUT_MS = 10_000;
-/** A guest that breaks its connections again and again costs one attempt in this time, then in twice as long, and so on. */
+/** Exponential backoff for a guest that breaks its connections repeatedly. */
 const RECONNECT_PAUSE_MS = 1000;
-const MOST_RECONNECT_PAUSE_MS = 60_000;
-/** A connection that held for so long is not one of those. */
-const STEADY_MS = 60_000;
+const MAX_RECONNECT_PAUSE_MS = 60_000;
+/** A connection that lasted this long resets the backoff. */
+const STABLE_MS = 60_000;
 const CALL_TIMEOUT_MS = 30_000;
-/** An idle guest answers within a millisecond; one that is busy is not waited for. */
+/** An idle guest answers within a millisecond; a busy one is not waited for. */
 const HOLD_TIMEOUT_MS = 1000;
-/** On a host that is not busy; the guest gives its commands half a second. */
+/** On an idle host; the guest allows its commands half a second. */
 const FREEZE_TIMEOUT_MS = 10_000;
-/** One that takes no bytes now is told again to let its commands go on. */
+/** Interval between retries of a thaw that the guest did not accept. */
 const THAW_PAUSE_MS = 1000;
 
 type ConnectOptions = {
@@ -70,7 +71,7 @@ export class Guest {
   readonly #clock: GuestClock;
   #reconnecting: Promise<void> | undefined;
   #connectedAtMs = Number.NEGATIVE_INFINITY;
-  /** Connections in a row that broke soon. */
+  /** Number of consecutive short-lived connections. */
   #shortLived = 0;
   #holds = 0;
   readonly #onConnect = new Set<() => void>();
@@ -94,7 +95,7 @@ export class Guest {
     return this.#channel !== undefined;
   }
 
-  /** Connects; resolves with what the agent says about itself. Rejects with the signal's reason or the link's error. */
+  /** Connects; resolves with the agent's hello. Rejects with the signal's reason or the link's error. */
   async connect(signal?: AbortSignal, options: ConnectOptions = {}): Promise<HelloReply> {
     const { link, needsResync } = await this.#options.source.openChannel(signal);
     let brokenBy: Error | undefined;
@@ -104,11 +105,11 @@ export class Guest {
       ...(signal && { signal }),
       onClose: (cause) => {
         brokenBy = cause;
-        // One that was replaced is not missed.
-        if (this.#channel?.isClosed === true) this.#lost(cause);
+        // A replaced channel does not count as a lost connection.
+        if (this.#channel?.isClosed === true) this.#onLost(cause);
       },
     });
-    // What came in one piece with the hello may have broken the protocol before we were told of the hello.
+    // Bytes received together with the hello may already have violated the protocol.
     if (brokenBy !== undefined) throw brokenBy;
     if (this.#isClosed) {
       channel.close(this.#lastCause);
@@ -122,34 +123,34 @@ export class Guest {
   }
 
   /**
-   * Connects to a guest that another daemon spoke to; false when it did not answer within `waitMs`, and then it is tried
-   * on.
+   * Connects to a guest of an earlier daemon. False if it did not answer within `waitMs`; then reconnecting continues
+   * in the background.
    */
   async adopt(waitMs: number): Promise<boolean> {
-    // The other daemon may have ended while the guest stood still for it, nobody knows for how long.
+    // The earlier daemon may have been killed while the guest was paused, for an unknown time.
     this.#clock.distrust();
     try {
       using limit = deadline(waitMs, () => new Error(`the guest agent did not answer within ${waitMs} ms`));
       await this.connect(limit.signal);
       return true;
     } catch (error) {
-      this.#lost(toError(error));
+      this.#onLost(toError(error));
       return false;
     }
   }
 
-  /** The guest stood still: its clock is put right, at once or as soon as the guest can be reached. */
+  /** The guest was paused: corrects its clock, now or as soon as the guest is reachable. */
   stepClock(): void {
     this.#clock.distrust();
   }
 
-  /** Calls `listener` after each new connection until the returned function is called. */
+  /** Calls `listener` after each new connection, until the returned function is called. */
   watchConnections(listener: () => void): () => void {
     this.#onConnect.add(listener);
     return () => this.#onConnect.delete(listener);
   }
 
-  /** Gives up the connection and makes another, as the host of another life of this guest's memory. */
+  /** Replaces the connection by one for another incarnation of this guest's memory. */
   async reconnect(incarnation: string, signal?: AbortSignal): Promise<void> {
     const old = this.#channel;
     this.#channel = undefined;
@@ -157,7 +158,7 @@ export class Guest {
     await this.connect(signal, { incarnation });
   }
 
-  /** Gives up the connection for good. */
+  /** Closes the connection permanently. */
   close(cause: Error): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -167,7 +168,7 @@ export class Guest {
     this.#channel = undefined;
   }
 
-  /** AppError guest_unreachable, or exhausted; the command's own failures are its exit event. */
+  /** AppError guest_unreachable or exhausted; failures of the command itself are in its exit event. */
   exec(request: ExecRequest, events: ExecEvents, options: ExecOptions = {}): ExecSession {
     const channel = this.#usable();
     try {
@@ -178,8 +179,8 @@ export class Guest {
   }
 
   /**
-   * Makes the guest this one, its clock included, as near as a few round trips can bring it. AppError unsupported when its
-   * agent is too old for a part of that.
+   * Gives the guest a new identity and corrects its clock, as precisely as a few round trips allow. AppError
+   * unsupported if the agent is too old for a part of it.
    */
   async setIdentity(identity: IdentityInput, signal?: AbortSignal): Promise<void> {
     if (identity.network && !this.#usable().can(NETWORK)) {
@@ -198,15 +199,15 @@ export class Guest {
     return result.stats as StatsResult;
   }
 
-  /** The guest grows the file system of its writable layer to the size of its disk. */
+  /** Makes the guest grow the file system of its writable layer to the size of its disk. */
   async growDisk(signal?: AbortSignal): Promise<void> {
     await this.#call({ growDisk: {} }, signal);
   }
 
   /**
-   * Has the guest's commands and service stand still, stops sending and waits until the guest has read everything; true
-   * when it has, so that a copy of it needs no resync. `release` must follow, also when this rejects. AppError
-   * guest_unreachable when the commands may run on: a copy would go on before it knows who it is.
+   * Freezes the guest's commands and service, stops sending, and waits until the guest has read everything. Returns
+   * true if it has, so that a fork needs no resync. `release` must follow, even if this rejects. AppError
+   * guest_unreachable if the commands may not be frozen: a fork would resume them before it has its own identity.
    */
   async hold(): Promise<boolean> {
     const channel = this.#usable();
@@ -216,12 +217,12 @@ export class Guest {
       reason: (waitedMs) =>
         new AppError('guest_unreachable', `the guest agent did not stop its commands within ${waitedMs} ms`),
     });
-    // Older agents cannot.
+    // Older agents do not support it.
     const frozen = channel.can(FREEZE)
       ? this.#call({ freeze: { isFrozen: true } }, limit.signal)
       : Promise.resolve();
     const quiet = this.#quiet(channel);
-    // The first of what is kept back, as nothing can be started until then.
+    // The thaw is the first message after the hold, as nothing can be started before it.
     if (channel.can(FREEZE)) this.#thaw(channel);
     const [isQuiet] = await Promise.all([quiet, frozen]);
     return isQuiet;
@@ -241,7 +242,7 @@ export class Guest {
     this.#channel?.release();
   }
 
-  /** Of a guest that refuses or takes no bytes again and again; where the connection breaks, the next hello does it. */
+  /** Retries if the guest refuses the thaw or does not read; after a reconnect, the hello thaws. */
   #thaw(channel: Channel): void {
     const holds = this.#holds;
     const tryAgain = (): void => {
@@ -262,7 +263,7 @@ export class Guest {
     return performance.now() - startedAt;
   }
 
-  /** A call without byte flows. Rejects with AgentError, or AppError guest_unreachable. */
+  /** A call without byte streams. Rejects with AgentError, or AppError guest_unreachable. */
   #call(request: RequestInput, outer?: AbortSignal): Promise<Result> {
     const channel = this.#usable();
     return new Promise((resolve, reject) => {
@@ -298,7 +299,7 @@ export class Guest {
     return { channel: this.#usable(), explainLoss: this.#explainLoss, ...(signal && { signal }) };
   }
 
-  /** Who gave up the connection on purpose knows why; the VM's end would only be what follows from it. */
+  /** A deliberate close has its own reason; the VM's exit would be only its consequence. */
   readonly #explainLoss = async (): Promise<string | undefined> =>
     this.#isClosed ? this.#lastCause.message : this.#options.explainLoss?.();
 
@@ -307,8 +308,8 @@ export class Guest {
     throw unreachable(this.#lastCause);
   }
 
-  #lost(cause: Error): void {
-    const isShortLived = performance.now() - this.#connectedAtMs < STEADY_MS;
+  #onLost(cause: Error): void {
+    const isShortLived = performance.now() - this.#connectedAtMs < STABLE_MS;
     this.#shortLived = isShortLived ? this.#shortLived + 1 : 0;
     this.#channel = undefined;
     this.#lastCause = cause;
@@ -319,11 +320,11 @@ export class Guest {
     });
   }
 
-  /** Tries until it works or the guest is closed. Its failures are the next caller's message. */
+  /** Retries until it succeeds or the guest is closed. The next caller gets the last failure as its error message. */
   async #reconnect(): Promise<void> {
     while (!this.#isClosed && this.#channel === undefined) {
-      // The first may have had its reasons.
-      const bounds = { firstMs: RECONNECT_PAUSE_MS, mostMs: MOST_RECONNECT_PAUSE_MS };
+      // No wait before the first attempt: a single loss may have a harmless cause.
+      const bounds = { firstMs: RECONNECT_PAUSE_MS, mostMs: MAX_RECONNECT_PAUSE_MS };
       await sleep(backOffMs(this.#shortLived - 1, bounds), undefined, { ref: false });
       if (this.#isClosed) return;
       try {

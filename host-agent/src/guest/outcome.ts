@@ -1,4 +1,4 @@
-// The agent's exec result in the host agent's terms. Numbers from a guest are clamped to what JSON can hold.
+// Converts the agent's exec result. Numbers from a guest are clamped to what JSON can represent.
 import type { ExecResult, ResourceUsage as WireUsage } from '@sandboxd/proto';
 import type { ErrorCode } from '../lib/errors.ts';
 import { toWords } from './agent-errors.ts';
@@ -17,7 +17,7 @@ export function toExecOutcome(result: ExecResult): ExecOutcome {
   };
 }
 
-/** An outcome for a command that never ran or whose end will never be known. */
+/** The outcome of a command that never ran or whose result will never be known. */
 export function failedOutcome(error: string, code: ErrorCode, startedAtMs: number): ExecOutcome {
   return { exitCode: -1, durationMs: Math.round(performance.now() - startedAtMs), error, code };
 }
@@ -34,7 +34,7 @@ function toUsage(usage: WireUsage): ResourceUsage {
   };
 }
 
-/** A number of a guest as a count. */
+/** Clamps a number from a guest to a count. */
 export function count(value: number): number {
   return Number.isFinite(value) ? Math.min(Math.max(0, value), Number.MAX_SAFE_INTEGER) : 0;
 }

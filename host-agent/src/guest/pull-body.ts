@@ -1,18 +1,18 @@
-// The bytes of a pull. What a guest sends is held to what it announced: more, or less, is an error and
-// never reaches a client as if it were the next response.
+// The byte stream of a pull. The guest must send exactly what it announced: more or fewer bytes are an error, and are
+// never passed to a client as part of the next response.
 import { ByteQueue, type Chunk, type PullStream } from '../lib/byte-queue.ts';
 import { AppError } from '../lib/errors.ts';
 
 export type PullBodyOwner = {
-  /** So many bytes were taken by the reader. */
+  /** The reader has taken this many bytes. */
   consumed(bytes: number): void;
-  /** Nobody reads any more: nothing is pushed from here on. */
+  /** The reader is gone: nothing is pushed after this. */
   cancel(): void;
 };
 
 export class PullBody implements PullStream {
   readonly #owner: PullBodyOwner;
-  /** Bounded by the stream's credit, which goes back when the reader is done with a piece. */
+  /** Bounded by the stream's credit, which is returned when the reader releases a chunk. */
   readonly #queue = new ByteQueue();
   #wake: (() => void) | undefined;
   #end: { readonly error?: Error } | undefined;
@@ -23,13 +23,13 @@ export class PullBody implements PullStream {
     this.#owner = owner;
   }
 
-  /** How many bytes come: exactly `contentBytes`, or if that is undefined at most `maxBytes`. */
+  /** Sets the expected length: exactly `contentBytes`, or if that is undefined, at most `maxBytes`. */
   expect(contentBytes: number | undefined, maxBytes: number): void {
     this.#expected = contentBytes;
     this.#left = contentBytes ?? maxBytes;
   }
 
-  /** `bytes` are lent. */
+  /** `bytes` are valid only during the call. */
   push(bytes: Uint8Array): void {
     this.#left -= bytes.length;
     if (this.#left < 0) {
@@ -77,7 +77,7 @@ export class PullBody implements PullStream {
     };
   }
 
-  /** Nobody wants the rest. */
+  /** Discards the rest. */
   cancel(): void {
     if (this.#end === undefined) this.#owner.cancel();
     this.#end ??= {};

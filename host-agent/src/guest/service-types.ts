@@ -1,8 +1,8 @@
-// The supervised service in the host agent's own terms.
+// Types of the supervised service.
 import type { SERVICE_STATES, ServiceSpec } from '@sandboxd/api';
 import type { ExecOutcome } from './exec-types.ts';
 
-/** One buffer of output in the guest; a new spec has a new one. Records are numbered from 0. */
+/** One output buffer in the guest; each new spec gets a new one. Records are numbered from 0. */
 export type ServiceRing = {
   readonly id: string;
   readonly firstSeq: number;
@@ -11,7 +11,7 @@ export type ServiceRing = {
   readonly droppedBytes: number;
 };
 
-/** All but the state as far as it is known. */
+/** All fields except the state are present only if known. */
 export type ServiceStatus = {
   readonly state: (typeof SERVICE_STATES)[number];
   readonly pid?: number;
@@ -28,13 +28,13 @@ export type ServiceStatus = {
 };
 
 export type ServiceOutputRequest = {
-  /** Begins at the oldest record kept when that ring is not known any more. Absent: the newest ring. */
+  /** If this ring does not exist any more, the output starts at the oldest stored record. Absent: the newest ring. */
   readonly ring?: string;
   readonly fromSeq?: number;
   readonly isFollowing: boolean;
-  /** Waits for a service to be configured; otherwise that there is none is a conflict. */
+  /** Waits until a service is configured; otherwise a missing service is a conflict. */
   readonly isWaiting: boolean;
-  /** Output after which it ends; absent is none. */
+  /** Maximum output before it ends; absent: unlimited. */
   readonly maxBytes?: number;
 };
 

@@ -1,4 +1,4 @@
-// The calls of the agent protocol about the service, and what a guest answers, checked.
+// The service calls of the agent protocol; the guest's answers are validated.
 import { RESTART_POLICIES, SERVICE_STATES, type ServiceSpec, SIGNALS } from '@sandboxd/api';
 import {
   type ExecResult,
@@ -24,13 +24,13 @@ import type { ServiceOutputEnd, ServiceOutputRequest, ServiceRing, ServiceStatus
 
 /** What these calls need of the guest's connection. */
 export interface ServiceChannel {
-  /** A call without byte flows. Rejects with AgentError, or AppError guest_unreachable. */
+  /** A call without byte streams. Rejects with AgentError, or AppError guest_unreachable. */
   call(request: RequestInput, signal?: AbortSignal): Promise<Result>;
   /** Throws AppError guest_unreachable. */
   open(request: RequestInput, handlers: StreamHandlers): Stream;
 }
 
-/** Of what may stand between the records of a page. */
+/** Allowance for gap records within a page. */
 const GAPS_BYTES = 64 * 1024;
 
 export type ServiceVerb = 'status' | 'start' | 'stop' | 'restart';
@@ -52,7 +52,7 @@ export class GuestService {
     return this.#status({ serviceConfigure: { spec: wire } }, signal);
   }
 
-  /** AppError conflict without a service for start and restart. `graceMs` is for stop. */
+  /** AppError conflict for start and restart without a service. `graceMs` is for stop. */
   control(verb: ServiceVerb, graceMs?: number, signal?: AbortSignal): Promise<ServiceStatus> {
     const number = {
       status: SERVICE_VERB.STATUS,
@@ -78,9 +78,12 @@ export class GuestService {
   }
 }
 
-/** In order; `end` or `failed` once and last. */
+/** In order; `end` or `failed` comes exactly once and last. */
 export type OutputEvents = {
-  /** The guest sends no more than a window ahead of what was `consumed`; `bytes` is what these records came in. */
+  /**
+   * Flow control: the guest sends at most a window beyond what was `consumed`. `bytes` is the encoded size of these
+   * records.
+   */
   records(records: readonly ServiceRecord[], bytes: number): void;
   end(end: ServiceOutputEnd): void;
   failed(error: AppError): void;
@@ -90,14 +93,14 @@ export class OutputSubscription {
   readonly #stream: Stream;
   readonly #events: OutputEvents;
   readonly #decoder = new ServiceRecordDecoder();
-  /** Bytes that may still come. */
+  /** Number of bytes that may still come. */
   #left: number;
   #isOver = false;
 
   constructor(channel: ServiceChannel, request: ServiceOutputRequest, events: OutputEvents) {
     this.#events = events;
     const { ring = '', fromSeq = 0, isFollowing, isWaiting, maxBytes = 0 } = request;
-    this.#left = maxBytes === 0 ? Number.POSITIVE_INFINITY : mostBytes(maxBytes);
+    this.#left = maxBytes === 0 ? Number.POSITIVE_INFINITY : maxEncodedBytes(maxBytes);
     this.#stream = channel.open(
       { serviceOutput: { ring, fromSeq, follow: isFollowing, wait: isWaiting, maxBytes } },
       {
@@ -114,7 +117,7 @@ export class OutputSubscription {
     if (!this.#isOver && bytes > 0) this.#stream.consumed(bytes);
   }
 
-  /** Nothing is wanted any more; no event follows. */
+  /** Cancels the subscription; no event follows. */
   cancel(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -125,7 +128,7 @@ export class OutputSubscription {
     if (this.#isOver) return;
     this.#left -= chunk.length;
     if (this.#left < 0) {
-      // Whoever reads a page keeps all of it.
+      // The reader of a page stores all of it, so its size must be limited.
       this.#stream.cancel();
       this.#fail(badAnswer('more output than it was asked for'));
       return;
@@ -150,8 +153,8 @@ export class OutputSubscription {
   }
 }
 
-/** Output in records of a byte, and a record that is longer than what was asked for. */
-function mostBytes(maxBytes: number): number {
+/** Worst case: records of one byte each, and one record that is longer than the limit. */
+function maxEncodedBytes(maxBytes: number): number {
   return maxBytes * (SERVICE_HEADER_BYTES + 1) + MAX_SERVICE_RECORD_BYTES + GAPS_BYTES;
 }
 
@@ -182,7 +185,7 @@ function toStatus(wire: WireStatus): ServiceStatus {
       restarts: count(wire.restarts),
       ring: toRing(wire.ring as WireRing | undefined),
     }),
-    // Of saved guests, also an agent that gives the start of a process that is gone.
+    // A saved guest's agent may report a process that does not exist any more.
     ...(isLive && {
       pid: wire.pid,
       ...(wire.startedUnixMs > 0 && { startedUnixMs: count(wire.startedUnixMs) }),

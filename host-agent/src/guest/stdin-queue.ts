@@ -1,11 +1,11 @@
-// Input that waits for credit. Small pieces are joined: a client may send frames of single bytes, and each of them as an
-// entry of its own would cost some hundred times its size.
+// Queues stdin that waits for credit. Small chunks are joined: a client may send single bytes, and an entry for each
+// would take some hundred times its size.
 
 const BLOCK_BYTES = 4096;
 
 export class StdinQueue {
   readonly #chunks: Uint8Array[] = [];
-  /** The block that takes small pieces, and how much of it is used; always the last chunk's memory. */
+  /** The block that small chunks are appended to, and its used range; always the last chunk's memory. */
   #block: Buffer | undefined;
   #blockStart = 0;
   #blockEnd = 0;
@@ -15,7 +15,7 @@ export class StdinQueue {
     return this.#sizeBytes;
   }
 
-  /** How many pieces of memory are held. */
+  /** Number of memory chunks in the queue. */
   get chunkCount(): number {
     return this.#chunks.length + (this.#blockEnd > this.#blockStart ? 1 : 0);
   }
@@ -24,7 +24,7 @@ export class StdinQueue {
     this.#sizeBytes += chunk.length;
     if (chunk.length >= BLOCK_BYTES) {
       this.#closeBlock();
-      // A view keeps all of the memory that it is a part of.
+      // A view keeps its whole buffer alive, so a small view of a large buffer is copied.
       this.#chunks.push(chunk.length * 4 >= chunk.buffer.byteLength ? chunk : new Uint8Array(chunk));
       return;
     }
@@ -38,7 +38,7 @@ export class StdinQueue {
     }
   }
 
-  /** The next 1 to `maxBytes` bytes, whose memory is not written to again; undefined when there are none. */
+  /** The next 1 to `maxBytes` bytes, whose memory is not reused; undefined if the queue is empty. */
   take(maxBytes: number): Uint8Array | undefined {
     const first = this.#chunks[0];
     if (first === undefined) return this.#takeFromBlock(maxBytes);

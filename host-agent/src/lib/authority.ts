@@ -1,9 +1,9 @@
-// A host and its port as HTTP writes them, in Host, in Origin and in the target of a request.
+// A host with an optional port, as in the HTTP Host and Origin headers and in request targets.
 
 export type Authority = {
-  /** Lower-case and without a final dot; an IPv6 address in brackets and in its shortest form. */
+  /** Lower-case, without a trailing dot. An IPv6 address is in brackets and in its shortest form. */
   readonly host: string;
-  /** Absent: the one of the scheme. */
+  /** Absent: the scheme's default port. */
   readonly port: number | undefined;
 };
 
@@ -13,7 +13,10 @@ export const DEFAULT_PORTS: Readonly<Record<Scheme, number>> = { http: 80, https
 
 const MAX_PORT = 65_535;
 
-/** `name`, `name:80`, `127.0.0.1:80`, `[::1]:80`; undefined for anything else, a user before an `@` included. */
+/**
+ * Parses `name`, `name:80`, `127.0.0.1:80`, `[::1]:80`; undefined for anything else, including user information before
+ * `@`.
+ */
 export function parseAuthority(text: string): Authority | undefined {
   const match = /^(\[[0-9a-f:.]{2,45}\]|[a-z0-9._-]{1,254})(?::(\d{0,5}))?$/i.exec(text);
   if (match === null) return undefined;
@@ -24,7 +27,7 @@ export function parseAuthority(text: string): Authority | undefined {
   return URL.canParse(`http://${name}`) ? { host: new URL(`http://${name}`).hostname, port } : undefined;
 }
 
-/** `http://name:80`, as browsers write where a page is from; undefined for anything else, such as `null`. */
+/** Parses `http://name:80`, the Origin header of browsers; undefined for anything else, such as `null`. */
 export function parseOrigin(text: string): { readonly scheme: Scheme; readonly at: Authority } | undefined {
   const [, scheme = '', rest = ''] = /^(https?):\/\/(.*)$/is.exec(text) ?? [];
   const at = parseAuthority(rest);

@@ -3,14 +3,14 @@
 export type BackOff = {
   readonly firstMs: number;
   readonly mostMs?: number;
-  /** 0.25: anything from three quarters to five quarters of it, so that not all who wait come back at once. */
+  /** 0.25 varies the wait by ±25 %, so that waiting clients do not all retry at once. */
   readonly jitter?: number;
 };
 
-/** Beyond this power of two the bound says all there is to say. */
+/** Limits the exponent; the maximum wait applies long before this. */
 const MAX_POWER = 20;
 
-/** The wait after so many failures: twice as long with each, none after none. */
+/** The wait after a number of failures: doubled with each, 0 after none. */
 export function backOffMs(
   failures: number,
   { firstMs, mostMs = Number.POSITIVE_INFINITY, jitter = 0 }: BackOff,

@@ -1,4 +1,4 @@
-// What an open file holds, in pieces or as a copy: no more of it than it had when that began, and ended by a signal at any piece.
+// Reads or copies an open file, up to its size at the start of the operation. A signal can abort it between chunks.
 import { constants } from 'node:fs';
 import { copyFile, type FileHandle, open, rm } from 'node:fs/promises';
 import { AppError } from './errors.ts';
@@ -9,12 +9,12 @@ const ZEROS = Buffer.alloc(CHUNK_BYTES);
 
 export type CopyOptions = {
   readonly maxBytes: number;
-  /** What has too many bytes, for the message. */
+  /** Names the file in the error message. */
   readonly what: string;
   readonly signal?: AbortSignal | undefined;
 };
 
-/** Of a regular file, from its beginning. Rejects with the signal's reason. */
+/** Yields a regular file from its beginning. Rejects with the signal's reason. */
 export async function* readPieces(file: FileHandle, signal?: AbortSignal): AsyncGenerator<Buffer, void> {
   const { size } = await file.stat();
   for (let at = 0; at < size; ) {
@@ -28,8 +28,8 @@ export async function* readPieces(file: FileHandle, signal?: AbortSignal): Async
 }
 
 /**
- * Copies a regular file to the new file `to`, which shares its extents where the file system can and has holes where there are
- * only zeros. Resolves with its bytes. AppError invalid_argument for more than `maxBytes`.
+ * Copies a regular file to the new file `to`: shares extents if the file system supports it, and leaves holes for
+ * zeros. Returns the size in bytes. AppError invalid_argument for more than `maxBytes`.
  */
 export async function copyBounded(from: FileHandle, to: string, options: CopyOptions): Promise<number> {
   const { maxBytes, what, signal } = options;
@@ -49,21 +49,21 @@ export async function copyBounded(from: FileHandle, to: string, options: CopyOpt
   }
   await using copy = await open(to, 'wx', 0o600);
   let bytes = 0;
-  for await (const piece of readPieces(from, signal)) {
-    if (!piece.equals(ZEROS.subarray(0, piece.length))) await copy.write(piece, 0, piece.length, bytes);
-    bytes = assertSize(bytes + piece.length);
+  for await (const chunk of readPieces(from, signal)) {
+    if (!chunk.equals(ZEROS.subarray(0, chunk.length))) await copy.write(chunk, 0, chunk.length, bytes);
+    bytes = assertSize(bytes + chunk.length);
   }
   await copy.truncate(bytes);
   return bytes;
 }
 
-/** Where the file system can. */
+/** A reflink copy; false if the file system does not support it. */
 async function clone(from: FileHandle, to: string): Promise<boolean> {
   try {
     await copyFile(pathOf(from), to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE_FORCE);
     return true;
   } catch {
-    // What else is wrong the copy of its bytes says.
+    // A byte copy follows; if it fails as well, its error is reported.
     await rm(to, { force: true });
     return false;
   }

@@ -1,32 +1,32 @@
-// Bytes on their way from one pace to another, in blocks of memory that are used again: at hundreds of MiB/s, new
-// buffers for everything that passes would keep the garbage collector as busy as the copying keeps us.
+// A byte queue between a producer and a slower consumer, in memory blocks that are reused. At hundreds of MiB/s, new
+// buffers would cost as much in garbage collection as the copying itself.
 
 const BLOCK_BYTES = 256 * 1024;
-/** Blocks kept for reuse by all queues together. */
+/** Maximum number of free blocks kept for reuse, for all queues together. */
 const SPARE_BLOCKS = 64;
 
 type Block = {
   readonly memory: Buffer;
   readFrom: number;
   writtenTo: number;
-  /** Pieces of it that were taken and not released. */
+  /** Number of chunks of this block that were taken and not yet released. */
   pins: number;
 };
 
-/** Bytes taken out of a queue, whose memory is used again after `release`. */
+/** Bytes taken from a queue. Their memory is reused after `release`. */
 export type Chunk = { readonly bytes: Buffer; release(): void };
 
-/** Where the bytes for one reader come from, at the reader's pace. */
+/** A stream of bytes that one reader pulls at its own pace. */
 export interface PullStream {
-  /** The next bytes, undefined at the end; rejects when they cannot go on. Not to be called twice at once. */
+  /** The next bytes; undefined at the end. Rejects if the stream fails. Must not be called concurrently. */
   next(): Promise<Chunk | undefined>;
-  /** Nobody wants the rest. */
+  /** Discards the rest. */
   cancel(): void;
-  /** Has `next` give bytes without meaning where it waits for others: sending them shows whether the reader is there. */
+  /** Makes a waiting `next` return filler bytes: sending them shows whether the reader is still connected. */
   keepalive?(): void;
 }
 
-/** A text that nobody keeps. */
+/** A text that needs no release. */
 export function toChunk(text: string): Chunk {
   return { bytes: Buffer.from(text), release: () => undefined };
 }
@@ -37,7 +37,7 @@ export class ByteQueue {
   readonly #blocks: Block[] = [];
   #sizeBytes = 0;
 
-  /** What can be taken. */
+  /** Number of bytes in the queue. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
@@ -58,7 +58,7 @@ export class ByteQueue {
     }
   }
 
-  /** The next bytes, 1 to `maxBytes`, as far as they lie in one block; undefined when there are none. */
+  /** The next 1 to `maxBytes` bytes, as far as they are contiguous in one block; undefined if the queue is empty. */
   take(maxBytes = Number.POSITIVE_INFINITY): Chunk | undefined {
     const block = this.#blocks[0];
     if (block === undefined || this.#sizeBytes === 0 || maxBytes < 1) return undefined;
@@ -67,7 +67,7 @@ export class ByteQueue {
     block.readFrom = end;
     block.pins += 1;
     this.#sizeBytes -= bytes.length;
-    // One with much room takes what comes next, so that small pieces which wait for their reader do not have one each.
+    // A block with much free space stays writable, so that small chunks share a block.
     if (end === block.writtenTo && end > BLOCK_BYTES / 2) this.#blocks.shift();
     let isReleased = false;
     return {
@@ -77,14 +77,14 @@ export class ByteQueue {
         isReleased = true;
         block.pins -= 1;
         if (block.pins > 0 || block.readFrom < block.writtenTo) return;
-        // A queue that ran dry holds no memory.
+        // An empty queue holds no memory.
         if (this.#blocks[0] === block) this.#blocks.shift();
         recycle(block);
       },
     };
   }
 
-  /** Forgets what was not taken. */
+  /** Discards everything in the queue. */
   clear(): void {
     for (const block of this.#blocks.splice(0)) {
       block.readFrom = block.writtenTo;

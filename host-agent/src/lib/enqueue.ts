@@ -1,9 +1,9 @@
-// Waiting for a turn in a queue, for as long as somebody wants it.
+// Enqueues a task whose wait can be aborted.
 import type PQueue from 'p-queue';
 
 /**
- * Runs `task` when the queue has room. `signal` ends the waiting only: the queue's own signal would give up a task that
- * runs, too, before it has undone what it began.
+ * Runs `task` when the queue has capacity. `signal` aborts only the wait. The queue's own signal option would also
+ * abandon a running task before it has rolled back.
  */
 export function enqueue<T>(queue: PQueue, task: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   const waiting = new AbortController();

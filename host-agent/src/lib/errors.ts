@@ -1,20 +1,20 @@
-// What operations of the host agent fail with: a code of the interface's catalogue, and a message for the caller.
+// Errors of host-agent operations: a code of the interface's catalogue, and a message for the client.
 import type { ErrorCode } from '@sandboxd/api';
 
 export type { ErrorCode };
 
 export type ErrorDetails = {
-  /** Which step of a longer operation failed, e.g. `boot`. */
+  /** The step of a longer operation that failed, e.g. `boot`. */
   readonly stage?: string;
-  /** Nothing was wrong but the time that it took. */
+  /** The failure is a timeout. */
   readonly isTimeout?: true;
-  /** Seconds after which another try makes sense. */
+  /** Seconds after which the client should retry. */
   readonly retryAfterS?: number;
 };
 
 /**
- * A failure with a message for the caller: a lower-case sentence that says what failed, the value seen and what to do.
- * The message must not hold secrets; `cause` is for the log.
+ * A failure with a message for the client: a lower-case sentence that says what failed, the value found and what to do.
+ * The message must not contain secrets; `cause` is for the log.
  */
 export class AppError extends Error {
   override readonly name = 'AppError';
@@ -33,12 +33,12 @@ export function isAppError(value: unknown): value is AppError {
   return value instanceof AppError;
 }
 
-/** The thrown value as an Error. */
+/** Converts a thrown value to an Error. */
 export function toError(value: unknown): Error {
   return value instanceof Error ? value : new Error(String(value));
 }
 
-/** The first line of a message, which others may follow that only the log needs. */
+/** The first line of a message; further lines are for the log only. */
 export function firstLine(value: unknown): string {
   return toError(value).message.split('\n', 1)[0] ?? '';
 }

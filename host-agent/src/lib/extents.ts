@@ -1,4 +1,4 @@
-// Sparse files: which ranges hold data, and a checksum over those alone.
+// Sparse files: the ranges that hold data, and a checksum over only those.
 import { open, stat } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { runProgram } from './programs.ts';
@@ -7,7 +7,7 @@ export type Extent = { readonly offset: number; readonly length: number };
 
 const CHUNK_BYTES = 1 << 20;
 
-/** Disk that a file takes; 0 when there is none. */
+/** Disk space that a file occupies; 0 if it does not exist. */
 export async function allocatedBytes(path: string): Promise<number> {
   return stat(path).then(
     ({ blocks }) => blocks * 512,
@@ -15,7 +15,7 @@ export async function allocatedBytes(path: string): Promise<number> {
   );
 }
 
-/** From the table that `filefrag -v -b1` prints; ranges beyond `sizeBytes` are cut. */
+/** Parses the table that `filefrag -v -b1` prints; ranges beyond `sizeBytes` are cut. */
 export function parseExtents(text: string, sizeBytes: number): Extent[] {
   const extents: { offset: number; length: number }[] = [];
   for (const line of text.split('\n')) {
@@ -30,11 +30,11 @@ export function parseExtents(text: string, sizeBytes: number): Extent[] {
   return extents;
 }
 
-/** Ranges of a file that are allocated; the whole file where the file system does not say. */
+/** Allocated ranges of a file; the whole file if the file system does not report them. */
 export async function readExtents(path: string): Promise<Extent[]> {
   const { size } = await stat(path);
   try {
-    // Without -s: what is not written back yet counts as well.
+    // Without -s (sync): data that is not written back yet is listed as well.
     const { stdout } = await runProgram('filefrag', ['-v', '-b1', '--', path], {
       maxBuffer: 256 * 1024 * 1024,
     });
@@ -45,8 +45,8 @@ export async function readExtents(path: string): Promise<Extent[]> {
 }
 
 /**
- * CRC-32 over the file's size and its chunks of 1 MiB that are not all zero, each with its offset: equal for equal
- * content, however the file is allocated. Rejects with the signal's reason.
+ * CRC-32 over the file's size and its non-zero chunks of 1 MiB, each with its offset. It depends on the content only,
+ * not on how the file is allocated. Rejects with the signal's reason.
  */
 export async function checksumSparse(path: string, signal?: AbortSignal): Promise<string> {
   await using file = await open(path, 'r');

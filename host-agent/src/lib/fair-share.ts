@@ -1,20 +1,20 @@
-// Who gives way in a cache that all tenants share: the one that has most of it, so that no tenant loses what is within an equal
-// share, and what is common to them goes only while none has much.
+// Chooses what to evict from a cache that tenants share. The tenant that uses most gives way first (LRU among its
+// entries), so no tenant loses what is within an equal share. Common entries go only while no tenant has much.
 
 export type Kept = {
-  /** Whose it is: a tenant, or a key without one; absent: the operator's, or several tenants'. */
+  /** The tenant, or the key if it has no tenant; absent: the operator, or shared by several tenants. */
   readonly owner?: string | undefined;
   readonly size: number;
   readonly usedAtMs: number;
-  /** In use, or just made: it counts, and stays. */
+  /** In use or new: counted, but never evicted. */
   readonly isPinned: boolean;
 };
 
-/** Of the whole: a tenant that has more gives way before what is common. */
+/** A tenant that uses more than this share of the capacity is evicted before common entries. */
 const SHARE = 1 / 4;
 
-/** What has to go until the rest is within `most`: of who has the most that can go, what was unused for the longest. */
-export function chooseEvicted<T extends Kept>(entries: readonly T[], most: number): T[] {
+/** Entries to evict until the rest fits: the least recently used of the owner with the most evictable bytes. */
+export function chooseEvicted<T extends Kept>(entries: readonly T[], maxBytes: number): T[] {
   let total = 0;
   const sizes = new Map<string | undefined, number>();
   const removable = new Map<string | undefined, T[]>();
@@ -26,14 +26,14 @@ export function chooseEvicted<T extends Kept>(entries: readonly T[], most: numbe
     if (own === undefined) removable.set(entry.owner, [entry]);
     else own.push(entry);
   }
-  // The last is the first to go.
+  // Sorted by most recent use, so `pop` takes the least recently used.
   for (const own of removable.values()) own.sort((a, b) => b.usedAtMs - a.usedAtMs);
   const evicted: T[] = [];
   const weigh = (owner: string | undefined): number => {
     const size = sizes.get(owner) ?? 0;
-    return owner !== undefined && size > most * SHARE ? size + total : size;
+    return owner !== undefined && size > maxBytes * SHARE ? size + total : size;
   };
-  while (total > most) {
+  while (total > maxBytes) {
     const [owner, own] =
       [...removable].filter(([, left]) => left.length > 0).sort(([a], [b]) => weigh(b) - weigh(a))[0] ?? [];
     const oldest = own?.pop();

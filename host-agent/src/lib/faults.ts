@@ -1,6 +1,6 @@
-// Where tests let the daemon fail on purpose. How they do is not part of it (test/support/faulty-daemon.ts).
+// Fault injection points for tests. The injection itself is in test/support/faulty-daemon.ts.
 
-/** Every step of the operations that change what exists, in order. */
+/** Steps of the operations that change state, in order. */
 export const FAULT_POINTS = [
   'image.fetched',
   'image.converted',
@@ -41,7 +41,7 @@ export const FAULT_POINTS = [
 export type FaultPoint = (typeof FAULT_POINTS)[number];
 
 export interface Faults {
-  /** Called at each point; throws, or ends the process, when a test wants it to. */
+  /** Called at each point. A test's implementation throws or ends the process. */
   reach(point: FaultPoint): void;
 }
 

@@ -1,5 +1,4 @@
-// Bytes that are collected until all are there, however small the pieces are that they come in: each of those costs hundreds of
-// bytes beside its own.
+// Collects chunks in one growing buffer. An array of small chunks would cost hundreds of bytes of overhead per chunk.
 
 const FIRST_BYTES = 1024;
 
@@ -11,19 +10,19 @@ export class GrowingBuffer {
     return this.#sizeBytes;
   }
 
-  /** What was added; it is not to be added to after that. */
+  /** The collected bytes. Nothing may be added after this call. */
   get bytes(): Buffer {
     return this.#block.subarray(0, this.#sizeBytes);
   }
 
-  add(piece: Uint8Array): void {
-    const neededBytes = this.#sizeBytes + piece.length;
+  add(chunk: Uint8Array): void {
+    const neededBytes = this.#sizeBytes + chunk.length;
     if (neededBytes > this.#block.length) {
       const larger = Buffer.allocUnsafe(Math.max(FIRST_BYTES, 2 * this.#sizeBytes, neededBytes));
       larger.set(this.bytes);
       this.#block = larger;
     }
-    this.#block.set(piece, this.#sizeBytes);
+    this.#block.set(chunk, this.#sizeBytes);
     this.#sizeBytes = neededBytes;
   }
 }

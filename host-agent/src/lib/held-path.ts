@@ -1,5 +1,5 @@
-// Opening by name where others can exchange names meanwhile: each step of a path is a descriptor, and what was looked at is what is
-// used. As openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, which Node does not have.
+// TOCTOU-safe opening of paths that other users may change: each step of a path is held as a descriptor, so what was
+// checked is what is used. Like openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, which Node does not provide.
 import { constants, type Stats, statSync } from 'node:fs';
 import { type FileHandle, mkdir, open, readlink } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
@@ -7,20 +7,20 @@ import { errnoOf, toError } from './errors.ts';
 import { O_PATH } from './untrusted-path.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = constants;
-/** As the kernel's own limit. */
+/** The kernel's own limit (MAXSYMLINKS). */
 const MAX_LINKS = 40;
 const WRITABLE_BY_GROUP = 0o020;
 const WRITABLE_BY_ALL = 0o002;
 const STICKY = 0o1000;
 
-/** Another name for what a descriptor has open, also as a directory on the way to what is in it. Valid while that is open. */
+/** A path for an open descriptor, usable as a directory in longer paths. Valid while the descriptor is open. */
 export function pathOf({ fd }: Pick<FileHandle, 'fd'>): string {
   return `/proc/${process.pid}/fd/${fd}`;
 }
 
 /**
- * Opens for reading the regular file or directory that `names` lead to from a directory, and follows no link on the way or at
- * its end. Nothing else is opened, not even for a moment. Rejects with the system's error, or says what is there instead.
+ * Opens for reading the regular file or directory at `names` beneath a directory, and follows no symbolic link. Other
+ * file types (pipes, devices) are never opened. Rejects with the system error, or with the file type found.
  */
 export async function openBeneath(root: string, names: readonly string[]): Promise<FileHandle> {
   let held = await open(root, O_PATH | O_DIRECTORY);
@@ -42,31 +42,33 @@ export async function openBeneath(root: string, names: readonly string[]): Promi
 }
 
 export type DirectoryOptions = {
-  /** Who may change what leads there, beside those who are trusted anyway. */
+  /** User ids that may change the path, in addition to those that are always trusted. */
   readonly trusted?: readonly number[];
-  /** With this mode it is made, and what is missing above it; else it must be there. */
+  /** Creates the directory and its missing parents with this mode; without it the directory must exist. */
   readonly makeMode?: number;
 };
 
 export type HeldDirectory = AsyncDisposable & {
-  /** Names it, and nothing else, until it is disposed. */
+  /** Refers to exactly this directory until it is disposed. */
   readonly path: string;
   readonly stats: Stats;
-  /** Says who else could put another directory in its place. */
+  /** Who else could replace the directory, as a phrase; undefined if no one can. */
   readonly wayExposure: string | undefined;
-  /** The same, or says who else could put other entries in it. */
+  /** As `wayExposure`, or who else could change its entries. */
   readonly exposure: string | undefined;
 };
 
-/** Whether a user has the rights of this process anyway: root, its own, and who started it by sudo. */
+/**
+ * Whether a user already has this process's rights: root, the process's own user, and the user that started it by sudo.
+ */
 export function isTrustedUser(uid: number): boolean {
   const own = process.geteuid?.();
   return uid === 0 || uid === own || (own === 0 && process.env.SUDO_UID === String(uid));
 }
 
 /**
- * Holds a directory that is named by this process's own operator. A link on the way counts only where no other user can
- * have put it; rejects with a sentence that names it where one could.
+ * Holds a directory that the operator named. Rejects with a sentence that names the symbolic link if another user could
+ * have placed a link on the path.
  */
 export async function holdDirectory(path: string, options: DirectoryOptions = {}): Promise<HeldDirectory> {
   const { trusted = [], makeMode } = options;
@@ -128,8 +130,8 @@ export async function holdDirectory(path: string, options: DirectoryOptions = {}
 }
 
 /**
- * Opens, as a name only, the file or directory that a path of the operator's leads to, links included; rejects with a sentence where
- * another user could put something else there.
+ * Opens with O_PATH the file or directory at an operator's path, and follows links. Rejects with a sentence if another
+ * user could replace it.
  */
 export async function holdOwn(path: string, links = 0): Promise<FileHandle> {
   await using directory = await holdDirectory(dirname(path));
@@ -146,8 +148,8 @@ export async function holdOwn(path: string, links = 0): Promise<FileHandle> {
 }
 
 /**
- * Who else can put something else at a path of the operator's, or write to the file there, as the end of a sentence that its name begins;
- * undefined where nobody can, or nothing is there.
+ * Who else can replace the file at an operator's path or write to it, as a phrase that follows the path. Undefined if
+ * no one can, or the file does not exist.
  */
 export async function findExposure(path: string): Promise<string | undefined> {
   try {
@@ -174,8 +176,8 @@ async function openStep(path: string, makeMode: number | undefined): Promise<Fil
 type IsTrusted = (uid: number) => boolean;
 
 /**
- * Directories on the way to the program that runs: whoever can change them can have it do anything, so that they add nothing. A checkout
- * that is a user's own is one, where root builds and runs it.
+ * Directories on the path to the running program. A user who can change them controls the program anyway, so they add
+ * no exposure. One example is a user's own checkout, where root builds and runs the program.
  */
 let programPlaces: ReadonlySet<string> | undefined;
 
@@ -191,11 +193,14 @@ function placeOf({ dev, ino }: Stats): string {
   return `${dev}:${ino}`;
 }
 
-/** Whether others can change what is in a directory. Root's group and that of a user alone, which has the user's number, have nobody else. */
+/**
+ * Whether other users can change the entries of a directory. Root's group, and a private group (same number as the
+ * user), have no other members.
+ */
 function canChange(directory: Stats, isTrusted: IsTrusted): boolean {
   const { uid, gid, mode } = directory;
   programPlaces ??= findProgramPlaces();
-  // In one such as /tmp others have names of their own, and no program.
+  // In a sticky directory such as /tmp, other users have entries, but none that leads to our program.
   if ((mode & STICKY) === 0 && programPlaces.has(placeOf(directory))) return false;
   const isGroupAlone = gid === 0 || gid === uid;
   return (
@@ -203,7 +208,7 @@ function canChange(directory: Stats, isTrusted: IsTrusted): boolean {
   );
 }
 
-/** There only the owner of an entry renames or removes it, beside those who are trusted. */
+/** In a sticky directory, only the owner of an entry and trusted users can rename or remove it. */
 function isSticky({ uid, mode }: Stats, isTrusted: IsTrusted): boolean {
   return isTrusted(uid) && (mode & STICKY) !== 0;
 }

@@ -1,10 +1,10 @@
-// Resource ids: a prefix and 13 lower-case base32hex characters made of 8 random bytes.
+// Resource ids: a prefix and 13 lower-case base32hex characters (8 random bytes).
 import { randomBytes } from 'node:crypto';
 import { base32hexnopad } from '@scure/base';
 
 export type IdKind = 'sbx' | 'snap';
 
-/** 13 characters that nobody guesses. */
+/** 13 unguessable characters. */
 export function randomSuffix(): string {
   return base32hexnopad.encode(randomBytes(8)).toLowerCase();
 }

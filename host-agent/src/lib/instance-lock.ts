@@ -1,5 +1,5 @@
-// One daemon per directory: a lock of the kernel (flock) on a file in it, which nobody else can open. It ends with its
-// process, so that a crash leaves nothing to clean up, and daemons in other containers see it, too.
+// One daemon per directory: a kernel lock (flock) on a file that other users cannot open. It ends with its process, so
+// a crash leaves nothing to clean up, and daemons in other containers see it.
 import { closeSync, constants, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError, errnoOf, toError } from './errors.ts';
@@ -8,10 +8,10 @@ import { startProgram } from './programs.ts';
 export const LOCK_NAME = 'sandboxd.lock';
 const { O_CREAT, O_RDWR, O_NOFOLLOW } = constants;
 const FLOCK = '/usr/bin/flock';
-/** What flock(1) exits with when somebody else has the lock. */
+/** Exit code of flock(1) if another process has the lock. */
 const HELD = 75;
 
-/** Holds the directory, which is there, until disposed. AppError conflict when another daemon does. */
+/** Locks an existing directory until disposed. AppError conflict if another daemon has the lock. */
 export async function lockDirectory(path: string): Promise<AsyncDisposable> {
   let fd: number;
   try {
@@ -28,7 +28,7 @@ export async function lockDirectory(path: string): Promise<AsyncDisposable> {
   return { [Symbol.asyncDispose]: async () => closeSync(fd) };
 }
 
-/** The lock is the open file's, which this process keeps when the program that took it has ended. */
+/** The lock belongs to the open file description, which this process keeps after flock(1) has exited. */
 function lock(fd: number, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const child = startProgram(FLOCK, ['--nonblock', '--conflict-exit-code', String(HELD), '3'], {

@@ -2,12 +2,12 @@
 import { isIPv4 } from 'node:net';
 
 export type Ipv4Range = {
-  /** First address; the bits behind the prefix are zero. */
+  /** First address; the host bits are zero. */
   readonly base: number;
   readonly prefixLength: number;
 };
 
-/** Dotted decimal of four octets; undefined for any other spelling. */
+/** Parses dotted decimal of four octets; undefined for any other notation. */
 export function parseIpv4(text: string): number | undefined {
   if (!isIPv4(text)) return undefined;
   return text.split('.').reduce((sum, octet) => sum * 256 + Number(octet), 0);
@@ -17,7 +17,7 @@ export function formatIpv4(address: number): string {
   return [24, 16, 8, 0].map((shift) => (address >>> shift) & 255).join('.');
 }
 
-/** `10.0.0.0/8`, or an address alone; undefined for anything else, also where bits behind the prefix are set. */
+/** Parses `10.0.0.0/8` or a single address; undefined for anything else, or if host bits are set. */
 export function parseIpv4Range(text: string): Ipv4Range | undefined {
   const [, address = '', bits = '32'] = /^([\d.]+)(?:\/(\d{1,2}))?$/.exec(text) ?? [];
   const base = parseIpv4(address);
@@ -38,7 +38,7 @@ export function doRangesOverlap(a: Ipv4Range, b: Ipv4Range): boolean {
   return isInRange(a.base, b) || isInRange(b.base, a);
 }
 
-/** Addresses in a range with such a prefix. */
+/** Number of addresses in a range. */
 export function rangeSize(prefixLength: number): number {
   return 2 ** (32 - prefixLength);
 }

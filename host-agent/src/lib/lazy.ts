@@ -1,18 +1,18 @@
-// What is made when it is first asked for.
+// A value that is created at its first use.
 
-/** One that failed is tried again. */
-export function lazy<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined;
+/** A failed attempt is retried by the next call. */
+export function lazy<T>(create: () => Promise<T>): () => Promise<T> {
+  let created: Promise<T> | undefined;
   return () => {
-    made ??= make().catch((error: unknown) => {
-      made = undefined;
+    created ??= create().catch((error: unknown) => {
+      created = undefined;
       throw error;
     });
-    return made;
+    return created;
   };
 }
 
-/** What is waited for in starts and stops (VMMs, idle sockets) may not keep the process alive by itself. */
+/** Keeps the process alive: what a start or stop waits for (VMMs, idle sockets) does not by itself. */
 export function keepAlive(): Disposable {
   const timer = setInterval(() => {}, 60_000);
   return { [Symbol.dispose]: () => clearInterval(timer) };

@@ -1,16 +1,16 @@
-// Lines from a socket whose other end is not to be trusted: no line is longer than it may be, and nobody is kept busy by many.
+// Reads lines from an untrusted socket, with a maximum line length and a rate limit in bytes.
 import type { Socket } from 'node:net';
 
-/** More than this within one interval is read in a later one. */
+/** After this many bytes in one interval, reading pauses until the next. */
 const INTERVAL_BYTES = 1024 * 1024;
 const INTERVAL_MS = 1000;
 
 export type LineReaderOptions = {
-  /** Of one line. */
+  /** Maximum length of one line. */
   readonly maxBytes: number;
-  /** Gets lines without their ends. */
+  /** Gets lines without their line ends. */
   readonly onLine: (line: string) => void;
-  /** Called once; nothing is read any more. */
+  /** Called once; nothing is read after it. */
   readonly onTooLong: () => void;
 };
 
@@ -26,10 +26,10 @@ export class LineReader {
   constructor(socket: Socket, options: LineReaderOptions) {
     this.#socket = socket;
     this.#options = options;
-    socket.on('data', (bytes: Buffer) => this.#take(bytes));
+    socket.on('data', (bytes: Buffer) => this.#consume(bytes));
   }
 
-  #take(bytes: Buffer): void {
+  #consume(bytes: Buffer): void {
     let from = 0;
     for (let end = bytes.indexOf(10); end >= 0 && !this.#isOver; end = bytes.indexOf(10, from)) {
       this.#add(bytes.subarray(from, end));

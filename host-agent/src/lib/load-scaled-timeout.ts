@@ -1,15 +1,16 @@
-// Limits on what other processes of this host do: they count slower while more wants to run than there are CPUs.
+// Timeouts for other processes of this host, which stretch under load: time counts less while there are more runnable
+// tasks than CPUs.
 import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 
 const TICK_MS = 250;
-/** A limit comes in the end, however busy the host is: a VMM may itself be what keeps it so. */
+/** The stretch is bounded: a VMM may itself cause the load. */
 const MAX_TASKS_PER_CPU = 30;
 
-/** How many tasks share one CPU, from 1 to 30; `loadavg` is the content of that file. */
+/** Runnable tasks per CPU, from 1 to 30. `loadavg` is the content of /proc/loadavg. */
 export function parseTasksPerCpu(loadavg: string, cpus: number): number {
   const [lastMinute, , , tasks] = loadavg.split(' ');
-  // What runs or waits for a CPU now; the average also has what waits for a disk, but is late.
+  // Tasks that run or wait for a CPU now. The load average also counts tasks that wait for a disk, and it lags.
   const runnable = Number(tasks?.split('/', 1)[0]);
   const crowding = Math.max(Number(lastMinute), runnable) / cpus;
   return Number.isFinite(crowding) ? Math.min(MAX_TASKS_PER_CPU, Math.max(1, crowding)) : 1;
@@ -24,17 +25,17 @@ function readTasksPerCpu(): number {
 }
 
 export type LoadScaledTimeoutOptions = {
-  /** On a host that is not busy. */
+  /** The timeout on an idle host. */
   readonly timeoutMs: number;
-  /** What a limit that passed means; `waitedMs` is the time that it really took. */
+  /** Creates the error of an expired timeout; `waitedMs` is the elapsed wall-clock time. */
   readonly reason: (waitedMs: number) => Error;
   readonly outer?: AbortSignal | undefined;
   readonly runnableTasksPerCpu?: () => number;
 };
 
 /**
- * A signal that fires when `timeoutMs` were long enough, or with the outer one. A tick counts once, however late it comes:
- * time in which this process itself did not run counts for nothing. Nothing is counted any more after `dispose`.
+ * A signal that fires when the scaled `timeoutMs` has passed, or with the outer signal. A tick counts once, however
+ * late it comes, so time in which this process was not scheduled does not count. Disposing stops the timer.
  */
 export function loadScaledTimeout(
   options: LoadScaledTimeoutOptions,

@@ -1,4 +1,5 @@
-// The daemon's log: JSON lines, or readable ones on a terminal, made in this process (no worker, so it can be bundled).
+// The daemon's log: JSON lines, or readable lines on a terminal. Formatted in this process (no worker), so it can be
+// bundled.
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
 import { PinoPretty } from 'pino-pretty';
 import { hideKeys } from './hide-keys.ts';
@@ -6,16 +7,16 @@ import { hideKeys } from './hide-keys.ts';
 export type LoggerOptions = {
   readonly level: string;
   readonly format: 'auto' | 'json' | 'pretty';
-  /** Where lines go; standard error when absent. */
+  /** Default: standard error. */
   readonly destination?: DestinationStream;
 };
 
-/** Lines that could not be written (a full disk) and are kept until they can; later ones are lost then. */
+/** Buffer for lines that could not be written (a full disk). When it is full, lines are lost. */
 const MAX_UNWRITTEN_BYTES = 1024 * 1024;
 
 /**
- * Lines carry `requestId` and `sandbox` where there is one; errors are in `err` with their causes. A key that a client put
- * where none belongs (a path, a host, the name of an image) is in none: lines are searched whole, whatever field has it.
+ * Lines carry `requestId` and `sandbox` where they apply; errors are in `err` with their causes. API keys that a client
+ * put into a path, host or image name are redacted: whole lines are searched, whatever the field.
  */
 export function createLogger({ level, format, destination }: LoggerOptions): Logger {
   const isPretty = format === 'pretty' || (format === 'auto' && process.stderr.isTTY);
@@ -38,9 +39,11 @@ export function withoutKeys(destination: DestinationStream): DestinationStream {
   return { write: (line) => destination.write(hideKeys(line)) };
 }
 
-/** Never throws: a daemon whose terminal is closed, or whose log has no space, goes on and stops in order. */
+/**
+ * Never throws: a daemon whose terminal is closed or whose log disk is full keeps running and can shut down gracefully.
+ */
 function openStandardError(): DestinationStream {
-  // Synchronous writes: the last line before a crash is the one that matters.
+  // Synchronous writes: the last line before a crash must not be lost.
   const stream = pino.destination({ fd: 2, sync: true, maxLength: MAX_UNWRITTEN_BYTES });
   stream.on('error', () => undefined);
   return stream;

@@ -1,22 +1,22 @@
-// Gives memory back that a burst of work has left as garbage: V8 collects by what is allocated, and an idle daemon
-// allocates nothing, while its heap may grow far before it does (scripts/build-sandboxd.ts).
+// Returns memory to the system after a burst of work. V8 collects garbage on allocation, and an idle daemon allocates
+// nothing, while its heap limit is large (scripts/build-sandboxd.ts).
 import { performance } from 'node:perf_hooks';
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 const INTERVAL_MS = 2000;
-/** Of an interval; whoever uses less can wait for a collection, which is some tens of milliseconds. */
+/** Event loop utilization below which the process counts as idle. A collection takes some tens of milliseconds. */
 const MAX_UTILIZATION = 0.05;
-/** Worth a collection. */
+/** Growth that is worth a collection. */
 const GROWTH_BYTES = 8 * 1024 * 1024;
 
-/** Collects once after each time of work that made the process grow, when nothing is asked of it any more. */
+/** Collects garbage once after each busy phase that made the process grow, when it is idle again. */
 export class MemoryTrim {
   readonly #timer: NodeJS.Timeout;
   readonly #collect: () => void;
   #utilization = performance.eventLoopUtilization();
-  /** Resident, since the last collection of this one. */
+  /** Lowest resident size since the last collection by this class. */
   #leastBytes = 0;
 
   constructor(collect = makeCollector(), intervalMs = INTERVAL_MS) {
@@ -41,7 +41,7 @@ export class MemoryTrim {
   }
 }
 
-/** Undefined when there is no descriptor left to read it with. */
+/** Undefined if no descriptor is left to read it with. */
 function readResident(): number | undefined {
   try {
     return process.memoryUsage.rss();
@@ -51,11 +51,11 @@ function readResident(): number | undefined {
 }
 
 /**
- * Returns what collects all garbage, and returns when nothing of it is left to find. V8 gives the room that young objects had back only
- * as its last resort: some 30 MiB after a burst, for a third more time.
+ * Returns a function that collects all garbage. V8 returns the memory of the young generation only in a last-resort
+ * collection: some 30 MiB after a burst, for a third more time.
  */
 export function makeCollector(): () => void {
-  // There is no other way to have it than a flag, which contexts obey that are made after it.
+  // The `gc` function is available only through a flag, which applies to contexts that are created later.
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as (options: object) => void;
   return () => collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });

@@ -1,24 +1,24 @@
-// A directory that nobody but this user can enter: what is in it needs no protection of its own.
+// A directory that only this user can enter, so its contents need no further protection.
 import { chmod, readdir } from 'node:fs/promises';
 import { AppError, toError } from './errors.ts';
 import { type HeldDirectory, holdDirectory } from './held-path.ts';
 import { LOCK_NAME } from './instance-lock.ts';
 
-/** What makes a directory recognizable as one of a daemon. */
+/** Names that identify a directory as a daemon's. */
 const MARKS = [LOCK_NAME, 'state.lmdb', 'kernels', 'profiles'];
 const OTHERS = 0o077;
 const WRITABLE_BY_OTHERS = 0o022;
 const ADVICE =
   "choose one that is the daemon's own, or if this is: chown and chmod 700 it, and let nobody else change what is above it";
 
-/** What a daemon does with a directory that is there. `what` is to follow its name. */
+/** How a daemon treats an existing directory. `what` follows its name in messages. */
 export type Verdict =
   | { readonly kind: 'private' }
   | { readonly kind: 'closed' | 'refused'; readonly what: string };
 
 /**
- * Makes the directory, or closes it to others when it is ours or empty; the sentence that is returned says so. AppError
- * conflict when it is anything else that others can enter, somebody else's, or where others can put another in its place.
+ * Creates the directory, or makes it private if it is ours or empty, and then returns a sentence that says so. AppError
+ * conflict if it is any other directory that others can enter, belongs to another user, or could be replaced by others.
  */
 export async function ensurePrivateDirectory(path: string): Promise<string | undefined> {
   try {
@@ -35,7 +35,7 @@ export async function ensurePrivateDirectory(path: string): Promise<string | und
   }
 }
 
-/** Of a daemon that runs as that user. Fails when there is nothing, or nothing that can be looked at. */
+/** For a daemon that runs as that user. Fails if the directory does not exist or cannot be read. */
 export async function judgeDirectory(path: string, user: number): Promise<Verdict> {
   await using directory = await holdDirectory(path);
   return await judge(directory, user);
@@ -49,7 +49,7 @@ async function judge({ path, stats, wayExposure }: HeldDirectory, user: number):
   if ((mode & OTHERS) === 0) return { kind: 'private' };
   const octal = (mode & 0o7777).toString(8).padStart(4, '0');
   const names = await readdir(path);
-  // What others could write into may hold anything by now.
+  // A directory that others can write to may contain anything.
   const isOurs = (mode & WRITABLE_BY_OTHERS) === 0 && names.some((name) => MARKS.includes(name));
   return names.length > 0 && !isOurs
     ? { kind: 'refused', what: `has mode ${octal}, so that others can enter it` }

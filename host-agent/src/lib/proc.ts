@@ -1,12 +1,12 @@
-// Facts about processes from /proc, safe against reuse of process ids.
+// Facts about processes from /proc, safe against pid reuse.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
-/** A process of this boot of the host, and no other that has its number later. */
+/** Identifies a process of this boot, even if its pid is reused. */
 export type ProcessId = { readonly pid: number; readonly startTicks: number };
 
 /**
- * Start time in clock ticks since boot (field 22 of stat), or undefined when there is no such process, or a zombie. One
- * whose first thread ended is no zombie yet: the others still hold its memory, files and sockets.
+ * Start time in clock ticks since boot (field 22 of stat); undefined if the process does not exist or is a zombie. A
+ * process whose first thread has exited is not a zombie yet: its other threads hold its memory, files and sockets.
  */
 export function readStartTicks(pid: number): number | undefined {
   let stat: string;
@@ -15,13 +15,13 @@ export function readStartTicks(pid: number): number | undefined {
   } catch {
     return undefined;
   }
-  // The second field is the name in parentheses and may hold anything.
+  // The second field is the name in parentheses and may contain any character.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   const isEnded = fields[0] === 'X' || (fields[0] === 'Z' && Number(fields[17]) <= 1);
   return isEnded ? undefined : Number(fields[19]);
 }
 
-/** Its arguments; empty for kernel threads, zombies and processes that are gone. */
+/** Arguments of a process; empty for kernel threads, zombies and processes that have exited. */
 export function readArguments(pid: number): string[] {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
@@ -36,7 +36,7 @@ export function listPids(): number[] {
     .map(Number);
 }
 
-/** Its real, effective, saved and file system user; undefined when it is gone. */
+/** Real, effective, saved and file system user ids; undefined if the process has exited. */
 export function readUids(pid: number): readonly number[] | undefined {
   try {
     const line = /^Uid:\s+(.*)$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1];
@@ -46,12 +46,12 @@ export function readUids(pid: number): readonly number[] | undefined {
   }
 }
 
-/** Everybody whom a process of this host is, in some way. */
+/** All user ids that any process of this host has. */
 export function listUsers(): Set<number> {
   return new Set(listPids().flatMap((pid) => readUids(pid) ?? []));
 }
 
-/** Processes that are that user in every way, and not only within a user namespace of somebody's. */
+/** Processes with that user id in all four fields, in the initial user namespace of this process. */
 export function listPidsOfUser(uid: number): number[] {
   const own = readNamespace('self');
   return listPids().filter(
@@ -59,7 +59,7 @@ export function listPidsOfUser(uid: number): number[] {
   );
 }
 
-/** Undefined when it is gone, or is not ours to look at. */
+/** Undefined if the process has exited or may not be inspected. */
 function readNamespace(pid: number | 'self'): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/ns/user`);
@@ -68,17 +68,16 @@ function readNamespace(pid: number | 'self'): string | undefined {
   }
 }
 
-/** Different after every boot of the host: process ids of another boot mean nothing. */
+/** Changes with every boot of the host: pids of an earlier boot are invalid. */
 export function readBootId(): string {
   return readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
 }
 
-/** Whether exactly this process still runs. */
 export function isRunning(process: ProcessId): boolean {
   return readStartTicks(process.pid) === process.startTicks;
 }
 
-/** Signals exactly this process; false when it is gone. */
+/** Signals exactly this process; false if it has exited. */
 export function signalProcess(target: ProcessId, signal: NodeJS.Signals): boolean {
   if (!isRunning(target)) return false;
   try {
@@ -89,7 +88,7 @@ export function signalProcess(target: ProcessId, signal: NodeJS.Signals): boolea
   }
 }
 
-/** Our descriptors, standard ones apart, that every process we start gets: those without close-on-exec. */
+/** Descriptors other than 0 to 2 without close-on-exec, which every child inherits. */
 export function listInheritable(): number[] {
   const CLOSE_ON_EXEC = 0o2000000;
   return readdirSync('/proc/self/fdinfo')
@@ -100,7 +99,7 @@ export function listInheritable(): number[] {
         const flags = /^flags:\s+(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1'))?.[1];
         return (Number.parseInt(flags ?? '0', 8) & CLOSE_ON_EXEC) === 0;
       } catch {
-        // The one of the directory itself.
+        // The descriptor of the directory listing itself.
         return false;
       }
     });

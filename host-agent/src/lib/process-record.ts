@@ -1,6 +1,6 @@
-// Processes of ours that outlive the daemon, each by a file in a directory that only the daemon writes to. The file is there before
-// the process is, so that the next daemon finds it by what the kernel says of it. What it says of itself, its arguments, counts
-// for nothing: any process of the host can say the same.
+// Records of processes that outlive the daemon: one file each, in a directory that only the daemon writes to. The file
+// is written before the process starts, so the next daemon can find the process by what the kernel reports. Its
+// arguments are not evidence: any process of the host can set the same.
 import { appendFileSync, lstatSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import {
   isRunning,
@@ -12,27 +12,27 @@ import {
 } from './proc.ts';
 import { deadline, poll } from './wait.ts';
 
-/** Most that a process may take to end that was killed. */
+/** Timeout for a killed process to end. */
 const END_TIMEOUT_MS = 5000;
 const END_POLL_MS = 5;
 
 /** JSON-safe. */
 export type ProcessRecord = {
-  /** What it is, for who reads the file. */
+  /** Description for a person who reads the file. */
   readonly what: string;
-  /** A user that only this process has; absent: it has the daemon's. */
+  /** A user id that only this process has; absent: it runs as the daemon's user. */
   readonly uid?: number | undefined;
-  /** Absent: it is about to be started. */
+  /** Absent: the process is about to be started. */
   readonly process?: ProcessId;
 };
 
-/** Makes or replaces the record. */
+/** Creates or replaces the record. */
 export function writeProcessRecord(path: string, { what, uid, process }: ProcessRecord): void {
   writeFileSync(path, `${JSON.stringify({ what, uid, bootId: readBootId() })}\n`, { mode: 0o600 });
   if (process !== undefined) noteProcess(path, process);
 }
 
-/** It has been started. */
+/** Appends the identity of the started process. */
 export function noteProcess(path: string, { pid, startTicks }: ProcessId): void {
   appendFileSync(path, `${JSON.stringify({ pid, startTicks })}\n`);
 }
@@ -41,7 +41,7 @@ export function removeProcessRecord(path: string): void {
   rmSync(path, { force: true });
 }
 
-/** Undefined where there is none of this boot of the host, or what is there was not written by a daemon. */
+/** Undefined if there is no record of this boot, or the file was not written by a daemon. */
 export function readProcessRecord(path: string): ProcessRecord | undefined {
   try {
     const file = lstatSync(path);
@@ -55,10 +55,10 @@ export function readProcessRecord(path: string): ProcessRecord | undefined {
   }
 }
 
-/** What still runs of it: none or one, but for a user that somebody gave to others. */
+/** Running processes of the record: zero or one, or more if the user id was given to other processes as well. */
 export function findRecorded({ process, uid }: ProcessRecord): ProcessId[] {
   if (process !== undefined) return isRunning(process) ? [process] : [];
-  // Its daemon was killed in the moment in which it started it.
+  // The daemon was killed between the start of the process and the update of the record.
   if (uid === undefined) return [];
   return listPidsOfUser(uid).flatMap((pid) => {
     const startTicks = readStartTicks(pid);
@@ -66,7 +66,10 @@ export function findRecorded({ process, uid }: ProcessRecord): ProcessId[] {
   });
 }
 
-/** SIGKILL; resolves when it is gone. Rejects when it does not end, as one may that waits for a disk: a start does not wait for that. */
+/**
+ * Sends SIGKILL; resolves when the process has ended. Rejects if it does not end, as in uninterruptible disk sleep, so
+ * that a daemon start does not hang.
+ */
 export async function endProcess(target: ProcessId): Promise<void> {
   if (!signalProcess(target, 'SIGKILL')) return;
   const tooLate = () =>

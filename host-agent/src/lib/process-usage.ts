@@ -1,23 +1,23 @@
-// What a process has used so far, as the kernel counts it. A few small files of /proc, read at once: some 50 µs.
+// Resource usage of a process, as the kernel counts it. Reads a few small files of /proc synchronously: about 50 µs.
 import { readFileSync } from 'node:fs';
 
-/** Clock ticks of /proc are hundredths of a second on every Linux that there is. */
+/** USER_HZ is 100 on every supported Linux. */
 const TICK_MS = 10;
 const PAGE_BYTES = 4096;
 
 export type ProcessUsage = {
-  /** CPU time of all its threads. */
+  /** CPU time of all threads. */
   readonly cpuMs: number;
-  /** Memory that is present, what it shares with others included. */
+  /** Resident memory, shared pages included. */
   readonly residentBytes: number;
-  /** Of that, its own alone, of no file and no shared memory. */
+  /** Private anonymous part of the resident memory. */
   readonly privateBytes: number;
-  /** What storage was asked for on its behalf; what the page cache had is not in it. */
+  /** Bytes read from storage; page cache hits are not counted. */
   readonly readBytes: number;
   readonly writtenBytes: number;
 };
 
-/** Of exactly this process; undefined when it is gone. */
+/** Usage of exactly this process; undefined if it has exited. */
 export function readProcessUsage(
   { pid, startTicks }: { readonly pid: number; readonly startTicks: number },
   procDir = '/proc',
@@ -25,7 +25,7 @@ export function readProcessUsage(
   const dir = `${procDir}/${pid}`;
   try {
     const stat = readFileSync(`${dir}/stat`, 'latin1');
-    // The second field is the name in parentheses and may hold anything.
+    // The second field is the name in parentheses and may contain any character.
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     if (Number(fields[19]) !== startTicks) return undefined;
     const [, resident = 0, shared = 0] = readFileSync(`${dir}/statm`, 'latin1').split(' ').map(Number);
@@ -49,7 +49,9 @@ export type LinkUsage = {
   readonly sentPackets: number;
 };
 
-/** Of a link in the network namespace that the process is in, as the host's side counts; undefined where there is none. */
+/**
+ * Counters of a link in the process's network namespace, from the host's side; undefined if the link does not exist.
+ */
 export function readLinkUsage(pid: number, link: string, procDir = '/proc'): LinkUsage | undefined {
   try {
     const lines = readFileSync(`${procDir}/${pid}/net/dev`, 'latin1').split('\n');

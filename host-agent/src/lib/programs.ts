@@ -1,17 +1,16 @@
-// Programs that the daemon runs. None gets its environment, in which there may be secrets: only where programs are found, and the
-// language in which they speak.
+// Runs child processes. None inherits the daemon's environment, which may contain secrets: only PATH and a locale.
 import { type ExecFileOptions, execFile, spawn } from 'node:child_process';
 
-/** What every program may know. */
+/** The environment of every child process. */
 export function plainEnvironment(): NodeJS.ProcessEnv {
   return { PATH: process.env.PATH, LC_ALL: 'C.UTF-8' };
 }
 
-/** As spawn(3) of Node, in the root directory. */
+/** Like spawn of Node, with the root directory as working directory. */
 export const startProgram = ((program: string, args: readonly string[], options: object) =>
   spawn(program, args, { cwd: '/', env: plainEnvironment(), ...options })) as typeof spawn;
 
-/** To its end. Rejects, with what it said as `stdout` and `stderr`, when that is not exit code 0. */
+/** Runs a program to its exit. Rejects if the exit code is not 0; the error has `stdout` and `stderr`. */
 export function runProgram(
   program: string,
   args: readonly string[],
@@ -23,7 +22,7 @@ export function runProgram(
       error === null ? resolve({ stdout, stderr }) : reject(Object.assign(error, { stdout, stderr })),
     );
     if (input === undefined) return;
-    // That it ended early is told by its status.
+    // An early exit of the program breaks the pipe; its exit code reports the failure.
     child.stdin?.on('error', () => undefined);
     child.stdin?.end(input);
   });

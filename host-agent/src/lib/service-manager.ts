@@ -1,10 +1,10 @@
-// What systemd is told of this daemon, by systemd's own program: Node has no datagrams of Unix sockets.
+// Notifies systemd by its own program, systemd-notify: Node has no Unix datagram sockets.
 import type { Logger } from 'pino';
 import { toError } from './errors.ts';
 import { runProgram } from './programs.ts';
 
 const PROGRAM = 'systemd-notify';
-/** One that hangs is no reason to have a second beside it. */
+/** A systemd-notify that hangs must not block the next notification. */
 const TIMEOUT_MS = 10_000;
 
 export class ServiceManager implements Disposable {
@@ -14,7 +14,7 @@ export class ServiceManager implements Disposable {
   readonly #watchdogMs: number;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Takes its variables out of `env`: what this process starts must not speak for it. */
+  /** Removes its variables from `env`, so that child processes cannot notify systemd. */
   constructor(log: Logger, env: NodeJS.ProcessEnv = process.env, program = PROGRAM) {
     const { NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID } = env;
     this.#socket = NOTIFY_SOCKET === '' ? undefined : NOTIFY_SOCKET;
@@ -29,28 +29,31 @@ export class ServiceManager implements Disposable {
     return this.#socket !== undefined;
   }
 
-  /** Requests are served from now on; the watchdog hears of this process twice in its time. */
+  /** Reports readiness, then pings the watchdog twice per interval. */
   async ready(status: string): Promise<void> {
-    await this.#tell('READY=1', `STATUS=${status}`);
+    await this.#notify('READY=1', `STATUS=${status}`);
     if (this.#socket === undefined || !(this.#watchdogMs > 0)) return;
-    this.#timer = setInterval(() => void this.#tell('WATCHDOG=1'), this.#watchdogMs / 2).unref();
+    this.#timer = setInterval(() => void this.#notify('WATCHDOG=1'), this.#watchdogMs / 2).unref();
   }
 
   async stopping(): Promise<void> {
-    await this.#tell('STOPPING=1', 'STATUS=stopping');
+    await this.#notify('STOPPING=1', 'STATUS=stopping');
   }
 
   [Symbol.dispose](): void {
     clearInterval(this.#timer);
   }
 
-  /** A daemon that cannot say it is as good; without its word systemd ends it, and the log says why. */
-  async #tell(...words: string[]): Promise<void> {
+  /**
+   * A failed notification is only logged. If systemd misses the watchdog ping, it ends the daemon, and the log has the
+   * reason.
+   */
+  async #notify(...fields: string[]): Promise<void> {
     if (this.#socket === undefined) return;
-    // Root's word counts as its parent's, which systemd knows: nothing has to be waited for.
+    // systemd accepts a message of a root process as its parent's, so the program need not wait.
     const env = { NOTIFY_SOCKET: this.#socket };
-    await runProgram(this.#program, ['--no-block', ...words], { env, timeout: TIMEOUT_MS }).catch(
-      (error: unknown) => this.#log.warn({ reason: toError(error).message, words }, 'cannot tell systemd'),
+    await runProgram(this.#program, ['--no-block', ...fields], { env, timeout: TIMEOUT_MS }).catch(
+      (error: unknown) => this.#log.warn({ reason: toError(error).message, fields }, 'cannot notify systemd'),
     );
   }
 }

@@ -4,21 +4,21 @@ import type { ByteLink, LinkEvents } from '@sandboxd/proto';
 import { holdSocket } from './untrusted-path.ts';
 import { raceSignal } from './wait.ts';
 
-/** Where every link's bytes are read to: they are dealt with before anything else is read. */
+/** Shared read buffer of all links: bytes are processed synchronously before the next read. */
 const scratch = Buffer.allocUnsafeSlow(256 * 1024);
 
 export class SocketLink implements ByteLink {
   readonly #socket: Socket;
   #events: LinkEvents | undefined;
   #cause: Error | undefined;
-  /** What came before `start`. */
+  /** Bytes that arrived before `start`. */
   #early: Buffer[] = [];
   #onEarly: () => void = () => {};
 
-  /** Takes over a connected socket, which reads into buffers of its own. See connectLink for the faster kind. */
+  /** Takes over a connected socket, which allocates its own read buffers. connectLink is the faster variant. */
   constructor(socket: Socket) {
     this.#socket = socket;
-    // An error before start() must not be thrown as unhandled; close follows it.
+    // An error before start() must not be thrown as unhandled; `close` follows it.
     socket.on('error', (cause) => {
       this.#cause ??= cause;
     });
@@ -38,7 +38,7 @@ export class SocketLink implements ByteLink {
     if (this.#socket.closed || this.#socket.destroyed) queueMicrotask(() => this.#closed());
   }
 
-  /** For connectLink: bytes that were read, lent. */
+  /** For connectLink: `chunk` is part of the shared buffer. */
   receive(chunk: Buffer): void {
     if (this.#events === undefined) {
       this.#early.push(Buffer.from(chunk));
@@ -47,8 +47,8 @@ export class SocketLink implements ByteLink {
   }
 
   /**
-   * For links of connectLink that are not started: the first line, without its end, which is not delivered any more. Undefined
-   * when the link ended without one, or it is longer than `maxBytes`.
+   * For links of connectLink before `start`: consumes and returns the first line, without its line end. Undefined if
+   * the link closed without one, or the line is longer than `maxBytes`.
    */
   async takeLine(maxBytes: number, signal: AbortSignal): Promise<string | undefined> {
     for (;;) {
@@ -88,13 +88,16 @@ export class SocketLink implements ByteLink {
   }
 }
 
-/** Connects to the Unix socket that is at the path, not to one that a link leads to; rejects with the system error, or the signal's reason. */
+/**
+ * Connects to the Unix socket at exactly this path, and does not follow symbolic links. Rejects with the system error
+ * or the signal's reason.
+ */
 export async function connectUnix(path: string, signal?: AbortSignal): Promise<Socket> {
   using held = holdSocket(path);
   return await connected(() => connect({ path: held.path }), path, signal);
 }
 
-/** The same as a link, whose bytes are read to memory that all links share. */
+/** Like connectUnix, but returns a link that reads into the buffer shared by all links. */
 export async function connectLink(path: string, signal?: AbortSignal): Promise<SocketLink> {
   using held = holdSocket(path);
   let link: SocketLink | undefined;

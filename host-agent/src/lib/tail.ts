@@ -1,7 +1,7 @@
-// The end of a text file, for error messages.
+// The last lines of a text file, for error messages.
 import { openRegular } from './untrusted-path.ts';
 
-/** The last `maxLines` lines within the last `maxBytes`, control characters removed; '' when there is no file, or none that is one. */
+/** The last `maxLines` lines within the last `maxBytes`, without control characters; '' if it is not a regular file. */
 export async function tailFile(path: string, maxLines: number, maxBytes = 16_384): Promise<string> {
   let text: string;
   try {
@@ -13,7 +13,7 @@ export async function tailFile(path: string, maxLines: number, maxBytes = 16_384
   } catch {
     return '';
   }
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: a guest's console may hold any, and ends up on terminals
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a guest's console may hold any; terminals show the text
   const clean = text.replace(/\x1b\[[0-9;?]*[A-Za-z]/g, '').replace(/[\x00-\x08\x0b-\x1f\x7f]/g, '');
   return clean.trimEnd().split('\n').slice(-maxLines).join('\n');
 }

@@ -1,4 +1,4 @@
-// A token bucket: so many at once, and so many a second in the long run.
+// A token bucket: a burst capacity and a refill rate per second.
 
 export class TokenBucket {
   readonly #perS: number;
@@ -12,7 +12,7 @@ export class TokenBucket {
     this.#tokens = burst;
   }
 
-  /** Takes one, if there is one now. */
+  /** Takes a token; false if there is none. */
   take(): boolean {
     const now = performance.now();
     this.#tokens = Math.min(this.#burst, this.#tokens + ((now - this.#filledAt) / 1000) * this.#perS);

@@ -1,17 +1,21 @@
-// Opening by name what a VMM may have put there: a link to a file of the host, a pipe that holds up who opens it, a directory.
+// Opens paths that a VMM may have manipulated: a symbolic link to a host file, a pipe that blocks the opener, a
+// directory.
 import { closeSync, constants, fstatSync, openSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
-/** Not among Node's constants; the same on each architecture that there are VMMs for. */
+/** Not among Node's constants; the same value on each architecture that VMMs support. */
 export const O_PATH = 0o10000000;
 
-/** Rejects when there is anything but a file of its own; `flags` are those of open(2). */
+/** Rejects if the path is not a regular file; `flags` are those of open(2). */
 export function openRegular(path: string, flags = O_RDONLY): Promise<FileHandle> {
   return openFile(path, flags | O_NOFOLLOW);
 }
 
-/** For reading, by its link beneath /proc, a file that a process has open or mapped: by now that may be anything else that it has. */
+/**
+ * Opens for reading, by its /proc link, a file that a process has open or mapped. The process may have replaced it by
+ * now.
+ */
 export function openProcessFile(path: string): Promise<FileHandle> {
   return openFile(path, O_RDONLY);
 }
@@ -27,13 +31,13 @@ async function openFile(path: string, flags: number): Promise<FileHandle> {
   }
 }
 
-/** A copy of what is there and is a file; `copy` gets another name for it. */
+/** Copies a regular file; `copy` gets a /proc path for it. */
 export async function copyRegular(path: string, copy: (from: string) => Promise<void>): Promise<void> {
   await using file = await openRegular(path);
   await copy(`/proc/${process.pid}/fd/${file.fd}`);
 }
 
-/** The content of a small file; rejects when it is longer. */
+/** The content of a small file; rejects if it is longer. */
 export async function readSmall(path: string, maxBytes: number): Promise<Buffer> {
   await using file = await openRegular(path);
   const { size } = await file.stat();
@@ -43,8 +47,8 @@ export async function readSmall(path: string, maxBytes: number): Promise<Buffer>
 }
 
 /**
- * Another name for the socket at a path, and for nothing else, until it is disposed: connecting to a path follows links,
- * which could lead to the socket of another VM. Throws the system error, or that it is no socket.
+ * A /proc path for exactly the socket at a path, until disposed: connect(2) follows symbolic links, which could lead to
+ * another VM's socket. Throws the system error, or an error if it is not a socket.
  */
 export function holdSocket(path: string): { readonly path: string } & Disposable {
   const fd = openSync(path, O_PATH | O_NOFOLLOW);

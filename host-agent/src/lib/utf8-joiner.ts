@@ -1,8 +1,8 @@
-// Output arrives in pieces that may end within a character: what is cut off waits for its rest.
+// Joins output chunks that may end within a UTF-8 character: the incomplete part waits for the next chunk.
 
 export const NOTHING: Buffer = Buffer.alloc(0);
 
-/** Bytes at the end of `bytes` that begin a UTF-8 character and do not finish it; 0 to 3. */
+/** Number of bytes (0 to 3) at the end of `bytes` that begin an incomplete UTF-8 character. */
 export function unfinishedBytes(bytes: Uint8Array): number {
   for (let back = 1; back <= Math.min(3, bytes.length); back++) {
     const byte = bytes[bytes.length - back] ?? 0;
@@ -13,7 +13,7 @@ export function unfinishedBytes(bytes: Uint8Array): number {
   return 0;
 }
 
-/** What can be shown of `held` and `chunk` together, and what must wait. */
+/** Splits `held` plus `chunk` into complete characters and an incomplete rest. */
 export function joinText(held: Buffer, chunk: Buffer): { readonly whole: Buffer; readonly held: Buffer } {
   const bytes = held.length === 0 ? chunk : Buffer.concat([held, chunk]);
   const waiting = unfinishedBytes(bytes);

@@ -1,4 +1,4 @@
-// The version of all that is built here, which only the top of the checkout states.
+// The version, which only the root package.json states.
 import about from '../../../package.json' with { type: 'json' };
 
 export const VERSION: string = about.version;

@@ -1,7 +1,7 @@
-// Waiting: with limits, and for all.
+// Timeouts, polling, and waiting for several promises.
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Calls `attempt` each `everyMs` until it gives a value; rejects with the signal's reason. */
+/** Calls `attempt` every `everyMs` until it returns a value; rejects with the signal's reason. */
 export async function poll<T>(
   attempt: () => Promise<T | undefined>,
   everyMs: number,
@@ -15,7 +15,7 @@ export async function poll<T>(
   }
 }
 
-/** A signal that fires with `reason()` after `timeoutMs`, or with the outer one. The timer ends with `dispose`. */
+/** A signal that fires with `reason()` after `timeoutMs`, or with the outer signal. Disposing stops the timer. */
 export function deadline(
   timeoutMs: number,
   reason: () => Error,
@@ -27,7 +27,7 @@ export function deadline(
   return { signal, [Symbol.dispose]: () => clearTimeout(timer) };
 }
 
-/** The promise, or the signal's reason if that comes first (the work itself goes on). */
+/** The promise, or a rejection with the signal's reason if that comes first. The work itself continues. */
 export function raceSignal<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal.reason);
@@ -37,7 +37,7 @@ export function raceSignal<T>(promise: Promise<T>, signal: AbortSignal): Promise
   });
 }
 
-/** Rejects with the first failure, but not before all of it is over: nothing writes on into what is then removed. */
+/** Rejects with the first failure, but only after all work has ended: nothing still writes to what is removed next. */
 export async function everyOne(work: readonly (Promise<unknown> | undefined)[]): Promise<void> {
   const results = await Promise.allSettled(work);
   const failure = results.find((result) => result.status === 'rejected');

@@ -1,8 +1,9 @@
-// URLs that an operator gives, read as they are written. URL itself reads much more: it leaves out line ends, tabs and blanks
-// around, takes \ for /, and makes one host of another by unescaping, IDNA and numbers, so that what is asked is not what was meant.
+// Strict parsing of URLs that an operator configures. The URL class accepts much more: it removes line ends, tabs and
+// blanks, reads \ as /, and changes the host by unescaping, IDNA and number formats. A request could then go to another
+// host than the one written.
 import { parseAuthority } from './authority.ts';
 
-/** `http://` or `https://` and a host; undefined for anything else, and for what would be read as another URL. */
+/** `http://` or `https://` and a host; undefined for anything else, and for text that URL would read differently. */
 export function parseWebUrl(text: string): URL | undefined {
   const [, authority] = /^https?:\/\/([^/?#]+)(?:[/?#][!-~]*)?$/i.exec(text) ?? [];
   if (authority === undefined || text.includes('\\') || !URL.canParse(text)) return undefined;

@@ -1,4 +1,3 @@
-// Durable logs of sandboxes.
 export { LogStore, type LogStoreOptions, logsAreOff } from './log-store.ts';
 export type { LogPage, LogQuery } from './read-log.ts';
 export { type CapturePosition, LOG_SOURCES, type LogRecord, type LogSource } from './record.ts';

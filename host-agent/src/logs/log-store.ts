@@ -1,4 +1,4 @@
-// The logs of all sandboxes, those that are gone included: opened, ended, read, and removed when they are old.
+// The logs of all sandboxes, including deleted ones: opens, ends, reads and expires them.
 import { mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
@@ -10,20 +10,20 @@ import { RESERVE_NAME, SandboxLog } from './sandbox-log.ts';
 import { ENDED_NAME, repairLog, TENANT_NAME } from './segments.ts';
 
 const EXPIRY_CHECK_MS = 10 * 60_000;
-/** The total is looked at again when this part of it is new. */
+/** The total size is measured again when this fraction of the limit is new. */
 const TOTAL_SHARES = 16;
-/** Unit of `blocks`, whatever the file system's own is. */
+/** Unit of `blocks`, independent of the file system's own. */
 const BLOCK_BYTES = 512;
-/** A reader waits this long for what was just produced to be written. */
+/** How long a reader waits for queued records to be written. */
 const FLUSH_LIMIT_MS = 2000;
 
 export type LogStoreOptions = {
   readonly dir: string;
-  /** Of one sandbox; the oldest records go first. */
+  /** Maximum size of one log; the oldest records are dropped first. */
   readonly maxBytes: number;
-  /** How long a log is kept when its sandbox is gone. */
+  /** How long the log of a deleted sandbox is kept. */
   readonly retentionMs: number;
-  /** What such logs may take together; of the tenant that has most of them the oldest go first. */
+  /** Maximum total size of such logs. The tenant with the largest share loses its oldest logs first. */
   readonly retentionBytes: number;
   readonly log: Logger;
 };
@@ -32,7 +32,7 @@ export class LogStore {
   readonly #options: LogStoreOptions;
   readonly #open = new Map<string, SandboxLog>();
   #expiry: NodeJS.Timeout | undefined;
-  /** Of logs that ended since the total was looked at. */
+  /** Size of the logs that ended since the total was measured. */
   #newBytes = 0;
   #removal: Promise<void> | undefined;
   #hasWarned = false;
@@ -41,7 +41,7 @@ export class LogStore {
     this.#options = options;
   }
 
-  /** Ends the logs of sandboxes that an earlier daemon had and that are not among `alive`; removes old ones. */
+  /** Ends the logs of an earlier daemon's sandboxes that are not in `alive`, and removes expired ones. */
   async start(alive: ReadonlySet<string>): Promise<void> {
     const { dir, log } = this.#options;
     await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -63,7 +63,7 @@ export class LogStore {
     this.#expiry.unref();
   }
 
-  /** Begins the log of a sandbox, or goes on with it. Undefined, after a warning, when that cannot be. */
+  /** Opens or creates the log of a sandbox. Undefined, after a warning, if that fails. */
   async open(id: string, tenant?: string): Promise<SandboxLog | undefined> {
     const dir = join(this.#options.dir, id);
     try {
@@ -79,7 +79,7 @@ export class LogStore {
     }
   }
 
-  /** The sandbox is gone; its log is kept. */
+  /** The sandbox was deleted; its log is kept until it expires. */
   async end(id: string): Promise<void> {
     const log = this.#open.get(id);
     if (log === undefined) return;
@@ -90,7 +90,7 @@ export class LogStore {
     if (this.#newBytes > this.#options.retentionBytes / TOTAL_SHARES) await this.#removeOld();
   }
 
-  /** As if the sandbox had never been. */
+  /** Removes the log at once. */
   async remove(id: string): Promise<void> {
     const log = this.#open.get(id);
     this.#open.delete(id);
@@ -98,7 +98,7 @@ export class LogStore {
     await rm(join(this.#options.dir, id), { recursive: true, force: true });
   }
 
-  /** Undefined when there is no log of that sandbox, or it is another tenant's. */
+  /** Undefined if there is no log of that sandbox, or it belongs to another tenant. */
   async read(id: string, query: LogQuery): Promise<LogPage | undefined> {
     const log = this.#open.get(id);
     if (query.tenant !== undefined && query.tenant !== (await this.#tenantOf(id))) return undefined;
@@ -109,7 +109,7 @@ export class LogStore {
     return readLog(join(this.#options.dir, id), query, log?.writtenEnd);
   }
 
-  /** Writes everything. The sandboxes' logs are not ended by that. */
+  /** Writes everything that is queued. The logs are not marked as ended. */
   async stop(): Promise<void> {
     clearInterval(this.#expiry);
     await this.#removal;
@@ -117,7 +117,7 @@ export class LogStore {
     this.#open.clear();
   }
 
-  /** Who asks meanwhile waits for the one that is under way. */
+  /** Concurrent callers share one run. */
   #removeOld(): Promise<void> {
     this.#removal ??= this.#removeEnded()
       .catch((err: unknown) => this.#options.log.warn({ err }, 'cannot remove old logs'))
@@ -161,16 +161,16 @@ export class LogStore {
     });
   }
 
-  /** Once: a full disk concerns every log. */
+  /** Warns once: a full disk concerns all logs. */
   #warn(id: string, err: Error): void {
     const { log } = this.#options;
-    if (this.#hasWarned) log.debug({ err, sandbox: id }, 'another log stopped');
+    if (this.#hasWarned) log.debug({ err, sandbox: id }, 'cannot write another sandbox log');
     else log.warn({ err, sandbox: id }, `logs of sandboxes are not written any more: ${err.message}`);
     this.#hasWarned = true;
   }
 }
 
-/** AppError unsupported, for daemons whose operator switched logs off. */
+/** AppError unsupported, for a daemon with logs turned off. */
 export function logsAreOff(): AppError {
   return new AppError(
     'unsupported',
@@ -178,7 +178,7 @@ export function logsAreOff(): AppError {
   );
 }
 
-/** What a directory and the files in it take. */
+/** Disk space of a directory and its files. */
 async function sizeOf(dir: string): Promise<number> {
   const names = await readdir(dir).catch(() => []);
   const paths = [dir, ...names.map((name) => join(dir, name))];

@@ -1,4 +1,4 @@
-// Pages of a log, from an offset on or of its end.
+// Reads pages of a log, from an offset or from the end.
 import { type FileHandle, open } from 'node:fs/promises';
 import { errnoOf } from '../lib/errors.ts';
 import {
@@ -14,22 +14,22 @@ import {
 import { listSegments, type Segment } from './segments.ts';
 
 const MAX_RECORDS = 5000;
-/** Text of one page; its first record comes whatever its length. */
+/** Maximum text of one page; the first record is always included, whatever its length. */
 const MAX_PAGE_BYTES = 1024 * 1024;
 const TAIL_BYTES = 64 * 1024;
 const CHUNK_BYTES = 256 * 1024;
 
 export type LogQuery = {
-  /** A `nextOffset` of before; absent for the log's end. */
+  /** The `nextOffset` of an earlier page; absent: the end of the log. */
   readonly since?: number;
   readonly source?: LogSource;
-  /** Only a log of this tenant's; absent: of anybody's. */
+  /** Only a log of this tenant; absent: of any tenant. */
   readonly tenant?: string;
 };
 
 export type LogPage = { readonly nextOffset: number; readonly records: readonly LogRecord[] };
 
-/** `end` is where the writer is; absent for a log that is not written any more. Undefined when there is no such log. */
+/** `end` is the writer's position; absent for a log that is no longer written. Undefined if there is no such log. */
 export async function readLog(dir: string, query: LogQuery, end?: number): Promise<LogPage | undefined> {
   for (;;) {
     const listed = await listSegments(dir);
@@ -40,7 +40,7 @@ export async function readLog(dir: string, query: LogQuery, end?: number): Promi
         ? await readTail(segments, query.source)
         : await readFrom(segments, query.since, query.source);
     } catch (error) {
-      // A rotation removed the file in the meantime.
+      // A rotation removed the file meanwhile: list the segments again.
       if (errnoOf(error) !== 'ENOENT') throw error;
     }
   }
@@ -86,13 +86,13 @@ async function readFrom(
   return { nextOffset: offset, records };
 }
 
-/** The one event that says where the oldest records were dropped. */
+/** An event in place of the dropped oldest records. */
 function describeMissing(bytes: number, source: LogSource, timeMs: number): LogRecord {
   const text = `the oldest ${bytes} bytes of this log were dropped: it had reached its limit`;
   return { source, stream: 'event', timeMs, text };
 }
 
-/** The end of the log: whole records of at most 64 KiB, or the last one. */
+/** The end of the log: complete records of at most 64 KiB in total, or the last one. */
 async function readTail(segments: readonly Segment[], source: LogSource | undefined): Promise<LogPage> {
   const newestFirst: LogRecord[] = [];
   const last = segments.at(-1);
@@ -112,7 +112,7 @@ async function readTail(segments: readonly Segment[], source: LogSource | undefi
   return { nextOffset, records: newestFirst.reverse() };
 }
 
-/** Records of `segment` from the log offset `from`, which is a boundary. */
+/** Records of `segment` from the log offset `from`, which must be a record boundary. */
 async function* walk(file: FileHandle, segment: Segment, from: number): AsyncGenerator<DecodedRecord> {
   let at = from - segment.start;
   while (at < segment.sizeBytes) {
@@ -126,13 +126,13 @@ async function* walk(file: FileHandle, segment: Segment, from: number): AsyncGen
       used += record.totalBytes;
       yield record;
     }
-    // Nothing there is a record: damaged from here to the end of the file.
+    // No valid record: the file is damaged from here to its end.
     if (used === 0) return;
     at += used;
   }
 }
 
-/** Records of `segment`, the last one first. */
+/** Records of `segment`, newest first. */
 async function* walkBack(file: FileHandle, segment: Segment): AsyncGenerator<DecodedRecord> {
   let end = segment.sizeBytes;
   while (end > 0) {
@@ -161,7 +161,7 @@ async function* walkBack(file: FileHandle, segment: Segment): AsyncGenerator<Dec
   }
 }
 
-/** The first boundary at or behind `offset`, which usually is one itself. */
+/** The first record boundary at or after `offset`, which usually is a boundary itself. */
 async function findBoundary(file: FileHandle, segment: Segment, offset: number): Promise<number> {
   const at = offset - segment.start;
   if (at <= 0) return segment.start;

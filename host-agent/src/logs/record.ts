@@ -1,8 +1,9 @@
-// One record of a log on disk: a header of 48 bytes, the text as it was produced, and the whole length again, so that a
-// log can be walked from its end. Little-endian:
-//   0 magic · 4 text bytes · 8 CRC-32 of what follows, of the text and of the record's own offset · 12 source ·
-//   13 stream · 14 commands that run then (u16) · 16 time (f64, Unix ms) · 24 next sequence number of the service (f64) · 32 its ring (8 bytes) ·
-//   40 and 44 bytes of a character that its stdout and stderr were cut in (count in the top byte)
+// The format of a log record on disk: a header of 48 bytes, the text as it was produced, and the total length again, so
+// that a log can be read backwards. Little-endian:
+//   0 magic · 4 text bytes · 8 CRC-32 of what follows, the text and the record's own offset · 12 source · 13 stream ·
+//   14 commands running at that time (u16) · 16 time (f64, Unix ms) · 24 next sequence number of the service (f64) ·
+//   32 its ring (8 bytes) · 40 and 44 the incomplete last character of its stdout and stderr (byte count in the top
+// byte)
 import { crc32 } from 'node:zlib';
 
 export const LOG_SOURCES = ['service', 'exec'] as const;
@@ -22,7 +23,7 @@ export type CapturePosition = {
   /** 16 hexadecimal digits. */
   readonly ring: string;
   readonly nextSeq: number;
-  /** The beginning of a character whose rest is in a later record of the ring; not yet in the log. */
+  /** Beginning of a character that a later record of the ring completes; not yet in the log. */
   readonly held: { readonly stdout: Buffer; readonly stderr: Buffer };
 };
 
@@ -30,9 +31,9 @@ const MAGIC = 0x4c584253;
 const HEADER_BYTES = 48;
 const TRAILER_BYTES = 4;
 export const RECORD_OVERHEAD_BYTES = HEADER_BYTES + TRAILER_BYTES;
-/** Longer ones are no records. */
+/** A longer text is not a valid record. */
 export const MAX_TEXT_BYTES = 1024 * 1024;
-/** Texts shorter than this are cheaper to copy than to write from where they are. */
+/** Shorter texts are copied: that is cheaper than writing them separately. */
 const COPY_BYTES = 4096;
 
 export type NewRecord = {
@@ -42,7 +43,7 @@ export type NewRecord = {
   readonly data: Buffer;
 };
 
-/** The record's bytes, in one or more pieces; `data` itself may be one of them. */
+/** The encoded record, in one or more chunks; `data` itself may be one of them. */
 export function encodeRecord(
   record: NewRecord,
   position: CapturePosition | undefined,
@@ -79,11 +80,11 @@ export function encodeRecord(
 export type DecodedRecord = LogRecord & {
   readonly totalBytes: number;
   readonly position: CapturePosition | undefined;
-  /** Commands that began before this record's end and ended after it. */
+  /** Number of commands that started before this record's end and ended after it. */
   readonly runningExecs: number;
 };
 
-/** The length of the record at `at`, 0 when nothing there can be one, undefined when too little of it is there to say. */
+/** The length of the record at `at`; 0 if it cannot be a record, undefined if too few bytes are available. */
 export function recordLength(bytes: Buffer, at: number): number | undefined {
   if (bytes.length - at < HEADER_BYTES) return undefined;
   if (bytes.readUInt32LE(at) !== MAGIC) return 0;
@@ -91,12 +92,12 @@ export function recordLength(bytes: Buffer, at: number): number | undefined {
   return textBytes > MAX_TEXT_BYTES ? 0 : textBytes + RECORD_OVERHEAD_BYTES;
 }
 
-/** The source of the record at `at`, without looking at the rest. */
+/** The source of the record at `at`, without decoding the rest. */
 export function sourceAt(bytes: Buffer, at: number): LogSource | undefined {
   return LOG_SOURCES[bytes[at + 12] ?? -1];
 }
 
-/** The record at `at`, whose log offset is `offset`; undefined when it is not whole or not one. */
+/** The record at `at`, whose log offset is `offset`; undefined if it is incomplete or invalid. */
 export function decodeRecord(bytes: Buffer, at: number, offset: number): DecodedRecord | undefined {
   const totalBytes = recordLength(bytes, at);
   if (!totalBytes || bytes.length - at < totalBytes) return undefined;
@@ -125,7 +126,7 @@ export function decodeRecord(bytes: Buffer, at: number, offset: number): Decoded
   };
 }
 
-/** The length that the record which ends before `at` says it has. */
+/** The length that the trailer of the preceding record states. */
 export function lengthBefore(bytes: Buffer, at: number): number {
   return at < TRAILER_BYTES ? 0 : bytes.readUInt32LE(at - TRAILER_BYTES);
 }

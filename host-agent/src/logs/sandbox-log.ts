@@ -1,5 +1,5 @@
-// The log of one sandbox that is being written. Appending never waits: records queue in memory, go to disk in batches,
-// and what the disk is too slow for is counted instead.
+// Writes the log of one sandbox. Appending never waits: records are queued in memory and written in batches. If the
+// disk is too slow, records are dropped and counted.
 import { type FileHandle, open, truncate, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ByteQueue, type Chunk } from '../lib/byte-queue.ts';
@@ -7,14 +7,17 @@ import { toError } from '../lib/errors.ts';
 import { type CapturePosition, encodeRecord, type LogSource, type NewRecord } from './record.ts';
 import { repairLog, type Segment, segmentPath } from './segments.ts';
 
-/** A record waits this long for others to be written with: the beginning and the end of a short command go together. Readers do not wait. */
+/**
+ * How long a record waits to be batched with others, such as the start and end of a short command. Readers do not wait
+ * for it.
+ */
 const LINGER_MS = 50;
 const BATCH_BYTES = 1024 * 1024;
-/** Above this, records are not taken any more. */
+/** Above this size, further records are dropped. */
 const MAX_QUEUE_BYTES = 8 * 1024 * 1024;
-/** Above this, who can wait should. */
-const ROOMY_QUEUE_BYTES = 2 * 1024 * 1024;
-/** Held back on disk for the last words on a disk that is full. */
+/** Above this size, producers that can wait should (backpressure). */
+const BACKPRESSURE_BYTES = 2 * 1024 * 1024;
+/** A file that reserves disk space for a final message when the disk is full. */
 export const RESERVE_NAME = 'reserve';
 const RESERVE_BYTES = 4096;
 const SEGMENTS = 8;
@@ -22,7 +25,7 @@ const SEGMENTS = 8;
 export type SandboxLogOptions = {
   readonly dir: string;
   readonly maxBytes: number;
-  /** Called once, when writing failed and the log was given up. */
+  /** Called once, after a write failed and the log was closed. */
   readonly onFailure: (error: Error) => void;
 };
 
@@ -31,15 +34,15 @@ export class SandboxLog {
   readonly #segmentBytes: number;
   #segments: Segment[] = [];
   #file: FileHandle | undefined;
-  /** Written, and so readable. */
+  /** End of the written, readable part. */
   #writtenEnd = 0;
-  /** Behind what is queued. */
+  /** End of the queued part. */
   #queuedEnd = 0;
   readonly #queue = new ByteQueue();
-  /** Lengths of the queued records: a file begins and ends with whole ones. */
+  /** Lengths of the queued records: each file begins and ends at a record boundary. */
   #recordBytes: number[] = [];
   #position: CapturePosition | undefined;
-  /** Commands that began and did not end; with each record, so that a log that a crash cut off can be ended. */
+  /** Number of running commands, stored in each record, so that a log that a crash truncated can be completed. */
   #runningExecs = 0;
   #droppedBytes = 0;
   #droppedSource: LogSource = 'exec';
@@ -47,7 +50,7 @@ export class SandboxLog {
   #timer: NodeJS.Timeout | undefined;
   #hasFailed = false;
   #isClosed = false;
-  readonly #roomWaiters: (() => void)[] = [];
+  readonly #capacityWaiters: (() => void)[] = [];
 
   private constructor(options: SandboxLogOptions) {
     this.#options = options;
@@ -55,7 +58,7 @@ export class SandboxLog {
   }
 
   /**
-   * Goes on with the log in `dir`, repaired, or begins one there; the directory must exist. Commands that ran when a daemon
+   * Continues the log in `dir` after a repair, or creates it; the directory must exist. Commands that ran when a daemon
    * was killed ended with it.
    */
   static async open(options: SandboxLogOptions): Promise<SandboxLog> {
@@ -81,24 +84,24 @@ export class SandboxLog {
     return this.#hasFailed;
   }
 
-  /** Where readers must stop. */
+  /** Readers must stop here. */
   get writtenEnd(): number {
     return this.#writtenEnd;
   }
 
   get isRoomy(): boolean {
-    return this.#queuedEnd - this.#writtenEnd < ROOMY_QUEUE_BYTES;
+    return this.#queuedEnd - this.#writtenEnd < BACKPRESSURE_BYTES;
   }
 
-  /** Calls back when the queue is short again, or will never be written. */
+  /** Calls back when the queue is below its threshold again, or will never be written. */
   whenRoomy(callback: () => void): void {
     if (this.isRoomy || this.#hasFailed || this.#isClosed) callback();
-    else this.#roomWaiters.push(callback);
+    else this.#capacityWaiters.push(callback);
   }
 
   /**
-   * Queues a copy of a record. `position` is the service's new one. A full queue takes nothing but
-   * counts the bytes, and an event says how many once there is room.
+   * Queues a copy of a record. `position` is the service's new position. A full queue drops the record and counts its
+   * bytes; an event reports the number when there is capacity again.
    */
   append(record: NewRecord, position?: CapturePosition): void {
     if (this.#hasFailed || this.#isClosed) return;
@@ -108,7 +111,7 @@ export class SandboxLog {
       this.#position = position ?? this.#position;
       return;
     }
-    if (this.#droppedBytes > 0) this.#confessDropped(record.timeMs);
+    if (this.#droppedBytes > 0) this.#reportDropped(record.timeMs);
     this.#position = position ?? this.#position;
     this.#enqueue(record);
     if (this.#writing !== undefined) return;
@@ -130,7 +133,7 @@ export class SandboxLog {
     this.event('exec', `exit ${exitCode}`);
   }
 
-  /** Resolves when everything queued before is written, or never will be. */
+  /** Resolves when everything queued so far is written, or never will be. */
   async flush(): Promise<void> {
     const end = this.#queuedEnd;
     while (this.#writtenEnd < end && !this.#hasFailed) {
@@ -139,9 +142,9 @@ export class SandboxLog {
     }
   }
 
-  /** Writes what is queued, and takes nothing any more. */
+  /** Writes what is queued, and closes the log. */
   async close(): Promise<void> {
-    if (this.#droppedBytes > 0) this.#confessDropped(Date.now());
+    if (this.#droppedBytes > 0) this.#reportDropped(Date.now());
     this.#isClosed = true;
     await this.flush();
     await this.#file?.close();
@@ -150,18 +153,18 @@ export class SandboxLog {
     this.#wakeWaiters();
   }
 
-  #confessDropped(timeMs: number): void {
+  #reportDropped(timeMs: number): void {
     const text = `${this.#droppedBytes} bytes of output were not logged: the host's disk was slower than the output`;
     this.#droppedBytes = 0;
     this.#enqueue({ source: this.#droppedSource, stream: 'event', timeMs, data: Buffer.from(text) });
   }
 
   #enqueue(record: NewRecord): void {
-    const pieces = encodeRecord(record, this.#position, this.#queuedEnd, this.#runningExecs);
+    const chunks = encodeRecord(record, this.#position, this.#queuedEnd, this.#runningExecs);
     let sizeBytes = 0;
-    for (const piece of pieces) {
-      this.#queue.push(piece);
-      sizeBytes += piece.length;
+    for (const chunk of chunks) {
+      this.#queue.push(chunk);
+      sizeBytes += chunk.length;
     }
     this.#recordBytes.push(sizeBytes);
     this.#queuedEnd += sizeBytes;
@@ -179,42 +182,42 @@ export class SandboxLog {
     try {
       while (this.#queue.sizeBytes > 0) {
         const file = await this.#currentFile();
-        const pieces = this.#takeBatch();
+        const chunks = this.#takeBatch();
         try {
           await writeAll(
             file,
-            pieces.map(({ bytes }) => bytes),
+            chunks.map(({ bytes }) => bytes),
           );
         } finally {
-          for (const chunk of pieces) chunk.release();
+          for (const chunk of chunks) chunk.release();
         }
-        for (const { bytes } of pieces) this.#writtenEnd += bytes.length;
+        for (const { bytes } of chunks) this.#writtenEnd += bytes.length;
         if (this.isRoomy) this.#wakeWaiters();
       }
     } catch (error) {
-      await this.#giveUp(toError(error));
+      await this.#fail(toError(error));
     }
   }
 
   #takeBatch(): Chunk[] {
-    const roomBytes = this.#segmentBytes - (this.#writtenEnd - (this.#segments.at(-1)?.start ?? 0));
+    const capacityBytes = this.#segmentBytes - (this.#writtenEnd - (this.#segments.at(-1)?.start ?? 0));
     let leftBytes = 0;
     let taken = 0;
     for (const recordBytes of this.#recordBytes) {
-      if (taken > 0 && leftBytes + recordBytes > Math.min(BATCH_BYTES, roomBytes)) break;
+      if (taken > 0 && leftBytes + recordBytes > Math.min(BATCH_BYTES, capacityBytes)) break;
       leftBytes += recordBytes;
       taken++;
     }
     this.#recordBytes.splice(0, taken);
-    const pieces: Chunk[] = [];
+    const chunks: Chunk[] = [];
     for (let chunk = this.#queue.take(leftBytes); chunk !== undefined; chunk = this.#queue.take(leftBytes)) {
-      pieces.push(chunk);
+      chunks.push(chunk);
       leftBytes -= chunk.bytes.length;
     }
-    return pieces;
+    return chunks;
   }
 
-  /** Begins a new file when the last one has its size, and removes the oldest then. */
+  /** Starts a new file when the last one is full, and then removes the oldest. */
   async #currentFile(): Promise<FileHandle> {
     const { dir, maxBytes } = this.#options;
     const last = this.#segments.at(-1);
@@ -227,7 +230,7 @@ export class SandboxLog {
     const path = segmentPath(dir, this.#writtenEnd);
     this.#file = await open(path, 'a', 0o600);
     this.#segments.push({ path, start: this.#writtenEnd, sizeBytes: 0 });
-    // With the new file at its full size the log is at most as long as it may be.
+    // The limit counts the new file at its full size.
     while (this.#segments.length > 1) {
       const oldest = this.#segments[0];
       if (oldest === undefined || this.#writtenEnd + this.#segmentBytes - oldest.start <= maxBytes) break;
@@ -237,23 +240,25 @@ export class SandboxLog {
     return this.#file;
   }
 
-  /** The disk is full or broken: says so in the log, if that is still possible, and stops. */
-  async #giveUp(error: Error): Promise<void> {
+  /** The disk is full or broken: writes a final message if possible, and stops. */
+  async #fail(error: Error): Promise<void> {
     this.#hasFailed = true;
     const lostBytes = this.#queuedEnd - this.#writtenEnd;
     this.#queue.clear();
     this.#recordBytes = [];
     this.#queuedEnd = this.#writtenEnd;
     try {
-      await this.#sayLastWords(`logging stopped: ${describe(error)}; ${lostBytes} bytes were not logged`);
+      await this.#writeFinalMessage(
+        `logging stopped: ${describe(error)}; ${lostBytes} bytes were not logged`,
+      );
     } catch {
-      // Then only the daemon's own log says it.
+      // Then only the daemon's own log has the error.
     }
     this.#wakeWaiters();
     this.#options.onFailure(error);
   }
 
-  async #sayLastWords(text: string): Promise<void> {
+  async #writeFinalMessage(text: string): Promise<void> {
     await unlink(join(this.#options.dir, RESERVE_NAME)).catch(() => {});
     const last = this.#segments.at(-1);
     if (last === undefined) return;
@@ -265,25 +270,25 @@ export class SandboxLog {
       timeMs: Date.now(),
       data: Buffer.from(text),
     };
-    const pieces = encodeRecord(record, this.#position, this.#writtenEnd);
-    await writeAll(this.#file, pieces);
-    this.#writtenEnd += pieces.reduce((sum, piece) => sum + piece.length, 0);
+    const chunks = encodeRecord(record, this.#position, this.#writtenEnd);
+    await writeAll(this.#file, chunks);
+    this.#writtenEnd += chunks.reduce((sum, chunk) => sum + chunk.length, 0);
     this.#queuedEnd = this.#writtenEnd;
   }
 
   #wakeWaiters(): void {
-    for (const callback of this.#roomWaiters.splice(0)) callback();
+    for (const callback of this.#capacityWaiters.splice(0)) callback();
   }
 }
 
-async function writeAll(file: FileHandle, pieces: readonly Buffer[]): Promise<void> {
-  let rest = pieces;
+async function writeAll(file: FileHandle, chunks: readonly Buffer[]): Promise<void> {
+  let rest = chunks;
   while (rest.length > 0) {
     let { bytesWritten } = await file.writev(rest);
     const left: Buffer[] = [];
-    for (const piece of rest) {
-      if (bytesWritten < piece.length) left.push(piece.subarray(bytesWritten));
-      bytesWritten = Math.max(0, bytesWritten - piece.length);
+    for (const chunk of rest) {
+      if (bytesWritten < chunk.length) left.push(chunk.subarray(bytesWritten));
+      bytesWritten = Math.max(0, bytesWritten - chunk.length);
     }
     rest = left;
   }

@@ -1,4 +1,5 @@
-// The files of one log: each begins where the one before ends, and is named by that offset. Repair of the last one.
+// The files of one log: each begins where the previous one ends, and is named by that offset. Also repairs the last
+// one.
 import { open, readdir, stat, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf } from '../lib/errors.ts';
@@ -6,22 +7,22 @@ import { type CapturePosition, decodeRecord } from './record.ts';
 
 export type Segment = {
   readonly path: string;
-  /** Offset of its first byte in the log. */
+  /** Log offset of its first byte. */
   readonly start: number;
   readonly sizeBytes: number;
 };
 
 const NAME = /^(\d{16})\.log$/;
-/** Says that the sandbox is gone; its age counts for the retention. */
+/** Marks the log of a deleted sandbox; its age counts for the retention. */
 export const ENDED_NAME = 'ended';
-/** Holds the name of the tenant whose sandbox it is, if any: the log outlives the sandbox. */
+/** Contains the name of the sandbox's tenant, if any: the log outlives the sandbox. */
 export const TENANT_NAME = 'tenant';
 
 export function segmentPath(dir: string, start: number): string {
   return join(dir, `${String(start).padStart(16, '0')}.log`);
 }
 
-/** Oldest first; undefined when there is no such log. */
+/** Oldest first; undefined if there is no such log. */
 export async function listSegments(dir: string): Promise<Segment[] | undefined> {
   let names: string[];
   try {
@@ -51,17 +52,17 @@ async function statSegment(path: string, start: number): Promise<Segment | undef
 
 export type Repaired = {
   readonly segments: readonly Segment[];
-  /** Where the next record goes. */
+  /** Log offset of the next record. */
   readonly end: number;
   /** As of the last record. */
   readonly position: CapturePosition | undefined;
-  /** Commands whose end is not in the log. */
+  /** Number of commands whose end is not in the log. */
   readonly runningExecs: number;
-  /** Cut off because their record was not whole. */
+  /** Bytes of an incomplete record that were cut off. */
   readonly tornBytes: number;
 };
 
-/** Cuts off a record that a crash left unfinished. For a log that nobody writes to. */
+/** Cuts off a record that a crash left incomplete. The log must not be open for writing. */
 export async function repairLog(dir: string): Promise<Repaired> {
   const segments = [...((await listSegments(dir)) ?? [])];
   const last = segments.pop();
@@ -78,7 +79,7 @@ type SegmentEnd = Pick<Repaired, 'position' | 'runningExecs'> & { readonly goodB
 
 async function findEnd(segment: Segment): Promise<SegmentEnd> {
   await using file = await open(segment.path, 'r');
-  // A segment is an eighth of what a log may have: small enough to be read whole, once after a crash.
+  // A segment is an eighth of a log's limit: small enough to be read at once, after a crash only.
   const bytes = await file.readFile();
   let goodBytes = 0;
   let position: CapturePosition | undefined;

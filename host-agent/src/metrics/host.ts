@@ -1,10 +1,10 @@
-// What the daemon has of the host beside memory and disk: users for VMMs, networks, and its registry.
+// Metrics of host resources that the daemon uses besides memory and disk: user ids, networks, and the registry.
 import { readdir, stat } from 'node:fs/promises';
 import type { Metrics } from './metrics.ts';
 
 export type HostOptions = {
   readonly registryPath: string;
-  /** Users for VMMs; absent: they have none of their own. */
+  /** User ids of VMMs; absent: VMMs have none of their own. */
   readonly users?: { readonly leasesDir: string; readonly count: number } | undefined;
   readonly usedNetworks: () => number;
 };

@@ -1,4 +1,3 @@
-// The face of this room.
 export { measureHost } from './host.ts';
 export { Metrics } from './metrics.ts';
 export { measureProcess } from './process.ts';

@@ -1,5 +1,5 @@
-// Every number that is kept of this daemon, by name. Labels have values of our own only, never a client's: what a stranger sends
-// makes no series.
+// All metrics of this daemon, by name. Label values are from fixed sets, never a client's text, so clients cannot
+// create series.
 import { Counter, Gauge, Histogram, type OpenMetricsContentType, Registry } from 'prom-client';
 
 export type RequestResult = 'ok' | 'refused' | 'failed';
@@ -12,7 +12,7 @@ const PAUSE_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5];
 /** Names and values of labels. */
 export type Labels = Readonly<Record<string, string>>;
 
-/** One value of a family that is read when somebody asks. */
+/** One value of a family that is read on demand. */
 export type Reading = { readonly labels?: Labels; readonly value: number };
 
 export class Metrics {
@@ -51,12 +51,12 @@ export class Metrics {
     ['what'],
   );
 
-  /** What an OpenMetrics exposition is called. */
+  /** Content type of the exposition. */
   get contentType(): string {
     return this.#registry.contentType;
   }
 
-  /** The exposition. Who asks while one is made gets that. */
+  /** Renders the exposition; concurrent callers share one run. */
   render(): Promise<string> {
     this.#rendering ??= this.#render().finally(() => {
       this.#rendering = undefined;
@@ -64,7 +64,7 @@ export class Metrics {
     return this.#rendering;
   }
 
-  /** The families as prom-client has them, for another way out. */
+  /** The families in prom-client's format, for another exporter. */
   async read(): ReturnType<Registry['getMetricsAsJSON']> {
     for (const refresh of this.#refreshers) await refresh();
     return this.#registry.getMetricsAsJSON();
@@ -81,7 +81,7 @@ export class Metrics {
     this.#durations.observe({ operation, result }, seconds);
   }
 
-  /** Runs before each exposition, for numbers that are read then. It must neither throw nor take long. */
+  /** Registers a callback that runs before each exposition and updates values. It must neither throw nor take long. */
   before(refresh: () => Promise<void> | void): void {
     this.#refreshers.push(refresh);
   }
@@ -109,7 +109,7 @@ export class Metrics {
     });
   }
 
-  /** Series that are exactly what `read` gives at each exposition. A counter's values must never fall. */
+  /** Registers series whose values are read at each exposition. A counter's values must never decrease. */
   series(
     kind: 'counter' | 'gauge',
     name: string,

@@ -1,4 +1,4 @@
-// The daemon's own process: time, memory, descriptors, and how late its event loop is.
+// Metrics of the daemon's own process: CPU time, memory, descriptors, and event loop delay.
 import { readdir } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { readDescriptorLimit } from '../lib/descriptors.ts';
@@ -8,7 +8,7 @@ const DELAY_STEP_MS = 20;
 const QUANTILES = [50, 99] as const;
 const NS = 1e9;
 
-/** Measures the delay of the event loop only once somebody asks: that takes a timer. */
+/** The event loop delay is measured only after the first request for it, as that needs a timer. */
 export function measureProcess(metrics: Metrics, version: string): Disposable {
   let delays: ReturnType<typeof monitorEventLoopDelay> | undefined;
   let openFds = 0;
@@ -53,7 +53,7 @@ export function measureProcess(metrics: Metrics, version: string): Disposable {
   return { [Symbol.dispose]: () => delays?.disable() };
 }
 
-/** The timer's own step is not a delay. */
+/** The timer's own resolution does not count as delay. */
 function toDelay(ns = 0): number {
   return Number.isFinite(ns) ? Math.max(0, ns / NS - DELAY_STEP_MS / 1000) : 0;
 }

@@ -1,9 +1,10 @@
-// What a guest was refused, in words for its log: each thing once a while, and never faster than a person could read.
+// Reports a guest's denied packets and names as lines of its log: deduplicated, and rate-limited to what a person can
+// read.
 import { formatIpv4 } from '../lib/ipv4.ts';
 import { TokenBucket } from '../lib/token-bucket.ts';
 import type { FailedStep } from './resolver/client.ts';
 
-/** The same is not said again for so long. */
+/** The same line is not repeated within this time. */
 const REPEAT_MS = 60_000;
 const BURST = 20;
 const PER_S = 2;
@@ -17,53 +18,53 @@ const REASONS: Readonly<Record<FailedStep, string>> = {
 };
 
 export class DenialLog {
-  readonly #say: (text: string) => void;
-  readonly #saidAt = new Map<string, number>();
+  readonly #write: (text: string) => void;
+  readonly #loggedAt = new Map<string, number>();
   readonly #bucket = new TokenBucket(PER_S, BURST);
-  #unsaid = 0;
+  #suppressed = 0;
 
-  constructor(say: (text: string) => void) {
-    this.#say = say;
+  constructor(write: (text: string) => void) {
+    this.#write = write;
   }
 
-  name(name: string, why: string): void {
-    this.#tell(`network: denied name ${JSON.stringify(name.slice(0, 253)).slice(1, -1)}: ${why}`);
+  name(name: string, reason: string): void {
+    this.#log(`network: denied name ${JSON.stringify(name.slice(0, 253)).slice(1, -1)}: ${reason}`);
   }
 
   /** `packet` begins with its IPv4 header. */
   packet(packet: Buffer): void {
     const what = describePacket(packet);
     if (what !== undefined)
-      this.#tell(`network: denied ${what}: no name of the allowlist led there, or not any more`);
+      this.#log(`network: denied ${what}: no name of the allowlist led there, or not any more`);
   }
 
   /**
-   * Whether it was said: what fails again and again is no more often in the daemon's log. A reason in the words of programs of
-   * the host is not for a guest: it tells of name servers, rules and sets.
+   * Returns whether the line was logged, so that repeated failures are rate-limited in the daemon's log as well.
+   * The guest gets a generic reason only: messages of host programs mention name servers, rules and sets.
    */
-  trouble(name: string, step: FailedStep): boolean {
-    return this.#tell(`network: cannot resolve ${name}: ${REASONS[step]}`);
+  failure(name: string, step: FailedStep): boolean {
+    return this.#log(`network: cannot resolve ${name}: ${REASONS[step]}`);
   }
 
-  #tell(text: string): boolean {
+  #log(text: string): boolean {
     const now = performance.now();
-    if (now - (this.#saidAt.get(text) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return false;
+    if (now - (this.#loggedAt.get(text) ?? Number.NEGATIVE_INFINITY) < REPEAT_MS) return false;
     if (!this.#bucket.take()) {
-      this.#unsaid++;
+      this.#suppressed++;
       return false;
     }
-    // The oldest comes first.
-    if (this.#saidAt.size >= MAX_REMEMBERED)
-      for (const old of [...this.#saidAt.keys()].slice(0, 1)) this.#saidAt.delete(old);
-    this.#saidAt.set(text, now);
-    if (this.#unsaid > 0) this.#say(`network: ${this.#unsaid} more denials were not logged`);
-    this.#unsaid = 0;
-    this.#say(text);
+    // A Map iterates in insertion order: the first key is the oldest.
+    if (this.#loggedAt.size >= MAX_REMEMBERED)
+      for (const old of [...this.#loggedAt.keys()].slice(0, 1)) this.#loggedAt.delete(old);
+    this.#loggedAt.set(text, now);
+    if (this.#suppressed > 0) this.#write(`network: ${this.#suppressed} more denials were not logged`);
+    this.#suppressed = 0;
+    this.#write(text);
     return true;
   }
 }
 
-/** `tcp 192.0.2.1:443`; undefined for what is no IPv4 packet. */
+/** Formats a packet as `tcp 192.0.2.1:443`; undefined if it is not an IPv4 packet. */
 export function describePacket(packet: Buffer): string | undefined {
   if (packet.length < IP_HEADER_BYTES || packet.readUInt8(0) >> 4 !== 4) return undefined;
   const protocol = packet.readUInt8(9);

@@ -1,5 +1,5 @@
-// Rules of others that drop what the host forwards or gets, such as Docker's and ufw's: ours cannot accept for them, so the
-// operator has to.
+// Finds firewall rules of other programs (Docker, ufw) that drop forwarded or incoming packets of sandboxes. An accept
+// rule in our own table cannot override them, so the operator must change them.
 
 import { RESOLVER_PORT } from './resolver/port.ts';
 
@@ -11,10 +11,10 @@ type Chain = {
   readonly policy?: string;
 };
 
-/** One that drops what it does not know. */
+/** A chain whose policy is drop. */
 export type Dropper = { readonly chain: string; readonly hook: 'forward' | 'input' };
 
-/** What `nft --json list chains` says, but for our own tables. */
+/** Parses the output of `nft --json list chains`; our own tables are left out. */
 export function findDroppers(json: string): Dropper[] {
   const { nftables = [] } = JSON.parse(json) as { nftables?: readonly { readonly chain?: Chain }[] };
   return nftables.flatMap(({ chain }) => {
@@ -25,11 +25,11 @@ export function findDroppers(json: string): Dropper[] {
   });
 }
 
-/** How to let links of sandboxes through them, and their questions to the resolver. */
+/** Advice for the operator: the commands that let sandbox links and their DNS queries pass these chains. */
 export function adviseOn(droppers: readonly Dropper[], linkPrefix: string): string {
   const questions = ['udp', 'tcp'];
   const commands = droppers.flatMap(({ chain, hook }) => {
-    // The names by which iptables, and with it Docker and ufw, know it.
+    // iptables, and with it Docker and ufw, uses these names for the chain.
     if (chain === 'ip filter FORWARD')
       return ['-i', '-o'].map((way) => `iptables -I FORWARD ${way} ${linkPrefix}+ -j ACCEPT`);
     if (chain === 'ip filter INPUT')

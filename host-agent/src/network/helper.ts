@@ -1,5 +1,5 @@
-// The program that changes network namespaces for the daemon (native/netd.c), spoken to over its standard input and output. It
-// holds nothing that outlives a request but what it listens to, so one that ended is replaced by the next request.
+// Client of the program that changes network namespaces (native/netd.c), over its standard input and output. Its only
+// state between requests is the list of watched namespaces, so the next request restarts a helper that exited.
 import type { ChildProcessByStdio } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { AppError } from '../lib/errors.ts';
@@ -19,10 +19,10 @@ export class NetHelper {
   readonly #waiting = new Map<string, Waiting>();
   #nextId = 1;
   #isClosed = false;
-  #held: Buffer = Buffer.alloc(0);
+  #buffered: Buffer = Buffer.alloc(0);
   #head: Head | undefined;
 
-  /** `onLogged`: the first bytes of a packet that a rule logged; `onRestart`: nothing is listened to any more. */
+  /** `onLogged` gets the first bytes of a packet that a rule logged. `onRestart`: the watched namespaces are lost. */
   constructor(
     program: string,
     onLogged: (name: string, packet: Buffer) => void = () => undefined,
@@ -33,23 +33,23 @@ export class NetHelper {
     this.#onRestart = onRestart;
   }
 
-  /** What it listed. AppError internal with the reason. */
-  ask(words: readonly string[], body = ''): Promise<string> {
+  /** Sends a request and returns its output. AppError internal with the helper's error message. */
+  request(args: readonly string[], body = ''): Promise<string> {
     if (this.#isClosed) return Promise.reject(new AppError('cancelled', 'the daemon is stopping'));
     const child = this.#start();
     const id = String(this.#nextId++);
     return new Promise((resolve, reject) => {
       this.#waiting.set(id, { resolve, reject });
-      child.stdin.write(`${[id, ...words.map(encode), Buffer.byteLength(body)].join(' ')}\n${body}`);
+      child.stdin.write(`${[id, ...args.map(encode), Buffer.byteLength(body)].join(' ')}\n${body}`);
     });
   }
 
-  /** Ends it; what it made stays. */
+  /** Stops the process. The namespaces, links and rules that it created stay. */
   close(): void {
     this.#isClosed = true;
     this.#child?.removeAllListeners('exit');
     this.#child?.stdin.end();
-    this.#lose(new AppError('cancelled', 'the daemon is stopping'));
+    this.#abandon(new AppError('cancelled', 'the daemon is stopping'));
   }
 
   #start(): Child {
@@ -58,47 +58,47 @@ export class NetHelper {
     this.#child = child;
     const onEnd = (what: string) => {
       if (this.#child !== child) return;
-      this.#lose(new AppError('internal', `the program for networks ${what}`));
+      this.#abandon(new AppError('internal', `the program for networks ${what}`));
       this.#onRestart();
     };
     child.on('error', (error) => onEnd(`cannot be started: ${error.message}`));
     child.on('exit', (code, signal) => onEnd(`ended with ${signal ?? code}`));
     child.stdin.on('error', () => undefined);
-    child.stdout.on('data', (bytes: Buffer) => this.#take(bytes));
+    child.stdout.on('data', (bytes: Buffer) => this.#receive(bytes));
     child.unref();
     return child;
   }
 
-  #lose(error: Error): void {
+  #abandon(error: Error): void {
     this.#child = undefined;
     this.#head = undefined;
-    this.#held = Buffer.alloc(0);
+    this.#buffered = Buffer.alloc(0);
     const waiting = [...this.#waiting.values()];
     this.#waiting.clear();
     for (const { reject } of waiting) reject(error);
   }
 
-  #take(bytes: Buffer): void {
-    this.#held = Buffer.concat([this.#held, bytes]);
+  #receive(bytes: Buffer): void {
+    this.#buffered = Buffer.concat([this.#buffered, bytes]);
     while (this.#takeLine() || this.#takeBody());
   }
 
   #takeLine(): boolean {
     if (this.#head !== undefined) return false;
-    const end = this.#held.subarray(0, MAX_LINE_BYTES).indexOf(10);
+    const end = this.#buffered.subarray(0, MAX_LINE_BYTES).indexOf(10);
     if (end < 0) return false;
-    const [first = '', second = '', third = ''] = this.#held.toString('latin1', 0, end).split(' ');
-    this.#held = this.#held.subarray(end + 1);
+    const [first = '', second = '', third = ''] = this.#buffered.toString('latin1', 0, end).split(' ');
+    this.#buffered = this.#buffered.subarray(end + 1);
     if (first === 'logged') this.#onLogged(second, Buffer.from(third, 'hex'));
     else this.#head = { id: first, isOk: second === 'ok', sizeBytes: Number(third) };
     return true;
   }
 
   #takeBody(): boolean {
-    if (this.#head === undefined || this.#held.length < this.#head.sizeBytes) return false;
+    if (this.#head === undefined || this.#buffered.length < this.#head.sizeBytes) return false;
     const { id, isOk, sizeBytes } = this.#head;
-    const text = this.#held.toString('utf8', 0, sizeBytes);
-    this.#held = this.#held.subarray(sizeBytes);
+    const text = this.#buffered.toString('utf8', 0, sizeBytes);
+    this.#buffered = this.#buffered.subarray(sizeBytes);
     this.#head = undefined;
     const waiting = this.#waiting.get(id);
     this.#waiting.delete(id);
@@ -108,7 +108,7 @@ export class NetHelper {
   }
 }
 
-/** A word has no blank or end of a line. */
-function encode(word: string): string {
-  return word.replace(/[\s%]/g, encodeURIComponent);
+/** Percent-encodes white space and `%`, which separate the arguments of a request. */
+function encode(arg: string): string {
+  return arg.replace(/[\s%]/g, encodeURIComponent);
 }

@@ -1,5 +1,5 @@
-// What the host has for all networks of a daemon: a range of addresses, a link with an address of the host's, rules, forwarding.
-// It is there while a sandbox with a network is, whether the daemon runs or not.
+// The host's part of all sandbox networks of one daemon: an address range, an anchor link with a host address, nftables
+// rules and IP forwarding. It exists as long as any sandbox has a network, even while the daemon is stopped.
 import { readFile, writeFile } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
@@ -13,16 +13,16 @@ import { RESOLVER_PORT } from './resolver/port.ts';
 import { hostRules, NO_ROUTER, removeHostRules } from './rules/host.ts';
 import { freeSubnets, isAnchor, readRoutes, Subnet, tableOf } from './subnet.ts';
 
-/** What the registry keeps of it, under one key. */
+/** Stored in the registry under one key. */
 export type HostSideRecord = {
   readonly subnet: string;
   readonly bootId: string;
-  /** The host was no router before. */
+  /** IP forwarding was off before this daemon (or another sandboxd) turned it on. */
   readonly isForwardingOurs: boolean;
 };
 
 export type HostSideOptions = {
-  /** Absent: one of the ranges that are free. */
+  /** Absent: the first free candidate range. */
   readonly subnet?: Ipv4Range | undefined;
   readonly records: Table<HostSideRecord>;
   readonly helper: NetHelper;
@@ -39,7 +39,7 @@ export class HostSide {
     this.subnet = subnet;
   }
 
-  /** What an earlier daemon left, in this boot of the host. */
+  /** The state of an earlier daemon; undefined if the host has rebooted since. */
   static recorded(
     records: Table<HostSideRecord>,
   ): { readonly subnet: Subnet; readonly isForwardingOurs: boolean } | undefined {
@@ -49,7 +49,7 @@ export class HostSide {
     return { subnet: new Subnet(range), isForwardingOurs: record.isForwardingOurs };
   }
 
-  /** Goes on with what an earlier daemon left, or sets it up. AppError unsupported with what this host lacks. */
+  /** Reuses the state of an earlier daemon, or sets it up. AppError unsupported names what the host lacks. */
   static async open(options: HostSideOptions): Promise<HostSide> {
     const { records, helper, log } = options;
     const earlier = HostSide.recorded(records);
@@ -57,11 +57,11 @@ export class HostSide {
     const isForwardingOurs = earlier?.isForwardingOurs ?? (await isForwardingSandboxes(helper));
     await records.put(RECORD, { subnet: String(subnet), bootId: readBootId(), isForwardingOurs });
     const { anchor, hostAddress, range } = subnet;
-    const how = earlier === undefined ? 'new' : 'again';
+    const mode = earlier === undefined ? 'new' : 'again';
     try {
-      await helper.ask(['anchor', anchor, hostAddress, String(range.prefixLength), how]);
+      await helper.request(['anchor', anchor, hostAddress, String(range.prefixLength), mode]);
       const { table, linkPrefix } = subnet;
-      await helper.ask(
+      await helper.request(
         ['rules', '-'],
         hostRules({
           ...{ table, linkPrefix, anchor, subnet: String(subnet) },
@@ -69,9 +69,9 @@ export class HostSide {
           isForwardingOurs,
         }),
       );
-      // Only now that nothing else would be forwarded.
+      // Forwarding is turned on only after the rules that drop all other forwarded packets are in place.
       await writeFile(FORWARDING, '1');
-      const droppers = findDroppers(await helper.ask(['rules', '-'], 'list chains'));
+      const droppers = findDroppers(await helper.request(['rules', '-'], 'list chains'));
       if (droppers.length > 0) log.warn(adviseOn(droppers, linkPrefix));
       log.info({ subnet: String(subnet), links: `${linkPrefix}*`, table }, 'networks of sandboxes are ready');
       return new HostSide(subnet);
@@ -82,13 +82,13 @@ export class HostSide {
         await remove(options, subnet, isForwardingOurs).catch(() => undefined);
         throw hostLacks(error);
       }
-      // Another daemon chose the same in the same moment, and was there first.
+      // Another daemon chose the same range at the same moment and created the link first: choose again.
       await records.remove(RECORD);
       return HostSide.open(options);
     }
   }
 
-  /** No sandbox has a network any more. */
+  /** Removes everything. Called when no sandbox has a network. */
   static async remove(options: HostSideOptions): Promise<void> {
     const recorded = HostSide.recorded(options.records);
     if (recorded !== undefined) await remove(options, recorded.subnet, recorded.isForwardingOurs);
@@ -108,32 +108,35 @@ async function remove(
 ): Promise<void> {
   const isLast = (await otherAnchors(subnet)).length === 0;
   if (isForwardingOurs && isLast) await writeFile(FORWARDING, '0');
-  await helper.ask(['rules', '-'], removeHostRules(subnet.table));
-  await helper.ask(['unlink', subnet.anchor]);
+  await helper.request(['rules', '-'], removeHostRules(subnet.table));
+  await helper.request(['unlink', subnet.anchor]);
   await records.remove(RECORD);
 }
 
-/** Whether the host forwards for sandboxes only: nobody let it yet, or another daemon did, which may leave first. */
+/**
+ * Whether IP forwarding is on for sandboxes only: it was off before, or another sandboxd turned it on and may stop
+ * first.
+ */
 async function isForwardingSandboxes(helper: NetHelper): Promise<boolean> {
   if ((await readFile(FORWARDING, 'latin1')).trim() === '0') return true;
   for (const anchor of await otherAnchors()) {
-    const rules = await helper.ask(['rules', '-'], `list table ${tableOf(anchor)}`).catch(() => '');
+    const rules = await helper.request(['rules', '-'], `list table ${tableOf(anchor)}`).catch(() => '');
     if (rules.includes(NO_ROUTER)) return true;
   }
   return false;
 }
 
-/** Of the other daemons that have networks on this host. */
+/** Anchor links of the other sandboxd daemons on this host. */
 async function otherAnchors(subnet?: Subnet): Promise<string[]> {
   return (await listLinks()).filter((name) => isAnchor(name) && name !== subnet?.anchor);
 }
 
-/** AppError conflict; another daemon has those whose links are there. */
-async function chooseSubnet({ subnet: wanted }: HostSideOptions): Promise<Subnet> {
+/** A range is taken if its anchor link exists. AppError conflict. */
+async function chooseSubnet({ subnet: requested }: HostSideOptions): Promise<Subnet> {
   const links = await listLinks();
   const isTaken = ({ anchor }: Subnet) => links.includes(anchor);
-  if (wanted !== undefined) {
-    const subnet = new Subnet(wanted);
+  if (requested !== undefined) {
+    const subnet = new Subnet(requested);
     if (!isTaken(subnet)) return subnet;
     throw new AppError(
       'conflict',

@@ -1,4 +1,3 @@
-// The face of this room.
 export type { HostSideRecord } from './host-side.ts';
 export { Network, type NetworkOptions } from './network.ts';
 export { hasOpenConnection } from './open-connections.ts';

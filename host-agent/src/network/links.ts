@@ -1,7 +1,7 @@
-// The links of the network namespace that the daemon is in.
+// Network links in the daemon's own network namespace.
 import { readFile } from 'node:fs/promises';
 
-/** Of sysfs one may see another namespace's. */
+/** Reads /proc/net/dev: a /sys mount may show the links of another network namespace. */
 export async function listLinks(): Promise<string[]> {
   const lines = (await readFile('/proc/net/dev', 'latin1')).split('\n');
   return lines.flatMap((line) => /^\s*([^\s:]+):/.exec(line)?.[1] ?? []);

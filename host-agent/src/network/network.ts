@@ -1,11 +1,12 @@
-// Networks of sandboxes: a namespace with a tap and its rules for each, rules of the host for all, and the resolver. Nothing of
-// it is on the host before the first sandbox wants it, nor after the last one of a daemon that stops.
+// Networks of sandboxes: a namespace, tap, rules and resolver for each sandbox, and shared rules on the host. The
+// host's part is set up for the first sandbox that needs a network, and removed when the daemon stops and no sandbox
+// has one.
 import { randomInt } from 'node:crypto';
 import { mkdir, readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import { AppError, isAppError } from '../lib/errors.ts';
-import { formatIpv4Range, type Ipv4Range } from '../lib/ipv4.ts';
+import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4 } from '../lib/ipv4.ts';
 import type { Table } from '../store/store.ts';
 import { AllowedAddresses, readOpenings } from './allowed-addresses.ts';
 import { DenialLog } from './denial-log.ts';
@@ -23,54 +24,54 @@ import type { NetworkSlot } from './slot.ts';
 import { assertNoClash, findClash, readRoutes, Subnet } from './subnet.ts';
 
 export type NetworkOptions = {
-  /** The range that slots are of; absent: one that is free. */
+  /** The address range that slots are allocated from; absent: the first free candidate. */
   readonly subnet?: Ipv4Range | undefined;
-  /** Special ranges that names may lead to. */
+  /** Special-purpose ranges that names may resolve to. */
   readonly allowedRanges: readonly Ipv4Range[];
   readonly upstream: Upstream;
-  /** For the files that keep namespaces. */
+  /** Contains the bind-mounted namespace files. */
   readonly runDir: string;
   readonly records: Table<HostSideRecord>;
-  /** Path of the program that changes namespaces. */
+  /** Path of the helper that changes namespaces (native/netd.c). */
   readonly program: string;
-  /** Path of the program that holds published ports. */
+  /** Path of the program that holds published ports (native/portd.c). */
   readonly portProgram: string;
-  /** Whom that runs as. */
+  /** Allocates the user ids that port holders run as. */
   readonly portUsers: Users;
   readonly log: Logger;
 };
 
 export type ServeOptions = {
   readonly allowlist: readonly string[];
-  /** An earlier daemon did so, too: what it opened stays open. */
+  /** An earlier daemon already served this network: addresses that it opened stay open. */
   readonly wasServed: boolean;
-  /** Gets what the guest was refused, as lines for its log. */
+  /** Gets a line for the sandbox's log for each denial. */
   readonly onDenied: (text: string) => void;
 };
 
 const TAP = 'tap0';
-/** The same for every guest: each is alone on its link, and a copy of a guest need not change its own. */
+/** The same for every guest: each is alone on its link, and a fork does not need a new address. */
 const GUEST_MAC = '02:00:00:00:00:02';
 const GATEWAY_MAC = '02:00:00:00:00:01';
 
 export class Network {
   readonly #options: NetworkOptions;
   readonly #dir: string;
-  /** For what a guest waits for; the other one for what takes the kernel long. */
+  /** Two helper processes: `quick` for requests that a guest waits for, `slow` for those that take the kernel long. */
   readonly #quick: NetHelper;
   readonly #slow: NetHelper;
   #host: Promise<HostSide> | undefined;
-  /** Names of the links that a sandbox has, or is about to have. */
+  /** Names of the links of allocated slots. */
   readonly #taken = new Set<string>();
   readonly #denials = new Map<string, DenialLog>();
-  /** Guests' addresses by the namespaces that are listened to. */
+  /** Guest addresses by watched namespace. */
   readonly #listening = new Map<string, string>();
-  /** By guests' addresses. */
+  /** By guest address. */
   readonly #resolvers = new Map<string, Resolver>();
   readonly #published: Published;
   #next: number | undefined;
-  /** Then the host has all that networks need. */
-  #hasMade = false;
+  /** A network was created before, so the host has everything that networks need. */
+  #hasCreated = false;
 
   private constructor(options: NetworkOptions) {
     const { program, runDir } = options;
@@ -83,33 +84,37 @@ export class Network {
       program: options.portProgram,
       dir: join(runDir, 'ports'),
       users: options.portUsers,
-      change: (namespace, commands) => this.#quick.ask(['rules', namespace], commands),
+      change: (namespace, commands) => this.#quick.request(['rules', namespace], commands),
     });
   }
 
-  /** Changes nothing on the host. AppError conflict where the subnet is one that the host has a route to. */
+  /** Changes nothing on the host. AppError conflict if a route of the host overlaps the configured subnet. */
   static async open(options: NetworkOptions): Promise<Network> {
     if (options.subnet !== undefined) assertNoClash(new Subnet(options.subnet), await readRoutes());
     const { subnet } = HostSide.recorded(options.records) ?? {};
-    // Sandboxes have addresses of it: what was chosen before the route came cannot be changed under them.
+    // Existing sandboxes have addresses of the recorded subnet, so a route that was added later is only logged.
     const clash = subnet && findClash(subnet, await readRoutes());
     if (clash !== undefined)
       options.log.warn(
-        `the range of sandboxes' networks, ${subnet}, overlaps the route to ${formatIpv4Range(clash.range)} by ${clash.link || 'no link'}, which came later: what is there and in that range is not reached from this host; delete the sandboxes with networks, and start with another --network-subnet`,
+        `the range of sandboxes' networks, ${subnet}, overlaps the route to ${formatIpv4Range(clash.range)} by ${clash.link || 'no link'}, which came later: this host cannot reach addresses of that route within the range; delete the sandboxes with networks, and start with another --network-subnet`,
       );
     return new Network(options);
   }
 
-  /** How many sandboxes have one, or are about to. */
+  /** Number of allocated slots. */
   get usedSlots(): number {
     return this.#taken.size;
   }
 
-  /** A slot that nobody has; nothing of it exists yet. AppError unsupported with what the host lacks, exhausted. */
+  /**
+   * Allocates a free slot; nothing of it exists on the host yet. AppError unsupported (names what the host lacks),
+   * exhausted.
+   */
   async allocate(): Promise<NetworkSlot> {
     const { subnet } = await this.#open();
     for (let tries = 0; tries < subnet.slots; tries++) {
-      // Long not used: what still comes to the one that had it last does not find the next.
+      // Slots are allocated in turn, so late packets for the previous owner of an address do not reach the next one
+      // soon.
       this.#next = ((this.#next ?? randomInt(subnet.slots)) + 1) % subnet.slots;
       const number = this.#next;
       const link = subnet.link(number);
@@ -121,20 +126,23 @@ export class Network {
     throw new AppError('exhausted', `all ${subnet.slots - 2} networks of ${subnet} are taken`);
   }
 
-  /** Makes it: all of it, or nothing. Its guest reaches nothing. AppError unsupported with what the host lacks. */
+  /**
+   * Creates the namespace, link, tap and rules, all or nothing. The guest cannot reach anything yet.
+   * AppError unsupported names what the host lacks.
+   */
   async create(slot: NetworkSlot): Promise<void> {
     await this.#open();
     const { namespace, guestIp, gateway, resolverIp, mac, gatewayMac } = slot;
     await mkdir(this.#dir, { recursive: true, mode: 0o700 });
     try {
-      await this.#slow.ask(
+      await this.#slow.request(
         ['make', namespace, linkOf(slot), guestIp, gateway, resolverIp, mac, gatewayMac],
         guestRules({ ...slot, resolverPort: RESOLVER_PORT }),
       );
-      this.#hasMade = true;
+      this.#hasCreated = true;
     } catch (error) {
       const isStopping = isAppError(error) && error.code === 'cancelled';
-      throw this.#hasMade || isStopping ? error : hostLacks(error);
+      throw this.#hasCreated || isStopping ? error : hostLacks(error);
     }
   }
 
@@ -143,24 +151,26 @@ export class Network {
     this.#taken.add(linkOf(slot));
   }
 
-  /** AppError conflict for a port that somebody has, invalid_argument for an address that is not the host's. */
+  /** AppError conflict for a port in use, invalid_argument for an address that this host does not have. */
   async publish(slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
     const { subnet } = await this.#open();
     if (ports.length > 0) await this.#published.add(subnet, slot, ports);
   }
 
-  /** What an earlier daemon published. */
+  /** Re-attaches ports that an earlier daemon published. AppError conflict for an invalid record of the slot. */
   async adoptPorts(slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
     const { subnet } = await this.#open();
+    assertOwnAddresses(slot, subnet);
     if (ports.length > 0) await this.#published.adopt(subnet, slot, ports);
   }
 
-  /** From now on names are answered to its guest, and what it is refused is told. */
+  /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
   async start(slot: NetworkSlot, { allowlist, wasServed, onDenied }: ServeOptions): Promise<void> {
     const { subnet } = await this.#open();
+    assertOwnAddresses(slot, subnet);
     const { namespace, guestIp, resolverIp } = slot;
     const denials = new DenialLog(onDenied);
-    const change = (commands: string) => this.#quick.ask(['rules', namespace], commands);
+    const change = (commands: string) => this.#quick.request(['rules', namespace], commands);
     const open = new AllowedAddresses(change);
     if (wasServed) open.remember(readOpenings(await change(`list set ${GUEST_TABLE} allowed`)));
     const { upstream, allowedRanges, log } = this.#options;
@@ -171,18 +181,18 @@ export class Network {
       upstream,
       addresses: { allowed: allowedRanges, subnet: subnet.range },
       open: (addresses) => open.open(addresses),
-      onDenied: (name, why) => denials.name(name, why),
+      onDenied: (name, reason) => denials.name(name, reason),
       onFailed: (name, error, step) => {
-        const level = denials.trouble(name, step) && step === 'open' ? 'warn' : 'debug';
+        const level = denials.failure(name, step) && step === 'open' ? 'warn' : 'debug';
         log[level]({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
       },
     });
-    // Its own: what waits there in the kernel is in nobody else's way.
+    // One resolver per sandbox: a full socket queue of one guest does not delay the others.
     const at = { host: resolverIp, port: RESOLVER_PORT };
     this.#resolvers.set(guestIp, await Resolver.open(at, { address: guestIp, client }, log));
   }
 
-  /** Nothing is answered any more, and its ports are free. Can be called again. */
+  /** Stops the resolver and the denial log, and frees the published ports. Idempotent. */
   async stop(slot: NetworkSlot): Promise<void> {
     this.#denials.delete(slot.guestIp);
     this.#listening.delete(slot.namespace);
@@ -191,19 +201,22 @@ export class Network {
     await this.#published.remove(HostSide.recorded(this.#options.records)?.subnet, slot);
   }
 
-  /** Removes whatever there is of it; its addresses may then be another's. Can be called again. */
+  /** Removes whatever exists of the slot; its addresses can then be allocated again. Idempotent. */
   async destroy(slot: NetworkSlot): Promise<void> {
     await this.stop(slot);
-    await this.#quick.ask(['unwatch', slot.namespace]);
+    await this.#quick.request(['unwatch', slot.namespace]);
     await this.#removeSlot(linkOf(slot), slot.guestIp);
     this.#taken.delete(linkOf(slot));
   }
 
-  /** Removes what an earlier daemon left of slots that are nobody's; everything, where nobody has one. */
+  /**
+   * Garbage collection: removes slots of an earlier daemon that no sandbox has, and the host's part if no slot is in
+   * use.
+   */
   async tidy(): Promise<void> {
     const { log } = this.#options;
     await this.#tidy().catch((err) =>
-      log.error({ err }, 'cannot remove what is left of networks; the next start tries again'),
+      log.error({ err }, 'cannot remove unused networks; the next daemon start tries again'),
     );
   }
 
@@ -211,39 +224,36 @@ export class Network {
     const earlier = HostSide.recorded(this.#options.records);
     if (earlier === undefined) return;
     const { subnet } = earlier;
-    const kept = new Set([subnet.anchor, ...this.#taken]);
+    const retained = new Set([subnet.anchor, ...this.#taken]);
     const pins = await readdir(this.#dir).catch(() => []);
     const links = (await listLinks()).filter((name) => name.startsWith(subnet.linkPrefix));
     for (const name of new Set([...pins, ...links])) {
-      if (kept.has(name)) continue;
+      if (retained.has(name)) continue;
       await this.#removeSlot(name, subnet.guestIp(name));
-      this.#options.log.info({ link: name }, 'removed a network that an earlier daemon left');
+      this.#options.log.info({ link: name }, 'removed an unused network of an earlier daemon');
     }
     await this.#published.tidy(subnet, this.#dir);
     if (this.#taken.size === 0) await this.#removeHostSide();
   }
 
-  /** Sandboxes keep theirs. Without any, the host is as it was. */
+  /** Sandboxes keep their networks. If there are none, the host's part is removed. */
   async close(): Promise<void> {
     const { log } = this.#options;
     await this.#host?.catch(() => undefined);
     for (const resolver of this.#resolvers.values()) await resolver.close();
     if (this.#taken.size === 0)
       await this.#removeHostSide().catch((err) =>
-        log.warn({ err }, 'cannot remove what networks had of the host'),
+        log.warn({ err }, 'cannot remove the rules and links of the host for sandbox networks'),
       );
     this.#quick.close();
     this.#slow.close();
   }
 
   async #removeSlot(link: string, guestIp: string | undefined): Promise<void> {
-    await this.#slow.ask(['remove', join(this.#dir, link), link]);
+    await this.#slow.request(['remove', join(this.#dir, link), link]);
     if (guestIp === undefined) return;
-    await this.#slow.ask(['forget', guestIp]).catch((err) => {
-      this.#options.log.warn(
-        { err, guestIp },
-        'the host goes on tracking connections of a sandbox that is gone',
-      );
+    await this.#slow.request(['forget', guestIp]).catch((err) => {
+      this.#options.log.warn({ err, guestIp }, 'cannot remove the conntrack entries of a deleted sandbox');
     });
   }
 
@@ -257,7 +267,7 @@ export class Network {
     return { subnet, records, helper: this.#quick, log };
   }
 
-  /** What failed is tried again by the next who asks. */
+  /** A failed setup is retried by the next call. */
   #open(): Promise<HostSide> {
     if (this.#host === undefined) {
       this.#host = HostSide.open(this.#hostSideOptions());
@@ -270,18 +280,30 @@ export class Network {
 
   async #listen({ namespace, guestIp }: Pick<NetworkSlot, 'namespace' | 'guestIp'>): Promise<void> {
     this.#listening.set(namespace, guestIp);
-    await this.#quick.ask(['watch', namespace, guestIp]);
+    await this.#quick.request(['watch', namespace, guestIp]);
   }
 
   #listenAgain(): void {
     for (const [namespace, guestIp] of this.#listening)
-      this.#quick.ask(['watch', namespace, guestIp]).catch((err) => {
-        this.#options.log.warn({ err, guestIp }, 'what a sandbox is refused is not logged any more');
+      this.#quick.request(['watch', namespace, guestIp]).catch((err) => {
+        this.#options.log.warn({ err, guestIp }, 'denials of a sandbox are no longer logged');
       });
   }
 }
 
-/** The file of a namespace has the name of its link. */
+/**
+ * The record of a slot may be of an older version without `resolverIp`: a socket without an address would listen on
+ * every address of the host. AppError conflict.
+ */
+function assertOwnAddresses({ guestIp, resolverIp }: Partial<NetworkSlot>, { range }: Subnet): void {
+  for (const [name, text = ''] of Object.entries({ guestIp, resolverIp })) {
+    const address = parseIpv4(text);
+    if (address === undefined || !isInRange(address, range))
+      throw new AppError('conflict', `the network's record has no ${name} of ${formatIpv4Range(range)}`);
+  }
+}
+
+/** The namespace file has the same name as the link. */
 function linkOf({ namespace }: NetworkSlot): string {
   return namespace.slice(namespace.lastIndexOf('/') + 1);
 }

@@ -1,13 +1,13 @@
-// Ports of the host that nobody misses who runs one: not those of its services, nor those that it takes for connections outward.
+// Default range of ports that may be published: neither well-known ports nor the host's ephemeral ports.
 import { readFileSync } from 'node:fs';
 import { MAX_PORT } from '@sandboxd/api';
 
 const RANGE_FILE = '/proc/sys/net/ipv4/ip_local_port_range';
-/** Of Linux, where the file says nothing. */
+/** Linux's default for ip_local_port_range. */
 const USUAL_RANGE = [32_768, 60_999] as const;
 const FIRST = 1024;
 
-/** Ranges as policies write them. `file` is for tests. */
+/** Ranges in the notation of policies. `file` is for tests. */
 export function findOrdinaryPorts(file = RANGE_FILE): string[] {
   const [first, last] = readRange(file);
   return [
@@ -21,7 +21,7 @@ function readRange(file: string): readonly [number, number] {
     const [, first, last] = /^(\d+)\s+(\d+)\s*$/.exec(readFileSync(file, 'utf8')) ?? [];
     if (first !== undefined && last !== undefined) return [Number(first), Number(last)];
   } catch {
-    // A host that does not say.
+    // The file cannot be read: use the default.
   }
   return USUAL_RANGE;
 }

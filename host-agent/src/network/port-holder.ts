@@ -1,5 +1,5 @@
-// The process that holds the published ports of a sandbox (native/portd.c), as a user of its own, which is found again by a record
-// that the daemon wrote before it started it. It outlives the daemon, and ends with the sandbox.
+// The process that holds the published ports of a sandbox (native/portd.c), under a user id of its own. A record that
+// the daemon writes before the start identifies it later. It outlives the daemon and ends with the sandbox.
 import type { ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir } from 'node:fs/promises';
@@ -19,11 +19,11 @@ import {
 } from '../lib/process-record.ts';
 import { startProgram } from '../lib/programs.ts';
 
-/** What a holder is called. */
+/** argv[0] of a holder. */
 const ARGV0 = 'sandboxd-portd';
 
 export type PublishedPort = {
-  /** Absent: every address of the host, of both families. */
+  /** Absent: every address of the host, IPv4 and IPv6. */
   readonly hostIp?: string | undefined;
   readonly hostPort: number;
   readonly guestPort: number;
@@ -31,25 +31,28 @@ export type PublishedPort = {
 
 export type HolderOptions = {
   readonly program: string;
-  /** Path of the file by which it is found again; its directory is made. */
+  /** Path of the process record; its directory is created. */
   readonly record: string;
   readonly users: Users;
   readonly guestIp: string;
-  /** Address of the host that the guest sees as the other end. */
+  /** Source address of forwarded connections as the guest sees it. */
   readonly source: string;
   readonly ports: readonly PublishedPort[];
 };
 
-/** User ids that no other process of the host has. */
+/** Allocates user ids that no other process of the host has. */
 export type Users = {
   /** AppError exhausted. */
   take(): Promise<number>;
-  /** It is that process's now. */
+  /** Marks the user id as used by that process. */
   handOver(uid: number, holder: ProcessId): Promise<void>;
   giveBack(uid: number): Promise<void>;
 };
 
-/** AppError conflict for a port that somebody has, invalid_argument for an address that is not the host's, exhausted without a user. */
+/**
+ * AppError conflict for a port in use, invalid_argument for an address that this host does not have, exhausted if no
+ * user id is free.
+ */
 export async function startHolder(options: HolderOptions): Promise<void> {
   const { record, users, ports } = options;
   const broadcast = ports.find(({ hostIp }) => hostIp !== undefined && isBroadcast(hostIp))?.hostIp;
@@ -60,14 +63,14 @@ export async function startHolder(options: HolderOptions): Promise<void> {
     writeProcessRecord(record, { what: ARGV0, uid });
     const child = spawnHolder(options, uid);
     const pid = child.pid ?? 0;
-    // Of one that has ended already why is heard.
+    // If the process has exited already, its error message is read below.
     const process = { pid, startTicks: readStartTicks(pid) ?? -1 };
     noteProcess(record, process);
-    await hearReady(child);
+    await waitUntilReady(child);
     await users.handOver(uid, process);
   } catch (error) {
-    const left = findHolders(record);
-    await Promise.all(left.map(endProcess));
+    const remaining = findHolders(record);
+    await Promise.all(remaining.map(endProcess));
     removeProcessRecord(record);
     await users.giveBack(uid);
     throw error;
@@ -77,36 +80,36 @@ export async function startHolder(options: HolderOptions): Promise<void> {
 type Child = ChildProcessByStdio<null, Readable, Readable>;
 
 function spawnHolder({ program, guestIp, source, ports }: HolderOptions, uid: number): Child {
-  const words = ports.flatMap(({ hostIp, hostPort, guestPort }) =>
+  const portArgs = ports.flatMap(({ hostIp, hostPort, guestPort }) =>
     (hostIp === undefined ? ['0.0.0.0', '::'] : [hostIp]).flatMap((address) => [
       address,
       String(hostPort),
       String(guestPort),
     ]),
   );
-  return startProgram(program, [String(uid), guestIp, source, ...words], {
+  return startProgram(program, [String(uid), guestIp, source, ...portArgs], {
     argv0: ARGV0,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
 }
 
-async function hearReady(child: Child): Promise<void> {
+async function waitUntilReady(child: Child): Promise<void> {
   child.unref();
-  let said = '';
-  let complaint = '';
+  let output = '';
+  let errorText = '';
   child.stdout.on('data', (text) => {
-    said += text;
+    output += text;
   });
   child.stderr.on('data', (text) => {
-    complaint += text;
+    errorText += text;
   });
   const failed = new Promise<never>((_, reject) => {
     child.once('error', (cause) =>
       reject(new AppError('internal', `cannot start ${child.spawnfile}: ${cause.message}`)),
     );
     child.once('close', () => {
-      if (!said.includes('ready')) reject(explain(complaint.trim()));
+      if (!output.includes('ready')) reject(toListenError(errorText.trim()));
     });
   });
   await Promise.race([once(child.stdout, 'data'), failed]);
@@ -114,18 +117,18 @@ async function hearReady(child: Child): Promise<void> {
   child.stderr.destroy();
 }
 
-/** `listen ADDRESS PORT: ERROR` in words for a client. */
-function explain(complaint: string): AppError {
-  const [, address = '', port = '', code = ''] = /^listen (\S+) (\S+): (\w+)$/.exec(complaint) ?? [];
+/** Translates `listen ADDRESS PORT: ERROR` into an error for the client. */
+function toListenError(errorText: string): AppError {
+  const [, address = '', port = '', code = ''] = /^listen (\S+) (\S+): (\w+)$/.exec(errorText) ?? [];
   const where = isIPv6(address) ? `[${address}]:${port}` : `${address}:${port}`;
   if (code === 'EADDRINUSE')
     return new AppError(
       'conflict',
       `host port ${port} is taken: something listens on ${where}; publish another`,
     );
-  // EINVAL: of a kind that cannot be listened on.
+  // EINVAL: the kernel cannot listen on an address of this type.
   if (/^(?:EADDRNOTAVAIL|EAFNOSUPPORT|EINVAL)$/.test(code)) return notOfThisHost(address);
-  return new AppError('internal', `cannot hold published ports: ${complaint || 'the program ended'}`);
+  return new AppError('internal', `cannot hold published ports: ${errorText || 'the program ended'}`);
 }
 
 function notOfThisHost(address: string): AppError {
@@ -135,7 +138,7 @@ function notOfThisHost(address: string): AppError {
   );
 }
 
-/** Of a network of this host: the kernel lets a socket of TCP listen there, and nobody can connect to it. */
+/** A broadcast address of this host's networks: Linux accepts a TCP listen on it, but no client can connect. */
 function isBroadcast(address: string): boolean {
   const octets = address.split('.').map(Number);
   return Object.values(networkInterfaces()).some((own = []) =>
@@ -147,18 +150,18 @@ function isBroadcast(address: string): boolean {
   );
 }
 
-/** Whether a daemon of this run directory started one that holds the ports of a slot. */
+/** Whether a process of this run directory holds the ports of a slot. */
 export function isHeld(record: string): boolean {
   return findHolders(record).length > 0;
 }
 
-/** Resolves when the ports are free. Rejects when a process that holds them does not end. */
+/** Resolves when the ports are free. Rejects if a process does not end. */
 export async function endHolders(record: string, users: Users): Promise<void> {
   const uid = readProcessRecord(record)?.uid;
   const holders = findHolders(record);
   for (const holder of holders) await endProcess(holder);
   removeProcessRecord(record);
-  // The user of one that ended before may be another's by now.
+  // If no holder was running, its user id may already have been given to another process.
   if (uid !== undefined && holders.length > 0) await users.giveBack(uid);
 }
 

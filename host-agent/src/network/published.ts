@@ -1,4 +1,5 @@
-// The published ports of all sandboxes: each held by a process, and led to its guest by the host's rules.
+// The published ports of all sandboxes. A holder process keeps each port, and nftables maps forward IPv4 connections to
+// the guest.
 import { readdir, rmdir } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
 import { basename, join } from 'node:path';
@@ -10,19 +11,19 @@ import type { NetworkSlot } from './slot.ts';
 import type { Subnet } from './subnet.ts';
 
 export type PublishedOptions = {
-  /** Path of the program that holds ports. */
+  /** Path of the holder program. */
   readonly program: string;
-  /** For the records of who holds ports; the daemon's alone, made and removed as needed. */
+  /** Directory of the holders' process records, private to the daemon; created and removed as needed. */
   readonly dir: string;
-  /** Of processes that hold ports. */
+  /** User ids of the holders. */
   readonly users: Users;
-  /** Runs nftables commands, in a namespace or in that of the host, `-`. */
+  /** Runs nftables commands in a namespace; `-` is the host's namespace. */
   readonly change: (namespace: string, commands: string) => Promise<unknown>;
 };
 
 export class Published {
   readonly #options: PublishedOptions;
-  /** By the namespace of the slot. */
+  /** By the slot's namespace. */
   readonly #ports = new Map<
     string,
     { readonly slot: NetworkSlot; readonly ports: readonly PublishedPort[] }
@@ -32,51 +33,57 @@ export class Published {
     this.#options = options;
   }
 
-  /** AppError conflict for a port that somebody has, invalid_argument for an address that is not the host's. */
+  /** AppError conflict for a port in use, invalid_argument for an address that this host does not have. */
   async add(subnet: Subnet, slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
     const { change } = this.#options;
     this.#ports.set(slot.namespace, { slot, ports });
-    await this.#hold(subnet, slot, ports);
+    await this.#startHolder(subnet, slot, ports);
     await change(slot.namespace, openPorts(ports.map(({ guestPort }) => guestPort)));
     const maps = toMaps(slot, ports);
     if (maps.length > 0) await change('-', addPorts(subnet.table, maps));
   }
 
-  /** What an earlier daemon published. Rejects where nobody holds the ports any more, and somebody else has one. */
+  /**
+   * Re-attaches ports that an earlier daemon published. Rejects if the holder has ended and another process has a port
+   * now.
+   */
   async adopt(subnet: Subnet, slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
     this.#ports.set(slot.namespace, { slot, ports });
-    if (!isHeld(this.#recordOf(slot.namespace))) await this.#hold(subnet, slot, ports);
+    if (!isHeld(this.#recordOf(slot.namespace))) await this.#startHolder(subnet, slot, ports);
   }
 
-  /** They are free when it resolves. Can be called again. */
+  /** Resolves when the ports are free. Idempotent. */
   async remove(subnet: Subnet | undefined, { namespace }: NetworkSlot): Promise<void> {
     const own = this.#ports.get(namespace);
     if (own === undefined) return;
-    if (subnet !== undefined) await this.#mislead(subnet, toMaps(own.slot, own.ports));
+    if (subnet !== undefined) await this.#removeMaps(subnet, toMaps(own.slot, own.ports));
     await this.#end(namespace);
     this.#ports.delete(namespace);
   }
 
-  /** Ends what is nobody's, of slots with namespaces in that directory, and leads only to guests that there are. */
+  /**
+   * Garbage collection: ends the holders of slots that no sandbox has (`netDir` contains their namespaces), and
+   * replaces the port maps by those of the existing guests.
+   */
   async tidy(subnet: Subnet, netDir: string): Promise<void> {
     const recorded = (await readdir(this.#options.dir).catch(() => [])).map((link) => join(netDir, link));
     const failures: unknown[] = [];
-    const strays = recorded.filter((namespace) => !this.#ports.has(namespace));
-    // All at once: each that does not end takes its time.
-    await Promise.all(strays.map((namespace) => this.#end(namespace).catch((error) => failures.push(error))));
+    const unused = recorded.filter((namespace) => !this.#ports.has(namespace));
+    // In parallel: a process that does not end delays the others otherwise.
+    await Promise.all(unused.map((namespace) => this.#end(namespace).catch((error) => failures.push(error))));
     const maps = [...this.#ports.values()].flatMap(({ slot, ports }) => toMaps(slot, ports));
     await succeeds(this.#options.change('-', replacePorts(subnet.table, maps)));
     for (const failure of failures) throw failure;
   }
 
-  /** All at once, which fails where one is another sandbox's by now: then one by one. */
-  async #mislead({ table }: Subnet, maps: readonly PortMap[]): Promise<void> {
-    const remove = (some: readonly PortMap[]) => this.#options.change('-', removePorts(table, some));
+  /** Removes all maps in one command. It fails if another sandbox owns one by now; then they are removed one by one. */
+  async #removeMaps({ table }: Subnet, maps: readonly PortMap[]): Promise<void> {
+    const remove = (subset: readonly PortMap[]) => this.#options.change('-', removePorts(table, subset));
     if (maps.length === 0 || (await succeeds(remove(maps)))) return;
     for (const map of maps) await succeeds(remove([map]));
   }
 
-  async #hold(
+  async #startHolder(
     subnet: Subnet,
     { namespace, guestIp }: NetworkSlot,
     ports: readonly PublishedPort[],
@@ -90,7 +97,7 @@ export class Published {
   async #end(namespace: string): Promise<void> {
     const { dir, users } = this.#options;
     await endHolders(this.#recordOf(namespace), users);
-    // Those of other sandboxes may be in it.
+    // Fails while the directory contains records of other sandboxes.
     await rmdir(dir).catch(() => undefined);
   }
 
@@ -99,7 +106,7 @@ export class Published {
   }
 }
 
-/** False where what was to be changed is another's, or not there any more. */
+/** False if an entry belongs to another sandbox or is already gone. */
 async function succeeds(change: Promise<unknown>): Promise<boolean> {
   try {
     await change;
@@ -110,7 +117,7 @@ async function succeeds(change: Promise<unknown>): Promise<boolean> {
   }
 }
 
-/** What comes from outside by IPv4. The rest is passed on by the process that holds the port. */
+/** Maps cover IPv4 connections from outside. The holder process forwards all others. */
 function toMaps({ guestIp }: NetworkSlot, ports: readonly PublishedPort[]): PortMap[] {
   return ports.flatMap(({ hostIp, hostPort, guestPort }) => {
     if (hostIp !== undefined && (isIPv6(hostIp) || hostIp.startsWith('127.'))) return [];

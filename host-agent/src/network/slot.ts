@@ -1,18 +1,21 @@
-// What a sandbox has of its network: a namespace with a tap, and addresses of its own.
+// The network of one sandbox: a namespace with a tap, and the sandbox's addresses.
 
 /** JSON-safe. */
 export type NetworkSlot = {
-  /** Path of a file that is the network namespace. */
+  /** Path of the bind-mounted network namespace. */
   readonly namespace: string;
-  /** Name of the tap in it: persistent, up, with virtio headers, for anyone within the namespace to attach to. */
+  /**
+   * Name of the tap in the namespace: persistent, up, with virtio headers; any process in the namespace can attach to
+   * it.
+   */
   readonly tap: string;
-  /** Of the guest. */
+  /** The guest's MAC address. */
   readonly mac: string;
   readonly gatewayMac: string;
   readonly guestIp: string;
-  /** The host as the guest sees it: it answers as its name server, and to nothing else. */
+  /** The host's address as the guest sees it. It answers DNS queries and nothing else. */
   readonly gateway: string;
-  /** Of the host, where its names are answered. */
+  /** Host address that the sandbox's resolver listens on. */
   readonly resolverIp: string;
   readonly prefixLength: number;
 };

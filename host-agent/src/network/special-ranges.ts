@@ -1,7 +1,7 @@
-// Addresses that no name may lead to unless the operator says so: what is not the internet.
+// Special-purpose addresses, which names may resolve to only if the operator allows it.
 import { type Ipv4Range, isInRange, parseIpv4Range } from '../lib/ipv4.ts';
 
-/** By the registry of special-purpose addresses of IANA, and what clouds put elsewhere. */
+/** IANA's special-purpose address registry, and ranges that cloud providers use. */
 const RANGES: readonly (readonly [text: string, kind: string])[] = [
   ['0.0.0.0/8', 'reserved'],
   ['10.0.0.0/8', 'private'],
@@ -27,20 +27,20 @@ const SPECIAL = RANGES.map(([text, kind]) => {
   return { range, kind };
 });
 
-/** What kind of special address it is; undefined for one of the internet. */
+/** The kind of special-purpose address; undefined for a public one. */
 export function specialKind(address: number): string | undefined {
   return SPECIAL.find(({ range }) => isInRange(address, range))?.kind;
 }
 
 export type AddressPolicy = {
-  /** Special ranges that names may lead to all the same. */
+  /** Special-purpose ranges that the operator allows. */
   readonly allowed: readonly Ipv4Range[];
-  /** Of the sandboxes themselves: never. */
+  /** The sandboxes' own range, never allowed. */
   readonly subnet: Ipv4Range;
 };
 
-/** Why a name may not lead to that address; undefined when it may. */
-export function whyNot(address: number, { allowed, subnet }: AddressPolicy): string | undefined {
+/** The reason why a name may not resolve to this address; undefined if it may. */
+export function denialReason(address: number, { allowed, subnet }: AddressPolicy): string | undefined {
   if (isInRange(address, subnet)) return 'of other sandboxes';
   const kind = specialKind(address);
   return kind === undefined || allowed.some((range) => isInRange(address, range)) ? undefined : kind;

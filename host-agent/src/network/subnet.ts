@@ -1,4 +1,4 @@
-// The addresses of all sandboxes of a daemon: a range of its own, in which each sandbox has four.
+// The address range of all sandboxes of a daemon. Each sandbox has a slot of four addresses.
 import { createHash } from 'node:crypto';
 import { AppError } from '../lib/errors.ts';
 import {
@@ -11,7 +11,7 @@ import {
 } from '../lib/ipv4.ts';
 import { runProgram } from '../lib/programs.ts';
 
-/** Where a daemon looks for room by itself. */
+/** Ranges that a daemon tries if none is configured. */
 const CANDIDATES = ['10.87.0.0/16', '10.143.0.0/16', '10.201.0.0/16', '172.29.0.0/16', '192.168.224.0/20'];
 const SLOT_PREFIX = 30;
 const SLOT_ADDRESSES = 4;
@@ -19,11 +19,11 @@ const TAG_CHARS = 5;
 
 export type Route = { readonly range: Ipv4Range; readonly link: string };
 
-/** One range cut into slots. The first is the host's: its resolver is there. */
+/** An address range, split into slots. The first slot is the host's own. */
 export class Subnet {
   readonly range: Ipv4Range;
   readonly slots: number;
-  /** What the names of its links begin with: no other range has it. */
+  /** Prefix of link names, unique to this range. */
   readonly linkPrefix: string;
 
   constructor(range: Ipv4Range) {
@@ -33,22 +33,23 @@ export class Subnet {
     this.linkPrefix = `sbx${hash.slice(0, TAG_CHARS)}`;
   }
 
-  /** Address of the host that only sandboxes reach. */
+  /** Address of the host that only sandboxes can reach. */
   get hostAddress(): string {
     return formatIpv4(this.range.base + 1);
   }
 
-  /** The link that has it. */
+  /** The link that has the host address. */
   get anchor(): string {
     return this.link(0);
   }
 
-  /** Name of the nftables table. */
   get table(): string {
     return tableOf(this.anchor);
   }
 
-  /** The first is the host's; the address of the last one's resolver is the whole range's broadcast. */
+  /**
+   * The first slot is the host's. In the last one, the resolver address is the broadcast address of the whole range.
+   */
   isForSandboxes(slot: number): boolean {
     return slot > 0 && slot < this.slots - 1;
   }
@@ -69,7 +70,7 @@ export class Subnet {
     return { gateway, guestIp, resolverIp, prefixLength: SLOT_PREFIX };
   }
 
-  /** Of the slot that has this link; undefined for any other name. */
+  /** The guest address of the slot that this link belongs to; undefined for any other name. */
   guestIp(link: string): string | undefined {
     const slot = Number.parseInt(link.slice(this.linkPrefix.length), 16);
     return this.link(slot) === link && slot < this.slots ? this.addresses(slot).guestIp : undefined;
@@ -80,17 +81,17 @@ export class Subnet {
   }
 }
 
-/** Whether a link is that of some daemon's range. */
+/** Whether this is the anchor link of a sandboxd daemon's range. */
 export function isAnchor(link: string): boolean {
   return /^sbx[\da-f]{5}0{6}$/.test(link);
 }
 
-/** Name of the nftables table of the daemon that has this link. */
+/** Name of the nftables table of the daemon that owns this link. */
 export function tableOf(link: string): string {
   return `ip sandboxd_${link.slice(0, 'sbx'.length + TAG_CHARS)}`;
 }
 
-/** All routes of the host but default ones. AppError unsupported without `ip`. */
+/** All routes of the host except default routes. AppError unsupported without `ip`. */
 export async function readRoutes(): Promise<Route[]> {
   let text: string;
   try {
@@ -107,14 +108,14 @@ export async function readRoutes(): Promise<Route[]> {
   });
 }
 
-/** The route of somebody else that the range would take addresses from. */
+/** A route of another program that overlaps the range. */
 export function findClash(subnet: Subnet, routes: readonly Route[]): Route | undefined {
   return routes.find(
     ({ range, link }) => !link.startsWith(subnet.linkPrefix) && doRangesOverlap(range, subnet.range),
   );
 }
 
-/** AppError conflict naming the route that is in the way. */
+/** AppError conflict that names the overlapping route. */
 export function assertNoClash(subnet: Subnet, routes: readonly Route[]): void {
   const clash = findClash(subnet, routes);
   if (clash === undefined) return;
@@ -124,7 +125,7 @@ export function assertNoClash(subnet: Subnet, routes: readonly Route[]): void {
   );
 }
 
-/** Ranges that nothing of the host is in; AppError conflict when there is none. */
+/** Candidate ranges that no route of the host overlaps. AppError conflict if there are none. */
 export function freeSubnets(routes: readonly Route[]): Subnet[] {
   const free = CANDIDATES.flatMap((text) => {
     const range = parseIpv4Range(text);

@@ -1,4 +1,4 @@
-// Looks at a registry file before LMDB maps it: a file that is no database or was cut would end the process by a signal.
+// Checks a registry file before LMDB maps it: an invalid or truncated file would crash the process with a signal.
 import { closeSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs';
 import { errnoOf } from '../lib/errors.ts';
 
@@ -14,8 +14,8 @@ const MAX_PAGE_BYTES = 65_536;
 type Meta = { readonly pageBytes: number; readonly lastPage: number };
 
 /**
- * Throws an Error saying what is wrong. A missing or empty file is well. A file that was cut gets its missing pages back
- * as zeros, which LMDB refuses in order where they matter.
+ * Throws an Error that says what is wrong. A missing or empty file is valid. A truncated file is extended with zero
+ * pages, which LMDB rejects cleanly where they matter.
  */
 export function checkRegistryFile(path: string): void {
   let fd: number;

@@ -1,22 +1,22 @@
-// Steps from one schema version to the next. A step changes records of older daemons in place, once, within the
+// Migrations from one schema version to the next. Each changes records of older daemons in place, once, in the
 // transaction that raises the version.
 
-/** Raised with every change that an older daemon could not read; the step to it is below. */
+/** Incremented with every change that an older daemon could not read; add the migration below. */
 export const SCHEMA_VERSION = 5;
 
-/** Access to every record of a table, within the transaction. */
+/** Access to all records of a table, within the transaction. */
 export type RecordEditor = {
-  /** Replaces each record by what `change` makes of it. */
+  /** Replaces each record by the result of `change`. */
   change(table: string, change: (record: Readonly<Record<string, unknown>>) => Record<string, unknown>): void;
 };
 
-/** The oldest that a step leads on from. */
+/** The oldest version that can be migrated. */
 export const OLDEST_VERSION = 4;
 
-/** By the version that they lead to. */
+/** Keyed by the version that they lead to. */
 export const MIGRATIONS: Readonly<Record<number, (records: RecordEditor) => void>> = {
-  // Until version 4 whoever might create pulled images, too, and the like: keys keep what they could. An older daemon would give
-  // that to newer keys.
+  // Until version 4, any key that could create sandboxes could also pull images and similar: existing keys keep these
+  // grants. An older daemon would give them to newer keys as well.
   5: (records) => {
     records.change('keys', (record) => ({ ...record, keepsOldGrants: true }));
   },

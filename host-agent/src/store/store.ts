@@ -10,14 +10,14 @@ import { MIGRATIONS, OLDEST_VERSION, SCHEMA_VERSION } from './migrations.ts';
 export { SCHEMA_VERSION } from './migrations.ts';
 
 const MAX_TABLES = 32;
-/** The end of a transaction that failed is never told. */
+/** lmdb does not report the end of a failed transaction, so closing waits at most this long. */
 const CLOSE_WAIT_MS = 5000;
 const META_TABLE = 'meta';
 const VERSION_KEY = 'schema_version';
 
 export type Range = { readonly from?: string; readonly limit?: number; readonly isReverse?: boolean };
 
-/** Records of one kind by id. Reads see every write that was awaited. */
+/** Records of one kind, by id. Reads see every awaited write. */
 export class Table<T> {
   readonly #db: Database<T, string>;
   readonly #onWrite: () => void;
@@ -31,37 +31,37 @@ export class Table<T> {
     return this.#db.get(id);
   }
 
-  /** The same, with what other processes wrote until now: a read alone may show the registry of a moment ago. */
+  /** Like `get`, but includes writes of other processes: a plain read may use a slightly older snapshot. */
   latest(id: string): T | undefined {
     this.#db.resetReadTxn();
     return this.#db.get(id);
   }
 
-  /** Whether there is any record, also of other processes. */
+  /** Whether there is any record, including those of other processes. */
   hasLatest(): boolean {
     this.#db.resetReadTxn();
     return [...this.#db.getKeys({ limit: 1 })].length > 0;
   }
 
-  /** Every record, ordered by id. */
+  /** All records, ordered by id. */
   all(): { readonly id: string; readonly record: T }[] {
     return [...this.#db.getRange()].map(({ key, value }) => ({ id: key, record: value }));
   }
 
-  /** Records from an id on, ordered by id; `isReverse`: from the last one back. */
+  /** Records from an id on, ordered by id; `isReverse`: backwards from the last one. */
   range({ from, limit, isReverse = false }: Range = {}): { readonly id: string; readonly record: T }[] {
     const options = { ...(from !== undefined && { start: from }), ...(limit !== undefined && { limit }) };
     const found = this.#db.getRange({ ...options, reverse: isReverse });
     return [...found].map(({ key, value }) => ({ id: key, record: value }));
   }
 
-  /** The same, with what other processes wrote until now. */
+  /** Like `range`, but includes writes of other processes. */
   latestRange(range: Range = {}): ReturnType<Table<T>['range']> {
     this.#db.resetReadTxn();
     return this.range(range);
   }
 
-  /** Ids alone, from an id on, with what other processes wrote until now. */
+  /** Only the ids, from an id on, including writes of other processes. */
   latestKeys({ from, limit }: Omit<Range, 'isReverse'>): string[] {
     this.#db.resetReadTxn();
     return [
@@ -72,7 +72,7 @@ export class Table<T> {
     ];
   }
 
-  /** Resolves once the record survives a crash of this process. What `also` puts and removes is kept with it, or neither. */
+  /** Resolves once the record survives a crash of this process. The writes of `also` are in the same transaction. */
   async put(id: string, record: T, also?: () => void): Promise<void> {
     if (also !== undefined) return this.putAll([{ id, record }], also);
     const stored = this.#db.put(id, record);
@@ -80,12 +80,12 @@ export class Table<T> {
     await stored;
   }
 
-  /** All of them and what `also` does, or none, whatever happens meanwhile. Resolves as `put` does. */
+  /** Writes all records and those of `also` in one atomic transaction. Resolves as `put` does. */
   async putAll(
     records: readonly { readonly id: string; readonly record: T }[],
     also?: () => void,
   ): Promise<void> {
-    // Not `transaction`: what it wrote before it threw would stay.
+    // Not `transaction`: it would keep the writes that precede an exception.
     const stored = this.#db.childTransaction(() => {
       for (const { id, record } of records) void this.#db.put(id, record);
       also?.();
@@ -94,7 +94,7 @@ export class Table<T> {
     await stored;
   }
 
-  /** Resolves once the removal survives a crash of this process, and with it what `also` did. */
+  /** Resolves once the removal, and the writes of `also`, survive a crash of this process. */
   async remove(id: string, also?: () => void): Promise<void> {
     const remove = () => this.#db.remove(id);
     const removed =
@@ -115,10 +115,10 @@ export class Table<T> {
 }
 
 export class Store {
-  /** Of its file. */
+  /** Path of the database file. */
   readonly path: string;
   readonly #root: RootDatabase;
-  /** One for each transaction whose thread may still be at work. */
+  /** Transactions whose thread may still be running. */
   readonly #writing = new Set<Promise<unknown>>();
 
   private constructor(root: RootDatabase, path: string) {
@@ -127,9 +127,9 @@ export class Store {
   }
 
   /**
-   * Opens or creates the database file, and brings records of older daemons up to date. AppError `internal` when it is
-   * damaged, unreadable or of a newer daemon; the message says what to do. `beside`: a daemon may use it at this moment, so
-   * records stay as they are, and AppError conflict says that they are of an older one.
+   * Opens or creates the database file, and migrates records of older daemons. AppError `internal` if it is damaged,
+   * unreadable or of a newer daemon; the message says what to do. `beside`: a daemon may be using it, so records are
+   * not migrated, and AppError conflict if they are of an older version.
    */
   static async open(path: string, use: 'alone' | 'beside' = 'alone'): Promise<Store> {
     let root: RootDatabase | undefined;
@@ -137,7 +137,7 @@ export class Store {
       mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
       checkRegistryFile(path);
       root = open({ path, noSubdir: true, maxDbs: MAX_TABLES });
-      // Records have passwords of services in them.
+      // Records contain passwords of services.
       for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600);
       readEverything(root);
       await migrate(root, path, use);
@@ -154,8 +154,8 @@ export class Store {
   }
 
   /**
-   * Runs `change` with the registry as it is, which nobody else changes meanwhile, other processes included. All that it
-   * puts and removes is kept or, when it throws, nothing; it must not await. Resolves as `put` does.
+   * Runs `change` in a transaction that excludes all other writers, other processes included. Its writes are atomic,
+   * and rolled back if it throws; it must not await. Resolves as `put` does.
    */
   async atomically<T>(change: () => T): Promise<T> {
     const changed = this.#root.childTransaction(change);
@@ -167,9 +167,9 @@ export class Store {
     return new Table(this.#root.openDB<T, string>({ name }), () => this.#onWrite());
   }
 
-  /** Waits for what is being written. */
+  /** Waits for pending writes. */
   async close(): Promise<void> {
-    // lmdb itself waits for the last transaction only, and frees what the threads of earlier ones still use.
+    // lmdb itself waits for the last transaction only, and frees memory that the threads of earlier ones still use.
     await Promise.race([Promise.all(this.#writing), sleep(CLOSE_WAIT_MS, undefined, { ref: false })]);
     await this.#root.close();
   }
@@ -181,7 +181,7 @@ export class Store {
   }
 }
 
-/** Finds damage now, not in the middle of an operation. */
+/** Finds damage at the start, not in the middle of an operation. */
 function readEverything(root: RootDatabase): void {
   for (const name of [...root.getKeys()].map(String)) {
     for (const { value } of root.openDB<unknown, string>({ name }).getRange()) {
@@ -213,12 +213,12 @@ async function migrate(root: RootDatabase, path: string, use: 'alone' | 'beside'
       `the registry ${path} is of an older daemon (schema version ${version}, not ${SCHEMA_VERSION}); start this version of the daemon first, which brings it up to date`,
     );
   }
-  // Tables are opened outside: that is a transaction of its own.
+  // Tables are opened outside of it: opening is a transaction of its own.
   const tables = new Map<string, Database<Record<string, unknown>, string>>();
   for (const name of [...root.getKeys()].map(String)) {
     if (name !== META_TABLE) tables.set(name, root.openDB<Record<string, unknown>, string>({ name }));
   }
-  // The version is written in any case: a file that cannot be written must be found now.
+  // The version is written in any case, so that a read-only file is found now.
   await root.childTransaction(() => {
     for (let to = version + 1; to <= SCHEMA_VERSION; to++) {
       MIGRATIONS[to]?.({
@@ -233,7 +233,7 @@ async function migrate(root: RootDatabase, path: string, use: 'alone' | 'beside'
   });
 }
 
-/** What is well but out of reach must not be moved away: its sandboxes would be ended. */
+/** A valid file that is only inaccessible must not be moved away: its sandboxes would be ended. */
 function toAdvice(errno: string | undefined): string {
   if (errno === 'EACCES' || errno === 'EPERM' || errno === 'EROFS')
     return 'run the daemon as root, on a data directory that can be written';

@@ -1,3 +1,2 @@
-// The face of this room.
 export { openTelemetry } from './open.ts';
 export type { RequestSpan, Telemetry } from './telemetry.ts';

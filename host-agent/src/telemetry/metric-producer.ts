@@ -1,4 +1,4 @@
-// The numbers of `GET /metrics` in the form of OpenTelemetry, by the same names.
+// The metrics of `GET /metrics` in OpenTelemetry's format, with the same names.
 import type { Attributes, HrTime } from '@opentelemetry/api';
 import { ValueType } from '@opentelemetry/api';
 import type { InstrumentationScope } from '@opentelemetry/core';
@@ -19,7 +19,7 @@ type Series = { readonly attributes: Attributes; counts: Map<number, number>; su
 
 const UNITS: Readonly<Record<string, string>> = { seconds: 's', bytes: 'By' };
 
-/** All that was counted since the process began. */
+/** All values since the process's start. */
 export function toMetricProducer(
   metrics: Metrics,
   scope: InstrumentationScope,
@@ -39,9 +39,9 @@ export function toMetricProducer(
 type Span = { readonly startTime: HrTime; readonly endTime: HrTime };
 
 function toMetric(family: Family, span: Span): MetricData {
-  // Not the enumeration of prom-client, which types alone have: the word is in the data.
+  // prom-client exports this enumeration as a type only; the data contains its name as text.
   const kind = String(family.type);
-  // An exposition takes the ending away for good, from what is then read here as well.
+  // prom-client's OpenMetrics exposition removes the suffix from the shared family, so it may be missing here.
   const name = kind === 'counter' ? `${family.name.replace(/_total$/, '')}_total` : family.name;
   const unit = UNITS[/_(seconds|bytes)(?:_total)?$/.exec(name)?.[1] ?? ''] ?? '';
   const common = {
@@ -60,7 +60,7 @@ function toMetric(family: Family, span: Span): MetricData {
     : { ...common, dataPointType: DataPointType.GAUGE, dataPoints };
 }
 
-/** An exposition has running totals for each bucket, and one that has no bound. */
+/** Prometheus buckets are cumulative and include one without a bound. */
 function toHistograms({ name, values }: Family, span: Span): DataPoint<Histogram>[] {
   const series = new Map<string, Series>();
   for (const { metricName, labels, value } of values) {

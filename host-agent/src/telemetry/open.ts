@@ -1,11 +1,14 @@
-// Whether anything is sent, by the variables that OpenTelemetry has for it.
+// Decides from OpenTelemetry's environment variables whether telemetry is exported.
 import { parseWebUrl } from '../lib/web-url.ts';
 import type { Signals, Telemetry, TelemetryOptions } from './telemetry.ts';
 
 const ENDPOINT = 'OTEL_EXPORTER_OTLP_ENDPOINT';
 const PROTOCOL = 'http/protobuf';
 
-/** Undefined where nobody asked for it: then none of its code is loaded. Throws with a sentence for a variable that makes no sense. */
+/**
+ * Undefined if telemetry is not configured; then none of its code is loaded. Throws an error with a sentence for an
+ * invalid variable.
+ */
 export async function openTelemetry(options: TelemetryOptions): Promise<Telemetry | undefined> {
   const signals = readSignals(options.env);
   if (!signals.traces && !signals.metrics) return undefined;

@@ -1,4 +1,5 @@
-// Traces and metrics by OTLP. Loaded only where a collector is named; it is one of two files that know OpenTelemetry's libraries.
+// Exports traces and metrics by OTLP. Loaded only if a collector is configured; one of two files that use
+// OpenTelemetry's libraries.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { hostname } from 'node:os';
 import {
@@ -38,9 +39,9 @@ import { onLifeEvent } from './start-spans.ts';
 import type { RequestFacts, RequestSpan, Signals, Telemetry, TelemetryOptions } from './telemetry.ts';
 
 const SCOPE = 'sandboxd';
-/** A collector that is away says so for each batch: the log is told once in so long. */
-const COMPLAINT_MS = 60_000;
-/** A daemon that stops waits no longer for a collector. */
+/** An unreachable collector fails every batch: it is logged once per interval. */
+const ERROR_LOG_MS = 60_000;
+/** Timeout for the last export when the daemon stops. */
 const LAST_EXPORT_MS = 3000;
 const MAX_PATH_CHARS = 256;
 
@@ -69,8 +70,8 @@ export function startTelemetry(
   const meters = reader && new MeterProvider({ resource, readers: [reader] });
   const current = new AsyncLocalStorage<Context>();
   const tracer = spans?.getTracer(SCOPE, version);
-  // An address may have a password in it: no more than what is sent is said.
-  log.info(signals, 'telemetry goes out by OTLP');
+  // The collector's URL may contain a password: only the kinds of signals are logged.
+  log.info(signals, 'exporting telemetry by OTLP');
   return {
     onLifeEvent: tracer === undefined ? () => undefined : onLifeEvent(tracer, () => current.getStore()),
     begin: (facts) => (tracer === undefined ? NO_SPAN : begin(tracer, current, facts)),
@@ -109,10 +110,10 @@ function begin(tracer: Tracer, current: AsyncLocalStorage<Context>, facts: Reque
   };
 }
 
-/** Without a reason, which may say what was in the request: the log has it. */
+/** Without an error message, which may contain request data: the daemon's log has it. */
 function finish(span: Span, status: number): void {
   span.setAttribute('http.response.status_code', status);
-  // By OpenTelemetry's rules a refusal is no failure of who refuses.
+  // OpenTelemetry's conventions do not count a 4xx status as a failure of the server.
   if (status >= 500) {
     span.setAttribute('error.type', String(status));
     span.setStatus({ code: SpanStatusCode.ERROR });
@@ -120,7 +121,7 @@ function finish(span: Span, status: number): void {
   span.end();
 }
 
-/** OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES go before what is known here. */
+/** OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override these defaults. */
 function describe(version: string): Resource {
   const own = resourceFromAttributes({
     'service.name': SCOPE,
@@ -142,7 +143,7 @@ function makeTracerProvider(resource: Resource, env: TelemetryOptions['env']): T
   });
 }
 
-/** A client's own decision counts, but for `traceidratio`. */
+/** A client's sampling decision is followed, except with `traceidratio`. */
 function chooseSampler({
   OTEL_TRACES_SAMPLER: name = '',
   OTEL_TRACES_SAMPLER_ARG: arg,
@@ -183,7 +184,7 @@ function complainSometimes(log: Logger): (message: string) => void {
   let silentUntil = 0;
   return (message) => {
     if (performance.now() < silentUntil) return;
-    silentUntil = performance.now() + COMPLAINT_MS;
-    log.warn({ reason: message }, 'telemetry could not be sent; what was to be sent is lost');
+    silentUntil = performance.now() + ERROR_LOG_MS;
+    log.warn({ reason: message }, 'cannot export telemetry; the batch is lost');
   };
 }

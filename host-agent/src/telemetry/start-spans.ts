@@ -1,15 +1,15 @@
-// What takes long within a request, as spans of its trace: starts of sandboxes with their stages, snapshots, templates.
+// Spans for the long operations within a request: sandbox starts with their stages, snapshots, templates.
 import { type Attributes, type Context, type Tracer, trace } from '@opentelemetry/api';
 import { type LifecycleEvent, type LifecycleListener, originOf } from '../sandboxes/lifecycle-events.ts';
 
 type Work = {
   readonly name: string;
   readonly attributes: Attributes;
-  /** Milliseconds from its begin to the end of each stage; `totalMs` to its own. */
+  /** Milliseconds from the start to the end of each stage; `totalMs` to the end of the operation. */
   readonly times: Readonly<Record<string, number>>;
 };
 
-/** `within` is what goes on when it is told: nothing of a request, nothing is sent. */
+/** `within` returns the current request's context; without one, no span is sent. */
 export function onLifeEvent(tracer: Tracer, within: () => Context | undefined): LifecycleListener {
   return (event) => {
     const parent = within();

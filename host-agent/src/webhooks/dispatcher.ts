@@ -1,5 +1,6 @@
-// Brings events to webhooks. Each is put into its webhook's queue on disk before anything is sent, and stays there until it was taken
-// or given up: so it survives whatever ends the daemon, and comes at least once. Within a queue those of one sandbox are in order.
+// Delivers events to webhooks, at least once. Each event is written to its webhook's queue on disk before it is sent,
+// and stays there until it is accepted or becomes a dead letter, so it survives any end of the daemon. Within a queue,
+// events of one sandbox are in order.
 import type { Logger } from 'pino';
 import type { Journal } from '../events/index.ts';
 import { backOffMs } from '../lib/back-off.ts';
@@ -8,18 +9,18 @@ import { type Delivery, toKey, type Webhook } from './record.ts';
 import { keysOf, type WebhookRegistry } from './registry.ts';
 import { send as sendMessage } from './sender.ts';
 
-/** Commands change webhooks beside the daemon. */
-const LOOK_MS = 2000;
-/** Waiting deliveries of a webhook; beyond it, events wait in the journal. */
+/** Poll interval: commands change webhooks while the daemon runs. */
+const POLL_MS = 2000;
+/** Maximum queued deliveries of a webhook; further events wait in the journal. */
 const MAX_QUEUED = 1000;
 const MAX_DEAD = 1000;
-/** Requests to one receiver at a time: a hanging one holds so many connections, and nobody else's. */
-const ABREAST = 4;
+/** Concurrent requests to one receiver: a receiver that hangs holds only this many connections. */
+const MAX_CONCURRENT = 4;
 const FIRST_WAIT_MS = 1000;
 const MAX_WAIT_MS = 3_600_000;
-/** Waits differ by a quarter either way, so that receivers are not asked all at once. */
-const LONGEST_WAIT_MS = 1.25 * MAX_WAIT_MS;
-/** About nine hours. */
+/** Waits have a jitter of ±25 %, so that receivers are not all retried at once. */
+const MAX_JITTERED_WAIT_MS = 1.25 * MAX_WAIT_MS;
+/** About nine hours in total. */
 const MAX_ATTEMPTS = 20;
 
 export type DispatcherOptions = {
@@ -30,26 +31,26 @@ export type DispatcherOptions = {
   readonly send?: typeof sendMessage;
   readonly firstWaitMs?: number;
   readonly maxAttempts?: number;
-  readonly lookMs?: number;
+  readonly pollMs?: number;
 };
 
 type Row = { readonly key: string; readonly delivery: Delivery };
 
-type Lane = {
+type WebhookQueue = {
   hook: Webhook;
-  /** As it is on disk, in order. */
+  /** The queue as it is on disk, in order. */
   rows: Row[];
-  /** Subjects of what is being sent. */
+  /** Subjects with a request in progress. */
   readonly busy: Set<string>;
   isFeeding: boolean;
-  /** For the first of those that wait. */
+  /** For the earliest waiting delivery. */
   timer?: NodeJS.Timeout;
 };
 
 export class Dispatcher {
   readonly #options: DispatcherOptions;
-  readonly #lanes = new Map<string, Lane>();
-  readonly #over = new AbortController();
+  readonly #queues = new Map<string, WebhookQueue>();
+  readonly #stopping = new AbortController();
   readonly #work = new Set<Promise<unknown>>();
   readonly #timer: NodeJS.Timeout;
   readonly #unlisten: () => void;
@@ -57,41 +58,41 @@ export class Dispatcher {
   constructor(options: DispatcherOptions) {
     this.#options = options;
     this.#unlisten = options.journal.onMore(() => this.#feedAll());
-    this.#timer = setInterval(() => this.#look(), options.lookMs ?? LOOK_MS).unref();
-    this.#look();
+    this.#timer = setInterval(() => this.#poll(), options.pollMs ?? POLL_MS).unref();
+    this.#poll();
   }
 
-  /** Resolves when nothing is sent any more; what was not taken is sent by the next daemon. */
+  /** Resolves when no request is in progress; the next daemon sends what was not accepted. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     this.#unlisten();
-    this.#over.abort();
+    this.#stopping.abort();
     await Promise.allSettled([...this.#work]);
   }
 
-  #look(): void {
+  #poll(): void {
     const { registry, log } = this.#options;
     try {
       const hooks = new Map(registry.hooks.latestRange().map(({ id, record }) => [id, record]));
-      for (const name of this.#lanes.keys()) if (!hooks.has(name)) this.#lanes.delete(name);
+      for (const name of this.#queues.keys()) if (!hooks.has(name)) this.#queues.delete(name);
       for (const [name, hook] of hooks) {
-        const known = this.#lanes.get(name);
-        const lane =
+        const known = this.#queues.get(name);
+        const queue =
           known?.hook.createdAtMs === hook.createdAtMs
             ? known
             : { hook, rows: [], busy: new Set<string>(), isFeeding: false };
-        if (!lane.isFeeding) lane.hook = hook;
-        lane.rows = this.#readRows(name, lane.rows);
-        this.#lanes.set(name, lane);
+        if (!queue.isFeeding) queue.hook = hook;
+        queue.rows = this.#readRows(name, queue.rows);
+        this.#queues.set(name, queue);
       }
     } catch (err) {
       log.warn({ err }, 'cannot read the webhooks');
     }
     this.#feedAll();
-    for (const [name, lane] of this.#lanes) this.#pump(name, lane);
+    for (const [name, queue] of this.#queues) this.#pump(name, queue);
   }
 
-  /** Those that are known are not read again: there may be tens of thousands, and a look every two seconds. */
+  /** Known rows are not read again: there may be tens of thousands, and the queue is polled every two seconds. */
   #readRows(name: string, known: readonly Row[]): Row[] {
     const { queue } = this.#options.registry;
     const rows = new Map(known.map((row) => [row.key, row]));
@@ -104,41 +105,46 @@ export class Dispatcher {
   }
 
   #feedAll(): void {
-    for (const [name, lane] of this.#lanes) this.#feedIfBehind(name, lane);
+    for (const [name, queue] of this.#queues) this.#feedIfBehind(name, queue);
   }
 
-  #feedIfBehind(name: string, lane: Lane): void {
-    const isBehind = lane.hook.cursor < this.#options.journal.last && lane.rows.length < MAX_QUEUED;
-    if (isBehind && !lane.isFeeding && !this.#over.signal.aborted) this.#run(this.#feed(name, lane));
+  #feedIfBehind(name: string, queue: WebhookQueue): void {
+    const isBehind = queue.hook.cursor < this.#options.journal.last && queue.rows.length < MAX_QUEUED;
+    if (isBehind && !queue.isFeeding && !this.#stopping.signal.aborted) this.#run(this.#feed(name, queue));
   }
 
   #run(work: Promise<unknown>): void {
     const whole = work
-      .catch((err: unknown) => this.#options.log.warn({ err }, 'a webhook is in trouble; it is tried again'))
+      .catch((err: unknown) =>
+        this.#options.log.warn({ err }, 'the delivery to a webhook failed, will retry'),
+      )
       .finally(() => this.#work.delete(whole));
     this.#work.add(whole);
   }
 
-  /** Puts what happened into the queue, with the place up to which that is done. */
-  async #feed(name: string, lane: Lane): Promise<void> {
+  /** Copies new events to the queue and advances the cursor, in one transaction. */
+  async #feed(name: string, queue: WebhookQueue): Promise<void> {
     const { registry, journal, log } = this.#options;
-    lane.isFeeding = true;
+    queue.isFeeding = true;
     try {
-      while (lane.rows.length < MAX_QUEUED && !this.#over.signal.aborted) {
-        const from = Math.max(lane.hook.cursor, journal.prunedTo);
-        const lost = from - lane.hook.cursor;
+      while (queue.rows.length < MAX_QUEUED && !this.#stopping.signal.aborted) {
+        const from = Math.max(queue.hook.cursor, journal.prunedTo);
+        const lost = from - queue.hook.cursor;
         if (lost > 0)
-          log.warn({ webhook: name, lost }, 'a webhook was behind for longer than events are kept');
+          log.warn(
+            { webhook: name, lost },
+            'a webhook missed events: its queue was full for longer than the journal keeps them',
+          );
         const entries = journal.read(from);
         const last = entries.at(-1)?.seq ?? from;
-        if (last === lane.hook.cursor) return;
+        if (last === queue.hook.cursor) return;
         const rows = entries
-          .filter(({ event }) => isWanted(lane.hook, event))
+          .filter(({ event }) => matches(queue.hook, event))
           .map(({ seq, event }) => ({
             key: toKey(name, seq),
             delivery: toDelivery(journal.toId(seq), event),
           }));
-        const hook = { ...lane.hook, cursor: last, missed: lane.hook.missed + lost };
+        const hook = { ...queue.hook, cursor: last, missed: queue.hook.missed + lost };
         const isThere = await registry.atomically(() => {
           if (registry.hooks.get(name)?.createdAtMs !== hook.createdAtMs) return false;
           void registry.hooks.put(name, hook);
@@ -146,68 +152,72 @@ export class Dispatcher {
           return true;
         });
         if (!isThere) return;
-        lane.hook = hook;
-        // A look in between may have seen them.
-        const known = new Set(lane.rows.map(({ key }) => key));
-        lane.rows.push(...rows.filter(({ key }) => !known.has(key)));
-        this.#pump(name, lane);
+        queue.hook = hook;
+        // A concurrent poll may have read some of them.
+        const known = new Set(queue.rows.map(({ key }) => key));
+        queue.rows.push(...rows.filter(({ key }) => !known.has(key)));
+        this.#pump(name, queue);
       }
     } finally {
-      lane.isFeeding = false;
+      queue.isFeeding = false;
     }
   }
 
-  /** Sends the first of each subject, if it is time; else when it is. */
-  #pump(name: string, lane: Lane): void {
-    const { lookMs = LOOK_MS } = this.#options;
+  /** Sends the first delivery of each subject if it is due; otherwise sets a timer. */
+  #pump(name: string, queue: WebhookQueue): void {
+    const { pollMs = POLL_MS } = this.#options;
     const now = Date.now();
     const seen = new Set<string>();
-    let earliestMs = now + lookMs;
-    clearTimeout(lane.timer);
-    for (const row of lane.rows) {
-      // Who is done calls this again.
-      if (lane.busy.size >= ABREAST || this.#over.signal.aborted) return;
+    let earliestMs = now + pollMs;
+    clearTimeout(queue.timer);
+    for (const row of queue.rows) {
+      // A finished request calls this method again.
+      if (queue.busy.size >= MAX_CONCURRENT || this.#stopping.signal.aborted) return;
       const { subject, nextAtMs } = row.delivery;
       if (seen.has(subject)) continue;
       seen.add(subject);
-      // A time further off is from a clock that was ahead then.
-      const isWaiting = nextAtMs > now && nextAtMs <= now + LONGEST_WAIT_MS;
+      // A retry time further in the future comes from a clock that was ahead: it is ignored.
+      const isWaiting = nextAtMs > now && nextAtMs <= now + MAX_JITTERED_WAIT_MS;
       if (isWaiting) earliestMs = Math.min(earliestMs, nextAtMs);
-      if (lane.busy.has(subject) || isWaiting) continue;
-      lane.busy.add(subject);
-      this.#run(this.#deliver(name, lane, row));
+      if (queue.busy.has(subject) || isWaiting) continue;
+      queue.busy.add(subject);
+      this.#run(this.#deliver(name, queue, row));
     }
-    // What waits for longer is seen by the next look.
-    if (earliestMs < now + lookMs)
-      lane.timer = setTimeout(() => this.#pump(name, lane), earliestMs - now + 1).unref();
+    // Longer waits are handled by the next poll.
+    if (earliestMs < now + pollMs)
+      queue.timer = setTimeout(() => this.#pump(name, queue), earliestMs - now + 1).unref();
   }
 
-  async #deliver(name: string, lane: Lane, row: Row): Promise<void> {
+  async #deliver(name: string, queue: WebhookQueue, row: Row): Promise<void> {
     const { send = sendMessage, log } = this.#options;
     const { eventId: id, body, subject } = row.delivery;
-    const { url, secret } = lane.hook;
+    const { url, secret } = queue.hook;
     try {
-      const problem = await send({ url, secret, id, body }, this.#over.signal);
-      if (problem !== undefined && this.#over.signal.aborted) return;
-      const after = await this.#settle(name, row, problem);
-      lane.rows = lane.rows.flatMap((each) =>
+      const problem = await send({ url, secret, id, body }, this.#stopping.signal);
+      if (problem !== undefined && this.#stopping.signal.aborted) return;
+      const after = await this.#recordResult(name, row, problem);
+      queue.rows = queue.rows.flatMap((each) =>
         each.key !== row.key ? [each] : after ? [{ ...row, delivery: after }] : [],
       );
       if (after === undefined) return;
       const waitMs = after.nextAtMs - Date.now();
       log.info(
         { webhook: name, event: id, problem, attempts: after.attempts, waitMs },
-        'a webhook did not take an event',
+        'a webhook did not accept an event',
       );
     } finally {
-      lane.busy.delete(subject);
-      this.#pump(name, lane);
-      this.#feedIfBehind(name, lane);
+      queue.busy.delete(subject);
+      this.#pump(name, queue);
+      this.#feedIfBehind(name, queue);
     }
   }
 
-  /** Writes down what came of it: the delivery as it waits on, undefined when it is over. */
-  async #settle(name: string, { key }: Row, problem: string | undefined): Promise<Delivery | undefined> {
+  /** Records the result. Returns the delivery if it will be retried, undefined if it is done. */
+  async #recordResult(
+    name: string,
+    { key }: Row,
+    problem: string | undefined,
+  ): Promise<Delivery | undefined> {
     const { registry, firstWaitMs = FIRST_WAIT_MS, maxAttempts = MAX_ATTEMPTS, log } = this.#options;
     return registry.atomically(() => {
       const delivery = registry.queue.get(key);
@@ -226,7 +236,7 @@ export class Dispatcher {
       }
       log.warn(
         { webhook: name, event: delivery.eventId, problem },
-        'a webhook did not take an event; it is given up',
+        'a webhook did not accept an event, which is now a dead letter',
       );
       void registry.queue.remove(key);
       void registry.deadLetters.put(key, next);
@@ -238,7 +248,7 @@ export class Dispatcher {
   }
 }
 
-function isWanted({ kinds, tenant }: Webhook, event: StoredEvent): boolean {
+function matches({ kinds, tenant }: Webhook, event: StoredEvent): boolean {
   return kinds?.includes(event.kind) !== false && (tenant === undefined || tenant === event.owner?.tenant);
 }
 

@@ -1,4 +1,3 @@
-// The face of this room.
 export { Dispatcher } from './dispatcher.ts';
 export type { Delivery, Webhook } from './record.ts';
 export { WebhookRegistry } from './registry.ts';

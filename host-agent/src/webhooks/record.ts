@@ -1,31 +1,31 @@
-// What the registry keeps of webhooks: who is told, and what they have not taken yet.
+// Registry records of webhooks and their pending deliveries.
 
 export type Webhook = {
   readonly url: string;
-  /** `whsec_` and base64: signs what is sent. */
+  /** `whsec_` and base64; signs the requests. */
   readonly secret: string;
-  /** Absent: all. */
+  /** Absent: all kinds. */
   readonly kinds?: readonly string[];
-  /** Only what is this tenant's; absent: everybody's. */
+  /** Only events of this tenant; absent: of all tenants. */
   readonly tenant?: string;
   readonly createdAtMs: number;
-  /** Number of the newest event that is queued, or was not wanted. */
+  /** Number of the newest event that is queued or filtered out. */
   readonly cursor: number;
-  /** Events that were not kept long enough to be queued. */
+  /** Number of events that expired from the journal before they were queued. */
   readonly missed: number;
 };
 
-/** An event for one webhook; its key is the webhook's name and the event's number. */
+/** An event for one webhook. The key consists of the webhook's name and the event's number. */
 export type Delivery = {
   readonly eventId: string;
   readonly kind: string;
-  /** Deliveries of the same subject are in order. */
+  /** Deliveries of one subject are sent in order. */
   readonly subject: string;
-  /** JSON, as it is sent. */
+  /** The JSON text of the request body. */
   readonly body: string;
   readonly attempts: number;
   readonly nextAtMs: number;
-  /** What the last attempt failed with. */
+  /** The error of the last attempt. */
   readonly problem?: string;
 };
 
@@ -38,7 +38,7 @@ export function toKey(name: string, seq: number): string {
   return `${prefixOf(name)}${String(seq).padStart(DIGITS, '0')}`;
 }
 
-/** No name has a slash. */
+/** A webhook's name contains no slash. */
 export function prefixOf(name: string): string {
   return `${name}/`;
 }

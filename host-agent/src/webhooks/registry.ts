@@ -1,4 +1,4 @@
-// The webhooks in the registry. Commands change them beside a daemon that runs, which looks again every two seconds.
+// The webhooks in the registry. Commands change them while a daemon runs, which polls every two seconds.
 import { randomBytes } from 'node:crypto';
 import { AppError } from '../lib/errors.ts';
 import type { Store, Table } from '../store/store.ts';
@@ -6,7 +6,7 @@ import { type Delivery, prefixOf, TABLES, toKey, type Webhook } from './record.t
 
 const SECRET_BYTES = 32;
 const MAX_HOOKS = 64;
-/** More than what waits for a webhook, or was given up, ever is. */
+/** More than the maximum number of queued deliveries or dead letters of a webhook. */
 const MAX_ROWS = 10_000;
 
 export type NewWebhook = Pick<Webhook, 'url' | 'kinds' | 'tenant'> & { readonly name: string };
@@ -38,7 +38,7 @@ export class WebhookRegistry {
     return this.#store.atomically(change);
   }
 
-  /** Told of what happens from now on. Resolves with its secret, which is shown nowhere else. AppError conflict. */
+  /** The webhook gets events from now on. Resolves with its secret, which is not shown again. AppError conflict. */
   async add({ name, ...wanted }: NewWebhook): Promise<string> {
     const secret = `whsec_${randomBytes(SECRET_BYTES).toString('base64')}`;
     await this.#store.atomically(() => {
@@ -66,7 +66,7 @@ export class WebhookRegistry {
     }));
   }
 
-  /** With all that it has not taken. AppError not_found. */
+  /** Also removes its deliveries and dead letters. AppError not_found. */
   async remove(name: string): Promise<void> {
     await this.#store.atomically(() => {
       this.#find(name);
@@ -86,7 +86,7 @@ export class WebhookRegistry {
     );
   }
 
-  /** Dead letters are tried again, all unless some are named. Resolves with how many. AppError not_found. */
+  /** Queues dead letters again: the given ones, or all. Resolves with their number. AppError not_found. */
   async resend(name: string, eventIds: readonly string[] = []): Promise<number> {
     const count = await this.#store.atomically(() => {
       this.#find(name);
@@ -119,7 +119,7 @@ function rowsOf(table: Table<Delivery>, name: string) {
     .filter(({ id }) => id.startsWith(prefixOf(name)));
 }
 
-/** Of one webhook, oldest first, with what other processes wrote until now. */
+/** Keys of one webhook, oldest first, including writes of other processes. */
 export function keysOf(table: Table<Delivery>, name: string, limit = MAX_ROWS): string[] {
   return table.latestKeys({ from: toKey(name, 0), limit }).filter((key) => key.startsWith(prefixOf(name)));
 }

@@ -1,10 +1,11 @@
-// One attempt to deliver: signed as https://www.standardwebhooks.com has it, short, and never elsewhere than the operator said.
+// One delivery attempt: signed as https://www.standardwebhooks.com defines, with a timeout, and only to the configured
+// URL.
 import { createHmac } from 'node:crypto';
 import { request } from 'node:http';
 import { request as tlsRequest } from 'node:https';
 import { errnoOf, toError } from '../lib/errors.ts';
 
-/** From the first byte to the head of the answer. What comes behind that is not read. */
+/** From the first byte to the head of the response. The body is not read. */
 const TIMEOUT_MS = 10_000;
 
 export type Message = {
@@ -14,7 +15,7 @@ export type Message = {
   readonly body: string;
 };
 
-/** Undefined when it was taken (2xx), else why not, as a phrase without anything that the receiver said. */
+/** Undefined if it was accepted (2xx), else the reason, as a phrase that contains no text of the receiver. */
 export async function send(
   { url, secret, id, body }: Message,
   signal?: AbortSignal,
@@ -33,9 +34,9 @@ export async function send(
   const either = signal === undefined ? limit : AbortSignal.any([signal, limit]);
   try {
     const status = await new Promise<number>((resolve, reject) => {
-      // Neither follows redirects, nor uses proxies of the environment.
+      // Neither follows redirects nor uses proxies of the environment (SSRF).
       const open = url.startsWith('https:') ? tlsRequest : request;
-      // A connection for each: what a receiver keeps open is its own affair.
+      // No keep-alive: each request has its own connection.
       const outgoing = open(url, { method: 'POST', headers, agent: false, signal: either });
       outgoing.once('error', reject);
       outgoing.once('response', (incoming) => {
@@ -43,7 +44,7 @@ export async function send(
         incoming.on('error', () => undefined);
         incoming.destroy();
       });
-      // Without this, such an answer would end neither with a status nor with an error.
+      // Without this handler, an upgrade response would end neither with a status nor with an error.
       outgoing.once('upgrade', (incoming, socket) => {
         socket.destroy();
         resolve(incoming.statusCode ?? 0);

@@ -1,11 +1,11 @@
-// What a refusal of the VMM says, in each of the forms that it has.
+// Error answers of the VMM, parsed from each format that it uses.
 import { VmmRefusal } from '../control.ts';
 
 /** The VMM answered a request with an error. */
 export class ApiError extends VmmRefusal {
   override readonly name = 'ApiError';
   readonly status: number;
-  /** From the outermost to the root cause; empty when the answer said nothing. */
+  /** From the outermost to the root cause; empty if the answer had no text. */
   readonly reasons: readonly string[];
 
   constructor(endpoint: string, status: number, reasons: readonly string[]) {
@@ -19,19 +19,19 @@ export class ApiError extends VmmRefusal {
   }
 }
 
-/** The VMM has no VM; said by a status only since 53.0. */
+/** The VMM has no VM. Versions since 53.0 report this by the HTTP status only. */
 export function isNoVm(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 404 || error.says(/VM is not created/));
 }
 
-/** A copy is still being filled from its source and cannot be saved yet. */
+/** A restored VM is still reading memory from its source and cannot be saved yet. */
 export function isStillRestoring(error: unknown): boolean {
   return error instanceof ApiError && error.says(/restore is still in progress/i);
 }
 
 /**
- * Reasons from an error's body: normally an array of texts, from the HTTP layer an object whose text has raw line ends
- * (no JSON then), sometimes nothing.
+ * Parses the reasons from an error body: usually an array of texts; from the HTTP layer an object whose text has raw
+ * line ends (invalid JSON); sometimes empty.
  */
 export function parseReasons(body: string): string[] {
   const text = body.trim();
@@ -49,7 +49,7 @@ export function parseReasons(body: string): string[] {
   return [oneLine(text)];
 }
 
-/** Where the environment asks for that, a cause comes with the calls that led to it. */
+/** With RUST_BACKTRACE set, a backtrace follows the cause. */
 const BACKTRACE = /\n\s*Stack backtrace:[\s\S]*/;
 
 function oneLine(text: string): string {

@@ -1,5 +1,5 @@
-// A client of the VMM's REST interface. The server is one thread that also runs the VM's control loop: it answers one
-// request after another, and a long one (saving memory) delays all others.
+// A client of the VMM's REST interface. The server is one thread that also runs the VM's control loop: it handles one
+// request at a time, and a long one (saving memory) delays all others.
 import { Client } from 'undici';
 import { AppError } from '../../lib/errors.ts';
 import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
@@ -7,9 +7,9 @@ import { connectUnix } from '../../lib/socket-link.ts';
 import { ApiError, parseReasons } from './api-error.ts';
 import type { MemoryRestoreMode, NetConfig, VmConfig } from './vm-config.ts';
 
-/** More than any answer has; a VMM that a guest took over must neither fill our memory nor keep us parsing. */
+/** Longer than any real answer. A compromised VMM must neither fill our memory nor keep us parsing. */
 const MAX_ANSWER_BYTES = 512 * 1024;
-/** What 53.0 accepts in a request. */
+/** Maximum request size of version 53.0. */
 const MAX_REQUEST_BYTES = 51_200;
 
 export type VmmPing = { readonly version: string; readonly pid: number };
@@ -19,10 +19,10 @@ export type VmInfo = {
   readonly state: string;
 };
 
-/** `timeoutMs` is for a host that is not busy. */
+/** `timeoutMs` is for an idle host; it is scaled with the load. */
 export type CallOptions = { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined };
 
-/** Bodies of the requests that have one, so that no key is misspelt: the VMM ignores keys that it does not know. */
+/** Types of the request bodies, so that the compiler finds misspelt keys: the VMM ignores unknown keys. */
 export type RequestBodies = {
   readonly 'vm.create': VmConfig;
   readonly 'vm.boot': undefined;
@@ -46,8 +46,8 @@ export class VmmApi {
   }
 
   /**
-   * Resolves on any 2xx. Rejects with ApiError when the VMM refuses, AppError internal when it does not answer in time
-   * (it goes on with what was asked all the same), the signal's reason, or the system error of the connection.
+   * Resolves on any 2xx. Rejects with ApiError if the VMM refuses, AppError internal after the timeout (the VMM may
+   * still complete the request), the signal's reason, or the system error of the connection.
    */
   async put<E extends keyof RequestBodies>(
     endpoint: E,
@@ -62,7 +62,7 @@ export class VmmApi {
     return { version: String(version), pid: Number(pid) };
   }
 
-  /** Rejects with ApiError when there is no VM. */
+  /** Rejects with ApiError if there is no VM. */
   async info(options: CallOptions): Promise<VmInfo> {
     const info = parseObject('vm.info', await this.#call('GET', 'vm.info', undefined, options));
     return { state: String(info.state) };
@@ -86,7 +86,7 @@ export class VmmApi {
       outer,
     });
     const { signal } = limit;
-    // A connection for each call: one that timed out must not be used again, and nothing is gained by keeping them.
+    // One connection per call: one that timed out must not be reused, and keep-alive gains nothing.
     const client = new Client('http://localhost', {
       connect: (_options, callback) => {
         connectUnix(this.#socketPath, signal).then(
@@ -107,7 +107,7 @@ export class VmmApi {
           accept: 'application/json',
           ...(body !== undefined && { 'content-type': 'application/json' }),
         },
-        // Never a stream: the server knows no way but a length to tell where a body ends.
+        // Never a stream: the server supports Content-Length only.
         ...(body !== undefined && { body: bytes }),
       });
       const text = await answer.body.text();
@@ -127,7 +127,7 @@ function parseObject(endpoint: string, text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
   } catch {
-    // Said below.
+    // The error below reports it.
   }
   throw new Error(`${endpoint}: the answer is not an object: ${text.slice(0, 200)}`);
 }

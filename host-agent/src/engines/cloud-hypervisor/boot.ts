@@ -1,11 +1,11 @@
-// Starting a VM from its kernel.
+// Cold boot of a VM from its kernel.
 import { rm, symlink } from 'node:fs/promises';
 import type { BootOptions, Vm } from '../engine.ts';
 import { isDirect } from '../start.ts';
 import { keepConsole, startVmm, type VmmSetup } from './start.ts';
 import { buildVmConfig } from './vm-config.ts';
 
-/** Opening disks and loading the kernel; longer only on a host in trouble. */
+/** For opening disks and loading the kernel; only an overloaded host takes longer. */
 const CALL_TIMEOUT_MS = 60_000;
 
 export function bootVm(options: BootOptions, setup: VmmSetup): Promise<Vm> {
@@ -17,7 +17,7 @@ export function bootVm(options: BootOptions, setup: VmmSetup): Promise<Vm> {
     (files) => symlink(spec.kernelPath, files.startKernelPath),
     async (api, files) => {
       const call = { timeoutMs: CALL_TIMEOUT_MS, signal };
-      // Nothing is checked here but the form: whatever is wrong with the disks shows in the next call.
+      // `vm.create` validates only the format; invalid disks are reported by `vm.boot`.
       await api.put(
         'vm.create',
         buildVmConfig({

@@ -1,4 +1,4 @@
-// The control protocol of one VMM: a REST interface that is asked, and a file of events that is followed.
+// The control protocol of one VMM: requests over its REST interface, and events from a file that is followed.
 import { AGENT_VSOCK_PORT } from '@sandboxd/proto';
 import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import type { SocketLink } from '../../lib/socket-link.ts';
@@ -12,11 +12,11 @@ import { saveVm } from './save.ts';
 import { diskId } from './vm-config.ts';
 import { connectGuest } from './vsock.ts';
 
-/** A VMM that still writes what an earlier daemon asked for answers when that is done. */
+/** A VMM that still writes a save for an earlier daemon answers only after it. */
 const ANSWER_TIMEOUT_MS = 600_000;
 const RESUME_TIMEOUT_MS = 60_000;
 const RESIZE_TIMEOUT_MS = 30_000;
-/** A VMM whose guest powered off ends by itself, if not in this time then not at all. */
+/** A VMM whose guest powered off exits by itself within this time, or never. */
 const OWN_END_MS = 500;
 
 /** `claimProgram` is the path of native/claim.c. */
@@ -26,14 +26,15 @@ export function cloudHypervisor(claimProgram: string): VmmKind {
     filesOf: vmmFiles,
     controlSocketOf: apiSocketOf,
     control: (vm, options) => new CloudHypervisorControl(vm, options, claimProgram),
-    // When it answers there is no VM yet: the threads of its CPUs are started by these, and as these are.
+    // At its first answer there is no VM yet. vCPU threads are started later and inherit the policy of the existing
+    // threads.
     unbatched: 'all-threads',
     answerTimeoutMs: ANSWER_TIMEOUT_MS,
   };
 }
 
 class CloudHypervisorControl implements Control {
-  /** Never: this VMM hands a write that the host's disk does not take to the guest, as an error of its disk. */
+  /** Always undefined: this VMM reports a failed write to the guest as a disk error and does not pause it. */
   readonly ioPauseReason = undefined;
   readonly #vm: Controlled;
   readonly #options: ControlOptions;
@@ -52,7 +53,7 @@ class CloudHypervisorControl implements Control {
     this.#events = new EventTail(this.#files.eventsPath);
   }
 
-  /** Each call is a connection of its own: nothing is kept. */
+  /** Each call is a connection of its own; none is kept. */
   async connect(signal: AbortSignal): Promise<boolean> {
     const ping = await this.#api.ping({ timeoutMs: ANSWER_TIMEOUT_MS, signal }).catch(() => undefined);
     if (ping === undefined) return false;
@@ -87,9 +88,9 @@ class CloudHypervisorControl implements Control {
 
   async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
     const { log } = this.#options;
-    const giveUp = (reason: string) => this.#vm.giveUp(reason);
+    const terminate = (reason: string) => this.#vm.terminate(reason);
     const { identity } = this.#vm;
-    return saveVm({ api: this.#api, identity, log, claimProgram: this.#claimProgram, giveUp }, options);
+    return saveVm({ api: this.#api, identity, log, claimProgram: this.#claimProgram, terminate }, options);
   }
 
   async resizeDisk(index: number, sizeBytes: number): Promise<void> {
@@ -102,7 +103,7 @@ class CloudHypervisorControl implements Control {
     const { ended } = this.#vm;
     const either = signal === undefined ? ended : AbortSignal.any([signal, ended]);
     const link = await connectGuest(this.#files.vsockPath, AGENT_VSOCK_PORT, either);
-    // A connection of its own: nobody can have written to it before.
+    // A new vsock connection, so it contains no bytes of an earlier one.
     return { link, needsResync: false };
   }
 
@@ -125,18 +126,18 @@ class CloudHypervisorControl implements Control {
     this.#events[Symbol.dispose]();
   }
 
-  /** A guest that reset itself was started anew by the VMM, if that could: whatever answers is not the guest that it was. */
+  /** If the guest reset itself, the VMM may have rebooted it: the guest that answers now is not the same. */
   async #checkEvents(): Promise<void> {
     const events = await this.#events.read();
     if (this.#vm.isOver) return;
-    if (hasReset(events)) await this.#vm.giveUp('the guest reset itself');
-    else if (hasPanicked(events)) await this.#vm.giveUp('the guest panicked');
+    if (hasReset(events)) await this.#vm.terminate('the guest reset itself');
+    else if (hasPanicked(events)) await this.#vm.terminate('the guest panicked');
     else if (hasShutDown(events)) this.#ending ??= this.#expectEnd('the guest powered off');
   }
 
   #expectEnd(reason: string): Disposable {
     const limit = loadScaledTimeout({ timeoutMs: OWN_END_MS, reason: () => new Error(reason) });
-    limit.signal.addEventListener('abort', () => void this.#vm.giveUp(reason));
+    limit.signal.addEventListener('abort', () => void this.#vm.terminate(reason));
     return limit;
   }
 }

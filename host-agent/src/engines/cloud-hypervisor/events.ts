@@ -1,4 +1,4 @@
-// The VMM's account of what happened. A hint only: the last events of a VMM that ends may be missing.
+// The VMM's event file. A hint only: the last events of a VMM that exits may be missing.
 import { watch } from 'node:fs';
 import { tailFile } from '../../lib/tail.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
@@ -6,14 +6,14 @@ import { openRegular } from '../../lib/untrusted-path.ts';
 export type VmmEvent = { readonly source: string; readonly event: string };
 
 const READ_BYTES = 64 * 1024;
-/** Of what came since the last time, at most this much is read: what a VMM writes faster is left out. */
+/** Maximum bytes read per update; if the VMM writes faster, older events are skipped. */
 const MAX_BEHIND_BYTES = 256 * 1024;
-/** From one change that is told of to the next: a VMM that writes without end is not read without end. */
-const LOOK_MS = 100;
-/** How often the file is looked at where the kernel does not say that it changed. */
+/** Minimum time between two updates: rate-limits reading from a VMM that writes without end. */
+const MIN_INTERVAL_MS = 100;
+/** Poll interval, for file systems without change notifications. */
 const POLL_MS = 500;
 
-/** Objects behind each other, printed over several lines; one that is cut short at the end is left out. */
+/** Parses consecutive JSON objects, each printed over several lines; a truncated last one is left out. */
 export function parseEvents(text: string): VmmEvent[] {
   return text.split(/\n\s*\n/).flatMap((part) => parseEvent(part) ?? []);
 }
@@ -27,12 +27,12 @@ function parseEvent(text: string): VmmEvent | undefined {
   }
 }
 
-/** The last ones of a VMM that is gone; empty when there are none. */
+/** The last events of a VMM that has exited; empty if there are none. */
 export async function readEvents(path: string): Promise<VmmEvent[]> {
   return parseEvents(await tailFile(path, Number.POSITIVE_INFINITY, READ_BYTES));
 }
 
-/** Whether the guest reset itself; the VMM then tries to boot it again. */
+/** Whether the guest reset itself. The VMM then tries to boot it again. */
 export function hasReset(events: readonly VmmEvent[]): boolean {
   return has(events, 'vm', 'rebooting');
 }
@@ -41,12 +41,12 @@ export function hasPowerOff(events: readonly VmmEvent[]): boolean {
   return has(events, 'vmm', 'shutdown');
 }
 
-/** Whether the VM was shut down, which comes before its connections break; the VMM ends a while later. */
+/** Whether the VM was shut down. This event comes before its connections break; the VMM exits later. */
 export function hasShutDown(events: readonly VmmEvent[]): boolean {
   return has(events, 'vm', 'shutdown') || has(events, 'vm', 'deleted');
 }
 
-/** Whether the guest's kernel said that it panicked. */
+/** Whether the guest's kernel reported a panic. */
 export function hasPanicked(events: readonly VmmEvent[]): boolean {
   return has(events, 'guest', 'panic');
 }
@@ -55,38 +55,38 @@ function has(events: readonly VmmEvent[], source: string, event: string): boolea
   return events.some((each) => each.source === source && each.event === event);
 }
 
-/** A guest can cause any number of events of its devices: only these are kept. */
-const ENDS = [hasReset, hasPowerOff, hasShutDown, hasPanicked];
+/** A guest can cause any number of device events: only these are retained. */
+const END_EVENTS = [hasReset, hasPowerOff, hasShutDown, hasPanicked];
 
-/** Follows the account of a VMM that runs. What a try at a restore that failed left in it does not count. */
+/** Follows the event file of a running VMM. Events that a failed restore attempt left are ignored. */
 export class EventTail implements Disposable {
   readonly #path: string;
   #offset = 0;
-  #rest = '';
-  #kept: VmmEvent[] = [];
+  #partial = '';
+  #endEvents: VmmEvent[] = [];
   #reading: Promise<void> = Promise.resolve();
   #next: Promise<void> | undefined;
   #watching: Disposable | undefined;
-  /** While it lasts no change is told of. */
+  /** While this timer runs, changes are not reported. */
   #pause: NodeJS.Timeout | undefined;
 
   constructor(path: string) {
     this.#path = path;
   }
 
-  /** Those so far of which a VM ends. */
+  /** Events so far that end a VM. */
   async read(): Promise<readonly VmmEvent[]> {
-    // Who asks while others wait for the next reading waits for that one, too.
+    // Concurrent callers share the next read.
     this.#next ??= this.#reading.then(() => {
       this.#next = undefined;
       this.#reading = this.#readNew().catch(() => undefined);
       return this.#reading;
     });
     await this.#next;
-    return this.#kept;
+    return this.#endEvents;
   }
 
-  /** Calls `onChange` when there may be new ones, at once or 100 ms after the last time, until it is disposed. */
+  /** Calls `onChange` when there may be new events, immediately or 100 ms after the last call, until disposed. */
   watch(onEachChange: () => void): void {
     this[Symbol.dispose]();
     let hasMore = false;
@@ -96,7 +96,7 @@ export class EventTail implements Disposable {
       this.#pause = setTimeout(() => {
         this.#pause = undefined;
         if (hasMore) onChange();
-      }, LOOK_MS).unref();
+      }, MIN_INTERVAL_MS).unref();
       onEachChange();
     };
     const timer = (): void => {
@@ -124,22 +124,23 @@ export class EventTail implements Disposable {
     const { size } = await file.stat();
     if (size - this.#offset > MAX_BEHIND_BYTES) {
       this.#offset = size - MAX_BEHIND_BYTES;
-      this.#rest = '';
+      this.#partial = '';
     }
     const buffer = Buffer.alloc(READ_BYTES);
     while (this.#offset < size) {
       const { bytesRead } = await file.read(buffer, 0, READ_BYTES, this.#offset);
       if (bytesRead === 0) return;
       this.#offset += bytesRead;
-      const parts = `${this.#rest}${buffer.toString('latin1', 0, bytesRead)}`.split(/\n\s*\n/);
-      this.#rest = parts.pop()?.slice(-READ_BYTES) ?? '';
-      for (const part of parts) this.#keep(parseEvent(part));
+      const parts = `${this.#partial}${buffer.toString('latin1', 0, bytesRead)}`.split(/\n\s*\n/);
+      this.#partial = parts.pop()?.slice(-READ_BYTES) ?? '';
+      for (const part of parts) this.#retain(parseEvent(part));
     }
   }
 
-  #keep(event: VmmEvent | undefined): void {
+  #retain(event: VmmEvent | undefined): void {
     if (event === undefined) return;
-    if (event.source === 'vm' && event.event === 'restoring') this.#kept = [];
-    if (this.#kept.length < ENDS.length && ENDS.some((isEnd) => isEnd([event]))) this.#kept.push(event);
+    if (event.source === 'vm' && event.event === 'restoring') this.#endEvents = [];
+    if (this.#endEvents.length < END_EVENTS.length && END_EVENTS.some((isEnd) => isEnd([event])))
+      this.#endEvents.push(event);
   }
 }

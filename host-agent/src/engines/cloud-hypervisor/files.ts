@@ -1,9 +1,9 @@
-// Names of the files that one incarnation of a VMM has in its directories, and its command line.
+// File names of one VMM incarnation, and its command line.
 import { basename, join } from 'node:path';
 import type { VmmFiles } from '../control.ts';
 import type { VmPaths } from '../engine.ts';
 
-/** What the process is called, whichever file the program is: by this a later daemon knows it. */
+/** argv[0] of the process, whatever the program's file name: a later daemon identifies the VMM by it. */
 export const VMM_NAME = 'cloud-hypervisor';
 
 const API_SOCKET = 'api.sock';
@@ -14,12 +14,12 @@ export type CloudHypervisorFiles = VmmFiles & {
   readonly vsockPath: string;
   readonly eventsPath: string;
   /**
-   * What the VMM needs only while it starts. Without it nothing can start again in the same process: the VMM obeys a
-   * guest's reset by booting it anew, which must be the VM's end instead.
+   * What the VMM needs only during its start. It is removed afterwards: on a guest reset this VMM would boot the guest
+   * again in the same process, but a reset must end the VM.
    */
   readonly startDir: string;
   readonly startKernelPath: string;
-  /** Where the VMM opens the console. */
+  /** Where the VMM opens the console file. */
   readonly earlyConsolePath: string;
 };
 
@@ -46,7 +46,7 @@ export function vmmFiles({ dir, socketDir }: VmPaths): CloudHypervisorFiles {
 
 const API_OPTION = '--api-socket';
 
-/** The VM comes over the API: options for it here could not be joined with that. */
+/** The VM itself is configured over the API, which cannot be combined with options here. */
 export function vmmArguments({ controlSocketPath, eventsPath }: CloudHypervisorFiles): string[] {
   return [
     API_OPTION,
@@ -58,7 +58,7 @@ export function vmmArguments({ controlSocketPath, eventsPath }: CloudHypervisorF
   ];
 }
 
-/** The control socket that a process was started with; undefined when it is none of our VMMs. */
+/** The control socket from a process's arguments; undefined if it is not a VMM of this engine. */
 export function apiSocketOf(args: readonly string[]): string | undefined {
   if (basename(args[0] ?? '') !== VMM_NAME) return undefined;
   const option = args[args.indexOf(API_OPTION) + 1] ?? '';
@@ -68,7 +68,7 @@ export function apiSocketOf(args: readonly string[]): string | undefined {
   return plain.endsWith(`/${API_SOCKET}`) ? plain : undefined;
 }
 
-/** The value of an option in a comma-separated list of them. */
+/** Quotes the value of an option in a comma-separated list. */
 function quote(value: string): string {
   return /[,"[\]]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value;
 }

@@ -25,7 +25,7 @@ import { type Probed, probeHost, readFingerprint, recallHost } from './probe.ts'
 import { restoreVm } from './restore.ts';
 import { removeStaging } from './staging.ts';
 
-/** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
+/** Increment with every change of the device list: a saved guest fits only the layout that it was saved with. */
 const LAYOUT_VERSION = 1;
 
 export class CloudHypervisorEngine implements Engine {
@@ -65,12 +65,12 @@ export class CloudHypervisorEngine implements Engine {
     return restoreVm(options, this.#assertProbed().setup, this.#modes);
   }
 
-  /** The sizes of a copy's disks are written into what the VMM saved, which only a form that is known allows. */
+  /** Disk sizes of a fork are written into the saved state, which requires a known format. */
   get takesOtherDisks(): boolean {
     return this.#probed?.setup.knowsState === true;
   }
 
-  /** Saved guests are not supported across versions of the VMM, nor across CPUs. */
+  /** A saved guest can be restored only by the same VMM version on the same CPU model. */
   compatibility(): Readonly<Record<string, string>> {
     const { version } = this.#assertProbed();
     return { engine: this.name, version, cpu: hostCpu(), layout: String(LAYOUT_VERSION) };

@@ -1,11 +1,11 @@
-// Whether this kernel can confine a VMM to its files with Landlock as the VMM wants it.
+// Whether this kernel supports the Landlock version that the VMM needs to confine itself to its files.
 import { readFileSync } from 'node:fs';
 import { release } from 'node:os';
 
-/** The VMM insists on the third version of the interface. */
+/** The VMM requires Landlock ABI version 3. */
 const FIRST_KERNEL = [6, 2] as const;
 
-/** Undefined when it can, or when only trying would tell; else why not. */
+/** The reason why it cannot; undefined if it can, or if only an attempt would show it. */
 export function landlockObstacle(
   kernel: string = release(),
   listModules: () => string | undefined = readModules,

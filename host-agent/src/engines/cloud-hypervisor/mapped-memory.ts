@@ -1,15 +1,21 @@
-// A copy whose memory is a private mapping of the saved file, for versions that cannot be asked for that. A memory zone
-// in a file that is not shared is opened for reading and mapped copy-on-write; the saved state is changed so that
-// nothing is read into it.
+// Copy-on-write forks for VMM versions that have no such mode. A memory zone backed by a non-shared file is opened for
+// reading and mapped copy-on-write. The saved state is changed so that the VMM reads nothing into it. When such a fork
+// is saved, the daemon copies its memory while the guest is paused, because the VMM would write every page, zeros
+// included.
+import { readFile } from 'node:fs/promises';
+import { basename } from 'node:path';
+import { copyMappedFile, copyOwnPages, type FinishCopy } from '../mapped-copy.ts';
+import { type Mapping, privateMappings } from '../mapping.ts';
+import { MEMORY_FILE } from './saved-files.ts';
 import { type SavedState, unknownForm } from './saved-state.ts';
 
 type Json = Record<string, unknown>;
 
-/** Name of the zone that the VMM makes when it is told of none. */
+/** Name of the VMM's default memory zone. */
 const ZONE = 'mem0';
 const MEMORY = 'memory-manager';
 
-/** Memory of its own again, of the same size, whatever it was before. */
+/** Resets the configuration to anonymous memory of the same size. */
 export function setPlainMemory(config: Json): void {
   const memory = config.memory as Json;
   memory.size = memoryBytes(config);
@@ -30,8 +36,8 @@ function memoryBytes(config: Json): number {
 }
 
 /**
- * Has nothing be read into memory, and puts each range at its place in the file, where they lie one behind the other. Changed
- * as text: its numbers may have more digits than ours. AppError when it has another form.
+ * Removes the memory ranges that the VMM would read, and sets each range's file offset (ranges are contiguous in the
+ * file). Edited as text, because its numbers may exceed JavaScript's precision. AppError if the format is unknown.
  */
 export function dropMemoryRanges(state: SavedState): void {
   const text = state.read(MEMORY);
@@ -50,4 +56,33 @@ export function dropMemoryRanges(state: SavedState): void {
     }),
   );
   state.write([MEMORY], changed);
+}
+
+/**
+ * Starts a copy of a fork's memory to the new file `target`. Undefined if the memory is not mapped as expected:
+ * contiguous private mappings of exactly the guest's memory size.
+ */
+export async function beginMappedGuest(
+  pid: number,
+  memoryBytes: number,
+  target: string,
+): Promise<FinishCopy | undefined> {
+  const mappings = findMemory(await readFile(`/proc/${pid}/maps`, 'utf8'), memoryBytes);
+  const first = mappings?.[0];
+  if (mappings === undefined || first === undefined) return undefined;
+  await copyMappedFile(pid, first, memoryBytes, target);
+  return () => copyOwnPages(pid, mappings, target);
+}
+
+/** From the text of /proc/<pid>/maps. A large guest has two mappings, because of the address hole below 4 GiB. */
+export function findMemory(maps: string, memoryBytes: number): readonly Mapping[] | undefined {
+  const mappings = privateMappings(maps)
+    .filter(({ name }) => basename(name) === MEMORY_FILE)
+    .sort((a, b) => a.fileOffset - b.fileOffset);
+  let end = 0;
+  for (const { fileOffset, sizeBytes } of mappings) {
+    if (fileOffset !== end) return undefined;
+    end += sizeBytes;
+  }
+  return end === memoryBytes ? mappings : undefined;
 }

@@ -1,4 +1,4 @@
-// How the memory of a copy comes from its source: the best way that the program and this host have, found by asking.
+// How a fork gets its memory: the best mode that the program and this host support, found by trying.
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { toError } from '../../lib/errors.ts';
@@ -18,25 +18,25 @@ export type MemoryMode = {
 const MODES: readonly MemoryMode[] = [
   // Pages stay shared with the source until they are written.
   { name: 'CopyOnWrite', serves: 'copy-on-write' },
-  // The same for versions that do not offer it, see mapped-memory.ts.
+  // The same for versions without CopyOnWrite, see mapped-memory.ts.
   { name: 'MappedFile', serves: 'copy-on-write' },
-  // The copy runs at once; pages come when they are needed, all others behind its back.
+  // The fork runs at once; pages are loaded on first access, all others in the background.
   { name: 'OnDemand', serves: 'on-demand' },
-  // Everything that is not a hole is read before the copy runs.
+  // All data is read before the fork runs.
   { name: 'Copy', serves: 'copy' },
 ];
 
-/** What the VMM is asked for in a mode of this name. */
+/** The mode to request from the VMM. */
 export function requestOf(name: MemoryMode['name']): MemoryRestoreMode {
   return name === 'MappedFile' ? 'Copy' : name;
 }
 
-/** Refused before anything is done, with the name of the mode that it does not know. */
+/** The VMM refuses the request before it does anything, with the name of the unknown mode. */
 function isUnknownMode(error: unknown): boolean {
   return error instanceof ApiError && error.says(/unknown variant/);
 }
 
-/** Why a mode cannot be used here at all; undefined when the failure may have another reason. */
+/** Why a mode cannot work on this host; undefined if the failure may have another cause. */
 function obstacle(mode: MemoryMode, error: unknown): string | undefined {
   if (isUnknownMode(error)) return 'this version does not have it';
   const hasNoUserfaultfd = error instanceof ApiError && error.says(/on-demand restore failed|userfaultfd/i);
@@ -45,7 +45,7 @@ function obstacle(mode: MemoryMode, error: unknown): string | undefined {
   return undefined;
 }
 
-/** A mode that does not work here, for those who remember it. */
+/** A mode that does not work on this host, in cached form. */
 export const refusalSchema = z.object({ name: nameSchema, why: z.string() });
 type RefusedMode = z.infer<typeof refusalSchema>;
 
@@ -60,31 +60,31 @@ export class MemoryModes {
     this.#modes = MODES.filter(({ serves }) => wanted === 'auto' || wanted === serves);
   }
 
-  /** Those that turned out not to work here. */
+  /** Modes that failed on this host. */
   get refused(): readonly RefusedMode[] {
     return this.#refusals;
   }
 
-  /** Takes over what others found out on this host. */
+  /** Takes over cached failures of this host. */
   recall(refused: readonly RefusedMode[]): void {
     for (const { name, why } of refused)
       for (const mode of this.#modes.filter((each) => each.name === name)) this.#refuse({ mode, why });
   }
 
-  /** Why there is no mode left; undefined when there is one. */
+  /** Why no mode is left; undefined if there is one. */
   get obstacle(): string | undefined {
     return this.#modes.length > 0
       ? undefined
       : `no memory mode works: ${this.#describeRefusals().join('; ')}`;
   }
 
-  /** The mode that would be tried first, and why none before it. */
+  /** The mode that is tried first, and why each better one is not available. */
   describe(): string {
     const refused = this.#refusals.length === 0 ? '' : ` (${this.#describeRefusals().join('; ')})`;
     return `copies get their memory by ${this.#modes[0]?.name ?? 'no way at all'}${refused}`;
   }
 
-  /** Calls `attempt` with the best mode, and with the next when that one turns out not to work here. */
+  /** Calls `attempt` with the best mode, and with the next one if that mode does not work here. */
   async use(attempt: (mode: MemoryMode) => Promise<void>, log: Logger): Promise<void> {
     const refusals: Refusal[] = [];
     let lastError = new Error(this.obstacle);
@@ -100,7 +100,7 @@ export class MemoryModes {
         lastError = toError(error);
         const why = obstacle(mode, error);
         if (why !== undefined) this.#refuse({ mode, why });
-        // Its reason may be the mode or not: that shows in whether the next one works.
+        // The mode may or may not be the cause; the result of the next mode shows it.
         else if (mode.name === 'MappedFile' && error instanceof ApiError)
           refusals.push({ mode, why: error.message });
         else throw error;
@@ -109,7 +109,7 @@ export class MemoryModes {
     throw this.obstacle === undefined ? lastError : new Error(this.obstacle);
   }
 
-  /** Finds out which mode the program knows, by requests that it refuses in any case. */
+  /** Finds out which modes the program supports, by requests that it refuses in any case. */
   async learn(version: string, attempt: (request: MemoryRestoreMode) => Promise<void>): Promise<void> {
     for (let mode = this.#modes[0]; mode !== undefined; mode = this.#modes[0]) {
       if (mode.name === 'MappedFile' && !knowsSavedState(version)) {
@@ -131,7 +131,7 @@ export class MemoryModes {
 
   #refuse({ mode, why }: Refusal): void {
     const index = this.#modes.indexOf(mode);
-    // Several copies may find out at the same time.
+    // Concurrent restores may find the same.
     if (index < 0) return;
     this.#modes.splice(index, 1);
     this.#refusals.push({ name: mode.name, why });

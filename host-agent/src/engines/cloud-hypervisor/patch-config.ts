@@ -1,4 +1,4 @@
-// Makes the configuration that was saved with a VM that of its copy: other files, the same guest.
+// Adapts the configuration that was saved with a VM for a fork: other files, the same guest.
 import { AppError } from '../../lib/errors.ts';
 import type { VmSpec } from '../engine.ts';
 import type { CloudHypervisorFiles } from './files.ts';
@@ -14,8 +14,8 @@ export type PatchOptions = {
 };
 
 /**
- * Changes paths in place and leaves everything else as the VMM wrote it, keys that we do not know included. AppError
- * internal when the saved VM is not of this spec.
+ * Changes paths in place and leaves everything else, including unknown keys, as the VMM wrote it. AppError internal if
+ * the saved VM does not match the spec.
  */
 export function patchConfig(config: Json, { spec, files, hasLandlock, isDirect }: PatchOptions): void {
   const disks = asList(config.disks);
@@ -29,7 +29,8 @@ export function patchConfig(config: Json, { spec, files, hasLandlock, isDirect }
   asObject(config.vsock, 'vsock').socket = files.vsockPath;
   asObject(config.serial, 'serial').file = files.earlyConsolePath;
   const payload = asObject(config.payload, 'payload');
-  // Opened again though it is not used; the kernel is not, and must not be found when the guest resets itself.
+  // The VMM opens the initramfs again although it is not used. The kernel path must not exist, so that a guest reset
+  // cannot boot.
   payload.initramfs = spec.initramfsPath;
   payload.kernel = files.startKernelPath;
   patchNet(asList(config.net), spec);
@@ -38,19 +39,19 @@ export function patchConfig(config: Json, { spec, files, hasLandlock, isDirect }
   else delete config.landlock_rules;
 }
 
-/** Whether the saved guest has the network device that the copy shall have. */
+/** Whether the saved guest has a network device. */
 export function hasNet(config: Json): boolean {
   return asList(config.net).length > 0;
 }
 
-/** One that the saved guest does not have is added to the copy later. */
+/** A device that the saved guest does not have is added to the fork later. */
 function patchNet(saved: readonly Json[], { net }: VmSpec): void {
   for (const device of saved) {
     if (device.id !== NET_ID) throw misfit(`a network device ${JSON.stringify(device.id)}`);
     if (net === undefined) throw misfit('a network device');
-    // The guest keeps the address that it was saved with until its agent gives it another.
+    // The guest keeps the saved address until its agent sets a new one.
     device.tap = net.tap;
-    // The tap of the copy has an address of its own, which only a privileged VMM could change.
+    // The fork's tap has an address of its own, and only a privileged VMM could change it.
     delete device.host_mac;
   }
 }

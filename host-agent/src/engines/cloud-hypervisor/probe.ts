@@ -1,4 +1,4 @@
-// Finds out whether guests run here by running one.
+// Finds out whether guests run on this host, by running one.
 import { z } from 'zod';
 import type { EngineContext, EngineProbe, UsableEngine, VmPaths } from '../engine.ts';
 import { kvmObstacle, readKvmFacts } from '../kvm-device.ts';
@@ -72,7 +72,7 @@ export async function probeHost(
   };
 }
 
-/** What an earlier probe found. Throws when it cannot be read. */
+/** Restores the result of an earlier probe. Throws if it cannot be read. */
 export function recallHost(
   context: EngineContext,
   modes: MemoryModes,
@@ -93,7 +93,7 @@ export async function readFingerprint(context: EngineContext): Promise<Readonly<
   return { ...(await readProgramFacts(program)), version, device: await readKvmFacts(kvmPath), forkMemory };
 }
 
-/** A VMM that has a VM refuses to restore another, but reads the request first. */
+/** A VMM that already has a VM refuses a restore, but only after it has parsed the request. */
 async function learnModes(
   paths: VmPaths,
   version: string,

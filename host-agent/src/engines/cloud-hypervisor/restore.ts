@@ -1,19 +1,18 @@
-// Starting a VM as a copy of a saved one.
+// Starts a VM from a saved one.
 import { rm, stat } from 'node:fs/promises';
 import type { RestoreOptions, SavedVm, Vm } from '../engine.ts';
 import { isDirect } from '../start.ts';
-import { setFreeDiskSizes } from './disk-sizes.ts';
 import { dropMemoryRanges, setMappedMemory, setPlainMemory } from './mapped-memory.ts';
 import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
 import { hasNet, type PatchOptions, patchConfig } from './patch-config.ts';
 import { layOutSaved, linkMemory, memoryPathIn, readSaved } from './saved-files.ts';
-import { SavedState } from './saved-state.ts';
+import { SavedState, setFreeDiskSizes } from './saved-state.ts';
 import { keepConsole, startVmm, type VmmSetup } from './start.ts';
 import { buildNetConfig } from './vm-config.ts';
 
 const RESUME_TIMEOUT_MS = 60_000;
 const ADD_TIMEOUT_MS = 60_000;
-/** Copying memory at the speed of a slow disk. */
+/** Timeout for copying memory at the speed of a slow disk. */
 const RESTORE_BASE_MS = 60_000;
 const SLOWEST_MIB_PER_S = 50;
 
@@ -23,7 +22,7 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
   return startVmm(
     options,
     setup,
-    // Its name is another one, in the VMM's own directory; the file must be readable all the same.
+    // The VMM opens the memory by a link in its own directory; the file itself must be readable for it.
     [saved.memoryPath],
     (files) => linkMemory(saved, files.startDir),
     async (api, files) => {
@@ -34,7 +33,7 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
           { ...setup, spec, files, isDirect: isDirect(options, setup.jail) },
           name,
         ));
-        // A try that failed may have made it.
+        // A failed attempt may have created the socket.
         await rm(files.vsockPath, { force: true });
         const body = {
           source_url: `file://${files.startDir}`,
@@ -47,7 +46,7 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
       await rm(files.startDir, { recursive: true });
       if (spec.net !== undefined && lacksNet)
         await api.put('vm.add-net', buildNetConfig(spec.net), { timeoutMs: ADD_TIMEOUT_MS, signal });
-      // Apart from the restore, so that a copy that is cancelled never runs.
+      // A separate request, so that a cancelled fork never runs.
       signal?.throwIfAborted();
       await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS, signal });
     },
@@ -56,7 +55,10 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
 
 export type LayOutOptions = PatchOptions & Pick<VmmSetup, 'knowsState'>;
 
-/** Writes what the VMM reads of a copy, but for its memory, which is linked there. Whether it has a network device. */
+/**
+ * Writes the files that the VMM reads for a restore; the memory is linked. Returns whether the saved guest has a
+ * network device.
+ */
 export async function layOutCopy(
   saved: SavedVm,
   options: LayOutOptions,

@@ -1,5 +1,5 @@
-// Saving a guest: memory and device state of one moment. The guest stands still meanwhile, and then goes on whatever
-// happened; a guest that can neither go on nor be trusted is ended.
+// Saves a guest: memory and device state of one moment. The guest is paused meanwhile and then resumed in any case. A
+// guest that can neither be resumed nor trusted is ended.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
@@ -11,7 +11,7 @@ import { takeBack } from '../jail/jail.ts';
 import type { FinishCopy } from '../mapped-copy.ts';
 import type { VmmApi } from './api.ts';
 import { ApiError, isStillRestoring } from './api-error.ts';
-import { beginMappedGuest } from './mapped-guest.ts';
+import { beginMappedGuest } from './mapped-memory.ts';
 import {
   collectSaved,
   MAX_SAVED_BESIDE_BYTES,
@@ -22,13 +22,13 @@ import {
 import { knowsSavedState } from './saved-state.ts';
 import { Staging } from './staging.ts';
 
-/** The VMM lets its disks finish for up to 30 s. */
+/** The VMM waits up to 30 s for its disks to finish. */
 const PAUSE_TIMEOUT_MS = 60_000;
 const RESUME_TIMEOUT_MS = 60_000;
 const SAVE_BASE_MS = 60_000;
 const SLOWEST_MIB_PER_S = 50;
 const MAX_SAVE_MS = 600_000;
-/** A copy whose memory still comes from its source is asked again, longer and longer later. */
+/** Exponential backoff for a fork whose memory is still being loaded from its source. */
 const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 2000;
 const RETRY_FOR_MS = 120_000;
@@ -39,25 +39,25 @@ export type SaveContext = {
   readonly log: Logger;
   /** Path of native/claim.c. */
   readonly claimProgram: string;
-  /** Ends a VM that was left in a state that nobody knows. */
-  readonly giveUp: (reason: string) => Promise<void>;
+  /** Ends a VM whose state is unknown. */
+  readonly terminate: (reason: string) => Promise<void>;
 };
 
 export async function saveVm(
   context: SaveContext,
   options: SaveOptions,
 ): Promise<SavedVm & { readonly pausedMs: number }> {
-  const { identity, claimProgram, giveUp, log } = context;
+  const { identity, claimProgram, terminate, log } = context;
   const { memoryBytes } = options;
-  const giveUpAt = performance.now() + RETRY_FOR_MS;
+  const deadlineMs = performance.now() + RETRY_FOR_MS;
   for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(LONGEST_RETRY_MS, retryMs * 2)) {
     try {
       const finishMemory = await beginMemory(context, options);
       const isMemoryThere = finishMemory !== undefined;
       await using staging = await Staging.open({
-        ...{ identity, giveUp, log, names: SAVED_FILES },
+        ...{ identity, terminate, log, names: SAVED_FILES },
         ...{ maxBytes: (isMemoryThere ? 0 : memoryBytes) + MAX_SAVED_BESIDE_BYTES },
-        taken: isMemoryThere ? [MEMORY_FILE] : [],
+        reserved: isMemoryThere ? [MEMORY_FILE] : [],
       });
       const from = staging.path;
       const pausedMs = await saveOnce(context, options, from, finishMemory);
@@ -68,13 +68,13 @@ export async function saveVm(
       else await digHoles(saved.memoryPath, log);
       return { ...saved, pausedMs };
     } catch (error) {
-      if (!isStillRestoring(error) || performance.now() >= giveUpAt) throw error;
+      if (!isStillRestoring(error) || performance.now() >= deadlineMs) throw error;
       await sleep(retryMs);
     }
   }
 }
 
-/** Undefined where the memory is the VMM's to write: of a guest that was booted, and of a version that is not known. */
+/** Undefined if the VMM must write the memory: for a cold-booted guest, or an unknown version. */
 async function beginMemory(
   { api, identity, log }: SaveContext,
   { memoryBytes, dir }: SaveOptions,
@@ -84,12 +84,12 @@ async function beginMemory(
     if (!knowsSavedState(version)) return undefined;
     return await beginMappedGuest(identity.pid, memoryBytes, memoryPathOf(dir));
   } catch (err) {
-    log.debug({ err: toError(err) }, 'the memory of a copy cannot be read');
+    log.debug({ err: toError(err) }, 'the memory of a fork cannot be read, the VMM writes it');
     return undefined;
   }
 }
 
-/** Gives the time that the guest stood still. */
+/** Returns how long the guest was paused. */
 async function saveOnce(
   context: SaveContext,
   options: SaveOptions,
@@ -119,14 +119,14 @@ async function saveWhilePaused(
       MAX_SAVE_MS,
       SAVE_BASE_MS + (options.memoryBytes / 2 ** 20 / SLOWEST_MIB_PER_S) * 1000,
     );
-    // The memory that is written is the host's doing; the guest, whom the limits are for, stands still.
+    // The limits are for the guest, which is paused; the memory is written for the host.
     const body = { destination_url: `file://${staging}` };
     await withoutDiskLimits(context.identity.jail?.cgroup, () =>
       api.put('vm.snapshot', body, { timeoutMs }).catch((error: unknown) => {
         if (finishMemory === undefined || !isMemoryRefused(error)) throw error;
       }),
     );
-    // Only now: a refusal must not have cost a copy of the disk.
+    // After the VMM has accepted: a refusal must not have cost a copy of the disk.
     await everyOne([finishMemory?.(), options.whilePaused()]);
     isDone = true;
   } finally {
@@ -136,8 +136,8 @@ async function saveWhilePaused(
 }
 
 /**
- * A pause that failed half-way leaves vCPUs standing in a VM that says it runs. Pausing and resuming it once more puts
- * that right; where even that fails the guest is lost.
+ * A failed pause can leave vCPUs stopped in a VM that reports Running. One more pause and resume repairs that; if it
+ * fails as well, the VM is ended.
  */
 async function pause(context: SaveContext): Promise<void> {
   const { api } = context;
@@ -148,7 +148,9 @@ async function pause(context: SaveContext): Promise<void> {
     try {
       if ((await api.info(call)).state === 'Running') await api.put('vm.pause', undefined, call);
     } catch (second) {
-      await context.giveUp(`it could not be paused, and not be resumed either: ${toError(second).message}`);
+      await context.terminate(
+        `it could not be paused, and not be resumed either: ${toError(second).message}`,
+      );
       throw error;
     }
     await resume(context);
@@ -156,28 +158,28 @@ async function pause(context: SaveContext): Promise<void> {
   }
 }
 
-async function resume({ api, giveUp }: SaveContext): Promise<void> {
+async function resume({ api, terminate }: SaveContext): Promise<void> {
   try {
     await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS });
   } catch (error) {
-    await giveUp(`it could not be resumed after it was saved: ${toError(error).message}`);
+    await terminate(`it could not be resumed after it was saved: ${toError(error).message}`);
     throw error;
   }
 }
 
 /**
- * Memory is what the VMM writes last, to a new file. Where one is in its place it stops there, and all else was written: this is
- * how it is had without memory, for which there is no request.
+ * The VMM writes the memory last, to a new file. If that file exists already, it stops there, and everything else is
+ * written. No request saves without memory, so this is used instead.
  */
 function isMemoryRefused(error: unknown): boolean {
   return error instanceof ApiError && error.says(/memory snapshot file/) && error.says(/File exists/);
 }
 
-/** The VMM writes every page. Those of zeros need neither disk nor, in a copy, memory. */
+/** The VMM writes every page. Pages of zeros need no disk space, and no memory in a fork. */
 async function digHoles(path: string, log: Logger): Promise<void> {
   try {
     await runProgram('fallocate', ['--dig-holes', '--', path]);
   } catch (err) {
-    log.debug({ err: toError(err) }, 'cannot dig holes into a memory file; it stays as long as the memory');
+    log.debug({ err: toError(err) }, 'cannot make a memory file sparse, it keeps its full size');
   }
 }

@@ -1,11 +1,14 @@
-// What the VMM wrote of its devices, which is its own affair: read and changed only in the version that this was tried with.
-// Every part's own state is JSON within a text, so that what is not changed keeps all digits of its numbers.
+// The VMM's saved device state. Its format is private to the VMM, so it is read and changed only for a version that was
+// tested. Each component's state is JSON within a text, so unchanged parts keep all digits of their numbers.
 import { AppError } from '../../lib/errors.ts';
+import { diskId } from './vm-config.ts';
 
-/** Version in which a test suite of real guests passed with this. */
+/** Version for which the tests with real guests passed. */
 const KNOWN_MAJOR = '53';
+const DEVICES = 'device-manager';
+const SECTOR_BYTES = 512;
 
-/** Whether the saved state of this version has the form that is known here. */
+/** Whether the saved state of this version has the known format. */
 export function knowsSavedState(version: string): boolean {
   return version.split('.')[0] === KNOWN_MAJOR;
 }
@@ -19,7 +22,7 @@ export class SavedState {
     this.#outer = JSON.parse(text) as Json;
   }
 
-  /** The state of a part, by the names that lead to it. AppError when it has another form. */
+  /** The state of a component, by its path. AppError if the format is unknown. */
   read(...path: readonly string[]): string {
     const { state } = this.#data(path);
     if (typeof state !== 'string') throw unknownForm(`${path.join(' / ')} has no state`);
@@ -51,4 +54,32 @@ export function unknownForm(what: string): AppError {
   return new AppError('internal', `the saved state has a form that is not known: ${what}`, {
     stage: 'restore',
   });
+}
+
+/**
+ * Changes disk sizes. The VMM takes each size from its saved state, not from the file. The guest reads it when its
+ * driver binds the device, so only an unbound disk is changed. `sizes`: bytes of each disk, by its index in the spec.
+ * AppError if the state has an unknown format.
+ */
+export function setFreeDiskSizes(state: SavedState, sizes: readonly number[]): void {
+  for (const [index, size] of sizes.entries()) {
+    const id = diskId(index);
+    const { device_activated: isTaken } = parse(state.read(DEVICES, `_virtio-pci-${id}`), id);
+    if (typeof isTaken !== 'boolean') throw unknownForm(`nothing says whether a driver has ${id}`);
+    // The guest of a bound disk is notified of a new size by a request to the VMM.
+    if (isTaken) continue;
+    const disk = parse(state.read(DEVICES, id), id);
+    const { config } = disk;
+    const isKnown = typeof config === 'object' && config !== null && 'capacity' in config;
+    if (!isKnown || config.capacity !== disk.disk_nsectors) throw unknownForm(`${id} has no size`);
+    const sectors = Math.floor(size / SECTOR_BYTES);
+    const changed = { ...disk, disk_nsectors: sectors, config: { ...config, capacity: sectors } };
+    state.write([DEVICES, id], JSON.stringify(changed));
+  }
+}
+
+function parse(text: string, id: string): Record<string, unknown> {
+  const value: unknown = JSON.parse(text);
+  if (typeof value === 'object' && value !== null) return value as Record<string, unknown>;
+  throw unknownForm(`${id} is no object`);
 }

@@ -1,5 +1,5 @@
-// The directory that a guest is saved into: the only one in which its VMM makes files while its guest runs. One that a guest took
-// over could fill the disk there, so it is looked at meanwhile, and closed before what is in it is used.
+// The directory that a guest is saved into, the only one in which its VMM creates files while the guest runs. A
+// compromised VMM could fill the disk there, so its size is monitored, and it is closed before its contents are used.
 import { lstat, mkdtemp, opendir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
@@ -8,17 +8,17 @@ import type { VmmIdentity } from '../engine.ts';
 import { giveTo, takeBack } from '../jail/jail.ts';
 
 const PREFIX = 'save-';
-const LOOK_MS = 500;
+const POLL_MS = 500;
 const BLOCK_BYTES = 512;
 
 export type StagingOptions = {
   readonly identity: VmmIdentity;
-  /** Of files that a VMM saves, and the most that they take. */
+  /** Names of the files that a save writes, and their maximum total size. */
   readonly names: readonly string[];
   readonly maxBytes: number;
-  /** Files that are there from the start, empty and not the VMM's. */
-  readonly taken: readonly string[];
-  readonly giveUp: (reason: string) => Promise<void>;
+  /** Empty files that are created first and that the VMM cannot replace. */
+  readonly reserved: readonly string[];
+  readonly terminate: (reason: string) => Promise<void>;
   readonly log: Logger;
 };
 
@@ -30,18 +30,21 @@ export class Staging implements AsyncDisposable {
   private constructor(path: string, options: StagingOptions) {
     this.path = path;
     this.#options = options;
-    this.#lookLater();
+    this.#startPolling();
   }
 
   static async open(options: StagingOptions): Promise<Staging> {
     const { paths, jail } = options.identity;
     const path = await mkdtemp(join(paths.dir, PREFIX));
-    for (const name of options.taken) await writeFile(join(path, name), '', { flag: 'wx', mode: 0o600 });
+    for (const name of options.reserved) await writeFile(join(path, name), '', { flag: 'wx', mode: 0o600 });
     await giveTo(jail, path);
     return new Staging(path, options);
   }
 
-  /** No file is made in it any more, and the VMM has none of it. AppError-free: a VMM that has is ended, and this rejects. */
+  /**
+   * Closes the directory: the VMM can create no more files in it and has none of them open. Rejects, and ends the VMM,
+   * if it still has one open.
+   */
   async close(): Promise<void> {
     this.#stop();
     await takeBack(this.path);
@@ -50,7 +53,7 @@ export class Staging implements AsyncDisposable {
     const isHeld = (await this.#opened()).length > 0 || maps.includes(this.path);
     const excess = isHeld ? 'it keeps what it has saved' : await this.#excess();
     if (excess === undefined) return;
-    await this.#options.giveUp(`${excess}, as no VMM does`);
+    await this.#options.terminate(`${excess}, as no VMM does`);
     throw new Error(`its VMM was ended: ${excess}`);
   }
 
@@ -64,24 +67,24 @@ export class Staging implements AsyncDisposable {
     this.#timer = undefined;
   }
 
-  #lookLater(): void {
+  #startPolling(): void {
     this.#timer = setInterval(() => {
-      void this.#look().catch((err) =>
-        this.#options.log.debug({ err: toError(err) }, 'cannot look at a save'),
+      void this.#checkSize().catch((err) =>
+        this.#options.log.debug({ err: toError(err) }, 'cannot measure the size of a save'),
       );
-    }, LOOK_MS).unref();
+    }, POLL_MS).unref();
   }
 
-  async #look(): Promise<void> {
+  async #checkSize(): Promise<void> {
     const opened = await this.#opened();
     const hidden = opened.some((path) => path.endsWith(' (deleted)'));
     const excess = hidden ? 'it hides files while it is saved' : await this.#excess();
     if (excess === undefined || this.#timer === undefined) return;
     this.#stop();
-    await this.#options.giveUp(`${excess}, as no VMM does`);
+    await this.#options.terminate(`${excess}, as no VMM does`);
   }
 
-  /** Of its files, those that the VMM has open. */
+  /** Files of this directory that the VMM has open. */
   async #opened(): Promise<string[]> {
     const dir = `/proc/${this.#options.identity.pid}/fd`;
     const fds = await readdir(dir).catch(() => []);
@@ -100,17 +103,20 @@ export class Staging implements AsyncDisposable {
   }
 }
 
-/** What a daemon that died while it saved has left. */
+/** Removes what a daemon that was killed during a save left. */
 export async function removeStaging(dir: string): Promise<void> {
   for (const entry of await readdir(dir, { withFileTypes: true })) {
     if (!entry.name.startsWith(PREFIX)) continue;
     const path = join(dir, entry.name);
-    // What else has such a name was not made by a save, and keeps nobody from taking the VMM over.
+    // Any other entry with such a name was not created by a save, and must not prevent adoption of the VMM.
     await (entry.isDirectory() ? removeStaged(path) : rm(path, { force: true }));
   }
 }
 
-/** Nothing comes into it while it is emptied. While no daemon looked there may have come more names than fit into memory. */
+/**
+ * The directory is closed first, so nothing is added while it is emptied. Without a daemon, the VMM may have created
+ * more names than fit into memory.
+ */
 async function removeStaged(path: string): Promise<void> {
   const isOurs = await takeBack(path).then(
     () => true,

@@ -1,4 +1,4 @@
-// Starting a VMM process with what it needs only for that.
+// Starts a VMM process, with the files that it needs only for the start.
 import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import type { VmmKind } from '../control.ts';
@@ -9,7 +9,7 @@ import { startVmm as startProcess } from '../start.ts';
 import { VmmApi } from './api.ts';
 import { type CloudHypervisorFiles, VMM_NAME, vmmArguments, vmmFiles } from './files.ts';
 
-/** With it copies get their memory on demand. */
+/** With this device, forks can load their memory on demand. */
 const USERFAULTFD_PATH = '/dev/userfaultfd';
 
 /** What was found to work on this host. */
@@ -19,11 +19,14 @@ export type VmmSetup = {
   readonly program: string;
   readonly jail?: Jail | undefined;
   readonly hasLandlock: boolean;
-  /** Whether the form of its saved state is known. */
+  /** Whether the format of its saved state is known. */
   readonly knowsState: boolean;
 };
 
-/** Starts a VMM without a VM, then has `prepare` and `run` make it one that runs. `reads` is what its jail has to show beside the spec's files. */
+/**
+ * Starts a VMM without a VM; then `prepare` and `run` create a running VM in it. `reads` are additional files that its
+ * jail must show.
+ */
 export async function startVmm(
   options: BootOptions,
   { kind, program, jail }: VmmSetup,
@@ -37,7 +40,7 @@ export async function startVmm(
   undo.defer(() => rm(files.startDir, { recursive: true, force: true }));
   await rm(files.startDir, { recursive: true, force: true });
   await mkdir(files.startDir, { mode: 0o700 });
-  // A VMM that was killed left them, and the next refuses to replace the guest's.
+  // A killed VMM leaves its sockets, and the next one refuses to replace the guest's socket.
   for (const path of files.socketPaths) await rm(path, { force: true });
   await prepare(files);
   const api = new VmmApi(files.controlSocketPath);
@@ -52,7 +55,7 @@ export async function startVmm(
   });
 }
 
-/** It makes its sockets itself, and is saved into a directory of its own within `dir`. */
+/** The VMM creates its sockets itself, and saves into a directory of its own within `dir`. */
 function viewOf({ spec }: BootOptions, files: CloudHypervisorFiles, reads: readonly string[]): View {
   const disks = (isReadOnly: boolean) =>
     spec.disks.filter((disk) => disk.isReadOnly === isReadOnly).map(({ path }) => path);
@@ -64,7 +67,9 @@ function viewOf({ spec }: BootOptions, files: CloudHypervisorFiles, reads: reado
   };
 }
 
-/** The console as the VMM opened it, moved to where it stays: the VMM would empty it when the guest resets itself. */
+/**
+ * Moves the console file from where the VMM opened it to its final path: the VMM would truncate it on a guest reset.
+ */
 export async function keepConsole(files: CloudHypervisorFiles): Promise<void> {
   await rename(files.earlyConsolePath, files.consolePath);
 }

@@ -1,9 +1,9 @@
-// Which version of the VMM a program is, and whether it will do.
+// Determines the VMM's version, and whether it is supported.
 
 import { errnoOf, toError } from '../../lib/errors.ts';
 import { runProgram } from '../../lib/programs.ts';
 
-/** The first that drains its disks before a snapshot and refuses a snapshot that would be incomplete. */
+/** The first version that drains its disks before a snapshot and refuses an incomplete snapshot. */
 const OLDEST_MAJOR = 53;
 const TIMEOUT_MS = 10_000;
 
@@ -24,7 +24,7 @@ export async function readVersion(program: string): Promise<ProgramVersion> {
   }
 }
 
-/** From what `--version` prints, of which only the first line is about the program. */
+/** Parses the output of `--version`; only its first line is about the program. */
 export function judgeVersion(program: string, text: string): ProgramVersion {
   const line = text.split('\n', 1)[0] ?? '';
   const match = /\bv?((\d+)\.\d\S*)/.exec(line);

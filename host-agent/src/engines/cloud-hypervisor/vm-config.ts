@@ -1,4 +1,4 @@
-// The VM as the VMM is told of it. The VMM ignores keys that it does not know, so this type has every key that we use.
+// The VM configuration in the VMM's API. The VMM ignores unknown keys, so this type declares every key that we use.
 import type { Net, VmSpec } from '../engine.ts';
 import { kernelCommandLine } from '../kernel-command-line.ts';
 import type { CloudHypervisorFiles } from './files.ts';
@@ -12,19 +12,19 @@ export type DiskConfig = {
   readonly id: string;
   readonly path: string;
   readonly readonly: boolean;
-  /** Past the host's page cache. */
+  /** Bypasses the host's page cache. */
   readonly direct: boolean;
   readonly image_type: 'Raw';
   readonly num_queues: number;
   readonly queue_size: number;
 };
 
-/** Without addresses and MTU, which only a privileged VMM could give to the tap. */
+/** Without IP address and MTU, which only a privileged VMM could set on the tap. */
 export type NetConfig = {
   readonly id: string;
   readonly tap: string;
   readonly mac: string;
-  /** One for each direction. */
+  /** One queue for each direction. */
   readonly num_queues: number;
   readonly queue_size: number;
 };
@@ -44,31 +44,31 @@ export type VmConfig = {
   readonly landlock_rules?: readonly LandlockRule[];
 };
 
-/** Every tap is opened by it. */
+/** The device that opens any tap. */
 const TAP_DEVICE = '/dev/net/tun';
 
-/** Seen only within the guest, so every guest has the same; a copy's kernel has its source's anyhow. */
+/** Visible only within the guest, so all guests share it; a fork's kernel keeps its source's CID anyway. */
 const GUEST_CID = 3;
 
-/** Saved state is keyed by ids, so they are ours and not the VMM's. By the disk's index in the spec. */
+/** Saved state is keyed by device ids, so we set them ourselves. By the disk's index in the spec. */
 export function diskId(index: number): string {
   return `disk${index}`;
 }
 
-/** The same of the network device. */
+/** Id of the network device. */
 export const NET_ID = 'net0';
 
 export function buildNetConfig({ mac, tap }: Net): NetConfig {
   return { id: NET_ID, tap, mac, num_queues: 2, queue_size: 256 };
 }
 
-/** What this engine adds to the command line of every guest's kernel. */
+/** This engine's additions to the guest's kernel command line. */
 const KERNEL_ARGS = [
   // The VMM watches the keyboard controller's reset line.
   'reboot=k',
-  // The only one that the VMM steps when a saved guest goes on.
+  // The only clock source that the VMM adjusts when a saved guest is resumed.
   'clocksource=kvm-clock',
-  // The VMM does not hold a guest whose writes the host's disk does not take, it hands it the error.
+  // The VMM does not pause a guest whose writes fail on the host; it reports a disk error to the guest.
   'sandbox.disk-errors',
 ];
 
@@ -76,15 +76,15 @@ export type VmConfigOptions = {
   readonly spec: VmSpec;
   readonly files: CloudHypervisorFiles;
   readonly hasLandlock: boolean;
-  /** Whether writable disks are used past the host's page cache. */
+  /** Whether writable disks bypass the host's page cache. */
   readonly isDirect: boolean;
 };
 
 export function buildVmConfig({ spec, files, hasLandlock, isDirect }: VmConfigOptions): VmConfig {
   return {
-    // Guests run no guests: nested virtualisation would only be more to attack.
+    // Nested virtualization is off: it would only add attack surface.
     cpus: { boot_vcpus: spec.vcpus, max_vcpus: spec.vcpus, nested: false },
-    // Private: the memory of a copy can then be a copy-on-write mapping.
+    // Private memory allows a fork to map it copy-on-write.
     memory: { size: spec.memoryMib * MIB, shared: false },
     payload: {
       kernel: files.startKernelPath,
@@ -96,7 +96,7 @@ export function buildVmConfig({ spec, files, hasLandlock, isDirect }: VmConfigOp
       path,
       readonly: isReadOnly,
       direct: isDirect && !isReadOnly,
-      // The VMM would else look for other formats, and protect the first sector of what might be one.
+      // Otherwise the VMM would detect other formats, and protect the first sector of a presumed one.
       image_type: 'Raw',
       num_queues: 1,
       queue_size: 128,
@@ -111,8 +111,8 @@ export function buildVmConfig({ spec, files, hasLandlock, isDirect }: VmConfigOp
 }
 
 /**
- * Rules can never be widened later: a guest is saved into its own directory, and what was written moved from there; and a copy
- * may get its network device when it has been restored.
+ * Rules cannot be extended later. A guest is saved into its own directory and the files are moved from there; a fork
+ * may get its network device after the restore.
  */
 export function landlockRules({ dir, socketDir }: CloudHypervisorFiles, { net }: VmSpec): LandlockRule[] {
   return [dir, socketDir, ...(net === undefined ? [] : [TAP_DEVICE])].map((path) => ({ path, access: 'rw' }));

@@ -1,9 +1,9 @@
-// The host's end of the guest's vsock: a Unix socket on which a line asks for a port of the guest.
+// The host side of the guest's vsock: a Unix socket on which a text line requests a connection to a guest port.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connectLink, type SocketLink } from '../../lib/socket-link.ts';
 import { deadline } from '../../lib/wait.ts';
 
-/** Before the guest's driver is up a request is never answered, so each try is short at first. */
+/** Before the guest's driver is up, a request is never answered, so the first attempts are short. */
 const FIRST_TRY_MS = 100;
 const LONGEST_TRY_MS = 1500;
 const FIRST_PAUSE_MS = 5;
@@ -11,7 +11,7 @@ const LONGEST_PAUSE_MS = 200;
 /** `OK <port>` and a line end. */
 const MAX_LINE_BYTES = 32;
 
-/** Connects to a port of the guest, trying again until somebody listens there. Rejects with the signal's reason. */
+/** Connects to a port of the guest, and retries until a process listens there. Rejects with the signal's reason. */
 export async function connectGuest(
   socketPath: string,
   port: number,
@@ -23,7 +23,7 @@ export async function connectGuest(
     try {
       return await tryConnect(socketPath, port, tryMs, signal);
     } catch {
-      // Nobody listens yet, or it was given up, which shows now.
+      // The guest does not listen yet, or the signal fired, which the next line checks.
     }
     await sleep(pauseMs, undefined, { signal }).catch(() => signal.throwIfAborted());
     tryMs = Math.min(LONGEST_TRY_MS, tryMs * 1.5);
@@ -31,7 +31,7 @@ export async function connectGuest(
   }
 }
 
-/** One try: rejects when nobody listens (the connection then ends without a word) or nothing comes in time. */
+/** One attempt. Rejects if the guest does not listen (the connection then closes without an answer) or on timeout. */
 export async function tryConnect(
   socketPath: string,
   port: number,

@@ -1,40 +1,40 @@
-// A control group of version 2 for each VMM: what it may take of the host's memory, processors and disks.
+// A cgroup (version 2) for each VMM, which limits its memory, CPU time and disk bandwidth.
 import { constants } from 'node:fs';
 import { mkdir, open, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, toError } from '../../lib/errors.ts';
 
-/** What a VMM needs beside its guest's memory, with what an emulator caches of translated code. */
+/** Memory of a VMM besides its guest's, including an emulator's cache of translated code. */
 const OVERHEAD_MIB = 256;
 const PERIOD_US = 100_000;
 const MAX_WEIGHT = 10_000;
 const IO_MAX = 'io.max';
 const CONTROLLERS = ['memory', 'pids', 'cpu', 'io'];
-/** A process that is being reaped still counts. */
+/** A process that is being reaped still occupies the cgroup. */
 const BUSY_RETRIES = 20;
 const BUSY_RETRY_MS = 5;
 
 export type CgroupOptions = {
-  /** Of the group that those of VMMs are in, below the mount; an absolute path. */
+  /** Absolute path, below the mount, of the parent of the VMMs' cgroups. */
   readonly path: string;
-  /** Most CPU time of a VMM, as a share of what its vCPUs could use; 0 no limit. */
+  /** CPU limit of a VMM as a share of its vCPUs; 0: unlimited. */
   readonly cpuShare: number;
-  /** Most that a VMM reads, and writes, of the disk that `dir` is on; 0 no limit. */
+  /** Read and write bandwidth limit of a VMM on the disk of `dir`; 0: unlimited. */
   readonly ioBytesPerS: number;
   readonly dir: string;
-  /** Where version 2 is mounted; absent: where the host has it. */
+  /** Mount point of cgroup version 2; absent: the host's. */
   readonly mount?: string;
 };
 
 export type CgroupLimits = { readonly vcpus: number; readonly memoryMib: number; readonly threads: number };
 
 export class Cgroups {
-  /** What this host does not have, each as a lower-case phrase. */
+  /** What this host lacks, each as a lower-case phrase. */
   readonly missing: readonly string[];
   readonly #parent: string;
   readonly #options: CgroupOptions;
   readonly #controllers: readonly string[];
-  /** `major:minor` of the disk whose use is limited. */
+  /** `major:minor` of the disk whose bandwidth is limited. */
   readonly #disk: string | undefined;
 
   private constructor(
@@ -51,7 +51,7 @@ export class Cgroups {
     this.missing = missing;
   }
 
-  /** Makes the group that those of VMMs are in, with the controllers that there are. */
+  /** Creates the parent cgroup with the available controllers. */
   static async open(options: CgroupOptions): Promise<Cgroups> {
     const mount = options.mount ?? (await findMount());
     if (mount === undefined) return new Cgroups(options, '', [], undefined, ['cgroup version 2']);
@@ -82,15 +82,15 @@ export class Cgroups {
   }
 
   /**
-   * Whether guests' disks are to be used past the host's page cache: what is written back from there counts for the group that the
-   * file was first written by, which is the daemon's.
+   * Whether guests' disks must bypass the host's page cache: write-back is charged to the cgroup that wrote the file
+   * first, which is the daemon's.
    */
   get needsDirectWrites(): boolean {
     const [isLimited, lacks] = [this.#disk !== undefined, this.missing.some((what) => /^direct/.test(what))];
     return isLimited && this.#controllers.includes('io') && !lacks;
   }
 
-  /** Undefined where the host has no controller at all. */
+  /** Undefined if the host has none of the controllers. */
   async make(name: string, limits: CgroupLimits): Promise<string | undefined> {
     if (this.#controllers.length === 0) return undefined;
     const path = join(this.#parent, name);
@@ -101,7 +101,7 @@ export class Cgroups {
     return path;
   }
 
-  /** Again, for a group whose limit may have been lifted. */
+  /** Restores a disk limit that may have been lifted. */
   async limitDisk(path: string): Promise<void> {
     const limit = this.#diskLimit();
     if (limit !== undefined && this.#controllers.includes('io')) await writeFile(join(path, IO_MAX), limit);
@@ -131,7 +131,7 @@ export class Cgroups {
   }
 }
 
-/** Lifts the limits of its disks while `work` runs. A daemon that ends meanwhile leaves them lifted. */
+/** Lifts the disk limits while `work` runs. If the daemon is killed meanwhile, they stay lifted. */
 export async function withoutDiskLimits(
   cgroup: string | undefined,
   work: () => Promise<unknown>,
@@ -145,13 +145,13 @@ export async function withoutDiskLimits(
   } finally {
     for (const limit of limits)
       await writeFile(path, limit).catch((error: unknown) => {
-        // It goes with its process.
+        // The cgroup disappears with its process.
         if (errnoOf(error) !== 'ENOENT' && errnoOf(error) !== 'ENODEV') throw error;
       });
   }
 }
 
-/** Of a process that is gone. */
+/** For a process that has exited. */
 export async function removeCgroup(path: string): Promise<void> {
   for (let tries = 0; ; tries++) {
     try {
@@ -165,7 +165,7 @@ export async function removeCgroup(path: string): Promise<void> {
   }
 }
 
-/** A group that has it is left alone: it may be somebody else's, who delegates ours. */
+/** An already enabled controller is left alone: another program may have delegated this cgroup to us. */
 async function enable(group: string, controller: string): Promise<void> {
   const path = join(group, 'cgroup.subtree_control');
   const enabled = await readFile(path, 'latin1').catch(() => '');
@@ -178,7 +178,7 @@ async function findMount(): Promise<string | undefined> {
   return mounts.find(([, , type]) => type === 'cgroup2')?.[1];
 }
 
-/** Not every file system does. */
+/** Not every file system supports O_DIRECT. */
 async function takesDirectWrites(dir: string): Promise<boolean> {
   const path = join(dir, `.direct-${process.pid}`);
   const { O_RDWR, O_CREAT, O_DIRECT } = constants;
@@ -192,12 +192,12 @@ async function takesDirectWrites(dir: string): Promise<boolean> {
   }
 }
 
-/** As the kernel's header has it for numbers of 32 bits. */
+/** Splits a 32-bit device number as the kernel's headers do. */
 export function deviceNumber(dev: number): string {
   return `${(dev >> 8) & 0xfff}:${(dev & 0xff) | ((dev >> 12) & 0xfff00)}`;
 }
 
-/** The whole disk, as limits are; undefined where a file system has none. */
+/** The whole disk, because limits apply to disks, not partitions; undefined for a file system without one. */
 async function findDisk(dir: string): Promise<string | undefined> {
   const read = (path: string) => readFile(path, 'latin1').then((text) => text.trim());
   const device = `/sys/dev/block/${deviceNumber((await stat(dir)).dev)}`;

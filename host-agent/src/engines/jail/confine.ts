@@ -1,21 +1,24 @@
-// Programs of ours that read what strangers made run where VMMs do.
+// Runs our own programs that parse untrusted input in the same jail as VMMs.
 import { type Jail, leaveJail } from './jail.ts';
 
 export type ConfinedCommand = {
   readonly program: string;
   readonly args: readonly string[];
-  /** Files that it sees, beside the program's own. */
+  /** Files that it can read, in addition to the program's own. */
   readonly reads: readonly string[];
-  /** Descriptors that it gets, the standard ones included. */
+  /** Number of descriptors that it inherits, the standard ones included. */
   readonly descriptors: number;
   readonly memoryMib: number;
 };
 
-/** As the kernel has it; disks are smaller. */
+/** The kernel's maximum; disks are smaller. */
 const ANY_SIZE = 2 ** 60;
 const VCPUS = 2;
 
-/** The command that runs it there; `leave` is to be called when it has ended. AppError exhausted without a free user. */
+/**
+ * The command that runs the program in a jail; `leave` must be called after it has exited. AppError exhausted if no
+ * user id is free.
+ */
 export async function confine(
   jail: Jail,
   command: ConfinedCommand,

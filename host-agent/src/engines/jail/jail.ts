@@ -1,5 +1,5 @@
-// Where VMMs run: each as a user of its own, in namespaces and a root directory of its own, without capabilities and with few
-// system calls. A small program (native/jail.c) sets it up and becomes the VMM, so that this is the process that was started.
+// The jail of VMMs: a user id, namespaces and a root directory for each, no capabilities, and a seccomp filter. A small
+// program (native/jail.c) sets it up and then executes the VMM, so the pid stays the same.
 import { constants } from 'node:fs';
 import { chmod, chown, lstat, open, realpath, stat } from 'node:fs/promises';
 import { AppError, toError } from '../../lib/errors.ts';
@@ -11,27 +11,30 @@ import { giveBackUid, LEASES_DIR, UidLeases, type UidRange } from './uid-leases.
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 
-/** What a VMM finds in its root directory, at the places where the host has it. */
+/** What a VMM finds in its root directory, at the same paths as on the host. */
 export type View = {
-  /** Files and directories that it reads: from now on every user may, who gets as far as there. */
+  /** Files and directories that it reads. They become readable for every user that can reach their path. */
   readonly reads: readonly string[];
-  /** Files and directories that become its own; a file that is not there is made. */
+  /** Files and directories that it owns from now on; a missing file is created. */
   readonly writes: readonly string[];
-  /** Directories that stay the daemon's, in which it finds what it is given later; it can list none and make nothing there. */
+  /**
+   * Directories of the daemon in which the VMM finds files that are added later. It can neither list them nor create
+   * files in them.
+   */
   readonly holds?: readonly string[];
-  /** Devices; /dev/null and /dev/urandom are there in any case. */
+  /** Devices; /dev/null and /dev/urandom are always there. */
   readonly devices?: readonly string[];
 };
 
-/** How a VMM is jailed, for who finds it again; JSON-safe. */
+/** How a VMM is jailed, for a later daemon; JSON-safe. */
 export type JailIdentity = {
   readonly uid: number;
-  /** Path of its control group; absent where the host has none. */
+  /** Path of its cgroup; absent if the host has none. */
   readonly cgroup?: string;
 };
 
 export type JailOptions = {
-  /** Path of the program that jails. */
+  /** Path of the jail program. */
   readonly program: string;
   readonly uids: UidRange;
   readonly cgroups: CgroupOptions;
@@ -43,35 +46,38 @@ export type CellOptions = {
   readonly argv0: string;
   readonly args: readonly string[];
   readonly view: View;
-  /** Path of the network namespace that it runs in; absent: one of its own, with nothing in it. */
+  /** Path of the network namespace that it runs in; absent: a new, empty one. */
   readonly namespace?: string | undefined;
   readonly vcpus: number;
   readonly memoryMib: number;
-  /** It can make no file larger, its logs included. */
+  /** Limit of any file's size (RLIMIT_FSIZE), its logs included. */
   readonly maxFileBytes: number;
-  /** Descriptors that it gets, the standard ones included. */
+  /** Number of descriptors that it inherits, the standard ones included. */
   readonly descriptors: number;
 };
 
-/** A jail for one VMM, to be started by this command. */
+/** A prepared jail for one VMM, and the command that starts it. */
 export type Cell = JailIdentity & { readonly program: string; readonly args: readonly string[] };
 
-/** Threads and descriptors beside those of its CPUs: a pool of 64 for its disks, queues and their events. */
+/**
+ * Threads and descriptors in addition to those of its vCPUs: a pool of 64 threads for its disks, queues and their
+ * events.
+ */
 const BASE_THREADS = 128;
 const BASE_DESCRIPTORS = 1024;
 const DESCRIPTORS_PER_CPU = 4;
 const DEVICES = ['/dev/null', '/dev/urandom'];
-/** With it a tap of the namespace is opened. */
+/** The device that opens a tap of the namespace. */
 const TAP_DEVICE = '/dev/net/tun';
-/** By everybody. */
+/** For all users. */
 const READABLE = 0o444;
-/** Directories that everybody passes through who gets as far as there. */
+/** Mode of directories that all users may pass through but not list. */
 const PASSABLE = 0o711;
 
 export class Jail {
   readonly #options: JailOptions;
   readonly #leases: UidLeases;
-  /** Parts that are not essential and that this host does not have, each as a lower-case phrase. */
+  /** Optional parts that this host lacks, each as a lower-case phrase. */
   readonly missing: readonly string[];
   readonly #cgroups: Cgroups;
   readonly #programFiles = new Map<string, Promise<readonly string[]>>();
@@ -83,7 +89,7 @@ export class Jail {
     this.missing = cgroups.missing;
   }
 
-  /** Whether guests' disks are to be used past the host's page cache. */
+  /** Whether guests' disks must bypass the host's page cache. */
   get needsDirectWrites(): boolean {
     return this.#cgroups.needsDirectWrites;
   }
@@ -121,7 +127,10 @@ export class Jail {
     }
   }
 
-  /** Leases a user and gives it its files. What fails gives the user back. AppError exhausted when all are taken. */
+  /**
+   * Leases a user id and gives it the VMM's files. On failure the user id is released. AppError exhausted if all are
+   * taken.
+   */
   async enter(options: CellOptions): Promise<Cell> {
     const { view, namespace, vcpus, memoryMib, maxFileBytes, descriptors, argv0, args } = options;
     const uid = await this.#leases.take();
@@ -146,13 +155,13 @@ export class Jail {
         ...(cgroup !== undefined && { cgroup }),
         program: this.#options.program,
         args: [
-          // Any directory would do where no file of a VMM is: the others still see what is in it.
+          // Any directory without a VMM's files would do: other VMMs can see its contents.
           ...['root', LEASES_DIR],
           ...(cgroup === undefined ? [] : ['cgroup', cgroup]),
           ...(namespace === undefined ? [] : ['net', namespace]),
           ...Object.entries(numbers).flatMap(([name, value]) => [name, String(value)]),
           ...mount('rx', files),
-          // Directories first: what is in them may be shown otherwise.
+          // Directories first: their contents may be mounted with other rights.
           ...mount('rw', [...(view.holds ?? []), ...view.writes]),
           ...mount('ro', view.reads),
           ...mount('dev', [
@@ -169,12 +178,12 @@ export class Jail {
     }
   }
 
-  /** Of one that a daemon before this has started, and may have been saving when it ended. */
+  /** For a VMM of an earlier daemon that may have been killed during a save. */
   async limitDisk({ cgroup }: JailIdentity): Promise<void> {
     if (cgroup !== undefined) await this.#cgroups.limitDisk(cgroup);
   }
 
-  /** The VMM has started: its user is its own from now on, also without this daemon. */
+  /** The VMM has started: from now on the user id is leased to the VMM's process, not to this daemon. */
   async confirm(
     { uid }: JailIdentity,
     vmm: { readonly pid: number; readonly startTicks: number },
@@ -193,20 +202,20 @@ export class Jail {
   }
 }
 
-/** The VMM is gone. */
+/** Called after the VMM has exited. */
 export async function leaveJail({ uid, cgroup }: JailIdentity): Promise<void> {
   if (cgroup !== undefined) await removeCgroup(cgroup);
   await giveBackUid(uid);
 }
 
-/** A directory that the VMM may write in until it is taken back; one of a VMM that is not jailed stays the daemon's. */
+/** Lets the VMM write in a directory until `takeBack`. The directory of an unjailed VMM stays the daemon's. */
 export async function giveTo(jail: JailIdentity | undefined, dir: string): Promise<void> {
   if (jail !== undefined) await chown(dir, jail.uid, jail.uid);
 }
 
-/** A file or directory is the daemon's again, and every VMM that sees it may read it. */
+/** Makes a file or directory the daemon's again; every VMM that can reach it may read it. */
 export async function takeBack(path: string): Promise<void> {
-  // The VMM may have put anything there.
+  // The VMM may have replaced it by anything.
   await using file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   await file.chown(process.geteuid?.() ?? 0, process.getegid?.() ?? 0);
   await file.chmod((await file.stat()).isDirectory() ? PASSABLE : 0o644);
@@ -217,8 +226,8 @@ function groupOf(uid: number): string {
 }
 
 /**
- * To all users: the directories above are closed to those who are not in the jail. AppError conflict for a file of others, or that others
- * can exchange: it could be one that nobody else may read.
+ * Makes a file readable for all users; the directories above it are closed to users outside of the jail. AppError
+ * conflict for a file that other users own or can replace: it could be one that they may not read themselves.
  */
 async function permit(path: string): Promise<void> {
   if (((await stat(path)).mode & READABLE) === READABLE) return;

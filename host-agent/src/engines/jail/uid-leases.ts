@@ -1,5 +1,6 @@
-// A user id for each VMM and each process that holds ports, which no other process of the host has, of any daemon: a file for each
-// lease, which names the process that holds it. Host-wide, as ids are; emptied by a boot, as processes are.
+// Leases of user ids, one for each VMM and each port holder. No other process of the host, of any daemon, has the same
+// id. A file per lease names the process that holds it. The directory is host-wide and cleared by a reboot, as
+// processes are.
 import { randomInt } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,24 +17,24 @@ export class UidLeases {
   readonly #range: UidRange;
   readonly #dir: string;
   #next: number;
-  /** Users whose processes were found to be gone. */
+  /** User ids whose processes have exited. */
   readonly freed: readonly number[];
 
   private constructor(range: UidRange, dir: string, freed: readonly number[]) {
     this.#range = range;
     this.#dir = dir;
     this.freed = freed;
-    // Daemons that start together then seldom want the same.
+    // A random start, so that daemons that start together rarely try the same id.
     this.#next = randomInt(range.count);
   }
 
-  /** Also removes the leases of processes that are gone. */
+  /** Also removes the leases of processes that have exited. */
   static async open(range: UidRange, dir = LEASES_DIR): Promise<UidLeases> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     return new UidLeases(range, dir, await sweep(dir));
   }
 
-  /** Held by this process until it is handed over or given back. AppError exhausted. */
+  /** Leases an id to this process until it is handed over or given back. AppError exhausted. */
   async take(): Promise<number> {
     const { base, count } = this.#range;
     const text = describe({ pid: process.pid, startTicks: readStartTicks(process.pid) ?? -1 });
@@ -45,7 +46,7 @@ export class UidLeases {
         await file.writeFile(text);
         return uid;
       } catch (error) {
-        // A purge of the package has taken the directory away while nobody had a lease.
+        // Purging the package removes the directory if there are no leases.
         if (errnoOf(error) === 'ENOENT') await mkdir(this.#dir, { recursive: true, mode: 0o700 });
         else if (errnoOf(error) !== 'EEXIST') throw error;
       }
@@ -53,7 +54,7 @@ export class UidLeases {
     throw new AppError('exhausted', `all ${count} user ids for VMMs are taken; raise --jail-uid-count`);
   }
 
-  /** From now on the lease lasts as long as that process, whatever becomes of this one. */
+  /** From now on the lease lasts as long as that process, independent of this one. */
   async handOver(uid: number, holder: ProcessId): Promise<void> {
     const path = join(this.#dir, String(uid));
     await writeFile(`${path}.new`, describe(holder), { mode: 0o600 });
@@ -61,7 +62,7 @@ export class UidLeases {
   }
 }
 
-/** Leases that are looked after when the first is wanted. */
+/** Opens the leases at the first request for one. */
 export function leaseUsers(range: UidRange, dir = LEASES_DIR) {
   const leases = lazy(() => UidLeases.open(range, dir));
   return {
@@ -79,7 +80,7 @@ function describe({ pid, startTicks }: ProcessId): string {
   return `${pid} ${startTicks}\n`;
 }
 
-/** Alone: of two that remove the same file, one could remove what was made in its place. */
+/** Under a lock: two concurrent sweeps could remove a lease that was created after the first one's check. */
 async function sweep(dir: string): Promise<number[]> {
   let lock: AsyncDisposable;
   try {
@@ -90,12 +91,13 @@ async function sweep(dir: string): Promise<number[]> {
   }
   await using _lock = lock;
   const freed: number[] = [];
-  // A daemon that was killed as it started a process has not handed over its lease.
+  // A daemon that was killed while it started a process has not handed over its lease, so ids in use are checked as
+  // well.
   let users: ReadonlySet<number> | undefined;
   for (const name of await readdir(dir)) {
     const path = join(dir, name);
     const [pid, startTicks] = (await readFile(path, 'latin1').catch(() => '')).trim().split(' ').map(Number);
-    // One that is being written has no text yet.
+    // A lease file that is being written is still empty.
     if (pid === undefined || startTicks === undefined) continue;
     if (isRunning({ pid, startTicks })) continue;
     users ??= listUsers();

@@ -1,4 +1,4 @@
-// QEMU's command line as a pure function. The device order is the guest's PCI order and so the names of its disks.
+// QEMU's command line as a pure function. The device order determines the guest's PCI order and so its disk names.
 import { AGENT_PORT_NAME } from '@sandboxd/proto';
 import type { Disk, GuestMemory, Net, VmSpec } from '../engine.ts';
 import { kernelCommandLine } from '../kernel-command-line.ts';
@@ -8,25 +8,25 @@ import { controlArgument, escapeComma } from './files.ts';
 export const ACCELERATORS = ['kvm', 'tcg'] as const;
 export type Accelerator = (typeof ACCELERATORS)[number];
 
-/** Translated code that one guest may cache. Without a cap each TCG guest takes up to 1 GiB. */
+/** Cache of translated code per guest. Without a limit, each TCG guest uses up to 1 GiB. */
 const TCG_CACHE_MIB = 64;
 
 /**
- * Everything the emulator has, but for what makes its guests slow: with ERMS and FSRM the kernel copies by `rep movsb`,
- * which is emulated byte by byte, and with SMAP every copy from and to user space flushes translations. Without them
- * the bare channel went from 60 to 500 MiB/s and an exec's output from 39 to 80 MiB/s.
+ * All features of the emulator except those that slow down guests: with ERMS and FSRM the kernel copies by `rep movsb`,
+ * which is emulated byte by byte; with SMAP every copy from and to user space flushes translations. Without them the
+ * raw channel went from 60 to 500 MiB/s and an exec's output from 39 to 80 MiB/s.
  */
 export const TCG_CPU = 'max,-erms,-fsrm,-smap';
 
 export type QemuArgsOptions = {
   readonly spec: VmSpec;
   readonly accelerator: Accelerator;
-  /** Whether writable disks are used past the host's page cache. */
+  /** Whether writable disks bypass the host's page cache. */
   readonly isDirect?: boolean;
   readonly memory: GuestMemory;
-  /** Descriptor, inherited by the process, of memory that is mapped privately; absent: it is the file of `memory`. */
+  /** Inherited descriptor of memory that is mapped privately; absent: the file of `memory` is used. */
   readonly memoryFd?: number | undefined;
-  /** Descriptor, inherited by the process, of the device state to start from. */
+  /** Inherited descriptor of the device state to restore. */
   readonly incomingFd?: number;
   readonly controlSocketPath: string;
   readonly agentSocketPath: string;
@@ -34,13 +34,13 @@ export type QemuArgsOptions = {
 };
 
 /**
- * `sandbox.emulated` tells the guest agent. Emulated code is translated again wherever else it is found: with random addresses all
- * of libc for every command, and a run of `true` takes 2.2 to 2.6 times as long (docs/measurements/bulk-bytes.md). What is lost
- * protects a guest's programs from each other.
+ * `sandbox.emulated` informs the guest agent. The emulator caches translations by address: with address space
+ * randomization, libc is translated again for every command, and `true` takes 2.2 to 2.6 times as long
+ * (docs/measurements/bulk-bytes.md). Randomization protects a guest's programs only from each other.
  */
 const EMULATION_ARGS = ['sandbox.emulated', 'norandmaps'];
 
-/** What this engine adds to the command line of every guest's kernel. */
+/** This engine's additions to the guest's kernel command line. */
 const KERNEL_ARGS = ['reboot=t', 'tsc=reliable'];
 
 /** Name of a disk's block node, by its index in the spec. */
@@ -48,7 +48,10 @@ export function diskNode(index: number): string {
   return `disk${index}`;
 }
 
-/** The machine is not made before it is told the kernel's command line: its own is for every user of the host to read. */
+/**
+ * The kernel's command line is set over QMP before the machine is created: every user of the host can read QEMU's own
+ * command line.
+ */
 function kernelArgs(spec: VmSpec): string[] {
   return ['-kernel', spec.kernelPath, '-initrd', spec.initramfsPath, '-preconfig'];
 }
@@ -63,20 +66,21 @@ function diskArgs(disk: Disk, index: number, isDirect: boolean): string[] {
     driver: 'raw',
     'node-name': node,
     'read-only': disk.isReadOnly,
-    // The writable layer never outlives its VM's memory, so flushes of the guest need not reach the platter.
+    // The writable layer never outlives its VM's memory, so guest flushes need not reach the disk.
     cache: { direct: isDirect && !disk.isReadOnly, 'no-flush': !disk.isReadOnly },
     discard: 'unmap',
     'detect-zeroes': 'off',
-    // A layer in use by another VMM must be refused, where no jail grants all locks. What all VMMs read any of them could lock for good.
+    // Locking refuses a layer in use by another VMM, unless a jail grants all locks. Files that all VMMs read are not
+    // locked: any VMM could hold such a lock forever.
     file: { driver: 'file', filename: disk.path, locking: disk.isReadOnly ? 'off' : 'auto', aio: 'threads' },
   });
   return ['-blockdev', file, '-device', `virtio-blk-pci,drive=${node},id=vblk${index}`];
 }
 
 /**
- * Every guest has the device, so that a copy of one without a network can have one. Without it is joined to nothing, and the
- * agent lets no driver have it. The tap is there and up, so no script of the distribution's has to run; no firmware boots from
- * the device, and nothing is announced by it in the name of the guest that was copied.
+ * Every guest has the device, so that a fork can get a network even if its source had none. Without a network it has no
+ * backend, and the agent binds no driver to it. The tap is up and persistent, so no script must run; no firmware boots
+ * from the device; and the VMM sends no announcements for a forked guest.
  */
 function netArgs(net: Net | undefined): string[] {
   const device = 'virtio-net-pci,id=vnet0,romfile=,guest_announce=off';
@@ -94,7 +98,7 @@ function netArgs(net: Net | undefined): string[] {
 export function buildQemuArgs(options: QemuArgsOptions): string[] {
   const { spec, accelerator, isDirect = false } = options;
   return [
-    // Nothing that the distribution or the user configured, and no default devices.
+    // No configuration of the distribution or the user, and no default devices.
     '-no-user-config',
     '-nodefaults',
     '-display',
@@ -115,7 +119,7 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     memoryObject(options, spec.memoryMib),
     // A saved guest has its kernel in its memory.
     ...(options.incomingFd === undefined ? kernelArgs(spec) : []),
-    // Append mode: the engine may cut the file while the guest writes on.
+    // Append mode: the engine may truncate the file while the guest writes.
     '-chardev',
     `file,id=console,path=${escapeComma(options.consolePath)},append=on`,
     '-serial',
@@ -132,20 +136,20 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     ...netArgs(spec.net),
     '-qmp',
     controlArgument(options.controlSocketPath),
-    // A reset is the guest's end (a panic resets); the VMM then exits.
+    // A reset ends the VM (a panic resets); the VMM then exits.
     '-no-reboot',
-    // Saved device state has no configuration section: the manifest beside it pins what that would check.
+    // Saved device state has no configuration section: our manifest pins what that would check.
     '-global',
     'migration.send-configuration=off',
     ...(options.incomingFd === undefined ? [] : ['-incoming', `fd:${options.incomingFd}`]),
   ];
 }
 
-/** Guest memory as one mapping of something that can be read, copied or mapped again without the VMM's help. */
+/** Guest memory as one mapping that can be read, copied or mapped again without the VMM's help. */
 function memoryObject({ memory, memoryFd }: QemuArgsOptions, sizeMib: number): string {
   if (memory.kind === 'anonymous') return `memory-backend-memfd,id=ram,size=${sizeMib}M,share=on`;
   const share = memory.kind === 'file' ? 'on' : 'off';
-  // This program has no other way to be given a descriptor for memory: its own names for them are not looked up here.
+  // QEMU has no option for a memory descriptor here: its own names for descriptors are not resolved in mem-path.
   const path = memoryFd === undefined ? escapeComma(memory.path) : `/dev/fd/${memoryFd}`;
   return `memory-backend-file,id=ram,size=${sizeMib}M,mem-path=${path},share=${share}`;
 }

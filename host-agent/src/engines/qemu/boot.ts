@@ -1,5 +1,7 @@
-// Starting a VM, from its kernel or from saved state.
-import { open } from 'node:fs/promises';
+// Starts a VM, from its kernel or from saved state.
+import { access, open } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { runProgram } from '../../lib/programs.ts';
 import type { BootOptions, ColdBootOptions, GuestMemory, RestoreOptions, Vm } from '../engine.ts';
 import type { Jail, View } from '../jail/jail.ts';
 import { KVM_PATH } from '../kvm-device.ts';
@@ -9,7 +11,6 @@ import { FIRST_INHERITED_FD } from '../vmm-process.ts';
 import { type Accelerator, buildQemuArgs, qemuCommandLine } from './args.ts';
 import { bootingQemu, QEMU } from './control.ts';
 import { QEMU_PROGRAM, qemuFiles } from './files.ts';
-import { listFirmware } from './firmware.ts';
 import { SEALED_MAPPING, type SealedMemories } from './sealed-memory.ts';
 
 /** What was found to work on this host. */
@@ -20,7 +21,7 @@ export type QemuSetup = {
   readonly memories: SealedMemories;
 };
 
-/** What a VMM inherits to start from a saved guest. */
+/** Descriptors that a VMM inherits to restore a saved guest. */
 type Inherited = { readonly stateFd: number; readonly memoryFd: number };
 
 export function bootQemu(options: ColdBootOptions, setup: QemuSetup): Promise<Vm> {
@@ -54,7 +55,7 @@ async function startQemu(
   const { spec, paths } = options;
   const program = findProgram(name);
   const files = qemuFiles(paths);
-  // In its jail it cannot see where it is.
+  // In its jail it cannot find its own directory.
   const firmware = jail === undefined ? [] : await listFirmware(program);
   const args = buildQemuArgs({
     spec,
@@ -86,4 +87,31 @@ async function startQemu(
   const launch = { program, argv0: QEMU_PROGRAM, args, memory, inheritedFds, jail, view };
   const kind = inherited === undefined ? bootingQemu(qemuCommandLine(spec, accelerator)) : QEMU;
   return await startVmm(kind, options, launch);
+}
+
+const firmwareOf = new Map<string, Promise<readonly string[]>>();
+
+/** Directories of the firmware that the program loads into guests, as the program lists them: its jail shows them. */
+export function listFirmware(program: string): Promise<readonly string[]> {
+  let directories = firmwareOf.get(program);
+  if (directories === undefined) {
+    directories = queryFirmware(program);
+    firmwareOf.set(program, directories);
+  }
+  return directories;
+}
+
+async function queryFirmware(program: string): Promise<readonly string[]> {
+  const { stdout } = await runProgram(program, ['-L', 'help']);
+  const named = stdout.split('\n').filter((line) => line.startsWith('/'));
+  const found = named.map(async (line) => {
+    const path = resolve(line);
+    return (await access(path).then(
+      () => true,
+      () => false,
+    ))
+      ? [path]
+      : [];
+  });
+  return (await Promise.all(found)).flat();
 }

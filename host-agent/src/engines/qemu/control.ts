@@ -1,31 +1,44 @@
-// The control protocol of one VMM: QMP over a connection that is kept, and the events that come over it.
+// The control protocol of one VMM: QMP over a persistent connection, with events.
 import { AppError, toError } from '../../lib/errors.ts';
 import { connectLink, connectUnix, type SocketLink } from '../../lib/socket-link.ts';
+import { tailFile } from '../../lib/tail.ts';
 import type { Control, Controlled, ControlOptions, GuestState, VmmKind } from '../control.ts';
 import type { SavedVm, SaveOptions } from '../engine.ts';
 import { diskNode } from './args.ts';
-import { explainEndState } from './end-states.ts';
 import { controlSocketOf, type QemuFiles, qemuFiles } from './files.ts';
 import { IO_ERROR, IoPause } from './io-pause.ts';
 import { QmpClient, QmpError, type QmpEvent, QmpViolation, toObject, toText } from './qmp.ts';
 import { saveQemu } from './save.ts';
 
-/** States of a guest that somebody stopped: a daemon that saved it and did not come back. */
+/** States of a guest that was paused on purpose: by a daemon that saved it and was then killed. */
 const PAUSED = ['paused', 'save-vm', 'prelaunch'];
-/** Of what the VMM says of a write that failed. */
+/** Maximum length of the VMM's error text for a failed write. */
 const MAX_REASON = 200;
+/** States in which the VMM is alive but its guest will never run again, each as a lower-case phrase. */
+const END_STATES: ReadonlyMap<string, string> = new Map([
+  ['internal-error', 'the guest cannot run any further on this host: internal error of the VMM'],
+  ['guest-panicked', 'the guest panicked'],
+  ['shutdown', 'the guest powered off'],
+]);
+const END_LOG_LINES = 2000;
+const END_LOG_BYTES = 256 * 1024;
+const MAX_END_DETAIL = 160;
+/** What the VMM prints before the registers of a CPU that it could not run. */
+const END_DETAIL =
+  /^(?:KVM internal error|KVM: entry failed|error: kvm run failed|KVM: unknown exit).*(?:\nemulation failure)?/m;
 
 export const QEMU: VmmKind = {
   name: 'qemu',
   filesOf: qemuFiles,
   controlSocketOf,
   control: (vm, options) => new QemuControl(vm, options),
-  // When it answers the threads of its CPUs exist, and they stay batch threads: a guest that wakes up does not preempt what serves it.
+  // When the VMM answers, its vCPU threads exist. They stay SCHED_BATCH: a guest that wakes up does not preempt the
+  // process that serves it.
   unbatched: 'first-thread',
   answerTimeoutMs: 20_000,
 };
 
-/** One that waits for its kernel's command line before it makes the machine. */
+/** A VMM that waits for the kernel's command line before it creates the machine. */
 export function bootingQemu(commandLine: string): VmmKind {
   return { ...QEMU, control: (vm, options) => new QemuControl(vm, options, commandLine) };
 }
@@ -37,11 +50,11 @@ class QemuControl implements Control {
   readonly #ioPause: IoPause;
   #qmp: QmpClient | undefined;
   #isClosed = false;
-  /** What the VMM said of its guest's end. */
+  /** The reason that the VMM reported for its guest's shutdown. */
   #shutdownReason: string | undefined;
-  #hasSpoken: boolean;
-  #questions = 0;
-  /** Still to be told. */
+  #hasConnected: boolean;
+  #queries = 0;
+  /** Not yet sent to the VMM. */
   #commandLine: string | undefined;
 
   constructor(vm: Controlled, options: ControlOptions, commandLine?: string) {
@@ -49,7 +62,7 @@ class QemuControl implements Control {
     this.#commandLine = commandLine;
     this.#files = qemuFiles(vm.identity.paths);
     this.#options = options;
-    this.#hasSpoken = options.isAdopted;
+    this.#hasConnected = options.isAdopted;
     this.#ioPause = new IoPause({
       readStatus: () => this.#readStatus(),
       resume: () => this.resume(),
@@ -65,17 +78,17 @@ class QemuControl implements Control {
   }
 
   async connect(signal: AbortSignal): Promise<boolean> {
-    // It serves one connection at a time.
+    // QEMU serves one QMP connection at a time.
     this.#qmp?.close();
     const socket = await connectUnix(this.#files.controlSocketPath, signal).catch(() => undefined);
     if (socket === undefined) return false;
     const qmp = await QmpClient.open(socket, (event) => this.#onEvent(event), signal).catch(async (error) => {
-      if (error instanceof QmpViolation) await this.#vm.giveUp(error.message);
+      if (error instanceof QmpViolation) await this.#vm.terminate(error.message);
       throw error;
     });
     this.#qmp = qmp;
     void qmp.closed.then(() =>
-      qmp.violation === undefined ? this.#vm.lookForEnd() : this.#vm.giveUp(qmp.violation.message),
+      qmp.violation === undefined ? this.#vm.checkExit() : this.#vm.terminate(qmp.violation.message),
     );
     if (this.#isClosed) qmp.close();
     await this.#begin(qmp);
@@ -90,7 +103,7 @@ class QemuControl implements Control {
     await qmp.execute('x-exit-preconfig');
   }
 
-  /** What happened before there was a connection was told to nobody; the rest comes over it. */
+  /** Events before the connection are lost, so the state is queried once; later events arrive over it. */
   async watch(): Promise<void> {
     if (this.#qmp !== undefined) await this.#vm.checkState();
   }
@@ -121,9 +134,9 @@ class QemuControl implements Control {
 
   async openChannel(signal?: AbortSignal): Promise<{ link: SocketLink; needsResync: boolean }> {
     const link = await connectLink(this.#files.agentSocketPath, signal);
-    // The guest's end is one port for all connections: what the one before left there comes first.
-    const needsResync = this.#hasSpoken;
-    this.#hasSpoken = true;
+    // The serial port is the same for all connections: unread bytes of the previous one come first.
+    const needsResync = this.#hasConnected;
+    this.#hasConnected = true;
     return { link, needsResync };
   }
 
@@ -149,37 +162,37 @@ class QemuControl implements Control {
     if (event === 'GUEST_PANICKED') this.#shutdownReason = 'guest-panic';
     if (event === 'BLOCK_IO_ERROR' && data.action === 'stop')
       this.#ioPause.begin((toText(data.reason) ?? 'an input/output error').slice(0, MAX_REASON));
-    // What a save stopped goes on, or says why it does not.
-    if (event === 'STOP' && !this.#ioPause.isSaving) void this.#askWhy();
+    // The pause of a save ends by itself, or its error says why not.
+    if (event === 'STOP' && !this.#ioPause.isSaving) void this.#queryPauseReason();
   }
 
-  /** Not once for each time that it says so: one question is under way, and one more will see what came since. */
-  async #askWhy(): Promise<void> {
-    if (this.#questions >= 2) return;
-    this.#questions += 1;
+  /** Limits the queries to two: one that is running, and one more for events that came since. */
+  async #queryPauseReason(): Promise<void> {
+    if (this.#queries >= 2) return;
+    this.#queries += 1;
     try {
       await this.#vm.checkState();
     } catch (error) {
-      this.#options.log.debug({ err: toError(error) }, 'a guest that stopped cannot be asked why');
+      this.#options.log.debug({ err: toError(error) }, 'cannot query why the VMM paused a guest');
     } finally {
-      this.#questions -= 1;
+      this.#queries -= 1;
     }
   }
 
-  /** A guest that cannot go on any more is ended: paused for good it would look as if it lived. */
+  /** A guest that cannot be resumed is ended: if it stayed paused, it would look alive. */
   async #resumeAfterSave(): Promise<void> {
     try {
       await this.resume();
     } catch (error) {
-      // One that did not answer goes on when it comes to that request; until then it hangs.
+      // A VMM that did not answer resumes the guest when it gets to the request; until then it hangs.
       if (!(error instanceof QmpError) && this.#qmp?.isOpen === true) throw error;
       if (error instanceof QmpError) await this.#vm.checkState().catch(() => undefined);
-      await this.#vm.giveUp(`it could not be resumed after it was saved: ${toError(error).message}`);
+      await this.#vm.terminate(`it could not be resumed after it was saved: ${toError(error).message}`);
       throw error;
     }
   }
 
-  /** What is known of a guest that shut down, undefined when nothing is. */
+  /** The known reason of a guest's shutdown; undefined if there is none. */
   #shutdownCause(): string | undefined {
     if (this.#shutdownReason === 'guest-panic') return 'the guest panicked';
     if (this.#shutdownReason === 'guest-shutdown') return 'the guest powered off';
@@ -187,7 +200,7 @@ class QemuControl implements Control {
     return undefined;
   }
 
-  /** The VMM's word for the guest's state, such as `running`. */
+  /** The guest's state in the VMM's terms, such as `running`. */
   async #readStatus(): Promise<string> {
     return toText(toObject(await this.#connected().execute('query-status')).status) ?? 'unknown';
   }
@@ -196,4 +209,14 @@ class QemuControl implements Control {
     if (this.#qmp === undefined) throw new AppError('internal', 'the VM has no control connection');
     return this.#qmp;
   }
+}
+
+/** Undefined if a guest in that state may continue. */
+async function explainEndState(status: string, logPath: string): Promise<string | undefined> {
+  const meaning = END_STATES.get(status);
+  if (status !== 'internal-error') return meaning;
+  const detail = END_DETAIL.exec(await tailFile(logPath, END_LOG_LINES, END_LOG_BYTES))?.[0];
+  return detail === undefined
+    ? meaning
+    : `${meaning} (${detail.replace(/\.?\s*\n/, ', ').slice(0, MAX_END_DETAIL)})`;
 }

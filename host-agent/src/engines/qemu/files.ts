@@ -1,16 +1,16 @@
-// Names of the files that one QEMU incarnation has in its directories, and how its process is known.
+// File names of one QEMU incarnation, and how its process is identified.
 import { basename, join } from 'node:path';
 import type { VmmFiles } from '../control.ts';
 import type { VmPaths } from '../engine.ts';
 
-/** What the process is called, whichever file the program is. */
+/** argv[0] of the process, whatever the program's file name. */
 export const QEMU_PROGRAM = 'qemu-system-x86_64';
 
 const CONTROL_SOCKET = 'qmp.sock';
 
 export type QemuFiles = VmmFiles & {
   readonly agentSocketPath: string;
-  /** Where the VMM writes its device state: it can make no file elsewhere. */
+  /** Where the VMM writes its device state: it can create no files elsewhere. */
   readonly statePath: string;
 };
 
@@ -27,12 +27,12 @@ export function qemuFiles({ dir, socketDir }: VmPaths): QemuFiles {
   };
 }
 
-/** What follows `-qmp`. */
+/** The argument of `-qmp`. */
 export function controlArgument(socketPath: string): string {
   return `unix:${escapeComma(socketPath)},server=on,wait=off`;
 }
 
-/** The control socket that a process was started with; undefined when it is none of our VMMs. */
+/** The control socket from a process's arguments; undefined if it is not a VMM of this engine. */
 export function controlSocketOf(args: readonly string[]): string | undefined {
   if (basename(args[0] ?? '') !== QEMU_PROGRAM) return undefined;
   const argument = args[args.indexOf('-qmp') + 1] ?? '';
@@ -41,7 +41,7 @@ export function controlSocketOf(args: readonly string[]): string | undefined {
   return isOurs ? path : undefined;
 }
 
-/** Commas separate QEMU's options and are doubled in values. */
+/** A comma separates QEMU's options and is doubled within a value. */
 export function escapeComma(value: string): string {
   return value.replaceAll(',', ',,');
 }

@@ -1,4 +1,4 @@
-// The engine for hosts of every kind: KVM where guests run on it, software emulation elsewhere.
+// The engine for all hosts: KVM where it works, software emulation elsewhere.
 import { AppError } from '../../lib/errors.ts';
 import { adoptVmm, explainLostEnd } from '../adoption.ts';
 import type {
@@ -23,13 +23,13 @@ import { QEMU_PROGRAM, qemuFiles } from './files.ts';
 import { probeQemu, readFingerprint } from './probe.ts';
 import { SealedMemories } from './sealed-memory.ts';
 
-/** Raised with every change of the device list: saved guests fit only the layout they were saved with. */
+/** Increment with every change of the device list: a saved guest fits only the layout that it was saved with. */
 const LAYOUT_VERSION = 2;
 
 export class QemuEngine implements Engine {
   readonly name = QEMU.name;
   readonly accelerator: Accelerator;
-  /** A disk's size is read from its file, by the guest's driver when it takes the device, and is not in the saved state. */
+  /** A disk's size is read from its file when the guest's driver binds the device, and is not in the saved state. */
   readonly takesOtherDisks = true;
   readonly #context: EngineContext;
   readonly #memories: SealedMemories;

@@ -1,23 +1,23 @@
-// A guest whose writes the host's disk does not take is stopped by the VMM, with nothing lost. It goes on as soon as there
-// is room again.
+// Handles an I/O pause: if the host's disk rejects a guest's write, the VMM pauses the guest and loses nothing. The
+// guest is resumed as soon as the disk has space again.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
 
-/** The VMM's word for a guest that it stopped because of a failed write. */
+/** QEMU's state of a guest that it paused because of a failed write. */
 export const IO_ERROR = 'io-error';
-/** A guest that runs for so long after it was let go on has its writes taken. */
+/** A guest that runs for this long after a resume counts as recovered. */
 const RETRY_MS = 1000;
 
 export type IoPauseOptions = {
   readonly readStatus: () => Promise<string>;
-  /** Lets the guest go on; what failed is tried again. */
+  /** Resumes the guest; the failed write is retried. */
   readonly resume: () => Promise<void>;
-  /** Nothing more is to be done: it ended, or is another daemon's. */
+  /** Nothing more must be done: the VM has ended, or another daemon has it. */
   readonly isOver: () => boolean;
-  /** Called when the guest goes on, whose clock stood still. */
+  /** Called when the guest resumes; its clock did not advance. */
   readonly onResumed: () => void;
-  /** Called when it begins to stand still. */
+  /** Called when the pause begins. */
   readonly onBegin?: (cause: string) => void;
   readonly log: Logger;
   readonly retryMs?: number;
@@ -32,7 +32,7 @@ export class IoPause {
     this.#options = options;
   }
 
-  /** Why the guest stands still, undefined when it does not. */
+  /** Why the guest is paused; undefined if it is not. */
   get reason(): string | undefined {
     return this.#reason;
   }
@@ -41,7 +41,7 @@ export class IoPause {
     return this.#saves > 0;
   }
 
-  /** `work` saves the guest, which must not be let go on meanwhile. */
+  /** Runs `work`, which saves the guest; the guest must not be resumed meanwhile. */
   async duringSave<T>(work: () => Promise<T>): Promise<T> {
     this.#saves += 1;
     try {
@@ -51,12 +51,12 @@ export class IoPause {
     }
   }
 
-  /** The VMM stopped the guest; `cause` is the host's word for it. */
+  /** The VMM has paused the guest; `cause` is the host's error. */
   begin(cause: string): void {
     if (this.#reason !== undefined) return;
     const why = `the host's disk does not take the guest's writes (${cause.toLowerCase()})`;
     this.#reason = `${why}; it stands still until it does`;
-    this.#options.log.warn({ reason: this.#reason }, 'a guest stands still');
+    this.#options.log.warn({ reason: this.#reason }, "guest paused: the host's disk rejects its writes");
     this.#options.onBegin?.(why);
     void this.#end();
   }
@@ -74,11 +74,11 @@ export class IoPause {
           hasResumed = true;
         } else break;
       } catch (error) {
-        log.debug({ err: toError(error) }, 'a guest that stands still cannot be asked');
+        log.debug({ err: toError(error) }, 'cannot query or resume a paused guest');
       }
     }
     this.#reason = undefined;
-    log.info(hasResumed ? 'a guest that stood still goes on' : 'a guest that stood still was let go on');
+    log.info(hasResumed ? 'a paused guest runs again' : 'a paused guest was resumed');
     onResumed();
   }
 }

@@ -14,12 +14,12 @@ type Pending = {
   readonly reject: (cause: Error) => void;
 };
 
-/** Its longest answer has some KiB. */
+/** The longest real answer has some KiB. */
 const MAX_LINE_BYTES = 256 * 1024;
-/** Of an error's text. */
+/** Maximum length of an error's text. */
 const MAX_DESCRIPTION = 2000;
 
-/** What answers is no VMM as it should be: nobody can trust it any more. */
+/** The VMM violated the protocol: it cannot be trusted any more. */
 export class QmpViolation extends Error {
   override readonly name = 'QmpViolation';
 }
@@ -59,7 +59,7 @@ export class QmpClient {
     socket.on('close', () => this.#close(new Error('the VMM closed its control socket')));
   }
 
-  /** Shakes hands on a connected socket; waits for the greeting as long as `signal` allows. */
+  /** Performs the handshake on a connected socket; waits for the greeting until `signal` fires. */
   static async open(
     socket: Socket,
     onEvent: (event: QmpEvent) => void,
@@ -73,7 +73,7 @@ export class QmpClient {
       if (client.#closed !== undefined) throw client.#closed;
       await client.execute('qmp_capabilities');
     } catch (error) {
-      // The VMM serves one connection at a time: the next try would wait for this one's end.
+      // QEMU serves one connection at a time: without the close, the next attempt would wait.
       client.close();
       throw error;
     } finally {
@@ -83,8 +83,8 @@ export class QmpClient {
   }
 
   /**
-   * Runs a command. Rejects with QmpError, with AppError `internal` after `timeoutMs` (longer on a busy host; the VMM does
-   * it all the same when it comes to it), or when the socket closes.
+   * Runs a command. Rejects with QmpError, with AppError `internal` after `timeoutMs` (scaled with the load; the VMM
+   * may still run the command), or when the socket closes.
    */
   execute(
     command: string,
@@ -108,12 +108,12 @@ export class QmpClient {
     });
   }
 
-  /** Resolves when the connection is over. */
+  /** Resolves when the connection is closed. */
   get closed(): Promise<void> {
     return this.#end.promise;
   }
 
-  /** Why it was ended, if that is why. */
+  /** The protocol violation that closed the connection, if that is why. */
   get violation(): QmpViolation | undefined {
     return this.#closed instanceof QmpViolation ? this.#closed : undefined;
   }
@@ -160,7 +160,7 @@ function toQmpError(command: string, { class: name, desc }: Readonly<Record<stri
   return new QmpError(command, toText(name) ?? 'GenericError', description);
 }
 
-/** Empty for anything else: a VMM may send what it likes. */
+/** Returns an empty object for anything else: a VMM may send any value. */
 export function toObject(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }

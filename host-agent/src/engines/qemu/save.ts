@@ -1,24 +1,28 @@
-// Saving a guest: memory and device state of one moment.
-import { writeFile } from 'node:fs/promises';
+// Saves a guest: memory and device state of one moment. As much memory as possible is copied while the guest runs.
+import { open, readdir, readlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import process from 'node:process';
+import { copySparse } from '@sandboxd/rootfs-builder';
 import { readSmall } from '../../lib/untrusted-path.ts';
 import { everyOne } from '../../lib/wait.ts';
-import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
+import type { FileVersion, SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
 import { takeBack } from '../jail/jail.ts';
+import { checkSize, copyMappedFile, copyOwnPages, copyProcessFile, type FinishCopy } from '../mapped-copy.ts';
+import { readMapping } from '../mapping.ts';
 import { qemuFiles } from './files.ts';
-import { beginMemoryCopy } from './memory-copy.ts';
 import type { QmpClient } from './qmp.ts';
+import { versionKey } from './sealed-memory.ts';
 
-/** Writing some 200 KiB; longer only on a disk in trouble. */
+/** For writing some 200 KiB; only an overloaded disk takes longer. */
 const STATE_TIMEOUT_MS = 30_000;
 
-/** It has some 200 KiB. */
+/** The real size is some 200 KiB. */
 const MAX_STATE_BYTES = 64 * 2 ** 20;
 
 export type SaveContext = {
   readonly identity: VmmIdentity;
   readonly control: Pick<QmpClient, 'execute'>;
-  /** Lets the guest go on, or ends a VM that cannot. */
+  /** Resumes the guest, or ends a VM that cannot be resumed. */
   readonly resume: () => Promise<void>;
 };
 
@@ -34,12 +38,12 @@ export async function saveQemu(
   try {
     await options.beforePause?.();
     pausedAt = performance.now();
-    // A stop that was not answered in time may still come: the guest is let go on then, too.
+    // A `stop` that timed out may still take effect, so the guest is resumed then, too.
     try {
       await control.execute('stop');
       await everyOne([
-        // Despite its name it has nothing to do with Xen: all device state, no memory, no disks. Not `live`: the guest
-        // goes on, so its disks must stay active.
+        // Despite its name this is not specific to Xen: it saves all device state, no memory, no disks. `live: false`
+        // keeps the disks active, because the guest resumes.
         control.execute('xen-save-devices-state', { filename: own, live: false }, STATE_TIMEOUT_MS),
         finishMemory(),
         options.whilePaused(),
@@ -57,4 +61,44 @@ export async function saveQemu(
   await writeFile(statePath, state, { mode: 0o600 });
   if (identity.jail !== undefined) await takeBack(memoryPath);
   return { memoryPath, statePath, pausedMs: performance.now() - pausedAt };
+}
+
+/**
+ * Starts a copy of the guest's memory to the new file `target`; not needed if the guest keeps its memory in that file.
+ * A compromised VMM may present another object: it must be a file of exactly the guest's memory size.
+ */
+export async function beginMemoryCopy(
+  { pid, memory }: Pick<VmmIdentity, 'pid' | 'memory'>,
+  memoryBytes: number,
+  target: string,
+): Promise<FinishCopy> {
+  if (memory.kind === 'anonymous')
+    return async () => copyProcessFile(await memoryDescriptor(pid), memoryBytes, target);
+  if (memory.kind === 'file') {
+    return memory.path === target ? async () => undefined : () => copySparse(memory.path, target);
+  }
+  // The file of a private mapping never changes: only the guest's own pages must be copied during the pause.
+  const mapping = await readMapping(pid, memory.path);
+  checkSize(mapping.sizeBytes, memoryBytes);
+  const isCopied = memory.origin !== undefined && (await copyOrigin(memory.origin, target));
+  if (!isCopied) await copyMappedFile(pid, mapping, memoryBytes, target);
+  return () => copyOwnPages(pid, [mapping], target);
+}
+
+/** Shares the file's extents if the file system supports it. False if the file was replaced. */
+async function copyOrigin({ path, key }: FileVersion, target: string): Promise<boolean> {
+  const file = await open(path, 'r').catch(() => undefined);
+  if (file === undefined) return false;
+  await using _file = file;
+  if (versionKey(await file.stat()) !== key) return false;
+  await copySparse(`/proc/${process.pid}/fd/${file.fd}`, target);
+  return true;
+}
+
+async function memoryDescriptor(pid: number): Promise<string> {
+  for (const fd of await readdir(`/proc/${pid}/fd`)) {
+    const path = `/proc/${pid}/fd/${fd}`;
+    if ((await readlink(path).catch(() => '')).startsWith('/memfd:memory-backend-memfd')) return path;
+  }
+  throw new Error(`process ${pid} has no memory descriptor`);
 }

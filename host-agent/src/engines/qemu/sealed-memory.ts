@@ -1,6 +1,6 @@
-// The memory of saved guests as copies of them map it. This VMM opens what it maps for writing, and refuses what it may not
-// write: a VMM that a guest took over could change the memory of every other copy. So they map a copy of the file in
-// memory that is sealed: nobody can write to it any more, not even root. It exists once for all copies, while there are any.
+// The memory of saved guests, as their forks map it. QEMU opens what it maps for writing and refuses a read-only file,
+// so a compromised VMM could change the memory of every other fork. Forks therefore map a copy in a sealed memfd, which
+// no process can write to, not even root. There is one copy per saved guest while it has forks.
 import { once } from 'node:events';
 import { closeSync, fstatSync, openSync, type Stats } from 'node:fs';
 import { stat } from 'node:fs/promises';
@@ -9,17 +9,19 @@ import { startProgram } from '../../lib/programs.ts';
 import type { FileVersion } from '../engine.ts';
 
 const NAME = 'saved-memory';
-/** What /proc/<pid>/maps calls it. */
+/** The name of the mapping in /proc/<pid>/maps. */
 export const SEALED_MAPPING = `/memfd:${NAME}`;
-/** The next copy seldom comes later, and making it again takes some tenths of a second. */
+/**
+ * Idle time before a copy is freed: the next fork usually comes sooner, and a new copy takes some tenths of a second.
+ */
 const IDLE_MS = 60_000;
 
 export type SealedMemory = {
-  /** Can be mapped privately by whoever inherits it. */
+  /** A child that inherits it can map it privately. */
   readonly fd: number;
   /** The file that it is a copy of. */
   readonly origin: FileVersion;
-  /** The mapping is gone. */
+  /** Called when the mapping is gone. */
   release(): void;
 };
 
@@ -33,7 +35,7 @@ type Entry = {
 export class SealedMemories {
   readonly #program: string;
   readonly #idleMs: number;
-  /** By what the file is: one that replaces another is not the same. */
+  /** Keyed by the file's identity: a file that replaces another has another key. */
   readonly #entries = new Map<string, Entry>();
 
   /** `program` is the path of native/memfd.c. */
@@ -42,18 +44,18 @@ export class SealedMemories {
     this.#idleMs = idleMs;
   }
 
-  /** Host memory that all of them take. */
+  /** Host memory that all copies use. */
   get sizeBytes(): number {
     return this.#entries.values().reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   }
 
-  /** Host memory that the next copy of this file takes for all that follow; 0 when it is there, or there is no file. */
+  /** Host memory that the next fork of this file needs for a new copy; 0 if the copy exists, or the file does not. */
   async neededBytes(path: string): Promise<number> {
     const file = await identify(path).catch(() => undefined);
     return file === undefined || this.#entries.has(file.key) ? 0 : file.allocatedBytes;
   }
 
-  /** Made when there is none; those who want the same one wait for it together. AppError exhausted without room for it. */
+  /** Creates the copy if there is none; concurrent callers share it. AppError exhausted if memory does not suffice. */
   async hold(path: string): Promise<SealedMemory> {
     const { key, allocatedBytes } = await identify(path);
     const entry = this.#entries.get(key) ?? this.#make(key, path, allocatedBytes);
@@ -101,7 +103,7 @@ export function versionKey({ dev, ino, size, mtimeMs }: Stats): string {
   return [dev, ino, size, mtimeMs].join();
 }
 
-/** A descriptor of the copy. The program that makes it lives until we have that. */
+/** A descriptor of the copy. The program that creates it must live until the daemon has opened it. */
 async function makeSealed(program: string, path: string): Promise<number> {
   const child = startProgram(program, [NAME, path], { stdio: ['pipe', 'pipe', 'pipe'] });
   let said = '';
@@ -109,7 +111,7 @@ async function makeSealed(program: string, path: string): Promise<number> {
   child.stderr.on('data', (chunk: Buffer) => {
     complaint += chunk.toString();
   });
-  // A program that is not there has no input either.
+  // A program that is not installed has no standard input.
   child.stdin.on('error', () => undefined);
   const ended = once(child, 'close') as Promise<[exitCode: number | null, signal: string | null]>;
   ended.catch(() => undefined);

@@ -1,27 +1,28 @@
-// One sandbox as the resolver knows it: what it may ask, what its names led to, and how much of it is being done.
+// One sandbox as the resolver sees it: its allowlist, rate limit and pending queries.
 import PQueue from 'p-queue';
 import { AppError } from '../../lib/errors.ts';
 import { formatIpv4, parseIpv4 } from '../../lib/ipv4.ts';
 import { TokenBucket } from '../../lib/token-bucket.ts';
-import { type AddressPolicy, whyNot } from '../special-ranges.ts';
+import { type AddressPolicy, denialReason } from '../special-ranges.ts';
 import type { Answer, Question } from './message.ts';
 import { Allowlist } from './names.ts';
 import type { Found, Upstream } from './upstream.ts';
 
-/** An answer lives at least and at most so long, whatever the name's own server says. */
+/** TTL bounds for answers to the guest, whatever the authoritative server sets. */
 const MIN_TTL_S = 1;
 const MAX_TTL_S = 3600;
 /**
- * An address is open at least so long, however short its answer lives: programs keep addresses for times of their own (a JVM 30 s,
- * libcurl 60 s), or try the other ones of an answer first. Whoever may ask for the name could open it anew at any time.
+ * An address stays open at least this long, even if its TTL is shorter: programs cache addresses for times of their own
+ * (a JVM 30 s, libcurl 60 s) or try the other addresses of an answer first. A guest that may query the name could
+ * re-open the address at any time anyway.
  */
 const MIN_OPEN_S = 60;
-/** More addresses than an answer of any honest name has. */
+/** Upper bound of addresses per answer; no honest name has more. */
 const MAX_ADDRESSES = 64;
-/** Names of one sandbox that are asked for at once, and that wait for it; each further question is left unanswered. */
+/** Concurrent upstream queries of one sandbox, and queries that wait for them. Further queries are dropped. */
 const CONCURRENCY = 32;
 const MAX_WAITING = 2048;
-/** Questions that are heard, by UDP and TCP together, of whatever kind. The kernel has let through about as many. */
+/** Rate limit of queries, UDP and TCP together, of any type. The nftables rules let through about as many. */
 const PER_S = 250;
 const BURST = 2500;
 
@@ -29,20 +30,20 @@ export type ClientOptions = {
   readonly allowlist: readonly string[];
   readonly addresses: AddressPolicy;
   readonly upstream: Upstream;
-  /** Lets the guest reach these from now on; resolves when it can. */
+  /** Lets the guest reach these addresses; resolves when it can. */
   readonly open: (addresses: readonly Found[]) => Promise<void>;
-  /** A name that was not answered as it was asked, and why. */
-  readonly onDenied: (name: string, why: string) => void;
-  /** Nobody could say; the guest is told so. */
+  /** Called for a name that was denied, with the reason. */
+  readonly onDenied: (name: string, reason: string) => void;
+  /** Called when the lookup failed; the guest gets SERVFAIL. */
   readonly onFailed: (name: string, error: unknown, step: FailedStep) => void;
 };
 
-/** Name servers were asked for it, or what they said was to be opened. */
+/** Step that failed: the upstream query, or opening the addresses. */
 export type FailedStep = 'ask' | 'open';
 
 const NO_SUCH_NAME: Answer = { rcode: 'noSuchName' };
 const NO_DATA: Answer = { rcode: 'ok' };
-/** Not every library knows this by itself (RFC 6761). Nothing is to be opened for it. */
+/** RFC 6761: some client libraries do not resolve localhost names themselves. No address is opened for them. */
 const LOCALHOST = /(?:^|\.)localhost$/;
 const ITSELF: Answer = { rcode: 'ok', records: [{ address: '127.0.0.1', ttlS: MAX_TTL_S }] };
 
@@ -50,9 +51,9 @@ export class ResolverClient {
   readonly #options: ClientOptions;
   readonly #allowlist: Allowlist;
   readonly #queue = new PQueue({ concurrency: CONCURRENCY });
-  /** By name: who asks for the same at the same time waits for the same answer. */
-  readonly #asking = new Map<string, Promise<Answer>>();
-  /** Connections by TCP that are open. */
+  /** Pending answers by name: concurrent queries for one name share one upstream query. */
+  readonly #pending = new Map<string, Promise<Answer>>();
+  /** Number of open TCP connections. */
   connections = 0;
   readonly #bucket = new TokenBucket(PER_S, BURST);
 
@@ -61,25 +62,25 @@ export class ResolverClient {
     this.#allowlist = new Allowlist(options.allowlist);
   }
 
-  /** Whether one more question is heard now; to be asked before anything is done with it. */
-  hears(): boolean {
+  /** Rate limit: must be called for each query before any other work on it. */
+  admits(): boolean {
     return this.#bucket.take();
   }
 
-  /** Undefined where there is too much to do for this sandbox. Never rejects. */
+  /** Undefined if the sandbox has too many pending queries. Never rejects. */
   answer({ name, type }: Question): Promise<Answer | undefined> | Answer {
     if (LOCALHOST.test(name)) return type === 'A' ? ITSELF : NO_DATA;
     if (!this.#allowlist.allows(name)) {
       this.#options.onDenied(name, 'not in the allowlist');
       return this.#allowlist.isAboveAllowed(name) ? NO_DATA : NO_SUCH_NAME;
     }
-    // Only addresses lead anywhere; the rest would be a way out for data.
+    // Only address records are resolved; any other type would be a channel for data exfiltration.
     if (type !== 'A') return NO_DATA;
-    const asking = this.#asking.get(name);
-    if (asking !== undefined) return asking;
+    const pending = this.#pending.get(name);
+    if (pending !== undefined) return pending;
     if (this.#queue.size >= MAX_WAITING) return Promise.resolve(undefined);
-    const answer = this.#queue.add(() => this.#resolve(name)).finally(() => this.#asking.delete(name));
-    this.#asking.set(name, answer);
+    const answer = this.#queue.add(() => this.#resolve(name)).finally(() => this.#pending.delete(name));
+    this.#pending.set(name, answer);
     return answer;
   }
 
@@ -101,15 +102,16 @@ export class ResolverClient {
   }
 
   #filter(name: string, found: readonly Found[]): Found[] {
-    const kept = new Map<string, Found>();
+    const allowed = new Map<string, Found>();
     for (const { address, ttlS } of found) {
       const parsed = parseIpv4(address);
       if (parsed === undefined) throw new AppError('internal', `${name} has the odd address ${address}`);
-      const kind = whyNot(parsed, this.#options.addresses);
+      const kind = denialReason(parsed, this.#options.addresses);
       if (kind !== undefined) this.#options.onDenied(name, `its address ${address} is ${kind}`);
-      else if (kept.size < MAX_ADDRESSES) kept.set(formatIpv4(parsed), { address, ttlS: clampTtl(ttlS) });
+      else if (allowed.size < MAX_ADDRESSES)
+        allowed.set(formatIpv4(parsed), { address, ttlS: clampTtl(ttlS) });
     }
-    return [...kept.values()];
+    return [...allowed.values()];
   }
 }
 

@@ -1,5 +1,5 @@
-// Questions of guests, every byte of which is hostile, and the answers to them. The codec is a library's; what it is given, and
-// what is made of that, is decided here.
+// Parses DNS queries of guests, every byte of which is untrusted, and encodes the answers. A library is the codec; this
+// file validates its input and output.
 import { decode, encode, RECURSION_AVAILABLE, RECURSION_DESIRED, TRUNCATED_RESPONSE } from 'dns-packet';
 import { toError } from '../../lib/errors.ts';
 import { parseIpv4 } from '../../lib/ipv4.ts';
@@ -10,20 +10,20 @@ export type Rcode = keyof typeof RCODES;
 
 export type Question = {
   readonly id: number;
-  /** As it was asked, byte for byte, for the answer. */
-  readonly asked: Buffer;
+  /** The question section as received, echoed in the answer. */
+  readonly section: Buffer;
   /** Lower case, no trailing dot. */
   readonly name: string;
-  /** `A`, `AAAA`, …; `UNKNOWN_n` of a number without a name. */
+  /** `A`, `AAAA`, …; `UNKNOWN_n` for an unassigned number. */
   readonly type: string;
   readonly wantsRecursion: boolean;
-  /** Whether the asker knows EDNS, and so may get an OPT record. */
+  /** Whether the client uses EDNS, and so may get an OPT record. */
   readonly hasEdns: boolean;
-  /** What it takes by UDP. */
+  /** The largest UDP answer that the client accepts. */
   readonly maxUdpBytes: number;
 };
 
-/** A question; the whole answer to what is none; undefined for what deserves no answer. */
+/** A question; the complete answer to an invalid query; or undefined if the message must not be answered. */
 export type Parsed =
   | { readonly kind: 'question'; readonly question: Question }
   | { readonly kind: 'refusal'; readonly bytes: Buffer };
@@ -34,25 +34,25 @@ export type Answer = {
 };
 
 const HEADER_BYTES = 12;
-/** Longer ones have no question of ours in them. */
+/** A longer message is not a query that this resolver answers. */
 const MAX_QUERY_BYTES = 1232;
 const MIN_UDP_BYTES = 512;
-/** No fragment on the way. */
+/** Avoids IP fragmentation. */
 const MAX_UDP_BYTES = 1232;
 const IS_ANSWER = 0x8000;
 const OPCODE = 0x7800;
-/** Of an answer: pointer, type, class, time to live, length, address. */
+/** Size of an address record: pointer, type, class, TTL, length, address. */
 const RECORD_BYTES = 16;
 const POINTER = 0xc000;
 const TYPE_A = 1;
 const CLASS_IN = 1;
-/** The record of EDNS that says how much we take: type 41 of the root, no option. */
+/** Our OPT record (EDNS): type 41 at the root, our maximum UDP size, no options. */
 const OPTION = Buffer.from([0, 0, 41, MAX_UDP_BYTES >> 8, MAX_UDP_BYTES & 255, 0, 0, 0, 0, 0, 0]);
 
 export function parseQuery(bytes: Buffer): Parsed | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
   const flags = bytes.readUInt16BE(2);
-  // An answer to an answer could go on for ever.
+  // Never answer an answer: two resolvers could loop forever.
   if ((flags & IS_ANSWER) !== 0) return undefined;
   if ((flags & OPCODE) !== 0) return refuse(bytes, 'notImplemented');
   const [questions, answers, authorities, additionals] = [4, 6, 8, 10].map((at) => bytes.readUInt16BE(at));
@@ -69,20 +69,20 @@ export function parseQuery(bytes: Buffer): Parsed | undefined {
 
 class NotImplemented extends Error {}
 
-/** Throws. */
+/** Throws for an invalid query. */
 function readQuestion(bytes: Buffer): Question {
   const packet = decode(bytes);
   const [question] = packet.questions ?? [];
   if (question === undefined || packet.id === undefined) throw new Error('no question');
   if ((question.class ?? 'IN') !== 'IN') throw new NotImplemented();
-  // Neither compressed, nor with dots or bytes in a label that would make it look like another name.
+  // Rejects compressed names, and labels with dots or bytes that make one name look like another.
   const plain = encode({ type: 'query', questions: [question] }).subarray(HEADER_BYTES);
   if (!bytes.subarray(HEADER_BYTES, HEADER_BYTES + plain.length).equals(plain)) throw new Error('odd name');
   const option = packet.additionals?.find(({ type }) => type === 'OPT');
   const offered = option !== undefined && 'udpPayloadSize' in option ? option.udpPayloadSize : MIN_UDP_BYTES;
   return {
     id: packet.id,
-    asked: Buffer.from(plain),
+    section: Buffer.from(plain),
     name: normalizeName(question.name),
     type: question.type,
     wantsRecursion: (bytes.readUInt16BE(2) & RECURSION_DESIRED) !== 0,
@@ -91,7 +91,7 @@ function readQuestion(bytes: Buffer): Question {
   };
 }
 
-/** Its header, and nothing of what was sent behind it. */
+/** Answers with the header only, and without anything of the query's body. */
 function refuse(bytes: Buffer, rcode: Rcode): Parsed {
   const answer = Buffer.alloc(HEADER_BYTES);
   bytes.copy(answer, 0, 0, 2);
@@ -104,16 +104,19 @@ export function encodeAnswer(question: Question, answer: Answer): Buffer {
   return toBytes(question, answer, 0);
 }
 
-/** With as many records as UDP has room for, and marked as cut where that is not all: some ask again by TCP, and some never do. */
+/**
+ * Includes as many records as fit into UDP, and sets TC if some are left out. Some clients then retry by TCP, others
+ * never do.
+ */
 export function encodeUdpAnswer(question: Question, { rcode, records = [] }: Answer): Buffer {
-  const rest = HEADER_BYTES + question.asked.length + (question.hasEdns ? OPTION.length : 0);
-  const room = Math.floor((question.maxUdpBytes - rest) / RECORD_BYTES);
-  if (records.length <= room) return toBytes(question, { rcode, records }, 0);
-  return toBytes(question, { rcode, records: records.slice(0, room) }, TRUNCATED_RESPONSE);
+  const rest = HEADER_BYTES + question.section.length + (question.hasEdns ? OPTION.length : 0);
+  const capacity = Math.floor((question.maxUdpBytes - rest) / RECORD_BYTES);
+  if (records.length <= capacity) return toBytes(question, { rcode, records }, 0);
+  return toBytes(question, { rcode, records: records.slice(0, capacity) }, TRUNCATED_RESPONSE);
 }
 
 function toBytes(question: Question, { rcode, records = [] }: Answer, flags: number): Buffer {
-  const { id, asked, wantsRecursion, hasEdns } = question;
+  const { id, section, wantsRecursion, hasEdns } = question;
   const header = Buffer.alloc(HEADER_BYTES);
   header.writeUInt16BE(id, 0);
   const recursion = RECURSION_AVAILABLE | (wantsRecursion ? RECURSION_DESIRED : 0);
@@ -121,10 +124,13 @@ function toBytes(question: Question, { rcode, records = [] }: Answer, flags: num
   header.writeUInt16BE(1, 4);
   header.writeUInt16BE(records.length, 6);
   header.writeUInt16BE(hasEdns ? 1 : 0, 10);
-  return Buffer.concat([header, asked, ...records.map(toRecord), ...(hasEdns ? [OPTION] : [])]);
+  return Buffer.concat([header, section, ...records.map(toRecord), ...(hasEdns ? [OPTION] : [])]);
 }
 
-/** Its name is that of the question, by a pointer to it: the library that reads does not write so, and every second record would not fit. */
+/**
+ * The name is a pointer to the question. The library does not write compressed names, and half as many records would
+ * fit.
+ */
 function toRecord({ address, ttlS }: { readonly address: string; readonly ttlS: number }): Buffer {
   const record = Buffer.alloc(RECORD_BYTES);
   record.writeUInt16BE(POINTER | HEADER_BYTES, 0);

@@ -1,14 +1,14 @@
-// Which names an allowlist means.
+// Matches names against an allowlist.
 
-/** As names are compared: lower case, without a trailing dot. */
+/** Normal form for comparisons: lower case, no trailing dot. */
 export function normalizeName(name: string): string {
   return name.toLowerCase().replace(/\.$/, '');
 }
 
-/** One label that is worth a question: letters, digits, dashes and underscores. */
+/** A valid label: letters, digits, dashes and underscores. */
 const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 
-/** An allowlist, its patterns normalized: names, and `*.` with a name, which means exactly one more label. */
+/** An allowlist of normalized patterns: names, and `*.name`, which matches exactly one additional label. */
 export class Allowlist {
   readonly #names: ReadonlySet<string>;
 
@@ -23,7 +23,10 @@ export class Allowlist {
     return this.#names.has(name) || this.#names.has(`*${name.slice(dot)}`);
   }
 
-  /** Whether an allowed name is below this one, which therefore exists (RFC 8020), allowed or not. `name` is normalized. */
+  /**
+   * Whether an allowed name is below `name` (normalized). Such a name exists (RFC 8020), even if it is not allowed
+   * itself.
+   */
   isAboveAllowed(name: string): boolean {
     const end = `.${name}`;
     for (const pattern of this.#names) if (pattern.endsWith(end)) return true;

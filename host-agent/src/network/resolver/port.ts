@@ -1,5 +1,5 @@
 /**
- * Of the resolver, as the host has it; guests ask port 53 of their gateway. One that programs of users may not have while no
- * daemon runs, and that other name servers, which may listen on every address, do not have either.
+ * The resolver's port on the host; guests query port 53 of their gateway. It is privileged, so no user's program can
+ * take it while the daemon is stopped, and name servers that listen on every address do not use it.
  */
 export const RESOLVER_PORT = 1013;

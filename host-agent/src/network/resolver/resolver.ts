@@ -1,5 +1,5 @@
-// The resolver of one sandbox, by UDP and TCP, at an address that only it reaches. Who asks is known by the source address, too, which
-// rules at the sandbox's own network and at the host hold to the truth.
+// The resolver of one sandbox, over UDP and TCP, at an address that only this sandbox can reach. The source address is
+// checked as well; rules in the sandbox's namespace and on the host prevent spoofing.
 import { createSocket, type Socket as UdpSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -8,42 +8,42 @@ import type { ResolverClient } from './client.ts';
 import { encodeAnswer, encodeUdpAnswer, parseQuery } from './message.ts';
 
 const MAX_CONNECTIONS = 8;
-/** Of a connection by TCP. */
+/** Idle timeout of a TCP connection, also the limit for one message. */
 const IDLE_MS = 10_000;
-/** The same for one message: none of ours is longer. */
+/** Longest query over TCP. */
 const MAX_TCP_BYTES = 1232;
 const LENGTH_BYTES = 2;
-/** Questions that wait in the kernel while this process is busy; it gives less where less is all that anybody gets. */
+/** Receive buffer for queries that arrive while this process is busy. The kernel lowers it to its own maximum. */
 const UDP_BUFFER_BYTES = 2 ** 20;
-/** Questions of one connection that wait for their answers; reading stops there. */
+/** Pipelined queries of one connection that wait for answers; further ones are not read (backpressure). */
 const MAX_PIPELINED = 32;
 
 export type ResolverAddress = { readonly host: string; readonly port: number };
 
-/** Who is answered. */
-export type Asker = { readonly address: string; readonly client: ResolverClient };
+/** The only client that gets answers. */
+export type AllowedClient = { readonly address: string; readonly client: ResolverClient };
 
 export class Resolver {
-  readonly #asker: Asker;
+  readonly #allowed: AllowedClient;
   readonly #udp: UdpSocket;
   readonly #tcp: Server;
   readonly #sockets = new Set<Socket>();
   #isClosed = false;
 
-  private constructor(udp: UdpSocket, tcp: Server, asker: Asker, log: Logger) {
-    this.#asker = asker;
+  private constructor(udp: UdpSocket, tcp: Server, allowed: AllowedClient, log: Logger) {
+    this.#allowed = allowed;
     this.#udp = udp;
     this.#tcp = tcp;
-    udp.on('message', (bytes, { address, port }) => void this.#hear(bytes, address, port));
-    udp.on('error', (err) => log.error({ err }, 'the resolver of sandboxes has trouble'));
-    tcp.on('connection', (socket) => this.#welcome(socket));
-    tcp.on('error', (err) => log.error({ err }, 'the resolver of sandboxes has trouble'));
+    udp.on('message', (bytes, { address, port }) => void this.#receive(bytes, address, port));
+    udp.on('error', (err) => log.error({ err }, 'the DNS resolver of a sandbox has a socket error'));
+    tcp.on('connection', (socket) => this.#accept(socket));
+    tcp.on('error', (err) => log.error({ err }, 'the DNS resolver of a sandbox has a socket error'));
   }
 
-  /** Rejects where the address cannot be had. */
-  static async open({ host, port }: ResolverAddress, asker: Asker, log: Logger): Promise<Resolver> {
+  /** Rejects if the address is not available. */
+  static async open({ host, port }: ResolverAddress, allowed: AllowedClient, log: Logger): Promise<Resolver> {
     const udp = createSocket({ type: 'udp4', recvBufferSize: UDP_BUFFER_BYTES });
-    // Who has no further question is answered all the same.
+    // A client that has half-closed its connection still gets its answers.
     const tcp = createServer({ allowHalfOpen: true });
     try {
       udp.bind(port, host);
@@ -55,7 +55,7 @@ export class Resolver {
       tcp.close();
       throw error;
     }
-    return new Resolver(udp, tcp, asker, log);
+    return new Resolver(udp, tcp, allowed, log);
   }
 
   get port(): number {
@@ -70,25 +70,25 @@ export class Resolver {
   }
 
   #clientAt(address: string | undefined): ResolverClient | undefined {
-    return address === this.#asker.address ? this.#asker.client : undefined;
+    return address === this.#allowed.address ? this.#allowed.client : undefined;
   }
 
-  async #hear(bytes: Buffer, address: string, port: number): Promise<void> {
+  async #receive(bytes: Buffer, address: string, port: number): Promise<void> {
     const client = this.#clientAt(address);
-    const parsed = client?.hears() === true ? parseQuery(bytes) : undefined;
+    const parsed = client?.admits() === true ? parseQuery(bytes) : undefined;
     if (client === undefined || parsed === undefined) return;
-    if (parsed.kind === 'refusal') return this.#say(parsed.bytes, address, port);
+    if (parsed.kind === 'refusal') return this.#send(parsed.bytes, address, port);
     const { question } = parsed;
     const answer = await client.answer(question);
-    if (answer !== undefined) this.#say(encodeUdpAnswer(question, answer), address, port);
+    if (answer !== undefined) this.#send(encodeUdpAnswer(question, answer), address, port);
   }
 
-  #say(bytes: Buffer, address: string, port: number): void {
-    // It may be closed by now. Whoever does not get it asks again.
+  #send(bytes: Buffer, address: string, port: number): void {
+    // The socket may be closed by now. A client that gets no answer retries.
     if (!this.#isClosed) this.#udp.send(bytes, port, address, () => undefined);
   }
 
-  #welcome(socket: Socket): void {
+  #accept(socket: Socket): void {
     const client = this.#clientAt(socket.remoteAddress);
     if (client === undefined || client.connections >= MAX_CONNECTIONS) {
       socket.destroy();
@@ -102,25 +102,25 @@ export class Resolver {
       client.connections--;
       this.#sockets.delete(socket);
     });
-    void converse(socket, client)
+    void serveConnection(socket, client)
       .catch(() => undefined)
       .finally(() => socket.destroySoon());
   }
 }
 
-/** Answers one question after the other, as many at once as a pipeline may have. */
-async function converse(socket: Socket, client: ResolverClient): Promise<void> {
-  let held = Buffer.alloc(0);
+/** Answers the queries of one connection, several at a time (pipelining). */
+async function serveConnection(socket: Socket, client: ResolverClient): Promise<void> {
+  let buffered = Buffer.alloc(0);
   const answering = new Set<Promise<void>>();
   for await (const chunk of socket.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    held = Buffer.concat([held, chunk]);
-    while (held.length >= LENGTH_BYTES) {
-      const length = held.readUInt16BE(0);
+    buffered = Buffer.concat([buffered, chunk]);
+    while (buffered.length >= LENGTH_BYTES) {
+      const length = buffered.readUInt16BE(0);
       if (length > MAX_TCP_BYTES) return;
-      if (held.length < LENGTH_BYTES + length) break;
-      if (!client.hears()) return;
-      const message = Buffer.from(held.subarray(LENGTH_BYTES, LENGTH_BYTES + length));
-      held = held.subarray(LENGTH_BYTES + length);
+      if (buffered.length < LENGTH_BYTES + length) break;
+      if (!client.admits()) return;
+      const message = Buffer.from(buffered.subarray(LENGTH_BYTES, LENGTH_BYTES + length));
+      buffered = buffered.subarray(LENGTH_BYTES + length);
       const answer = reply(socket, client, message).finally(() => answering.delete(answer));
       answering.add(answer);
       if (answering.size >= MAX_PIPELINED) await Promise.race(answering);

@@ -1,26 +1,26 @@
-// Asking the host's own resolvers, or those that the operator names, for the addresses of a name. CNAMEs are followed by them;
-// what counts are the addresses at the end.
+// Queries the upstream name servers: the host's own, or those that the operator configured. They follow CNAMEs; only
+// the final addresses are used.
 import { promises as dns } from 'node:dns';
 import { errnoOf } from '../../lib/errors.ts';
 
 export type Found = { readonly address: string; readonly ttlS: number };
 
 export interface Upstream {
-  /** Empty when the name has no IPv4 address, undefined when there is no such name. Rejects when nobody could say. */
+  /** Empty: the name has no IPv4 address. Undefined: the name does not exist. Rejects if no server answered. */
   resolve(name: string): Promise<readonly Found[] | undefined>;
 }
 
-/** What a question may take. Guests' own resolvers wait for 5 s, and those that then ask again get the same answer. */
+/** Timeout of a lookup. Resolvers in guests time out after 5 s; their retry gets the same answer. */
 const ANSWER_MS = 5000;
-/** Whoever has not answered by then may still: the next is asked beside it. */
+/** After this time the next server is queried in parallel. */
 const NEXT_MS = 1500;
-/** A question, or its answer, may have been lost. */
+/** A packet of the first round may be lost. */
 const ROUNDS = 2;
-/** As the host's C library. */
+/** glibc's limit (MAXNS). */
 const MAX_SERVERS = 3;
-/** The host's resolvers may have changed: a new lease, another network. */
+/** How often the host's resolver configuration is read again: it changes with a DHCP lease or another network. */
 const REFRESH_MS = 10_000;
-/** One that others were faster than is asked after them for so long. */
+/** A server that was slower than another one is queried after the others for this time. */
 const LATE_MS = 30_000;
 
 export class HostUpstream implements Upstream {
@@ -29,7 +29,7 @@ export class HostUpstream implements Upstream {
   #refreshAt = 0;
   readonly #lateUntil = new Map<string, number>();
 
-  /** `servers`: addresses, with a port or without; none: the host's. */
+  /** `servers`: addresses, with or without a port; empty: the host's own. */
   constructor(servers: readonly string[]) {
     this.#named = servers;
   }
@@ -37,7 +37,7 @@ export class HostUpstream implements Upstream {
   resolve(name: string): Promise<readonly Found[] | undefined> {
     const servers = this.#inOrder();
     const plan = Array.from({ length: ROUNDS }, () => servers).flat();
-    const asking = new Map<dns.Resolver, string>();
+    const active = new Map<dns.Resolver, string>();
     const failed = new Set<string>();
     return new Promise((resolve, reject) => {
       let timer: NodeJS.Timeout | undefined;
@@ -45,37 +45,40 @@ export class HostUpstream implements Upstream {
       const end = (): void => {
         isOver = true;
         clearTimeout(timer);
-        for (const resolver of asking.keys()) resolver.cancel();
+        for (const resolver of active.keys()) resolver.cancel();
       };
-      const askNext = (cause?: unknown): void => {
+      const queryNext = (cause?: unknown): void => {
         clearTimeout(timer);
         const server = plan.splice(0, plan.findIndex((each) => !failed.has(each)) + 1).at(-1);
         if (server === undefined) {
-          if (asking.size === 0) reject(cause ?? new Error('the host names no name server'));
+          if (active.size === 0) reject(cause ?? new Error('the host names no name server'));
           return;
         }
         const resolver = this.#openResolver(server);
-        asking.set(resolver, server);
-        ask(resolver, name).then(
+        active.set(resolver, server);
+        query(resolver, name).then(
           (found) => {
             if (isOver) return;
-            this.#note(resolver, asking);
+            this.#updateLatency(resolver, active);
             end();
             resolve(found);
           },
           (error: unknown) => {
-            asking.delete(resolver);
+            active.delete(resolver);
             failed.add(server);
-            if (!isOver) askNext(error);
+            if (!isOver) queryNext(error);
           },
         );
-        timer = setTimeout(askNext, NEXT_MS);
+        timer = setTimeout(queryNext, NEXT_MS);
       };
-      askNext();
+      queryNext();
     });
   }
 
-  /** One for each question: the library measures how fast a server is, and would wait for one that usually is for a second only. */
+  /**
+   * One resolver object per query: the library adapts its timeout to a server's measured latency, to only 1 s for a
+   * fast one.
+   */
   #openResolver(server: string): dns.Resolver {
     const resolver = new dns.Resolver({ timeout: ANSWER_MS, tries: 1 });
     resolver.setServers([server]);
@@ -93,17 +96,17 @@ export class HostUpstream implements Upstream {
     return servers.sort((a, b) => isLate(a) - isLate(b));
   }
 
-  /** Those that were asked before the one that answered are late. */
-  #note(winner: dns.Resolver, asked: ReadonlyMap<dns.Resolver, string>): void {
-    for (const [resolver, server] of asked) {
+  /** Marks the servers that were queried before the one that answered as slow. */
+  #updateLatency(winner: dns.Resolver, queried: ReadonlyMap<dns.Resolver, string>): void {
+    for (const [resolver, server] of queried) {
       if (resolver === winner) return void this.#lateUntil.delete(server);
       this.#lateUntil.set(server, performance.now() + LATE_MS);
     }
   }
 }
 
-/** Rejects when this one could not say. */
-async function ask(resolver: dns.Resolver, name: string): Promise<readonly Found[] | undefined> {
+/** Rejects if this server did not answer. */
+async function query(resolver: dns.Resolver, name: string): Promise<readonly Found[] | undefined> {
   try {
     const found = await resolver.resolve4(name, { ttl: true });
     return found.map(({ address, ttl }) => ({ address, ttlS: ttl }));

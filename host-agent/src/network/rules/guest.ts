@@ -1,24 +1,27 @@
-// The rules within a sandbox's own network namespace: what its guest may send, and what may come to it. Text for nft.
+// nftables rules in a sandbox's network namespace: what its guest may send and receive.
 import type { NetworkSlot } from '../slot.ts';
 
 export type GuestRulesInput = NetworkSlot & { readonly resolverPort: number };
 
 export const GUEST_TABLE = 'ip sandbox';
-/** Addresses that one guest may have open at once. */
+/** Limit of addresses that one guest may have open at once. */
 const MAX_OPEN = 8192;
-/** Connections at once: those of all guests share one table of the host. */
+/** Limit of connections: all guests share the host's conntrack table. */
 const MAX_CONNECTIONS = 4096;
-/** Questions to the resolver: a packet is one, unless it is of those that a kernel takes apart again, so bytes count as well. */
+/** Rate limit of DNS queries. Bytes are limited as well, because a GSO packet counts as one and is split later. */
 const QUESTIONS = 'limit rate 200/second burst 2000 packets';
 const QUESTION_BYTES = 'limit rate 64 kbytes/second burst 512 kbytes';
-/** By TCP: the host's kernel goes on with each for a minute or two after its end, where a guest takes no answer. */
+/**
+ * Rate limit of TCP connections to the resolver: the host's kernel keeps each for one or two minutes after the close if
+ * the guest does not acknowledge.
+ */
 const QUESTION_CONNECTIONS = 'limit rate over 5/second burst 40 packets';
-/** An address stays open for so long after the last packet of a connection to it. */
+/** An address stays open for this long after the last packet of a connection to it. */
 const USED_S = 60;
 
 /**
- * Two gates. What is malformed or lies about its sender ends at the tap, before it is a packet of anyone's; what is left may
- * pass to an address that was answered, to the resolver, and as part of a connection from outside to a published port.
+ * Two chains. Malformed packets and spoofed source addresses are dropped at the tap. The rest may pass to an open
+ * address, to the resolver, and as part of a connection to a published port.
  */
 export function guestRules(input: GuestRulesInput): string {
   const { guestIp, gateway, mac, gatewayMac, resolverIp, resolverPort } = input;
@@ -97,12 +100,12 @@ table ${GUEST_TABLE} {
 `;
 }
 
-/** Lets connections from outside come to these ports. */
+/** Accepts connections from outside to these ports. */
 export function openPorts(ports: readonly number[]): string {
   return ports.map((port) => `add element ${GUEST_TABLE} published { ${port} }`).join('\n');
 }
 
-/** Opens addresses for so long from now; `isKnown`: it may be open already, for less. */
+/** Opens addresses for their TTL. `isKnown`: the address may be open already, with an earlier expiry. */
 export function openAddresses(
   addresses: readonly { readonly address: string; readonly ttlS: number; readonly isKnown: boolean }[],
 ): string {
@@ -110,7 +113,7 @@ export function openAddresses(
   return addresses
     .flatMap(({ address, ttlS, isKnown }) => {
       const add = `add element ${set} { ${address} timeout ${ttlS}s }`;
-      // What is in a set keeps its end, so it has to go and come again, in one step.
+      // nft does not change the expiry of an existing element, so it is deleted and added in one transaction.
       return isKnown ? [add, `delete element ${set} { ${address} }`, add] : [add];
     })
     .join('\n');

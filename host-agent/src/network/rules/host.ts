@@ -1,19 +1,19 @@
-// The rules of the host for all sandboxes together, in a table of their own. What a guest may reach is decided in its own
-// namespace; here it is kept from the host and from other guests, once more, and ports of the host are led to guests. Text for nft.
+// nftables rules of the host, in one table for all sandboxes of a daemon. The namespace of a sandbox decides what its
+// guest may reach. These rules isolate the host and other guests once more, and forward published ports.
 
 export type HostRulesInput = {
   readonly table: string;
-  /** What the names of the sandboxes' links begin with. */
+  /** Prefix of the sandboxes' link names. */
   readonly linkPrefix: string;
-  /** Link that takes what is for no sandbox. */
+  /** Link that gets packets for addresses without a sandbox. */
   readonly anchor: string;
   readonly subnet: string;
   readonly resolverPort: number;
-  /** Whether it was this daemon that let the host forward packets: then it forwards those of sandboxes only. */
+  /** This daemon turned IP forwarding on: then only packets of sandboxes are forwarded. */
   readonly isForwardingOurs: boolean;
 };
 
-/** `host_ip:host_port` or a port of every address, to a guest. */
+/** Forwards `host_ip:host_port`, or a port of every address, to a guest. */
 export type PortMap = {
   readonly hostIp: string | undefined;
   readonly hostPort: number;
@@ -21,19 +21,21 @@ export type PortMap = {
   readonly guestPort: number;
 };
 
-/** Of each guest's published ports at once, half-open ones too: those of all guests share one table of the host. */
+/**
+ * Limit of connections to each guest's published ports, half-open ones included: all guests share the conntrack table.
+ */
 const MAX_INWARD = 4096;
-/** Says in its rules that a daemon let the host forward. */
+/** Rule comment that marks that a sandboxd turned IP forwarding on. */
 export const NO_ROUTER = 'this host was no router before';
-/** Those of other daemons' sandboxes are theirs to judge. */
+/** Other daemons filter the packets of their own sandboxes. */
 const ANY_LINK = 'sbx*';
 const CHAINS = ['before', 'answer', 'input', 'forward', 'lead', 'leave'] as const;
 
-/** Replaces all rules in one step; published ports stay as they are. */
+/** Replaces all rules in one transaction; the port maps are kept. */
 export function hostRules(input: HostRulesInput): string {
   const { table, linkPrefix, anchor, subnet, resolverPort, isForwardingOurs } = input;
   const ours = `"${linkPrefix}*"`;
-  // Each link of a sandbox has the address of its own resolver.
+  // Each sandbox link has the address of that sandbox's resolver.
   const toResolver = `fib daddr . iif type local meta l4proto { tcp, udp } th dport ${resolverPort}`;
   const gone = 'ip protocol tcp limit rate 100/second reject with tcp reset comment "a sandbox that is gone"';
   return `
@@ -93,14 +95,14 @@ export function addPorts(table: string, ports: readonly PortMap[]): string {
   return ports.map((port) => `add element ${table} ${element(port)}`).join('\n');
 }
 
-/** Also those that are not there. */
+/** Entries that do not exist are ignored. */
 export function removePorts(table: string, ports: readonly PortMap[]): string {
   return ports
     .flatMap((port) => [`add element ${table} ${element(port)}`, `delete element ${table} ${element(port)}`])
     .join('\n');
 }
 
-/** All others go, in one step. */
+/** Replaces all port maps in one transaction. */
 export function replacePorts(table: string, ports: readonly PortMap[]): string {
   return `flush map ${table} ports\nflush map ${table} every_address_ports\n${addPorts(table, ports)}`;
 }

@@ -1,4 +1,4 @@
-// The audit trail on disk: what breaks its chain on purpose is told from what a crash leaves.
+// The audit trail on disk: tampering is distinguished from the effects of a crash.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, existsSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { entry, log, open } from './support.ts';
 
 const SMALL = 8 * 2048;
 
-/** A trail of a daemon that stopped, with some lines. */
+/** The trail of a stopped daemon, with some lines. */
 async function written(t: Test, count = 10, maxBytes = 2 ** 30) {
   const trail = await open(t, maxBytes);
   const writer = trail.start();

@@ -1,4 +1,4 @@
-// Which requests have a line of their own, and what no line has.
+// Which requests have a line of their own, and which are only counted.
 import t from 'tap';
 import type { AuditEntry, RequestEntry } from '../../../../host-agent/src/audit/index.ts';
 import { MadeTimers } from '../../../support/made-timers.ts';
@@ -16,7 +16,7 @@ t.test('strangers do not push out what others did', async (t) => {
   t.same((await verify()).problems, []);
 });
 
-/** What costs a client nothing: the class, and how many of it have lines of their own. */
+/** Requests that cost a client nothing: the class, and how many have lines of their own. */
 const CHEAP: Readonly<Record<string, [Partial<RequestEntry>, number]>> = {
   denied: [{ decision: 'denied', status: 403 }, 120],
   failed: [{ route: 'deleteSandbox', operation: 'delete', status: 404 }, 120],

@@ -1,4 +1,4 @@
-// The engine of new guests: remembered for as long as its circumstances last, replaced when it starts none.
+// The engine choice: cached while machine and programs are unchanged, and replaced if it starts no guest.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -94,7 +94,7 @@ t.test('one behind which a better one failed is kept for an hour, and none of th
   const ageOf = async (tried: readonly Try[], ageMs: number) => {
     const before = Date.now();
     await kept.put({ engine: engine.asEngine, probe: works, tried });
-    // The clock goes on between these.
+    // The clock advances between these.
     const nowMs = (ageMs > 0 ? Date.now() : before) + ageMs;
     return (await kept.find([engine.asEngine], nowMs)) !== undefined;
   };
@@ -230,7 +230,7 @@ t.test('an engine whose first guest does not start is replaced once for all who 
   await t.rejects(failing(choice, fault('boot'))(), { name: 'AppError', message: /^it died/ });
   t.equal(choice.current, second.asEngine, 'a guest ran on it');
   t.equal(await choice.bootOrReplaceEngine(async () => 'its result', never), 'its result');
-  // The next daemon knows, and begins with that one.
+  // The next daemon reads the cache and starts with that engine.
   const next = await choose([first, second, third]);
   t.not(next.current, begun);
   t.equal(next.current, second.asEngine);

@@ -1,4 +1,4 @@
-// Argument building, control protocol and page maps of the engines, without a VMM.
+// Command lines, control protocol and page maps of the engines, without a VMM.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -191,7 +191,7 @@ t.test('changed ranges cover every page of the process’s own, and little else'
         if (offset <= end) return false;
         end = offset + length;
         for (let at = offset; at < end; at += PAGE_BYTES) covered.add(at / PAGE_BYTES);
-        // A range begins and ends with a page that was changed.
+        // A range begins and ends with a changed page.
         for (const edge of [offset / PAGE_BYTES, end / PAGE_BYTES - 1]) {
           if (pages[edge] !== 'own' && pages[edge] !== 'swapped') return false;
         }
@@ -252,7 +252,7 @@ t.test(
           if (tries === 1) throw new Error('busy');
           return status;
         },
-        // The third time there is room.
+        // The disk has space at the third attempt.
         resume: async () => {
           done.push('resumed');
           if (++tries === 3) status = 'running';

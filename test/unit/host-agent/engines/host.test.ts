@@ -1,4 +1,4 @@
-// What is known of a host and its programs, and the memory that its processes have mapped.
+// Facts about a host and its programs, and the mapped memory of its processes.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -34,7 +34,7 @@ import {
   readMapping,
 } from '../../../../host-agent/src/engines/mapping.ts';
 import { findProgram, readProgramFacts } from '../../../../host-agent/src/engines/program.ts';
-import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/memory-copy.ts';
+import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/save.ts';
 import { versionKey } from '../../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { compileGuestProgram } from '../../../support/guest-program.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
@@ -210,7 +210,7 @@ t.test('private mappings that can be written to are those of a guest’s memory'
   });
   t.throws(() => checkSize(2, 3), { message: "its VMM has 2 bytes as the guest's memory, which has 3" });
   checkSize(3, 3);
-  // Nobody has anything there.
+  // Nothing is mapped there.
   const beyond = { startAddress: 2 ** 60, sizeBytes: PAGE_BYTES, fileOffset: 0 };
   await t.rejects(readChangedRanges(process.pid, beyond), {
     message: `the page map of process ${process.pid} ends early`,
@@ -274,7 +274,7 @@ t.test('memory is copied as the file and what the process has changed', async (t
   const key = versionKey(statSync(empty));
   t.ok((await copy('one', { kind: 'copy-on-write', path })).equals(expected));
   t.ok((await copy('two', { kind: 'copy-on-write', path, origin: { path: empty, key } })).equals(expected));
-  // What is not what it was, and what is not there, is not believed.
+  // A replaced or missing file is not used.
   const other = join(dir, 'other');
   writeFileSync(other, Buffer.alloc(size, 'o'));
   const was = versionKey(statSync(other));

@@ -1,4 +1,4 @@
-// What a VMM that somebody took over can do to the daemon: with its files, its sockets, and what it says over them.
+// Attacks of a compromised VMM on the daemon: by its files, its sockets, and its messages.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -22,8 +22,8 @@ import { EventTail, hasReset } from '../../../../host-agent/src/engines/cloud-hy
 import { collectSaved } from '../../../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
 import { readBlockedTask, readLastWords } from '../../../../host-agent/src/engines/last-words.ts';
 import { limitLog } from '../../../../host-agent/src/engines/log-limit.ts';
-import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/memory-copy.ts';
 import { QmpClient, type QmpEvent } from '../../../../host-agent/src/engines/qemu/qmp.ts';
+import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/save.ts';
 import { spawnVmm } from '../../../../host-agent/src/engines/vmm-process.ts';
 import { connectLink, connectUnix } from '../../../../host-agent/src/lib/socket-link.ts';
 import { copyRegular, openProcessFile } from '../../../../host-agent/src/lib/untrusted-path.ts';
@@ -43,7 +43,7 @@ function makeDir(t: Test): string {
   return dir;
 }
 
-/** Paths with everything that is no file, by what it is. */
+/** Paths of everything that is not a regular file, by type. */
 function makeTraps(dir: string): Record<string, string> {
   const traps = { link: join(dir, 'link'), pipe: join(dir, 'pipe'), directory: join(dir, 'directory') };
   symlinkSync(join(dir, 'shadow'), traps.link);
@@ -79,7 +79,7 @@ t.test('logs are kept small, and nothing is written into what was put beside the
     if (kind === 'directory') mkdirSync(`${path}.1`);
     return path;
   });
-  // Whatever is no log is left alone, and holds up no other.
+  // A path that is not a log is left alone, and does not block the others.
   const others = Object.values(makeTraps(dir));
   const limits = [...others, ...traps].map((path) => limitLog(path));
   t.teardown(() => {
@@ -96,7 +96,7 @@ t.test('events without end', async (t) => {
   writeFileSync(path, '');
   using events = new EventTail(path);
   t.same(await events.read(), []);
-  // A file that says that it is large costs as little as its last MiB.
+  // A file with a huge size costs no more than its last MiB.
   truncateSync(path, 2 ** 40);
   appendFileSync(path, reset);
   t.ok(hasReset(await events.read()));
@@ -109,7 +109,7 @@ t.test('events without end', async (t) => {
   t.teardown(() => clearInterval(writing));
   await until(() => looks >= 5, 'changes that are told of');
   t.ok(looks <= (performance.now() - startedAt) / 100 + 2, `${looks} looks`);
-  // What comes while nothing is told of is told of later.
+  // Changes during the pause are reported after it.
   clearInterval(writing);
   const last = looks;
   appendFileSync(path, reset);
@@ -164,11 +164,11 @@ t.test('memory that a VMM only says is its guest’s', async (t) => {
     ['copy-on-write', 'saved-memory'],
   ] as const) {
     t.equal(statSync(await copy(await pretend(name, MIB, MIB), kind)).size, MIB, kind);
-    // Its page map alone would be 64 GiB in the daemon.
+    // Reading its page map would need 64 GiB in the daemon.
     await t.rejects(copy(await pretend(name, 2 ** 40, 2 ** 45), kind), /as the guest's memory/);
     await t.rejects(copy(await pretend(name, MIB / 2, MIB), kind));
   }
-  // A pipe that nobody will ever write to holds up who opens it.
+  // A pipe without a writer blocks the process that opens it.
   const pipe = join(dir, 'empty');
   execFileSync('mkfifo', [pipe]);
   const holder = spawn('sh', ['-c', 'exec 3<>"$0" 4<"$0" 3>&-; echo ready; exec sleep 600', pipe]);

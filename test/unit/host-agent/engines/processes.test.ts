@@ -1,4 +1,4 @@
-// VMMs that another daemon started: found, watched, and taken over once they answer.
+// VMMs of an earlier daemon: found, watched, and adopted once they answer.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, existsSync, linkSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -66,7 +66,7 @@ t.test('a process of another is watched for its end, closely once that is expect
   };
   t.same(await watch(() => undefined, [249, 1]), [0, 1]);
   t.same(ends, [{ exitCode: null, signal: null }]);
-  t.same(await watch((vmm) => vmm.look(), [4, 1]), [0, 1]);
+  t.same(await watch((vmm) => vmm.poll(), [4, 1]), [0, 1]);
   t.same(await watch((vmm) => vmm.signal('SIGCONT'), [4, 1]), [0, 1]);
   t.same(await watch((vmm) => vmm.detach(), [1000, 1000]), [0, 0], 'nobody looks any more');
   const { child, pid, startTicks } = await startChild(t);
@@ -114,7 +114,7 @@ t.test('a guest that was left paused goes on, and its clock is told', async (t) 
   await turn();
   t.same(
     quiet.host.lines.map(({ msg }) => msg),
-    ['resumed a guest that was left paused'],
+    ['resumed a guest that an earlier daemon left paused'],
   );
   await other.kill();
 });
@@ -145,7 +145,7 @@ t.test('one that is not reached yet is said to be so once, and asked no more whe
   }
   const { host, identity, control } = await left(t, ({ on, vm }) => {
     on.connect = async (signal: AbortSignal) => {
-      await vm.giveUp('it lies');
+      await vm.terminate('it lies');
       signal.throwIfAborted();
     };
   });
@@ -277,7 +277,7 @@ t.test('one whose daemon was killed as it started it is known by its user', asyn
   t.teardown(() => child.kill('SIGKILL'));
   await once(child, 'spawn');
   t.match(findVmms(host.kind, host.dir), [{ pid: child.pid, socketDir: identity.paths.socketDir }]);
-  // It must be that user in every way.
+  // All of its user ids must match.
   const effective = spawn('/usr/bin/setpriv', ['--euid', String(uid), '/usr/bin/sleep', '600']);
   t.teardown(() => effective.kill('SIGKILL'));
   await until(() => readUids(effective.pid ?? 0)?.[1] === uid, 'its user');

@@ -1,4 +1,4 @@
-// The memory that copies share: the content of the file, with its holes; nobody can change it; it goes with the last copy.
+// Memory that forks share: it has the file's content and holes, is immutable, and is freed with the last fork.
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
@@ -30,7 +30,7 @@ const dir = mkdtempSync(join(tmpdir(), 'sealed-'));
 t.teardown(() => rmSync(dir, { recursive: true, force: true }));
 const content = randomBytes(3 * MIB);
 
-/** 64 MiB with content in their middle. */
+/** 64 MiB with data in the middle. */
 function makeFile(name: string): string {
   const path = join(dir, name);
   writeFileSync(path, '');
@@ -72,7 +72,7 @@ t.test('nobody can change it, and everybody can map it privately', async (t) => 
   readSync(fd, found, 0, found.length, 30 * MIB);
   t.ok(found.equals(content));
   release();
-  // The attack can tell: this file of the same kind is not sealed.
+  // Proof that the attack works: this file of the same kind is not sealed.
   t.match(
     execFileSync(join(dir, 'write-attack'), [makeFile('open')], { encoding: 'utf8' }),
     /^truncating open worked\npwrite worked\n.*shared mapping worked\n/s,

@@ -1,4 +1,4 @@
-// Which of several engines is taken, by what each says of itself and how long that takes beside emulation.
+// The choice between engines by their probe results, and their duration compared with emulation.
 import { mock } from 'node:test';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -18,7 +18,7 @@ const verdicts = (tried: readonly Try[]) => tried.map(({ name, verdict }) => `${
 const emulation = (answer?: typeof works) =>
   new MadeEngine('slow', { accelerator: 'software', isEmulation: true, ...(answer && { answer }) });
 
-/** Time that goes on when the test says so. */
+/** A clock that the test advances. */
 function makeTime(t: Test) {
   let now = 1000;
   const { now: real } = performance;
@@ -109,7 +109,7 @@ t.test('one is given up when it takes longer than emulation took, each by its ow
   await time.pass(700);
   slow.answer(works);
   await time.turns();
-  // It began 300 ms later, and has as long as emulation had.
+  // It started 300 ms later, and gets as long as emulation took.
   await time.pass(299);
   t.equal(second.signals[0]?.aborted, false);
   await time.pass(1);

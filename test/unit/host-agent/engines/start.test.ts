@@ -1,4 +1,4 @@
-// Starting a VMM: what its process is given, and that nothing of a start that failed is left.
+// Starts of VMMs: the inputs of the process, and the clean-up after a failure.
 import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import {
@@ -26,7 +26,7 @@ import { argumentsOf, type MadeControl, makeHost, nameOf } from '../../../suppor
 import { until } from '../../../support/until.ts';
 
 const MIB = 2 ** 20;
-/** Of no other test, and of no daemon. */
+/** Not used by another test or a daemon. */
 const UID = 1_879_210_000 + randomInt(1_000_000);
 const LEASE = join(LEASES_DIR, String(UID));
 
@@ -97,7 +97,7 @@ t.test('a VMM is spoken to as soon as it answers, and watched once its guest run
   t.equal(readlinkSync(`/proc/${pid}/cwd`), '/');
   t.equal(host.controls[0]!.options.isAdopted, false);
   t.equal(host.controls[0]!.options.onResumed, onResumed);
-  // It outlives a terminal of ours, and is the first to go when memory is short.
+  // It outlives our terminal, and is the first to be killed when memory is short.
   const [, , , , , session] = readFileSync(`/proc/${pid}/stat`, 'latin1').split(' ');
   t.equal(session, String(pid));
   t.equal(readFileSync(`/proc/${pid}/oom_score_adj`, 'latin1'), '300\n');
@@ -133,7 +133,7 @@ t.test('one that is let go of leaves its files to who has it then', async (t) =>
   const { pid } = vm.identity;
   vm.detach();
   process.kill(pid, 'SIGKILL');
-  // Its end was told by then to whoever listens.
+  // Its exit has been reported by then.
   await until(() => !existsSync(`/proc/${pid}`), 'its end');
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
   t.equal(vm.exit, undefined);
@@ -233,7 +233,7 @@ t.test('whatever fails on the way, the process goes, and the error says what it 
     t.ok(isGone(), step);
   }
   const { fails } = setUp(t, ({ vm, on }) => {
-    on.watch = () => vm.giveUp('the guest powered off');
+    on.watch = () => vm.terminate('the guest powered off');
   });
   t.match(await fails(), { message: /^the VMM did not start: the guest powered off$/ });
 });
@@ -268,7 +268,7 @@ t.test('who gives it up gets the reason, wherever it was', async (t) => {
   await vm.kill();
 });
 
-/** A jail in which nothing is shut. */
+/** A jail that isolates nothing. */
 function makeJail(confirm: (vmm: VmmProcess) => void = () => undefined, program = '/usr/bin/sleep') {
   const asked: CellOptions[] = [];
   const confirmed: number[][] = [];
@@ -317,7 +317,7 @@ t.test('in a jail it is started as that says, and makes no new file once its gue
   await vm.kill();
   t.notOk(existsSync(LEASE), 'its user is another’s');
 
-  // The largest file is its memory, or what its disk may grow to.
+  // The largest file is its memory, or the maximum size of its disk.
   const { inheritedFds: _fds, run: _run, ...plain } = given;
   truncateSync(disks[1]!, 1);
   await (await startVmm(host.kind, options, plain)).kill();

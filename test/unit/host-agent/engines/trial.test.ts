@@ -1,4 +1,4 @@
-// Whether guests run on a host, by what a throw-away one and its copy write on their consoles.
+// Whether guests run on a host, by the console output of a throw-away guest and its fork.
 import {
   appendFileSync,
   existsSync,
@@ -31,11 +31,11 @@ import { until } from '../../../support/until.ts';
 
 const MIB = 2 ** 20;
 
-/** What a guest and its copy count to, and what comes of them. */
+/** How far a guest and its fork count, and how they end. */
 type Story = {
   readonly first?: readonly number[];
   readonly copy?: readonly number[];
-  /** The VMM has ended after that. */
+  /** The VMM exits after that. */
   readonly ends?: boolean;
   readonly save?: (options: SaveOptions) => Promise<void>;
 };
@@ -157,13 +157,13 @@ t.test('a guest that does not get as far says how far it got', async (t) => {
     t.same(readdirSync(scratchDir), []);
     t.ok(killed.includes('guest'));
     if (dead !== undefined)
-      t.match(lines, [{ msg: 'a trial guest failed', tail: `diagnosis of the ${dead}` }], reason);
+      t.match(lines, [{ msg: 'a probe guest failed', tail: `diagnosis of the ${dead}` }], reason);
   }
   const { ways, lines, killed } = setUp(t);
   const refused = () => Promise.reject(new Error('refused'));
   t.equal(await tryGuest({ ...ways, boot: refused }), 'cannot start a guest: refused');
   t.same(killed, []);
-  t.match(lines, [{ msg: 'a trial guest failed', stage: 'start a guest' }]);
+  t.match(lines, [{ msg: 'a probe guest failed', stage: 'start a guest' }]);
   t.equal(await tryGuest({ ...ways, restore: refused }), 'cannot restore a saved guest: refused');
   t.equal(await tryGuest({ ...ways, learn: refused }), 'cannot reach the first program of a guest: refused');
 });
@@ -183,7 +183,7 @@ t.test('a guest that counts slowly is one that runs', async (t) => {
   const { ways, booted, write } = setUp(t, { first: [1, 2] });
   const trying = tryGuest(ways);
   await until(() => booted.length === 1, 'a guest');
-  // Only what counts is looked at.
+  // Only the counts are evaluated.
   appendFileSync(ways.consolePath(booted[0]!.paths), 'sandbox-probe: 0000000000000000 9.\n');
   write(booted[0]!, [3]);
   t.equal(await trying, undefined);
@@ -228,7 +228,7 @@ t.test('only lines of this guest count, wherever on its console they are', async
   ].join('\n');
   t.same(readCounts(console, 'one'), [1, 12, 3]);
   t.same(readCounts('', 'one'), []);
-  // Of the algorithm's authors.
+  // Test vectors of the algorithm's authors.
   t.equal(hashText(''), 'cbf29ce484222325');
   t.equal(hashText('foobar'), '85944171f73967e8');
   t.equal(hashText('10'), '07f89207b4ba08a4');

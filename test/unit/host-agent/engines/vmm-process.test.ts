@@ -1,4 +1,4 @@
-// What a VMM finds when it starts: nothing of ours but what it is given.
+// The environment of a VMM process: it inherits nothing of the daemon except what it is given.
 import { mkdtemp, open, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
@@ -17,7 +17,7 @@ t.test('a VMM has no descriptor of the store', async (t) => {
   for (const inheritedFds of [[], [zero.fd], [full.fd, zero.fd]]) {
     const logPath = join(dir, `log-${inheritedFds.length}`);
     const { ended } = await spawnVmm('/bin/ls', ['-l', '/proc/self/fd'], logPath, { inheritedFds });
-    // The child by itself keeps nobody waiting.
+    // The child alone does not keep the event loop alive.
     const waiting = setTimeout(() => undefined, 10_000);
     t.match(await ended, { exitCode: 0 });
     clearTimeout(waiting);

@@ -1,4 +1,4 @@
-// One VM from its start to its end: what is asked of its VMM, and what is said of its end.
+// One VM from its start to its end: the requests to its VMM, and the reported reason of its end.
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -25,7 +25,7 @@ function start(t: Test, extra: Parameters<typeof makeHost>[1] = {}) {
   return { host, process, vm, control: host.controls[0]! };
 }
 
-/** What is said of an end of its own. */
+/** The reported reason if it ends by itself. */
 async function reasonOf(
   t: Test,
   exitCode: number | null,
@@ -85,7 +85,7 @@ t.test('at its end nothing is left of it', async (t) => {
   await t.rejects(vm.resizeDisk(1, 2), refused);
   t.equal(await vm.isEnding(), true);
   t.equal(await vm.responds(1), false);
-  await vm.giveUp('whatever');
+  await vm.terminate('whatever');
   t.same(control.calls, [], 'it is asked for nothing');
   t.same(process.signals, []);
   await vm.kill();
@@ -116,7 +116,7 @@ t.test('a VM that is given up is killed once, and its verdict is why it ended', 
   const { host, vm, process } = start(t);
   writeFileSync(host.files.logPath, 'its log\n');
   process.endsOf = [];
-  const both = [vm.giveUp('it lies'), vm.giveUp('it lies again')];
+  const both = [vm.terminate('it lies'), vm.terminate('it lies again')];
   await until(() => process.signals.length === 2, 'two signals');
   t.equal(await vm.isEnding(), true);
   t.equal(vm.isOver, false);
@@ -131,11 +131,11 @@ t.test('a VM that is given up is killed once, and its verdict is why it ended', 
 
   const panicked = start(t);
   console(PANIC)(panicked.host);
-  await panicked.vm.giveUp('it stands still');
+  await panicked.vm.terminate('it stands still');
   t.match(panicked.vm.exit?.reason, /^the guest panicked/, 'its own words say more');
-  // Killed while it is given up: it is over for the reason that came first.
+  // Killed while it is being terminated: the first reason counts.
   const both2 = start(t);
-  const giving = both2.vm.giveUp('it lies');
+  const giving = both2.vm.terminate('it lies');
   await both2.vm.kill();
   await giving;
   t.match(both2.vm.exit, { reason: 'it lies' });
@@ -202,8 +202,8 @@ t.test('what is asked of the VM is asked of its VMM', async (t) => {
   t.same(control.calls, [
     ...['resizeDisk 1 4096', 'ping 7', 'ping 8', 'isEnding', 'isEnding', 'openChannel'],
   ]);
-  vm.lookForEnd();
-  t.equal(process.looks, 1);
+  vm.checkExit();
+  t.equal(process.polls, 1);
   t.equal(process.detaches, 0);
 });
 
@@ -213,7 +213,7 @@ t.test('a VM that is let go of is another’s', async (t) => {
   t.equal(vm.isOver, true);
   t.equal(process.detaches, 1);
   t.same(control.calls, ['close']);
-  await vm.giveUp('it lies');
+  await vm.terminate('it lies');
   t.same(process.signals, []);
   t.equal(await vm.isEnding(), false);
 });

@@ -1,4 +1,4 @@
-// How the clock of a guest is put right.
+// Correction of a guest's clock.
 import { mock } from 'node:test';
 import fc from 'fast-check';
 import t from 'tap';
@@ -19,7 +19,7 @@ t.test('a clock is right when it was settled, however the way there differs from
         guest.asked.length = 0;
         await clock.settle(untold);
         const { answers } = guest;
-        // What the last of them says is told the guest without anybody waiting for it.
+        // The last result is sent to the guest in the background.
         await turns();
         const shortest = Math.min(...trips.slice(0, answers).map(([there, back]) => there + back));
         if (Math.abs(guest.offUs) > Math.max(10_000, shortest * 500 + 2000))
@@ -34,12 +34,13 @@ t.test('a clock is right when it was settled, however the way there differs from
 
 t.test('it is moved to the middle of what is possible, until both ends of that are near', async (t) => {
   for (const [offUs, trips, asked] of [
-    // The answer to the first leaves 48 to 52 ms, that to the second -2 to 2 ms.
+    // The first answer leaves 48 to 52 ms, the second -2 to 2 ms.
     [50_000, '2+1', [0, -50_000]],
     [-50_000, '2+1', [0, 50_000]],
     // 8 to 12 ms.
     [10_000, '2+1', [0, -10_000]],
-    // -10 to 10 ms is near, a microsecond more is not, and what the host's clock cannot tell is no reason to move.
+    // -10 to 10 ms is accurate, a microsecond more is not; a difference below the host clock's resolution causes no
+    // shift.
     [0, '10+9', [0]],
     [1, '10+9 0+0', [0, 0]],
     [-1, '10+9 0+0', [0, 0]],
@@ -61,7 +62,7 @@ t.test('it is moved to the middle of what is possible, until both ends of that a
 
 t.test('who waits for a guest waits for no more than two round trips once patience has ended', async (t) => {
   for (const [trips, waitedFor] of [
-    // 19 ms leave 10 ms each way, never near.
+    // 19 ms leave 10 ms each way, never accurate.
     ['10+9', 6],
     ['50+50', 2],
     ['60+60', 2],
@@ -81,14 +82,14 @@ t.test('who waits for a guest waits for no more than two round trips once patien
 t.test('an answer that says the clock spares a round trip, all of them when it came soon', async (t) => {
   for (const [there, work, back, asked] of [
     [0, 0, 0, []],
-    // Between what it said first and last lies its own work.
+    // The agent's own work lies between its first and last clock reading.
     [0, 150, 0, []],
     [0, 150, 9, []],
     [9, 0, 0, []],
     // 11 ms behind to 0.
     [10, 0, 0, [5500]],
     [20, 0, 20, [20_500]],
-    // It is late already: one round trip is waited for, and what that said is sent at once.
+    // The time limit has passed: one round trip is waited for, and its result is sent at once.
     [150, 0, 10, [80_500, 70_000]],
   ] as const) {
     await t.test(`${there}, ${work} and ${back} ms`, async (t) => {
@@ -110,7 +111,7 @@ t.test('what was known holds on, as far as two clocks may have drifted apart sin
     ['5+2', [-3000], [0, 0, 3250]],
     ['5+2', [-3500], [0, 0, 3500]],
     ['5+2', [-3501], [0, 0, 4001]],
-    // What a clock was moved by, and since when, counts for what was known.
+    // Known bounds are moved by each shift and widened by the drift since then.
     ['5+0', [6000], [0, -2000, -3250]],
     ['5+0', [-500], [0, -2000, 3000]],
     ['5+2', [6000, 1250], [0, 0, -5250, -1500]],
@@ -173,7 +174,7 @@ t.test('between two questions that change nothing is a moment', async (t) => {
       guest.inCall = () => {
         seen.push(hasWaited);
         hasWaited = false;
-        // Due before whatever waits for as long, and is told so afterwards.
+        // Due before other timers of the same delay, and corrected afterwards.
         setTimeout(() => {
           hasWaited = true;
         }, 1);
@@ -309,11 +310,11 @@ t.test('an agent that cannot tell its time is told the time at which it will hea
     ['10+0', [0]],
     ['5+6 0+0', [0, 5500]],
     ['40+40', [0, 40_000]],
-    // No more than six tenths of the way may be wrong.
+    // At most six tenths of the round trip may be wrong.
     ['40+8 20+20 0+0', [0, 24_000]],
     ['40+8 20+19 0+0 0+0', [0, 24_000, 19_500, 0]],
     ['80+0 5+5 0+0', [0, 40_000, 5000]],
-    // Nobody waits for longer than this.
+    // The time limit for waiting.
     ['80+0 10+10 0+0', [0, 40_000, 10_000]],
     ['80+0 10+11 0+0', [0, 40_000]],
     ['150+0 0+0', [0, 75_000]],

@@ -1,4 +1,5 @@
-// The connection to a guest agent over its life: made, made again, replaced, given up. What each attempt says is counted.
+// The connection to a guest agent over its life: opened, reopened, replaced, closed. The bytes of each attempt are
+// counted.
 import { GuestConnection, type Request, type Stream } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -6,7 +7,7 @@ import { Guest } from '../../../../host-agent/src/guest/guest.ts';
 import { loopLinks } from '../../../support/memory-host/link.ts';
 import { StoppedTime, turns } from '../../../support/stopped-time.ts';
 
-/** What is written in front of a hello to a guest that may be in the middle of a frame. */
+/** Padding before a hello to a guest that may be in the middle of a frame. */
 const PADDING_BYTES = 65_536;
 
 type Way = {
@@ -14,7 +15,7 @@ type Way = {
   readonly onRequest?: (stream: Stream, request: Request) => void;
 };
 
-/** A guest that can be reached as long as `way.isOpen`; `attempts` has the bytes that each connection began with. */
+/** A guest that is reachable while `way.isOpen`; `attempts` has the first bytes of each connection. */
 function openWay(t: Test, { needsResync = false, onRequest = () => undefined }: Way = {}) {
   const way = { isOpen: true, attempts: [] as number[], hellos: [] as string[] };
   const agent = new GuestConnection({

@@ -1,4 +1,4 @@
-// The one change of an exec request on its way: from the interface's words to the agent protocol's.
+// The translation of an exec request from the API's format to the agent protocol's.
 import type { ExecRequest } from '@sandboxd/api';
 import type { Exec, Request } from '@sandboxd/proto';
 import t from 'tap';

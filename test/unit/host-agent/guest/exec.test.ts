@@ -1,4 +1,4 @@
-// One exec as the host sees it, over a channel whose other end the test plays.
+// One exec from the host's side; the test acts as the agent.
 import process from 'node:process';
 import { mock } from 'node:test';
 import { type Channel, FLOW, type Stream } from '@sandboxd/proto';
@@ -34,7 +34,7 @@ function start(channel: Channel, hasStdin = false): Session {
   return { exec, ends, outputBytes: () => outputBytes };
 }
 
-/** A command that ends when all of its output was taken, as one does that nobody can kill. */
+/** A command that ends only when all of its output was read, and that cannot be killed. */
 function writing(totalBytes: number) {
   return (stream: Stream): void => {
     let left = totalBytes;
@@ -188,7 +188,7 @@ t.test(
         { output: () => undefined, exit: () => undefined, drain: () => void events.push('drain') },
         { hasStdin: true },
       );
-      // It waits as long as the guest is given nothing.
+      // It waits while sending to the guest is held.
       void pair.host.hold().catch(() => undefined);
       t.equal(exec.write(Buffer.alloc(bytes)), isRoomy);
       t.ok(exec.write(Buffer.alloc(0)) === isRoomy);

@@ -1,4 +1,4 @@
-// Pushes and pulls as the host sees them, over a channel whose other end the test plays.
+// Pushes and pulls from the host's side; the test acts as the agent.
 import { FLOW, type ResultInput, type Stream } from '@sandboxd/proto';
 import t from 'tap';
 import { pullFile, pushFiles } from '../../../../host-agent/src/guest/files.ts';
@@ -8,7 +8,7 @@ import { type ChannelPair, channelPair } from '../../proto/support/channel-pair.
 
 const WINDOW_BYTES = 16 * 1024;
 
-/** Sends so many bytes, and then its result. */
+/** Sends this many bytes, and then its result. */
 function send(stream: Stream, totalBytes: number, result: ResultInput): void {
   let left = totalBytes;
   stream.setSource(FLOW.out, (maxBytes) => {
@@ -23,7 +23,7 @@ function send(stream: Stream, totalBytes: number, result: ResultInput): void {
   stream.ready(FLOW.out);
 }
 
-/** A guest whose file has `totalBytes`, and says that it has `announced`. */
+/** A guest whose file has `totalBytes`, but announces `announced`. */
 function guestWithFile(totalBytes: number, announced = totalBytes): ChannelPair & { cancels: () => number } {
   let cancels = 0;
   const pair = channelPair(
@@ -135,7 +135,7 @@ t.test('a push that is given up, or whose bytes cannot be read, is cancelled in 
   t.equal(pair.host.streamCount, 0, 'and nothing of them is left');
 });
 
-/** A body whose owner notes what it is told. */
+/** A body whose owner records its calls. */
 function openBody(contentBytes: number | undefined, maxBytes: number) {
   const told: unknown[] = [];
   const body = new PullBody({

@@ -1,4 +1,5 @@
-// Guests whose agents were taken over, and flood the daemon with the smallest frames that there are: others have their turns.
+// Guests with compromised agents that flood the daemon with the smallest possible frames: other work is still
+// scheduled.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -14,7 +15,7 @@ import { until } from '../../../support/until.ts';
 const PROGRAM = resolve(import.meta.dirname, '../../../support/flooding-guest.ts');
 const FLOODS = 3;
 const PINGS = 100;
-/** What a guest can send of a command's output before it is given more credit. */
+/** Frames of output that a guest can send before it gets more credit. */
 const WINDOW_FRAMES = DEFAULT_WINDOW_BYTES / (1 + FRAME_CREDIT_BYTES);
 
 async function open(t: Test, dir: string, name: string): Promise<Guest> {
@@ -49,7 +50,7 @@ t.test('who floods the daemon with frames of one byte keeps no other guest from 
   }
   const total = (): number => frames.reduce((sum, count) => sum + count);
   await until(() => frames.every((count) => count > 3 * WINDOW_FRAMES), 'floods that were given more credit');
-  // Told by turns, not by time: how many frames pass before the daemon comes to everything else.
+  // Measured in event loop turns, not time: the number of frames before the daemon handles other work.
   let most = 0;
   let last = total();
   let isOver = false;

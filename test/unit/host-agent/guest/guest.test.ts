@@ -1,4 +1,4 @@
-// The host's side of a guest agent that breaks the protocol as soon as it has said hello.
+// The host's side of a guest agent that violates the protocol right after the hello.
 import { GuestConnection, NETWORK, type Result } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t from 'tap';
@@ -142,7 +142,7 @@ t.test(
     const pull = closed.guest.files.pullFile('/etc/hostname', 10);
     pull.catch(() => undefined);
     closed.guest.close(new Error('sandbox sbx_1 was deleted'));
-    // What is seen afterwards is what follows from it.
+    // Later errors are only a consequence of that.
     closed.guest.close(new Error('SIGKILL'));
     t.match(await ends[0], /: sandbox sbx_1 was deleted$/);
     await t.rejects(pull, { message: /sandbox sbx_1 was deleted/ });

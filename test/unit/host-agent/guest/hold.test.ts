@@ -1,4 +1,4 @@
-// What a guest is told before and after a save: its commands stand still first, and go on before anything else is sent.
+// Messages to a guest before and after a save: its commands are frozen first, and thawed before anything else is sent.
 import { FREEZE, GuestConnection, type Request, type Stream } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -8,7 +8,7 @@ import { StoppedTime } from '../../../support/stopped-time.ts';
 
 type Calls = (stream: Stream, request: Request) => void;
 
-/** A guest whose agent notes the calls that reach it, and answers as `answer` says. */
+/** A guest whose agent records its calls, and answers as `answer` returns. */
 async function openGuest(t: Test, capabilities: string[], answer: Calls) {
   const calls: string[] = [];
   const onRequest: Calls = (stream, request) => {

@@ -1,5 +1,5 @@
-// A guest agent that shakes hands as it should and lies in everything else. Its own calls fail and say so; the daemon stays small, and
-// goes on with whatever the guest says next.
+// A guest agent that performs the handshake correctly and sends wrong answers to everything else. The affected calls
+// fail with an error; the daemon's memory stays small, and it continues with the guest's next message.
 import { FLOW, FrameCodec, type FrameInput, type Request } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -26,9 +26,9 @@ type Told = {
 };
 type Say = (...frames: readonly FrameInput[]) => void;
 
-/** Answers each hello, and what else the host says as `lie` does. */
+/** Answers each hello, and everything else as `lie` does. */
 function openLiar(t: Test, lie: (say: Say, told: Told) => void) {
-  /** What the log says. */
+  /** The lines of the log. */
   const seen = { lines: [] as Record<string, unknown>[] };
   const openChannel = async () => {
     const { host, guest: own } = loopLinks();
@@ -84,7 +84,7 @@ t.test('a page of output that never ends is given up', async (t) => {
     if (cancel) cancels += 1;
     if (request?.serviceOutput) say({ stream, flow: FLOW.out, data: encodeRingStart(0, 'ab'.repeat(8)) });
     if (cancel || sent > 400 * MIB) return;
-    // As much as there is credit for, again and again.
+    // As much as there is credit for, repeatedly.
     for (let round = 0; round < 12; round++) {
       sent += gaps.length;
       say({ stream, flow: FLOW.out, data: gaps });

@@ -1,4 +1,4 @@
-// What a guest says of a command's end, and why it cannot do something, in the words and within the bounds that clients get.
+// A guest's result of a command, and its refusals, as clients get them.
 import { AgentError, type ExecResult, type Result } from '@sandboxd/proto';
 import t from 'tap';
 import {

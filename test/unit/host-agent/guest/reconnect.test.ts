@@ -1,4 +1,4 @@
-// When a guest that cannot be reached is tried again, and how long anybody waits for it: in a time that a test makes.
+// When an unreachable guest is retried, and how long callers wait for it, with a fake clock.
 import { syncBuiltinESMExports } from 'node:module';
 import { mock } from 'node:test';
 import sleeping from 'node:timers/promises';
@@ -11,7 +11,7 @@ import { StoppedTime, turns } from '../../../support/stopped-time.ts';
 
 type Answer = (stream: Stream, request: Request) => void;
 
-/** A guest that says hello, or nothing at all while `way.isSilent`; `attempts` has when each was made. */
+/** A guest that sends a hello, or nothing while `way.isSilent`; `attempts` has the time of each connection. */
 function openWay(t: Test, onRequest: Answer = () => undefined, capabilities: string[] = []) {
   const time = new StoppedTime(t, true);
   const way = { isSilent: false, attempts: [] as number[], lines: [] as string[] };
@@ -52,7 +52,7 @@ t.test('a guest that breaks its connections is reached for more and more seldom'
     t.equal(way.attempts.length, length + 1, `after ${pauseMs} ms`);
     t.ok(guest.isConnected);
   }
-  // One that held for a minute is another matter.
+  // A connection that lasted a minute resets the backoff.
   await time.pass(59_999);
   await cut();
   await time.pass(1);
@@ -152,7 +152,7 @@ t.test('a guest that does not stop its commands is not saved', async (t) => {
   guest.hold().catch((error: Error) => {
     refusal = error;
   });
-  // On a busy host time counts for less, and what a call may take comes first.
+  // On a busy host, time counts for less; the call's own timeout comes first.
   await time.pass(9750);
   t.equal(refusal, undefined);
   for (let ticks = 0; refusal === undefined && ticks < 1300; ticks++) await time.pass(250);

@@ -1,4 +1,4 @@
-// The calls about the service: what is sent of what was asked for, and what is believed of what comes back.
+// The service calls: their requests, and the validation of the answers.
 import type { ServiceSpec } from '@sandboxd/api';
 import {
   AgentError,
@@ -119,7 +119,7 @@ t.test('what is no answer, or a refusal, is said as what it is', async (t) => {
   });
 });
 
-/** A reader of output, and its guest's end: what is called on its handlers arrives. */
+/** A reader of output, and the guest's side: calls of its handlers arrive at the reader. */
 function openOutput(request: Parameters<GuestService['output']>[0]) {
   const asked: RequestInput[] = [];
   const said: string[] = [];
@@ -160,7 +160,7 @@ t.test('output comes as records, however it is cut, and every byte of it can be 
   });
   t.same(asked, [{ serviceOutput: { ring: 'r', fromSeq: 3, follow: true, wait: false, maxBytes: 100 } }]);
   const bytes = Buffer.concat([recordOf(3, 'hello'), encodeGap(9, 5, 60)]);
-  // It is lent: whoever lends it uses it again.
+  // The bytes are valid only during the call: their owner reuses the memory.
   for (const chunk of [bytes.subarray(0, 10), bytes.subarray(10, 40), bytes.subarray(40)]) {
     const lent = Buffer.from(chunk);
     handlers.data?.(FLOW.out, lent);

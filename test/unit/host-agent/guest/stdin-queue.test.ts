@@ -1,4 +1,4 @@
-// The queue of input that waits for credit.
+// The queue of stdin that waits for credit.
 import fc from 'fast-check';
 import t from 'tap';
 import { StdinQueue } from '../../../../host-agent/src/guest/stdin-queue.ts';
@@ -31,7 +31,7 @@ t.test('what goes in comes out, however it is cut', async (t) => {
       }
       while (take(1000));
       if (queue.sizeBytes !== 0) throw new Error(`${queue.sizeBytes} bytes are left`);
-      // What was taken is not written to again.
+      // Memory of taken chunks is not reused.
       return (
         Buffer.concat(taken.map(({ bytes }) => bytes)).equals(Buffer.concat(pushed)) &&
         taken.every(({ bytes, hex }) => Buffer.from(bytes).toString('hex') === hex)

@@ -1,4 +1,4 @@
-// What pushes, pulls and commands come to: their bytes, their refusals, and a guest that is lost meanwhile.
+// Results of pushes, pulls and commands: their bytes, refusals, and a guest that is lost meanwhile.
 import { FLOW, type ResultInput, type Stream } from '@sandboxd/proto';
 import t from 'tap';
 import { startExec } from '../../../../host-agent/src/guest/exec.ts';
@@ -15,7 +15,7 @@ function answering(result: ResultInput, file?: Parameters<Stream['opened']>[0]):
   });
 }
 
-/** What `call` comes to once all bytes have moved. */
+/** The result of `call` after all bytes have moved. */
 async function settled<T>(pair: ChannelPair, call: Promise<T>): Promise<T> {
   call.catch(() => undefined);
   await settle(pair.links);

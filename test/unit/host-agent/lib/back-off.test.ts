@@ -1,4 +1,4 @@
-// Waits that grow, and a bucket that fills.
+// Exponential backoff, and a token bucket.
 import t from 'tap';
 import { backOffMs } from '../../../../host-agent/src/lib/back-off.ts';
 import { TokenBucket } from '../../../../host-agent/src/lib/token-bucket.ts';

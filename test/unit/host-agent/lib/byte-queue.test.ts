@@ -1,4 +1,4 @@
-// Bytes come out as they went in, and memory is used again only when nobody looks at it any more.
+// Bytes leave the queue in order, and memory is reused only after its release.
 import fc from 'fast-check';
 import t from 'tap';
 import { ByteQueue, type Chunk } from '../../../../host-agent/src/lib/byte-queue.ts';
@@ -27,7 +27,7 @@ t.test('two queues share memory and nothing else', async (t) => {
           const bytes = Buffer.alloc(what.push, `${seed} `);
           queue.push(bytes);
           expected[which] = Buffer.concat([before, bytes]);
-          // The caller's memory is the caller's again.
+          // The caller may reuse its memory.
           bytes.fill(0);
         } else if ('take' in what) {
           const chunk = queue.take(what.take);
@@ -42,7 +42,7 @@ t.test('two queues share memory and nothing else', async (t) => {
         } else if ('release' in what) {
           const [done] = held.splice(what.release % Math.max(1, held.length), 1);
           done?.piece.release();
-          // Once more does nothing.
+          // A second release does nothing.
           done?.piece.release();
         } else {
           queue.clear();

@@ -1,4 +1,4 @@
-// Waiting for a turn: who does not want it any more leaves the queue, and who runs is never given up.
+// Tasks in a queue: an aborted wait leaves the queue, and a running task is never abandoned.
 import PQueue from 'p-queue';
 import t from 'tap';
 import { enqueue } from '../../../../host-agent/src/lib/enqueue.ts';

@@ -1,10 +1,10 @@
-// Who gives way in a shared cache.
+// Eviction from a shared cache.
 import t from 'tap';
 import { chooseEvicted, type Kept } from '../../../../host-agent/src/lib/fair-share.ts';
 
 type Named = Kept & { readonly name: string };
 
-/** `a1 40`: of owner a, its first, 40 large; `!` stays; `-`: common. In the order of their last use. */
+/** `a1 40`: owner a's first entry, size 40; `!` pinned; `-` common. In the order of last use. */
 function entries(...texts: string[]): Named[] {
   return texts.map((text, usedAtMs) => {
     const [name = '', size] = text.split(' ');

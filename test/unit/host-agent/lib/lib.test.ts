@@ -1,4 +1,4 @@
-// Small parts of the host agent: the log, the directory lock, the finder of JSON errors, the collector of bodies.
+// Small modules of the host agent: the log, the directory lock, JSON error positions, body collection.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -44,7 +44,7 @@ t.test('log lines are JSON, or readable when asked for', async (t) => {
 });
 
 t.test('a process runs until its last thread has ended', async (t) => {
-  // Its first thread ends by itself, as that of a process does which is being killed; the other one holds its files.
+  // Its first thread exits, as in a process that is being killed; the other thread keeps its files open.
   const source = `#include <pthread.h>
     #include <unistd.h>
     static void *rest(void *arg) { (void)arg; char c; return read(0, &c, 1) < 0 ? arg : NULL; }

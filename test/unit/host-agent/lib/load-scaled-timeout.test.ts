@@ -1,4 +1,4 @@
-// Limits that follow the host's load: on a crowded host they come later, in the end they come all the same.
+// Timeouts that scale with the host's load, with an upper bound.
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { loadScaledTimeout, parseTasksPerCpu } from '../../../../host-agent/src/lib/load-scaled-timeout.ts';
@@ -12,7 +12,7 @@ t.test('how crowded a host is', async (t) => {
   t.equal(parseTasksPerCpu('', 2), 1, 'a host that does not tell');
 });
 
-/** Ticks that a limit of `timeoutMs` took; the time of a tick is 250 ms or the limit, whichever is less. */
+/** Ticks until a timeout of `timeoutMs` fired; a tick is 250 ms or the timeout, whichever is less. */
 async function ticksUntilOver(timeoutMs: number, crowding: number): Promise<number> {
   let ticks = 0;
   const count = (): number => {

@@ -1,4 +1,4 @@
-// A log that cannot be written costs its lines, and the daemon nothing.
+// A log that cannot be written loses its lines, and does not affect the daemon.
 import { spawnSync } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import t from 'tap';

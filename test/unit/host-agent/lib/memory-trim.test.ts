@@ -1,4 +1,4 @@
-// Garbage goes when the process rests, and not while it works.
+// Garbage is collected when the process is idle, and not while it works.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getHeapSpaceStatistics } from 'node:v8';
@@ -6,10 +6,10 @@ import t from 'tap';
 import { MemoryTrim, makeCollector } from '../../../../host-agent/src/lib/memory-trim.ts';
 
 const INTERVAL_MS = 100;
-/** More than is worth a collection. */
+/** More than the growth that triggers a collection. */
 const GARBAGE_BYTES = 16 * 2 ** 20;
 
-/** Uses about half of the time for so long. */
+/** Uses about half of the CPU time for this duration. */
 async function work(ms: number): Promise<void> {
   const end = performance.now() + ms;
   while (performance.now() < end) {
@@ -27,7 +27,7 @@ t.test('a process that works is let alone, one that rests is trimmed once', asyn
   let collections = 0;
   const trim = new MemoryTrim(() => collections++, INTERVAL_MS);
   t.teardown(() => trim.stop());
-  // Its first look finds a process that has grown from nothing.
+  // The first check sees a process that has grown from nothing.
   await until(() => collections === 1);
   const held = new Uint8Array(GARBAGE_BYTES).fill(1);
   await work(5 * INTERVAL_MS);

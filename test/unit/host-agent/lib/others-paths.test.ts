@@ -1,4 +1,4 @@
-// Directories and files that the operator names and that another user of the host can exchange.
+// Directories and files that the operator names and that another user of the host can replace.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -26,7 +26,7 @@ import { HELPERS } from '../../../support/helper-programs.ts';
 import { TEST_CGROUPS, TEST_UIDS } from '../../../support/jailed.ts';
 import { STRANGER } from '../../../support/stranger.ts';
 
-/** A directory of root's with one of another user in it, and a file that is not that user's business. */
+/** A directory of root that contains one of another user, and a file that the other user may not read. */
 function makePlaces(t: Test) {
   const dir = mkdtempSync(join(tmpdir(), 'others-'));
   t.teardown(() => rmSync(dir, { recursive: true }));
@@ -118,7 +118,7 @@ t.test('a file that a VMM reads is opened to all only where nobody else can have
   t.equal(statSync(join(dir, 'kernel')).uid, 0);
 });
 
-/** Another user gives a file's name to a link and back, as fast as they can. */
+/** Another user replaces a file by a link and back, as fast as possible. */
 const EXCHANGER = `
 const { renameSync } = require('node:fs');
 const [dir, uid] = JSON.parse(process.argv[1]);

@@ -1,4 +1,4 @@
-// What programs of the host are told of the daemon's environment.
+// The environment of the daemon's child processes.
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { NetHelper } from '../../../../host-agent/src/network/helper.ts';
 process.env.SECRET_OF_THE_DAEMON = 'secret';
 process.env.NODE_OPTIONS = '--no-warnings';
 const PLAIN = [`LC_ALL=C.UTF-8`, `PATH=${process.env.PATH}`];
-/** What the shell sets by itself. */
+/** Without the variables that the shell itself sets. */
 const variables = (said: string) =>
   said
     .trim()
@@ -37,7 +37,7 @@ t.test('the program for networks gets no more', async (t) => {
   chmodSync(program, 0o755);
   const helper = new NetHelper(program);
   t.teardown(() => helper.close());
-  t.same(variables(await helper.ask(['rules', '-'])), PLAIN);
+  t.same(variables(await helper.request(['rules', '-'])), PLAIN);
 });
 
 t.test('one that fails rejects with what it said, and one that takes no input is no error', async (t) => {

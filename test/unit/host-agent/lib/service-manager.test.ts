@@ -1,4 +1,4 @@
-// What systemd hears of the daemon: systemd's own program, and socat in systemd's place.
+// Notifications to systemd: with systemd's own program, and socat in place of systemd.
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -65,5 +65,5 @@ t.test('a host without the program has a daemon all the same', async (t) => {
   const { lines, log } = makeLog();
   using manager = new ServiceManager(log, { NOTIFY_SOCKET: '/nonexistent' }, '/nonexistent/program');
   await manager.ready('listening');
-  t.match(lines[0], /cannot tell systemd/);
+  t.match(lines[0], /cannot notify systemd/);
 });

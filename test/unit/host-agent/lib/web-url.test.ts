@@ -1,4 +1,4 @@
-// URLs of operators: taken as they are written, or not at all.
+// URLs of operators: accepted exactly as they are written, or rejected.
 import t from 'tap';
 import { parseWebUrl } from '../../../../host-agent/src/lib/web-url.ts';
 

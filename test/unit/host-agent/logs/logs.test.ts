@@ -64,7 +64,7 @@ t.test('records come back as they were, wherever a page is cut', async (t) => {
   const end = (await readAll(store)).end;
   t.equal(tail?.nextOffset, end);
   t.same(await store.read(ID, { since: end + 1000 }), { nextOffset: end, records: [] });
-  // An offset that is none goes to the next record.
+  // An offset within a record moves to the next record.
   const between = await store.read(ID, { since: cursors[0] === undefined ? 0 : cursors[0] - 3 });
   t.equal(between?.records[0]?.text, texts[5000]);
   await store.stop();
@@ -95,7 +95,7 @@ t.test('text is cut between characters only', async (t) => {
     ),
     { numRuns: 200 },
   );
-  // What never was text is passed on all the same.
+  // Bytes that are not UTF-8 are passed on as well.
   for (const junk of [[0x80, 0x80], [0xff, 0xfe], [0xc0], [0xf8, 0x88]]) {
     t.same(joinText(NOTHING, Buffer.from(junk)).whole, Buffer.from(junk), JSON.stringify(junk));
   }
@@ -184,7 +184,7 @@ t.test('a command never waits: what the disk is too slow for is counted', async 
   const { store } = await makeStore(t);
   const log = await store.open(ID);
   const chunk = Buffer.alloc(65_536, 'y');
-  // Nothing is written before this turn of the event loop is over.
+  // Nothing is written before this turn of the event loop ends.
   for (let n = 0; n < 200; n++) log?.append(out(chunk, 'exec'));
   await log?.flush();
   log?.append(out('after\n', 'exec'));

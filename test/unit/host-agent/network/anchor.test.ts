@@ -1,5 +1,5 @@
-// The link that has the host's address of all sandboxes, for another user of the host: /dev/net/tun is everybody's on Debian, and
-// who has a link open may send packets by it as anybody, read those of others, and let it go.
+// Attacks of another user of the host on the anchor link: on Debian, /dev/net/tun is accessible to all users. A process
+// that has a link open may spoof and read packets, and remove the link.
 import '../../../support/network/own-network.ts';
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { HELPERS } from '../../../support/helper-programs.ts';
 import { sh } from '../../../support/network/lab.ts';
 import { STRANGER } from '../../../support/stranger.ts';
 
-/** Opens the link, and has it end with this process. */
+/** Opens the link; it closes with this process. */
 const SOURCE = `
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -32,7 +32,7 @@ int main(int count, char **words) {
 
 const dir = mkdtempSync(join(tmpdir(), 'anchor-test-'));
 t.teardown(() => rmSync(dir, { recursive: true }));
-// As udev of Debian makes it.
+// As Debian's udev creates it.
 await sh(`chmod 755 ${dir}; mknod -m 666 ${dir}/tun c 10 200; mount --bind ${dir}/tun /dev/net/tun`);
 writeFileSync(join(dir, 'attach.c'), SOURCE);
 await sh(`gcc -o ${dir}/attach ${dir}/attach.c; chmod 755 ${dir}/attach`);
@@ -42,10 +42,10 @@ const attach = (link: string, uid: number) =>
 t.test('another user can neither open nor remove it', async (t) => {
   const helper = new NetHelper(HELPERS.netd);
   t.teardown(() => helper.close());
-  const anchor = (link: string, how: string) => helper.ask(['anchor', link, '10.99.0.1', '24', how]);
+  const anchor = (link: string, how: string) => helper.request(['anchor', link, '10.99.0.1', '24', how]);
   await anchor('sbxnew000000', 'new');
   t.match(attach('sbxnew000000', STRANGER), /attach: Operation not permitted/);
-  // An earlier daemon's.
+  // A link of an earlier daemon.
   await sh('ip tuntap add dev sbxold000000 mode tun');
   await anchor('sbxold000000', 'again');
   t.match(attach('sbxold000000', STRANGER), /attach: Operation not permitted/);

@@ -1,5 +1,5 @@
-// Resolvers that people run, and what they make of the answers of ours: those of C libraries and runtimes that Debian has as
-// themselves, the others by the bytes that they send. A real dnsmasq is asked behind it.
+// Resolver clients and our answers: the real C libraries and runtimes that Debian provides, and others by the bytes
+// that they send. The upstream is a real dnsmasq.
 import '../../../support/network/own-network.ts';
 import { execFile } from 'node:child_process';
 import { createSocket } from 'node:dgram';
@@ -22,7 +22,7 @@ import { scaled } from '../../../support/time-scale.ts';
 t.setTimeout(scaled(180_000));
 const run = promisify(execFile);
 const LOOKUP = resolve(import.meta.dirname, '../../../guest/lookup.c');
-/** As they are in the world: some are long. */
+/** Realistic names; some are long. */
 const NAMES: Readonly<Record<string, number>> = {
   'one.test': 1,
   'eight.storage-region-europe.amazonlike.test': 8,
@@ -38,7 +38,7 @@ const dir = await mkdtemp('/tmp/dns-clients-');
 t.teardown(() => rm(dir, { recursive: true, force: true }));
 const host = new Place('host', undefined, ['93.184.217.1']);
 t.teardown(() => host.close());
-// Not the loopback alone: some ask for no addresses of a family that the host has not.
+// Not only loopback: some clients do not query an address family that the host lacks.
 await host.sh(
   'ip link set lo up; ip link add eth0 type veth peer name eth1; ip addr add 93.184.217.1/24 dev eth0',
 );
@@ -74,7 +74,7 @@ const asker = { address: '127.0.0.1', client };
 const resolver = await Resolver.open({ host: '127.0.0.1', port: 53 }, asker, pino({ level: 'silent' }));
 t.teardown(() => resolver.close());
 
-/** What it finds, in the order of numbers; its error where it finds nothing. */
+/** The addresses that it finds, sorted; its error if there are none. */
 type Client = (name: string) => Promise<readonly string[]>;
 
 const linesOf =
@@ -94,7 +94,7 @@ async function compile(compiler: string, ...flags: readonly string[]): Promise<C
 const script = (text: string): Client =>
   linesOf(process.execPath, '-e', `${text}.then((found) => console.log(JSON.stringify(found)))`);
 
-/** How much of a long answer they get to: `all` ask by TCP for what UDP has no room for. */
+/** How much of a long answer they get: `all` retry by TCP if UDP truncates. */
 const CLIENTS: readonly (readonly [what: string, reach: 'all' | 'datagram', client: Client])[] = [
   ['glibc', 'all', await compile('gcc')],
   ['glibc, getent', 'all', linesOf('getent', 'ahostsv4')],
@@ -145,7 +145,7 @@ const CD = 0x0010;
 const COOKIE = '000a00080102030405060708';
 type Edns = { readonly size: number; readonly isDnssec?: boolean; readonly options?: string };
 
-/** By what each sends for an address: flags and EDNS. */
+/** The flags and EDNS that each sends in an address query. */
 const QUERIES: readonly (readonly [what: string, flags: number, edns?: Edns])[] = [
   ['glibc', RD],
   ['glibc with trust-ad', RD | AD],

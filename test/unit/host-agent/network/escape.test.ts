@@ -1,5 +1,5 @@
-// Every way out that a guest's packets might find: none of them leaves the namespace of its sandbox, and the same packets do
-// when nobody stops them.
+// All escape routes for a guest's packets: none leaves the namespace of its sandbox. Without the rules, the same
+// packets do.
 import '../../../support/network/own-network.ts';
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ const resolve = (who: Guest): Promise<string> =>
     `const dns = new (require('dns').promises.Resolver)(); dns.setServers(['${slot.gateway}']); console.log(await dns.resolve4('web.example'))`,
   );
 
-/** Sends everything; the names of what was sent. */
+/** Sends everything; returns the names of what was sent. */
 async function tryEverything(namespace: string, link = 'eth0'): Promise<string[]> {
   const transit = (
     await sh(`ip -4 -o addr show | grep -v ' eth0 \\| lo ' | awk '{print $4}' | head -n 1`)
@@ -102,7 +102,7 @@ t.test('what could be routed is, once the rules of its namespace are gone', asyn
   const passed = new Set(namesOn(await host.end(), 'escape'));
   const places = everything.filter((name) => /^(udp|tcp|ping) to (?!the )/.test(name));
   t.ok(places.length > 150);
-  // The kernel itself forwards nothing to these.
+  // The kernel itself does not forward to these.
   const routable = places.filter((name) => !/ to reserved| to peer-gateway/.test(name));
   t.same(
     routable.filter((name) => !passed.has(name)),

@@ -1,4 +1,4 @@
-// A guest that asks for names as fast as it can costs others nothing; 500 names at once are nothing odd.
+// A guest that floods the resolver does not affect others; 500 concurrent names are legitimate.
 import '../../../support/network/own-network.ts';
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
@@ -26,7 +26,7 @@ async function makeGuest(allowlist: readonly string[]): Promise<[NetworkSlot, Gu
 const [noisy, noise] = await makeGuest(['*.flood.example']);
 const [quiet, other] = await makeGuest(['quiet.example', '*.many.example']);
 
-/** Each question is another name, so that each that is heard is asked upstream. */
+/** Each query is for another name, so each accepted one goes upstream. */
 const FLOOD = `
   const query = (n) => {
     const label = 'q' + n, name = Buffer.from(String.fromCharCode(label.length) + label + '\\x05flood\\x07example\\0', 'latin1');
@@ -56,7 +56,7 @@ const BY_TCP = `${FLOOD}
   while (Date.now() < until) await once();
   console.log(sent); process.exit();
 `;
-/** Questions of the other guest, one after the other, until the flood is over: how many, and which were not answered. */
+/** Sequential queries of the other guest until the flood ends: their number, and those without an answer. */
 const RESOLVE = `
   const dns = new (require('dns').promises.Resolver)({ timeout: 3000, tries: 1 }); dns.setServers(['${quiet.gateway}']);
   const until = Date.now() + 4000; let asked = 0; const lost = [];
@@ -99,14 +99,14 @@ t.test(`${NAMES} names at once are all answered, and all their addresses open`, 
   t.equal(open.match(/"8\.1\.\d+\.\d+"/g)?.length, NAMES);
 });
 
-/** Connections by TCP that the host has ended, and its kernel still speaks with: it does so for a minute or more. */
+/** TCP connections that the host has closed and its kernel keeps for a minute or more. */
 const orphans = async (): Promise<string[]> => {
   const states = 'state fin-wait-1 state last-ack state closing';
   return (await sh(`ss -Htn ${states} src ${noisy.resolverIp}`)).split('\n').filter(Boolean);
 };
 
 t.test('a guest that takes no answers leaves the host’s kernel only so many connections', async (t) => {
-  // No acknowledgement reaches it and no reset leaves it, only what opens a connection.
+  // It gets no acknowledgements and sends no resets, only SYN packets.
   await noise.sh(`nft 'table ip deaf {
     chain in { type filter hook input priority 0; tcp sport 53 tcp flags & (syn | rst) == 0 drop; };
     chain out { type filter hook output priority 0; tcp dport 53 tcp flags & rst == rst drop; }; }'`);
@@ -115,7 +115,7 @@ t.test('a guest that takes no answers leaves the host’s kernel only so many co
     await noise.js(`${FLOOD}
       const framed = (n) => { const q = query(n), l = Buffer.alloc(2); l.writeUInt16BE(q.length); return Buffer.concat([l, q]); };
       let made = 0;
-      // Those that are not let in yet would try on.
+      // Connections that are not accepted would be retried.
       setTimeout(() => { console.log(made); process.exit(); }, 4000);
       const one = () => new Promise((resolve) => {
         const s = require('net').connect(53, '${noisy.gateway}');
@@ -128,7 +128,7 @@ t.test('a guest that takes no answers leaves the host’s kernel only so many co
   const left = (await orphans()).length;
   t.comment(`${made} connections in ${seconds} s, ${left} left`);
   t.ok(made > 30, `${made} connections`);
-  // A burst of 40, and 5 a second.
+  // A burst of 40, and 5 per second.
   t.ok(made < 60 + 6 * seconds, `${made} connections in ${seconds} s`);
   t.ok(left <= made);
   await noise.sh('nft delete table ip deaf');

@@ -1,4 +1,5 @@
-// Hosts that lack something: a sandbox with a network is refused naming it, nothing is left, and all else works.
+// Hosts that lack something: a sandbox with a network is refused with its name, nothing is left, and everything else
+// works.
 import '../../../support/network/own-network.ts';
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,7 +18,7 @@ const state = () => sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip
 const before = await state();
 const network = { allowlist: ['web.example'] };
 
-/** Starts netd where a call of the kernel fails as it does on a kernel that was built without. */
+/** Starts netd with a system call that fails as on a kernel without that feature. */
 async function without(call: string): Promise<string> {
   const library = join(lab.dir, `no-${call}.so`);
   const source = `#include <errno.h>\nint ${call}() { errno = EINVAL; return -1; }\n`;
@@ -43,7 +44,7 @@ const HOSTS = {
 
 for (const [name, host] of Object.entries(HOSTS))
   t.test(`a host without ${name}`, async (t) => {
-    // The test's mounts are its own.
+    // The mounts are in the test's own namespace.
     if ('mount' in host) await sh(`mount ${host.mount}`);
     const own = await lab.openNetwork('program' in host ? { program: host.program } : {});
     const { manager } = await startMemoryDaemon(t, { network: own });
@@ -59,7 +60,7 @@ for (const [name, host] of Object.entries(HOSTS))
     t.equal(await state(), before);
   });
 
-/** Not what it left for its parent to read. */
+/** Excludes a process that has only exited and waits for its parent. */
 function isNetd(pid: number): boolean {
   try {
     return readlinkSync(`/proc/${pid}/exe`).endsWith('/netd');
@@ -77,7 +78,7 @@ t.test('the program for networks ends with a daemon that is killed, whatever it 
   t.teardown(() => daemon.kill('SIGKILL'));
   const [first] = (await once(daemon.stdout, 'data')) as [Buffer];
   const pid = Number.parseInt(String(first), 10);
-  // It sleeps once it waits for the rest: what begins it is done then.
+  // It sleeps when it waits for the rest of the request: the first part has been handled then.
   await until(() => isNetd(pid) && /^State:\tS/m.test(readFileSync(`/proc/${pid}/status`, 'utf8')));
   t.teardown(() => isNetd(pid) && process.kill(pid, 'SIGKILL'));
   process.kill(pid, 'SIGSTOP');

@@ -1,4 +1,4 @@
-// What a guest asks, byte for byte, and which names and addresses count.
+// Queries of a guest, byte by byte, and the names and addresses that are allowed.
 import { type Question as DnsQuestion, decode, encode, type Packet } from 'dns-packet';
 import t from 'tap';
 import { parseIpv4, parseIpv4Range } from '../../../../host-agent/src/lib/ipv4.ts';
@@ -8,7 +8,7 @@ import {
   parseQuery,
 } from '../../../../host-agent/src/network/resolver/message.ts';
 import { Allowlist } from '../../../../host-agent/src/network/resolver/names.ts';
-import { specialKind, whyNot } from '../../../../host-agent/src/network/special-ranges.ts';
+import { denialReason, specialKind } from '../../../../host-agent/src/network/special-ranges.ts';
 import { assertNoClash, Subnet } from '../../../../host-agent/src/network/subnet.ts';
 
 const SUBNET = { base: 0x0a570000, prefixLength: 16 };
@@ -76,8 +76,8 @@ t.test('special addresses are known by every spelling that is one', async (t) =>
   for (const text of ['::1', '1.2.3', '01.2.3.4', '0x7f.1', '1.2.3.4.5', '256.1.1.1', ''])
     t.equal(parseIpv4(text), undefined, text);
   const allowed = [{ base: 0x0a000000, prefixLength: 8 }];
-  t.equal(whyNot(0x0a010203, { allowed, subnet: SUBNET }), undefined);
-  t.equal(whyNot(0x0a570105, { allowed, subnet: SUBNET }), 'of other sandboxes', 'whatever is allowed');
+  t.equal(denialReason(0x0a010203, { allowed, subnet: SUBNET }), undefined);
+  t.equal(denialReason(0x0a570105, { allowed, subnet: SUBNET }), 'of other sandboxes', 'whatever is allowed');
   for (const text of ['10.0.0.1/8', '10.0.0.0/33', '10.0.0/8', '::/0', 'x'])
     t.equal(parseIpv4Range(text), undefined, text);
 });
@@ -97,7 +97,7 @@ t.test('a subnet that the host has a route to is refused by name', async (t) => 
   t.ok(new Subnet({ base: 0, prefixLength: 8 }).link(2 ** 22 - 1).length < 16);
 });
 
-/** More room for an answer. */
+/** A larger UDP answer size. */
 const edns = (udpPayloadSize: number): Partial<Packet> => ({
   additionals: [
     {
@@ -179,7 +179,7 @@ t.test('no bytes at all throw', async (t) => {
     const kind = parsed?.kind ?? 'nothing';
     outcomes.set(kind, (outcomes.get(kind) ?? 0) + 1);
     if (parsed?.kind !== 'question') continue;
-    // Whatever is a question can be answered, with itself.
+    // Any valid question can be answered with itself.
     const answer = decode(
       encodeUdpAnswer(parsed.question, { rcode: 'ok', records: [{ address: '1.2.3.4', ttlS: 1 }] }),
     );

@@ -1,4 +1,4 @@
-// Networks of sandboxes as their guests see them, without virtual machines.
+// Networks of sandboxes from their guests' side, without VMs.
 import '../../../support/network/own-network.ts';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -107,7 +107,7 @@ t.test(
   },
 );
 
-/** What Docker and ufw do to a host, and what a firewall in nftables' own words does. */
+/** The firewalls of Docker and ufw, and a native nftables firewall. */
 const FIREWALLS = {
   'iptables, as Docker does it': 'iptables-nft -P FORWARD DROP',
   'iptables, as ufw does it': 'iptables-nft -P FORWARD DROP; iptables-nft -P INPUT DROP',
@@ -132,9 +132,9 @@ for (const [name, firewall] of Object.entries(FIREWALLS))
     t.not(await reach(), 'hello 93.184.215.1', 'otherwise there is nothing to allow');
     const commands = /allow it: (.*)$/.exec(lines[0] ?? '')?.[1]?.split('; ') ?? [];
     t.ok(commands.length >= 2, lines.join());
-    // As it stands there, by the iptables that is nftables.
+    // The same commands, with iptables-nft.
     for (const command of commands) await sh(command.replace(/^iptables /, 'iptables-nft '));
-    // Of the host itself, which the lab's name server is asked by.
+    // For the host itself, whose traffic reaches the lab's name server.
     await sh(firewall.includes('INPUT') ? 'iptables-nft -I INPUT -i lo -j ACCEPT' : 'true');
     await sh(firewall.includes('input') ? 'nft insert rule inet firewall input iifname lo accept' : 'true');
     t.equal(await reach(), 'hello 93.184.215.1');
@@ -174,7 +174,7 @@ t.test('no frame leaves that is not what it should be', async (t) => {
   await guest.js(`${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`);
   const outside = await lab.start(['sniff', 'up0'], slot.namespace);
   const back = await lab.start(['sniff', 'eth0'], guest.namespace);
-  /** Answers come back this way, too. */
+  /** Answers also pass here. */
   const answer = Buffer.from(WEB_IP.split('.').map(Number)).toString('hex');
   const sent = () => outside.lines.filter((line) => line.slice(52, 60) !== answer);
   const { guestIp: from, gateway } = slot;
@@ -253,7 +253,7 @@ t.test('no frame leaves that is not what it should be', async (t) => {
   for (const [name, bytes] of Object.entries(attacks)) {
     const count = sent().length;
     await guest.send([bytes]);
-    // What passes: it comes behind what does not.
+    // A packet that passes: it follows those that do not.
     await guest.send([frame(packet({ ...good, payload: packet(good).subarray(20) }))]);
     await until(() => sent().length > count);
     t.equal(sent().length, count + 1, name);

@@ -1,4 +1,4 @@
-// Which connections the host's kernel tracks to a guest.
+// Connections to a guest in the host's conntrack table.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Which ports nobody misses: what the host says of those that it takes itself.
+// The default range of published ports, without the host's ephemeral ports.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

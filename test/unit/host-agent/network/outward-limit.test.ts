@@ -1,4 +1,4 @@
-// A guest that opens connections without end has so many at once and no more, and another one still gets its own.
+// A guest that opens connections without end reaches its limit, and another guest still gets its own.
 import '../../../support/network/own-network.ts';
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
@@ -39,7 +39,7 @@ t.test('connections that nobody answers', async (t) => {
   const ofIt = `src=${greedy.slot.guestIp} `;
   const lines = (await readFile('/proc/net/nf_conntrack', 'latin1')).split('\n');
   const tracked = lines.filter((line) => line.includes(ofIt) && line.includes(`dport=${DEAF_PORT} `)).length;
-  // The kernel's count forgets a few that come in the same moment.
+  // The kernel's count misses a few that start at the same moment.
   t.ok(tracked > MOST / 2 && tracked <= 1.05 * MOST, `${tracked} of ${OPENED}`);
   const answer = await other.guest.js(`${other.resolve}
     const s = require('net').connect(80, '${WEB_IP}'); s.on('data', (d) => { console.log(String(d)); process.exit(); });

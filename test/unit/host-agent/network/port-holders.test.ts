@@ -1,4 +1,4 @@
-// Who holds published ports, without virtual machines: known by what the daemon wrote down, a user of its own.
+// Holders of published ports, without VMs: identified by the daemon's record and a user id of their own.
 import '../../../support/network/own-network.ts';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -68,7 +68,7 @@ t.test('who holds ports is known by its record, and never by its words', async (
 t.test('a holder that another daemon started too late is ended by the next', async (t) => {
   const { network, record } = await open([{ hostPort: 8080, guestPort: 8000 }]);
   const { uid, process: holder } = readProcessRecord(record)!;
-  // It was killed before it could write down which process that is.
+  // The daemon was killed before it recorded the process.
   writeFileSync(record, `${(await readFile(record, 'latin1')).split('\n')[0]}\n`);
   t.match(readProcessRecord(record), { uid, process: undefined });
   await network.close();

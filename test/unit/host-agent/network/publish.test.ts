@@ -1,4 +1,4 @@
-// Ports of the host that lead into sandboxes, without virtual machines: from the host itself, from outside, by IPv4 and IPv6.
+// Published ports, without VMs: from the host itself, from outside, by IPv4 and IPv6.
 import '../../../support/network/own-network.ts';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -19,10 +19,10 @@ await sh('ip addr add fd00:77::2/64 dev eth0 nodad', lab.internet);
 const state = () => sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward; ip route');
 const before = await state();
 
-/** Says who asks, then echoes. */
+/** Reports the client's address, then echoes. */
 const SERVER = `require('net').createServer({ allowHalfOpen: true }, (s) => { s.write(s.remoteAddress + '\\n'); s.pipe(s); s.on('error', () => {}); }).listen(8000, '0.0.0.0', () => console.log('up'))`;
 
-/** The first line that comes, or the code of the error. */
+/** The first line of the answer, or the error code. */
 function greet(host: string, port: number): Promise<string> {
   return new Promise((resolve) => {
     const socket = connect({ host, port, timeout: 3000 });
@@ -34,7 +34,7 @@ function greet(host: string, port: number): Promise<string> {
   });
 }
 
-/** The same from the neighbour. */
+/** Like `greet`, but from the neighbour. */
 async function greetFromOutside(host: string, port: number): Promise<string> {
   const script = `const s = require('net').connect({ host: '${host}', port: ${port}, timeout: 3000 });
     s.on('data', (d) => { console.log(String(d).trim()); process.exit(); });
@@ -76,7 +76,7 @@ t.test('a port is reached from everywhere, and the guest sees who it is', async 
   const direct = `ip route add ${slot.guestIp}/32 via ${HOST_IP}`;
   await sh(direct, lab.internet);
   t.equal(await greetFromOutside(slot.guestIp, 8000), 'timeout', 'not past the published port');
-  // Nothing goes out by it.
+  // Nothing is sent out this way.
   const out = `const s = require('net').connect(80, '${WEB_IP}'); await new Promise((r) => { s.on('error', (e) => { console.log(e.code); r(); }); s.on('connect', () => { console.log('connected'); r(); }) }); process.exit()`;
   t.equal(await guest.js(out), 'ECONNREFUSED');
   const hairpin = out.replace('80', '8080').replace(WEB_IP, HOST_IP);
@@ -131,7 +131,7 @@ t.test('a guest that wants tiny segments, or takes nothing, holds up nobody else
 });
 
 t.test('connections that are never whole take only so much room among those of the host', async (t) => {
-  // A port of its own: the flood goes on for a while after it.
+  // A separate port: the flood continues for a while after the test.
   const { network, slot, guest, close } = await open(t, [{ hostPort: 8090, guestPort: 8000 }]);
   await guest.sh(
     `nft 'table ip deaf { chain in { type filter hook input priority 0; tcp flags syn drop; }; }'`,
@@ -189,7 +189,7 @@ t.test('a port that anybody has is taken, and free again after a delete', async 
     );
     await new Promise((resolve) => stranger.close(resolve));
   }
-  // The kernel refuses the first two, and would listen on a broadcast address, which nobody can connect to.
+  // The kernel refuses the first two. It would listen on a broadcast address, to which no client can connect.
   const broadcast = HOST_IP.replace(/\d+$/, '255');
   for (const hostIp of ['1.2.3.4', 'fe80::1', broadcast, '127.255.255.255'])
     await t.rejects(manager.create({ publish: [{ hostIp, hostPort: 1, guestPort: 1 }] }), {
@@ -272,7 +272,7 @@ t.test('ports go on without the daemon, and the next one has them', async (t) =>
   const closed = sockets.map((socket) => once(socket, 'close'));
   for (const socket of sockets) socket.on('error', () => undefined);
   await second.manager.delete(made.id);
-  // Whoever still speaks to what is gone is told so.
+  // A client with an old connection gets a reset.
   const timer = setInterval(() => {
     for (const socket of sockets) socket.write('x');
   }, 20);

@@ -1,4 +1,4 @@
-// The resolver of sandboxes: what it answers, and what its answers let a guest reach.
+// The resolver of sandboxes: its answers, and the addresses that they open.
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -127,7 +127,8 @@ t.test('only an A question of an allowed name is asked upstream', async (t) => {
 });
 
 t.test('what is above an allowed name exists, and has nothing: else nothing below it would', async (t) => {
-  // RFC 8020: resolvers that ask label by label, or keep such answers, take a name that does not exist for the end of all below it.
+  // RFC 8020: resolvers that query label by label, or cache such answers, take NXDOMAIN as the absence of all names
+  // below.
   const asked: string[] = [];
   const denied: string[] = [];
   const one = client({
@@ -178,7 +179,7 @@ t.test('what fails is in the words of no program of the host, and said once a wh
   const trouble: boolean[] = [];
   const one = client({
     open: () => Promise.reject(new Error(nft)),
-    onFailed: (name, _error, step) => trouble.push(denials.trouble(name, step)),
+    onFailed: (name, _error, step) => trouble.push(denials.failure(name, step)),
   });
   for (let n = 0; n < 3; n++) await one.answer(question(ask('a.example')));
   t.same(trouble, [true, false, false]);

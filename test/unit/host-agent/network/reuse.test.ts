@@ -1,4 +1,4 @@
-// Addresses that come again: what the one before had open is not the next one's, and nothing of it is left in the host's table.
+// Reused addresses: the next owner does not inherit open addresses, and no conntrack entries remain.
 import '../../../support/network/own-network.ts';
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
@@ -38,7 +38,7 @@ t.test('the next one with an address has nothing of the one before', async (t) =
   await network.publish(first.slot, [{ hostPort: 8080, guestPort: 80 }]);
   const entries = new RegExp(`src=${first.slot.guestIp.replaceAll('.', '\\.')} `);
   const others = new RegExp(`src=${other.slot.guestIp.replaceAll('.', '\\.')} `);
-  // One from outside, too: the guest refuses it, and the host tracks it.
+  // A connection from outside as well: the guest refuses it, and the host tracks it.
   await lab.serve(
     lab.internet,
     `const s = require('net').connect(8080, '${HOST_IP}'); s.on('error', () => {}); s.on('close', () => console.log('over'))`,
@@ -52,7 +52,7 @@ t.test('the next one with an address has nothing of the one before', async (t) =
   t.match(await tracked(), others, 'what is of others is');
   t.notOk(other.held.exitCode, 'and goes on');
 
-  // Two slots of the range are for sandboxes: the next one is the same again.
+  // The range has two slots for sandboxes, so the next one is the same again.
   const again = await network.allocate();
   await t.rejects(network.allocate(), {
     code: 'exhausted',

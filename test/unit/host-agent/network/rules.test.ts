@@ -1,4 +1,4 @@
-// What kernels must be able to do for the rules of a sandbox.
+// Kernel features that the rules of a sandbox need.
 import t from 'tap';
 import { guestRules } from '../../../../host-agent/src/network/rules/guest.ts';
 

@@ -1,10 +1,10 @@
-// The network as a thing that sandboxes own, with machines in memory: how it comes, what finds it again, and that nothing of it
-// is left.
+// Networks of sandboxes, with VMs in memory: creation, adoption by the next daemon, and complete removal.
 import '../../../support/network/own-network.ts';
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import type { FaultPoint } from '../../../../host-agent/src/lib/faults.ts';
 import type { Network } from '../../../../host-agent/src/network/index.ts';
+import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { type MemoryDaemonOptions, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { Lab, sh } from '../../../support/network/lab.ts';
 import { until } from '../../../support/until.ts';
@@ -15,7 +15,7 @@ const before = await state();
 const network = { allowlist: ['web.example'] };
 const links = () => readFileSync('/proc/net/dev', 'utf8').match(/\bsbx\w+(?=:)/g) ?? [];
 
-/** A daemon with networks; closed, and all of it gone, with the test. */
+/** A daemon with networks; closed and cleaned up with the test. */
 async function start(t: Test, options: MemoryDaemonOptions = {}) {
   const own: Network = await lab.openNetwork();
   const daemon = await startMemoryDaemon(t, { ...options, network: own });
@@ -28,7 +28,7 @@ t.test('a sandbox has addresses of its own, and gives them back', async (t) => {
   const addresses = made.map((info) => info.network?.guestIp);
   t.equal(new Set(addresses).size, 3);
   t.match(made[0]?.network, { allowlist: ['web.example'], gateway: /^10\.87\./, guestIp: /^10\.87\./ });
-  // What a template is made of has one, too, for a while.
+  // The source of a template has a network for a while, too.
   await until(() => happened.some((event) => event.kind === 'template-made' && event.hasNetwork));
   await until(() => links().length <= 4);
   t.equal(links().length, 4, 'one each, and the one with the address of the resolver');
@@ -118,6 +118,40 @@ t.test('the next daemon finds networks again, and removes what is nobody’s', a
   await second.own.close();
   t.equal(await state(), before);
 });
+
+t.test(
+  'a sandbox whose record has no resolver address loses its network, and no resolver listens on every address',
+  async (t) => {
+    const first = await start(t);
+    const publish = [{ hostPort: 8091, guestPort: 80 }];
+    const [lost, kept] = [
+      await first.manager.create({ network, publish }),
+      await first.manager.create({ network }),
+    ];
+    const records = first.store.table<SandboxRecord>('sandboxes');
+    const record = records.get(lost.id);
+    const { resolverIp: _, ...older } = record?.network ?? {};
+    await records.put(lost.id, { ...record, network: older } as SandboxRecord);
+    await first.crash();
+    await first.own.close();
+    const second = await start(t, { home: first.home });
+    t.same(second.manager.list().length, 2, 'the sandbox itself goes on');
+    const warnings = second.lines.filter(({ level }) => Number(level) >= 40);
+    t.match(
+      warnings.map(({ msg, err }) => [msg, (err as Error | undefined)?.message]),
+      [
+        ['a sandbox has lost its network', /^the network's record has no resolverIp of 10\.87\.0\.0\/16$/],
+        ['a sandbox has lost its published ports', /resolverIp/],
+      ],
+    );
+    const addresses = (await sh('ss -Htuln')).match(/\S+(?=:1013\s)/g) ?? [];
+    const own = second.store.table<SandboxRecord>('sandboxes').get(kept.id)?.network?.resolverIp;
+    t.same(new Set(addresses), new Set([own]), 'only the other one has a resolver');
+    await second.manager.stop('destroy');
+    await second.own.close();
+    t.equal(await state(), before);
+  },
+);
 
 t.test('a crash anywhere leaves nothing that the next start does not remove', async (t) => {
   const points: FaultPoint[] = [

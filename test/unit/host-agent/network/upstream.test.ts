@@ -1,4 +1,4 @@
-// Asking name servers: what they say, and when they do not say it.
+// Queries to name servers: answers, failures and timeouts.
 import t from 'tap';
 import { HostUpstream } from '../../../../host-agent/src/network/resolver/upstream.ts';
 import { NameServer } from '../../../support/network/name-server.ts';

@@ -148,7 +148,7 @@ t.test('a database of a newer daemon is refused, and left as it is', async (t) =
 });
 
 t.test('who may not write the registry is not told to move it away', async (t) => {
-  // A file that not even root opens for writing.
+  // A file that not even root can open for writing.
   const { message } = await Store.open('/sys/kernel/notes').then(() => new Error('it opened'), toError);
   t.match(message, /cannot be used: EACCES.*run the daemon as root/);
   t.notMatch(message, /move it away/);

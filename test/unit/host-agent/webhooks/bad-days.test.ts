@@ -1,4 +1,4 @@
-// Webhooks over daemons that are killed, receivers that are away for long, answers that come byte by byte, and clocks that step.
+// Webhooks with killed daemons, receivers that are down for long, slow answers, and clock steps.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -59,7 +59,7 @@ t.test(
     const url = await listen(t, async (request, response) => {
       const { sandbox, reason } = (await json(request)) as { sandbox: string; reason: string };
       received.push({ sandbox, at: Number(reason) });
-      // One in five is refused, one in seven never answered.
+      // One in five is refused, one in seven is never answered.
       asked++;
       if (asked % 7 === 0) response.destroy();
       else setTimeout(() => response.writeHead(asked % 5 === 0 ? 500 : 204).end(), asked % 4);
@@ -108,7 +108,7 @@ t.test('of thousands that nobody took the newest thousand are kept, listed, and 
   let isDown = true;
   const taken: string[] = [];
   const dispatcher = new Dispatcher({
-    ...{ registry, journal, log, lookMs: 20, maxAttempts: 1 },
+    ...{ registry, journal, log, pollMs: 20, maxAttempts: 1 },
     send: async ({ body }) => {
       if (isDown) return 'ECONNREFUSED';
       taken.push((JSON.parse(body) as { reason: string }).reason);

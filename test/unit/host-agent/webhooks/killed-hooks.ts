@@ -1,4 +1,4 @@
-// A daemon as far as webhooks go, until it is killed: what happens to four sandboxes, numbered on from what is on disk.
+// The webhook part of a daemon until it is killed: events of four sandboxes, numbered after those on disk.
 // usage: node killed-hooks.ts directory events
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -13,7 +13,7 @@ const store = await Store.open(join(dir, 'state.lmdb'));
 const log = pino({ level: 'silent' });
 const journal = await Journal.open<StoredEvent>(store, { keepMs: 1e9, maxBytes: 2 ** 24, log });
 const registry = new WebhookRegistry(store);
-const dispatcher = new Dispatcher({ registry, journal, log, firstWaitMs: 5, lookMs: 20 });
+const dispatcher = new Dispatcher({ registry, journal, log, firstWaitMs: 5, pollMs: 20 });
 process.stdout.write('begun\n');
 const end = journal.last + Number(count);
 while (journal.last < end) {

@@ -1,4 +1,4 @@
-// Webhooks: signed, from disk, in order, given up and tried again; and what receivers that misbehave cost the others.
+// Webhooks: signed, persistent, in order, dead-lettered and resent; and the effects of misbehaving receivers on others.
 import { execFile } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -28,7 +28,7 @@ type Received = {
   readonly headers: IncomingMessage['headers'];
 };
 
-/** A receiver; `answer` may do what it likes, 204 by default. */
+/** A receiver; `answer` handles the request, 204 by default. */
 async function receive(
   t: Test,
   answer: (received: Received, response: ServerResponse) => void = (_, r) => void r.writeHead(204).end(),
@@ -68,7 +68,7 @@ async function open(t: Test, dir?: string) {
       log,
       firstWaitMs: 10,
       maxAttempts: 4,
-      lookMs: 30,
+      pollMs: 30,
       ...options,
     });
     return dispatcher;
@@ -167,7 +167,7 @@ t.test('what nobody takes is given up, listed, and tried again when told', async
   await until(() => registry.dead('one').length === 2, 'dead letters');
   t.match(registry.dead('one')[0], { kind: 'created', subject: 'a', attempts: 4, problem: 'status 503' });
   t.equal(received.length, 8);
-  t.match(lines.join(''), /is given up/);
+  t.match(lines.join(''), /is now a dead letter/);
   isDown = false;
   await t.rejects(registry.resend('one', ['x']), { code: 'not_found' });
   t.equal(await registry.resend('one'), 2);
@@ -189,7 +189,7 @@ t.test('the next daemon sends what this one did not', async (t) => {
   await until(() => gone.received.length === 1, 'one that hangs');
   await first.happen('b');
   await first.close();
-  // The receiver is well again, at the same address as far as the webhook knows.
+  // The receiver works again; for the webhook, it has the same address.
   const second = await open(t, first.dataDir);
   const well: string[] = [];
   second.begin({

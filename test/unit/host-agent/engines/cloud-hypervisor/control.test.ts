@@ -1,4 +1,4 @@
-// What the daemon asks of a VMM whose guest runs, with answers that are made up.
+// The control of a VMM whose guest runs, with a fake API.
 import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ import { until } from '../../../../support/until.ts';
 const log = pino({ level: 'silent' });
 const CALL = { timeoutMs: 60_000 };
 
-/** Reasons for which a VM was given up, and a control of it. */
+/** The reasons of terminated VMs, and a control. */
 async function makeControl(t: Test, { isOver = false } = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'control-'));
   t.teardown(() => rmSync(dir, { recursive: true, force: true }));
@@ -31,7 +31,7 @@ async function makeControl(t: Test, { isOver = false } = {}) {
     identity: { pid: process.pid, startTicks: 0, paths, memory: { kind: 'anonymous' } },
     isOver,
     ended: end.signal,
-    giveUp: async (reason: string) => void lost.push(reason),
+    terminate: async (reason: string) => void lost.push(reason),
   };
   const control = kind.control(vm as never, { log, isAdopted: false });
   t.teardown(() => control.close());
@@ -268,7 +268,7 @@ t.test('events are followed from one reading to the next', async (t) => {
   tell('vm', 'booted');
   t.same(await events.read(), [{ source: 'vm', event: 'shutdown' }]);
   t.equal((await readEvents(path)).length, 2);
-  // One that is cut in two comes whole.
+  // An event that is split between two reads is parsed as a whole.
   const text = JSON.stringify({ source: 'guest', event: 'panic' });
   appendFileSync(path, text.slice(0, 10));
   t.equal((await events.read()).length, 1);
@@ -283,7 +283,7 @@ t.test('events are followed from one reading to the next', async (t) => {
   t.equal((await events.read()).length, 4);
   const [one, two] = [events.read(), events.read()];
   t.same(await one, await two);
-  // Of what came since it looks at the end alone.
+  // Only the end of what was added since the last read is read.
   tell('vm', 'restoring');
   t.same(await events.read(), []);
   tell('vm', 'rebooting');

@@ -1,4 +1,4 @@
-// The forms of what is written for the VMM and read from it, without one.
+// Formats of data that is written for the VMM and read from it.
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -157,7 +157,7 @@ t.test('a kernel confines the VMM from 6.2 on, if it was not told to do without'
     undefined,
     'only trying would tell',
   );
-  // Of this host, as far as it tells.
+  // The list of this host's security modules, if it is readable.
   const path = '/sys/kernel/security/lsm';
   const own = existsSync(path) ? readFileSync(path, 'latin1') : undefined;
   t.equal(

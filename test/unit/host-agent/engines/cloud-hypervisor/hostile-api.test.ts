@@ -1,4 +1,4 @@
-// What a VMM that somebody took over can answer.
+// Answers of a compromised VMM.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -51,7 +51,7 @@ t.test(
       }, 1);
       await t.rejects(new VmmApi(path).ping({ timeoutMs: 500 }), name);
       clearInterval(turning);
-      // Only the limit in time ends them.
+      // Only the timeout ends these.
       if (name === 'answers that are none yet') t.ok(turns > 10, `others had ${turns} turns`);
       await t.rejects(new VmmApi(path).info({ timeoutMs: 500 }), name);
     }

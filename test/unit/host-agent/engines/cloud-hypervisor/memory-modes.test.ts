@@ -1,4 +1,4 @@
-// Which way the memory of a copy comes, found by asking a VMM that is made up.
+// The choice of a memory mode, with a fake VMM.
 import { pino } from 'pino';
 import t from 'tap';
 import { ApiError } from '../../../../../host-agent/src/engines/cloud-hypervisor/api-error.ts';
@@ -12,7 +12,7 @@ import type { ForkMemory } from '../../../../../host-agent/src/engines/engine.ts
 const refusal = (...reasons: string[]) => new ApiError('vm.restore', 500, reasons);
 const UNKNOWN = refusal('Failed', 'unknown variant `CopyOnWrite`');
 
-/** Uses the modes; each that has an error here fails with it. Gives those that were tried, and the error that came of it. */
+/** Uses the modes; those in `errors` fail with that error. Returns the tried modes and the resulting error. */
 async function use(modes: MemoryModes, errors: Record<string, Error>) {
   const tried: string[] = [];
   const lines: { readonly mode: string; readonly refusals: string[]; readonly msg: string }[] = [];
@@ -74,7 +74,7 @@ t.test('a failure that says nothing of the mode ends it, and costs no mode', asy
   const broken = new Error('broken pipe');
   const mapped = await use(modes, { CopyOnWrite: UNKNOWN, MappedFile: broken });
   t.same([mapped.tried, mapped.error], [['CopyOnWrite', 'MappedFile'], broken], 'no answer is no refusal');
-  // The next does not work either: its reason was not the mode.
+  // The next mode fails as well: the mode was not the cause.
   const both = await use(modes, { MappedFile: full, OnDemand: broken });
   t.same([both.tried, both.error], [['MappedFile', 'OnDemand'], broken]);
   t.equal(modes.refused.length, 1);

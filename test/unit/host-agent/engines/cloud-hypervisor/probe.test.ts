@@ -1,4 +1,4 @@
-// Whether guests run on a host, found out with one, and what is made of that; this test plays its VMM.
+// The probe of this engine and the use of its result; the test acts as the VMM.
 import {
   existsSync,
   globSync,
@@ -31,13 +31,16 @@ const VIRTUAL = 'hardware virtualisation (KVM); copies get their memory by';
 
 type Body = Record<string, unknown>;
 type Play = {
-  /** Answers to requests for a mode of a VMM that has a guest; of one that has none, it is restored. */
+  /** Answers to restore requests of a VMM that already has a guest; a VMM without one restores it. */
   readonly learn?: (mode: unknown) => Answer;
   readonly restore?: (mode: unknown) => Answer;
   readonly create?: (body: Body) => Answer;
 };
 
-/** Plays all VMMs that are started in the directory: their guests count, and their copies go on. Gives what was asked. */
+/**
+ * Acts as all VMMs that are started in the directory: their guests count, and their forks continue. Returns the
+ * requests.
+ */
 function play(
   t: Test,
   scratchDir: string,
@@ -207,7 +210,7 @@ t.test('a daemon that finds a VMM of before takes it over, and what was left of 
   answers['vm.create'] = () => void writeFileSync(files.earlyConsolePath, '');
   answers['vm.info'] = () => ({ state: 'Running' });
   const vm = keep(await engine.boot(options));
-  // A VMM that answers is one that was started; this one's socket is ours.
+  // A VMM that answers must have been started; the socket of this one belongs to the test.
   await until(() =>
     readFileSync(`/proc/${vm.identity.pid}/cmdline`, 'latin1').startsWith('cloud-hypervisor'),
   );

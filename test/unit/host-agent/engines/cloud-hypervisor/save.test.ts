@@ -1,4 +1,4 @@
-// Saving a guest of a VMM whose answers are made up: in which order, and what is left when something fails.
+// Saving a guest with a fake VMM API: the order of requests, and the clean-up after failures.
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -46,7 +46,7 @@ async function makeSave(t: Test, jail?: { readonly uid: number; readonly cgroup:
         identity: { pid: process.pid, startTicks: 0, paths, memory: { kind: 'anonymous' }, jail } as never,
         log: pino({ level: 'silent' }),
         claimProgram: HELPERS.claim,
-        giveUp: async (reason) => void lost.push(reason),
+        terminate: async (reason) => void lost.push(reason),
       },
       {
         dir: to,
@@ -58,7 +58,7 @@ async function makeSave(t: Test, jail?: { readonly uid: number; readonly cgroup:
       },
     );
   };
-  /** What was done, in this order, and nothing lies about. */
+  /** Asserts the requests in this order, and that no files are left. */
   const check = (t: Test, expected: readonly string[], reasons: readonly string[] = []): void => {
     t.same(did.splice(0), expected);
     t.same(lost.splice(0), reasons);
@@ -111,7 +111,7 @@ t.test('it goes on whatever fails', async (t) => {
   );
   await t.rejects(save({ beforePause: fail }), { message: 'a fault of the test' });
   check(t, ['after']);
-  // As of a copy whose memory is there, which this one has not.
+  // The error of a fork whose memory file exists already; this guest has none.
   const reasons = ['Error creating memory snapshot file', 'File exists (os error 17)'];
   note('vm.snapshot', () => refuse(...reasons));
   await t.rejects(save({ staysPaused: true }), { name: 'ApiError', reasons });

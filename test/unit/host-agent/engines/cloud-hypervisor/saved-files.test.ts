@@ -1,4 +1,4 @@
-// The files of a saved guest on their way from and to a VMM that has another user.
+// Transfers of a saved guest's files from and to a VMM that runs as another user.
 import {
   chownSync,
   closeSync,
@@ -45,7 +45,7 @@ t.test('a VMM may read what it is restored from, whatever the umask of the daemo
 const CONTENT = 'memory of a guest';
 const VMM_UID = 65_534;
 
-/** What a VMM with another user has written, and where it shall go. */
+/** Files that a VMM of another user has written, and their destination. */
 function makeSaved(name: string) {
   const [from, to] = [join(dir, `${name}-from`), join(dir, `${name}-to`)];
   for (const path of [from, to]) mkdirSync(path);

@@ -1,7 +1,6 @@
-// The saved state of a guest as it is changed for a copy: whose disks have other sizes, or whose memory is to be a mapping of its
-// file, of which nothing is read, and each part lies at its place there.
+// Changes of the saved state for a fork: other disk sizes, and memory that is mapped from a file instead of being read,
+// with each range at its file offset.
 import t from 'tap';
-import { setFreeDiskSizes } from '../../../../../host-agent/src/engines/cloud-hypervisor/disk-sizes.ts';
 import {
   dropMemoryRanges,
   setMappedMemory,
@@ -10,10 +9,11 @@ import {
 import {
   knowsSavedState,
   SavedState,
+  setFreeDiskSizes,
 } from '../../../../../host-agent/src/engines/cloud-hypervisor/saved-state.ts';
 
 const GIB = 2 ** 30;
-/** More digits than a double has. */
+/** More digits than a double can represent. */
 const DEVICES = '"start_of_device_area":18446744073709551615';
 
 const mapping = (gpa: number, size: number, offset: string) =>
@@ -61,7 +61,7 @@ t.test('a copy has as much memory as its source, in a file or of its own', async
   t.same(config.memory, { size: 3.5 * GIB, shared: false });
 });
 
-/** The state of devices as it is saved. */
+/** A saved state of devices. */
 const devicesOf = (devices: Record<string, unknown>): SavedState => {
   const data = (state: unknown) => ({ snapshots: {}, snapshot_data: { state } });
   const all = Object.entries(devices).map(([id, state]) => [id, data(state)]);

@@ -1,4 +1,4 @@
-// The directory that a VMM saves into, and what one that a guest took over does there. This process is the VMM.
+// The directory that a VMM saves into, and what a compromised VMM may do there. This process acts as the VMM.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -32,8 +32,8 @@ async function makeStaging(t: Test, pid = process.pid) {
     identity: { pid, paths: { dir, socketDir: dir }, jail: { uid: UID } } as never,
     names: ['one', 'two'],
     maxBytes: 8192,
-    taken: ['two'],
-    giveUp: async (reason) => void lost.push(reason),
+    reserved: ['two'],
+    terminate: async (reason) => void lost.push(reason),
     log: pino({ level: 'silent' }),
   });
   t.teardown(() => staging[Symbol.asyncDispose]());

@@ -1,4 +1,4 @@
-// Starting guests and copies: of the VMM there is a process that only waits, and this test answers on its control socket.
+// Starts of guests and forks: the VMM is a process that only waits, and the test answers on its control socket.
 import {
   existsSync,
   lstatSync,
@@ -25,7 +25,7 @@ t.test('a guest is booted by a VMM that finds what it needs only while it starts
   const { paths, files, options, answers, asked } = prepare();
   await t.rejects(engine.boot(options), { code: 'internal', message: 'this engine was not probed yet' });
   engine.recall(usable('53.0', false));
-  // What one that was killed has left.
+  // Files that a killed VMM left.
   mkdirSync(join(files.startDir, 'old'), { recursive: true });
   for (const path of files.socketPaths) writeFileSync(path, '');
   answers['vm.create'] = () => {
@@ -82,7 +82,7 @@ t.test('of a start that fails nothing is left', async (t) => {
   t.same(readdirSync(other.paths.dir), ['layer'], 'what was cancelled is not begun');
 });
 
-/** What lies in the directory that a copy is restored from. */
+/** The files in the directory that a fork is restored from. */
 const laidOut = (startDir: string) => ({
   names: readdirSync(startDir).sort(),
   memory: lstatSync(join(startDir, 'memory-ranges')).ino,

@@ -1,4 +1,4 @@
-// The host's end of a guest's vsock.
+// The host side of a guest's vsock.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-// What a jail asks of the program that sets it up, with a script in place of that. jail.test.ts has the program.
+// The arguments of the jail program, with a script in its place. jail.test.ts runs the real program.
 import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
@@ -28,16 +28,16 @@ import {
 import { LEASES_DIR } from '../../../../../host-agent/src/engines/jail/uid-leases.ts';
 import { readStartTicks } from '../../../../../host-agent/src/lib/proc.ts';
 
-/** Apart from those of other tests. */
+/** Not used by other tests. */
 const UIDS = { base: 1_879_300_000, count: 1000 };
 const TRIAL = ['try', '1', 'root', LEASES_DIR];
 const NUMBERS = { fds: '3', files: '1028', 'file-bytes': '0', threads: '129' };
 
 const modeOf = (path: string): number => statSync(path).mode & 0o777;
 const leaseOf = (uid: number): string => join(LEASES_DIR, String(uid));
-/** The word behind this one. */
+/** The argument that follows this one. */
 const after = (args: readonly string[], word: string): string | undefined => args[args.indexOf(word) + 1];
-/** All of a kind of mount. */
+/** All mounts of one kind. */
 const shown = (args: readonly string[], kind: string): string[] => {
   const words = args.slice(0, args.indexOf('--'));
   return words.filter((_, at) => words[at - 1] === kind && (at - 1) % 2 === 0);
@@ -49,7 +49,7 @@ const ownLeases = (): string[] =>
       readFileSync(join(LEASES_DIR, name), 'latin1').startsWith(`${process.pid} `),
   );
 
-/** As a group of the kernel would go. */
+/** Empties a group as the kernel would. */
 const EMPTY = 'while [ $# != 0 ]; do [ "$1" = cgroup ] && rm -f "$2"/*; shift; done';
 
 async function makeJail(t: Test, { script = EMPTY, hasCgroups = true, ioBytesPerS = 0 } = {}) {
@@ -76,7 +76,7 @@ async function leaving(entering: Promise<Cell>): Promise<Cell> {
   return cell;
 }
 
-/** What is written into a group is a file here, and not part of the group. */
+/** A write to a group creates a file here, which is not part of a real group. */
 const emptied = (group: string): void => {
   for (const name of readdirSync(group)) rmSync(join(group, name));
 };
@@ -230,7 +230,7 @@ t.test('what fails while a VMM enters gives back its user and its group', async 
   const jail = await open();
   const before = ownLeases();
   const failing = jail.enter({ ...cell, view: { reads: [join(dir, 'absent')], writes: [] } });
-  // Its group is a directory here, which is empty as one of the kernel's would be.
+  // The group is a directory here, empty as one of the kernel's would be.
   await t.rejects(failing, { code: 'ENOTEMPTY' });
   const [name = ''] = readdirSync(group).filter((each) => each.startsWith('vmm-'));
   rmSync(leaseOf(Number(name.slice(4))));

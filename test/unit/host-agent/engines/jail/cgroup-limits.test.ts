@@ -1,5 +1,4 @@
-// The control groups of a real kernel: what is in one meets its limits. A controller that this host does not have must be named
-// instead.
+// Limits of real cgroups. A controller that this host lacks must be reported instead.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -13,10 +12,10 @@ import { until } from '../../../../support/until.ts';
 const MIB = 2 ** 20;
 const IO_BYTES_PER_S = 4 * MIB;
 const LIMITS = { vcpus: 1, memoryMib: 16, threads: 5 };
-/** Of a group for this guest: with what a VMM may have beside it. */
+/** The limit of a group for this guest, with the VMM's overhead. */
 const MEMORY_MIB = LIMITS.memoryMib + 256;
 
-// On the disk that is limited.
+// On the disk with the limit.
 await mkdir(BAKED_DATA_DIR, { recursive: true });
 const dir = await mkdtemp(join(BAKED_DATA_DIR, 'cgroup-limits-'));
 t.teardown(() => rm(dir, { recursive: true, force: true }));
@@ -30,20 +29,20 @@ const controllers = await readFile(join(mount ?? '/absent', 'cgroup.controllers'
   (): string[] => [],
 );
 
-/** Exit code of a shell's command that runs in the group. */
+/** Exit code of a shell command that runs in the group. */
 async function run(group: string, command: string): Promise<number | null> {
   const script = `echo $$ > ${group}/cgroup.procs || exit 99; ${command}`;
   const [code] = await once(spawn('sh', ['-c', script], { stdio: 'ignore', cwd: dir }), 'exit');
   return code as number | null;
 }
 
-/** A value of a file with a name and a number in each line. */
+/** A value of a file with a name and a number per line. */
 async function readCount(group: string, file: string, name: string): Promise<number> {
   const text = await readFile(join(group, file), 'latin1');
   return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1]);
 }
 
-/** `attempt` is for hosts with the controller. */
+/** `attempt` runs on hosts with the controller. */
 function limit(controller: string, attempt: (t: Test, group: string) => Promise<void>): void {
   t.test(`a limit of ${controller} holds, or is known to be missing`, async (t) => {
     const isNamed = cgroups.missing.some(
@@ -72,7 +71,7 @@ limit('pids', async (t, group) => {
     await until(() => readFileSync(join(group, 'pids.current'), 'latin1') === '0\n');
     return code;
   };
-  // One more is the shell.
+  // The shell is one more process.
   t.equal(await start(LIMITS.threads - 1), 0);
   t.equal(await readCount(group, 'pids.events', 'max'), 0);
   t.not(await start(LIMITS.threads), 0);
@@ -97,7 +96,7 @@ limit('io', async (t, group) => {
   t.match(limit, / wbps=\d+ /);
   await withoutDiskLimits(group, async () => t.equal(await read(), ''));
   t.equal(await read(), limit);
-  // A daemon ended while they were lifted.
+  // A daemon was killed while the limits were lifted.
   await withoutDiskLimits(group, async () => {
     await cgroups.limitDisk(group);
     t.equal(await read(), limit);

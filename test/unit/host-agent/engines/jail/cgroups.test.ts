@@ -1,4 +1,4 @@
-// What is written into control groups, on a directory in place of their file system. cgroup-limits.test.ts has real ones.
+// Writes to cgroup files, with a directory in place of their file system. cgroup-limits.test.ts uses real cgroups.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, rmSync, symlinkSync } from 'node:fs';
@@ -89,7 +89,7 @@ t.test('a group of before makes way, and one that is removed is gone', async (t)
 
 t.test('of the controllers those that can be had are used', async (t) => {
   const mount = await makeMount(t);
-  // A file that has two of them, and takes no more.
+  // A file that has two of them, and accepts no more.
   const holder = spawn('sleep', ['600'], { argv0: 'x cpu pids y' });
   t.teardown(() => holder.kill());
   await once(holder, 'spawn');
@@ -188,7 +188,7 @@ t.test('a disk is limited for all that is written to it, where that can be count
   t.equal(await readFile(join(path, 'io.max'), 'utf8'), limit);
   const unlimited = await Cgroups.open({ path: '/sandboxd', cpuShare: 0, ioBytesPerS: 0, dir, mount });
   t.notOk(unlimited.needsDirectWrites);
-  // Where no file can be made that is used so.
+  // A directory in which no file for direct I/O can be created.
   await symlink('/absent/file', join(dir, `.direct-${process.pid}`));
   const lacking = await open();
   t.same(lacking.missing, [`direct writes below ${dir}, so that each counts where it is made`]);
@@ -208,7 +208,7 @@ t.test('a group whose last process is being reaped is tried again for a while', 
     return real(callback, 0);
   };
   Object.assign(globalThis, { setTimeout: soon });
-  // What something is mounted on is as busy.
+  // A mount point is busy as well.
   await t.rejects(removeCgroup('/proc'), { code: 'EBUSY' });
   t.same(pauses, Array(20).fill(5));
   const link = join(mount, 'link');
@@ -259,7 +259,7 @@ t.test('limits of a disk are lifted for a while, and set again whatever happened
   process.chdir(before);
   const limits = ['8:0 rbps=5 wbps=max', '8:16 rbps=17 wbps=234'];
   await writeFile(path, `${limits.join('\n')}\n`);
-  // Each is a write of its own, of which a plain file keeps the last.
+  // Each is a separate write; a plain file keeps the last one.
   await withoutDiskLimits(mount, async () => t.equal(await read(), '8:16 rbps=max wbps=max'));
   t.equal(await read(), limits[1]);
   const spoil = async () => {

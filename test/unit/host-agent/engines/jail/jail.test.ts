@@ -1,4 +1,4 @@
-// A jail as seen from within, by a program that tries what a broken VMM would.
+// A jail from the inside, by a program that tries what a compromised VMM would.
 import { execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync, readlinkSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { until } from '../../../../support/until.ts';
 import { readStatus } from '../../../../support/vmms.ts';
 
 t.test('nothing of the host can be reached from a jail', async (t) => {
-  // What a daemon that may be urgent would hand on; raising it needs a capability that not every root has.
+  // Priorities that a privileged daemon would pass on; raising them needs a capability that not every root has.
   const raise = ['--pid', String(process.pid), '--rtprio=50', '--nice=40'];
   await promisify(execFile)('prlimit', raise).catch(() => t.comment('limits cannot be raised here'));
   await using attacks = await openAttacks();

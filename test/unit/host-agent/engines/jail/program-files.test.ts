@@ -1,4 +1,4 @@
-// What a jail has to show of a program.
+// The files of a program that a jail must show.
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import {

@@ -1,4 +1,4 @@
-// One user for each VMM of the host, whichever daemon started it.
+// A user id for each VMM of the host, across daemons.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
@@ -64,7 +64,7 @@ t.test('a user is nobody else’s as long as any process has it', async (t) => {
   const left = spawn('sleep', ['600'], { uid, gid: uid });
   t.teardown(() => left.kill('SIGKILL'));
   await once(left, 'spawn');
-  // Its daemon was killed before it could hand over the lease.
+  // Its daemon was killed before it handed over the lease.
   for (const name of [uid, uid + 1]) await writeFile(join(dir, String(name)), '999999999 1\n');
   t.same((await UidLeases.open(RANGE, dir)).freed, [uid + 1]);
   t.same(await listLeases(dir), [String(uid)]);
@@ -87,7 +87,7 @@ t.test('while one daemon looks for users that are free, another takes none from 
   t.same((await UidLeases.open(RANGE, dir)).freed, []);
   t.same(await listLeases(dir), ['5001']);
   await lock[Symbol.asyncDispose]();
-  // What is no lease is no reason not to start.
+  // An entry that is not a lease must not prevent the start.
   await mkdir(join(dir, 'directory'));
   await writeFile(join(dir, '5002'), '999999999');
   t.same((await UidLeases.open(RANGE, dir)).freed, [5001]);

@@ -1,4 +1,4 @@
-// What is said to a VMM over its control socket, and what is made of what it says of its guest.
+// QMP commands to a VMM, and the handling of its events.
 import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ t.test('there is one connection, and it is kept', async (t) => {
   t.equal(seen.checks, 1);
   t.equal(await connect(), true);
   await until(() => qemu.sockets.size === 1, 'the end of the one before');
-  await until(() => seen.looks === 1, 'that it was noticed');
+  await until(() => seen.polls === 1, 'that it was noticed');
   t.same(qemu.names, [], 'nothing but the handshake');
   await control.ping(1000);
   t.equal(qemu.count('query-status'), 1);
@@ -33,7 +33,7 @@ t.test('there is one connection, and it is kept', async (t) => {
     { execute: 'block_resize', arguments: { 'node-name': 'disk1', size: 4096 } },
   ]);
   qemu.hangUp();
-  await until(() => seen.looks === 2, 'that it was noticed');
+  await until(() => seen.polls === 2, 'that it was noticed');
   t.same(seen.verdicts, []);
   qemu.close();
   t.equal(await connect(), false, 'nobody listens');
@@ -65,7 +65,7 @@ t.test('a VMM that breaks the rules is ended, whenever it does', async (t) => {
   late.qemu.write('x'.repeat(300_000));
   await until(() => late.seen.verdicts.length > 0, 'its verdict');
   t.match(late.seen.verdicts, [/without a line's end$/]);
-  t.equal(late.seen.looks, 0);
+  t.equal(late.seen.polls, 0);
   const refused = await makeControl(t);
   refused.qemu.on.qmp_capabilities = () => {
     throw new Error('not today');

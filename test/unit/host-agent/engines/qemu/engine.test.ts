@@ -1,4 +1,4 @@
-// The engine as a whole with its VMMs within this process: what each is started with, and whether guests run.
+// The whole engine with VMMs in this process: their command lines, and whether guests run.
 import {
   appendFileSync,
   chmodSync,
@@ -15,9 +15,13 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { BootOptions, EngineContext, VmPaths } from '../../../../../host-agent/src/engines/engine.ts';
 import { hostCpu } from '../../../../../host-agent/src/engines/kvm-device.ts';
-import { bootQemu, type QemuSetup, restoreQemu } from '../../../../../host-agent/src/engines/qemu/boot.ts';
+import {
+  bootQemu,
+  listFirmware,
+  type QemuSetup,
+  restoreQemu,
+} from '../../../../../host-agent/src/engines/qemu/boot.ts';
 import { QEMU } from '../../../../../host-agent/src/engines/qemu/control.ts';
-import { listFirmware } from '../../../../../host-agent/src/engines/qemu/firmware.ts';
 import { QemuEngine } from '../../../../../host-agent/src/engines/qemu/index.ts';
 import type { SealedMemories } from '../../../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { hashText } from '../../../../../host-agent/src/engines/trial.ts';
@@ -65,7 +69,7 @@ function setUp(t: Test) {
       log,
     };
   };
-  /** What is held, and how often it was let go of. */
+  /** A held memory, and how often it was released. */
   const held = { fd: 0, released: 0 };
   const memories = {
     hold: async (path: string) => {
@@ -193,7 +197,7 @@ t.test('in a jail it is shown and told where its firmware is, which is asked for
   await t.rejects(listFirmware(other), { code: 3 });
 });
 
-/** VMMs whose guests count, and go on where they were. */
+/** VMMs whose guests count, and continue after a restore. */
 function counting(jail: MadeJail): MadeQemu[] {
   let nonce = '';
   jail.prepare = (vmm, { args }) => {

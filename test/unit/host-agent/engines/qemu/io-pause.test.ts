@@ -1,4 +1,4 @@
-// A guest that stands still because the host's disk is full: it is let go on when there is room, and not within a save.
+// A guest that is paused because the host's disk is full: it is resumed when there is space, and not during a save.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';

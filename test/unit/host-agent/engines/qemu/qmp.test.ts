@@ -1,4 +1,4 @@
-// The control connection to a VMM that refuses, falls silent or hangs up.
+// The control connection to a VMM that refuses, does not answer or closes the connection.
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
@@ -13,7 +13,7 @@ import { until } from '../../../../support/until.ts';
 const GREETING = '{"QMP": {"version": {}, "capabilities": []}}\r\n';
 const NEVER = new AbortController().signal;
 
-/** A VMM that says hello and answers what `answer` knows; the other commands wait. */
+/** A VMM that sends the greeting and answers the commands that `answer` knows; other commands wait. */
 async function serve(t: Test, answer: (command: string) => object | undefined) {
   const dir = mkdtempSync(join(tmpdir(), 'qmp-'));
   const sockets = new Set<Socket>();

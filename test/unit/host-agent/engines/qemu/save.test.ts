@@ -1,4 +1,4 @@
-// A save as the VMM sees it: how long its guest stands still, and what becomes of it when something fails.
+// A save from the VMM's side: how long its guest is paused, and what happens after a failure.
 import { chmodSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { mock } from 'node:test';
@@ -7,7 +7,7 @@ import type { SaveOptions } from '../../../../../host-agent/src/engines/engine.t
 import { makeControl, never } from '../../../../support/made-qemu.ts';
 import { until } from '../../../../support/until.ts';
 
-/** A guest whose memory is where it is saved to, and whose VMM writes its state. */
+/** A guest whose memory is already in the saved file, and whose VMM writes its state. */
 async function savable(t: Test, jail?: { uid: number }) {
   const parts = await makeControl(t, jail && { jail });
   const { dir, qemu, connect } = parts;

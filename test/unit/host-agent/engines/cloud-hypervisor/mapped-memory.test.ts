@@ -1,5 +1,4 @@
-// Memory that a copy has mapped of its source's file, saved without its VMM: of a process that has a file mapped so, with the VMM's
-// answers made up.
+// Saving the memory of a fork that maps its source's file: a real process with such a mapping, and a fake VMM API.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -25,7 +24,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
 import { VmmApi } from '../../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
-import { findMemory } from '../../../../../host-agent/src/engines/cloud-hypervisor/mapped-guest.ts';
+import { findMemory } from '../../../../../host-agent/src/engines/cloud-hypervisor/mapped-memory.ts';
 import { saveVm } from '../../../../../host-agent/src/engines/cloud-hypervisor/save.ts';
 import { PAGE_BYTES } from '../../../../../host-agent/src/engines/mapping.ts';
 import { HELPERS } from '../../../../support/helper-programs.ts';
@@ -61,7 +60,7 @@ t.test('memory is what mappings of the file make up, one behind the other', asyn
     t.equal(findMemory(maps.join('\n'), bytes), undefined);
 });
 
-/** A process whose firmware writes to its memory, of which the source has pages, too. */
+/** A process with own pages in a mapping, over pages of the source. */
 async function startMapped(): Promise<{ pid: number; read(): Buffer }> {
   const path = join(dir, 'memory-ranges');
   const file = openSync(path, 'w');
@@ -143,7 +142,7 @@ t.test('its VMM saves all but memory, which is that of the moment at which it st
         identity: { pid, startTicks: 0, paths, memory: { kind: 'anonymous' } } as never,
         log: pino({ level: 'silent' }),
         claimProgram: HELPERS.claim,
-        giveUp: async (reason) => void lost.push(reason),
+        terminate: async (reason) => void lost.push(reason),
       },
       {
         dir: to,
