@@ -1,4 +1,4 @@
-// Keys: who may call this daemon, what their policies and their tenants' quotas let them do.
+// API keys: which clients may call this daemon, and what their policies and tenants' quotas allow.
 export { Attempts } from './attempts.ts';
 export { KeyMark } from './key-mark.ts';
 export {

@@ -1,9 +1,9 @@
-// A key as its holder has it, and what is kept of it.
+// The text of a key, and its stored hash.
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 const SHAPE = /^sbk_[A-Za-z0-9_-]{32}$/;
 const RANDOM_BYTES = 24;
-/** Of the hash, what a key is looked up by and shown as: it tells nothing of the key. */
+/** Leading characters of the hash: the key's id, by which it is looked up and shown. It does not reveal the key. */
 const ID_CHARS = 16;
 
 export function mintKey(): string {
@@ -15,8 +15,8 @@ export function isKeyText(text: string): boolean {
 }
 
 /**
- * SHA-256 as hexadecimal digits. A slow hash would protect what can be guessed: nobody guesses 192 random bits, however
- * fast a try is, and each request pays for this one.
+ * SHA-256 in hexadecimal. A slow hash protects guessable secrets; 192 random bits cannot be guessed, and each request
+ * computes this hash.
  */
 export function hashKey(text: string): string {
   return createHash('sha256').update(text).digest('hex');
@@ -26,7 +26,7 @@ export function toKeyId(hash: string): string {
   return hash.slice(0, ID_CHARS);
 }
 
-/** In a time that does not depend on where they differ. */
+/** Constant-time comparison. */
 export function areSameHash(a: string, b: string): boolean {
   return timingSafeEqual(Buffer.from(a, 'hex'), Buffer.from(b, 'hex'));
 }

@@ -1,4 +1,4 @@
-// What the registry keeps of keys and tenants.
+// Registry records of keys and tenants.
 import type { Policy } from '@sandboxd/api';
 import { z } from 'zod';
 
@@ -8,19 +8,19 @@ export type KeyRecord = {
   readonly hash: string;
   readonly createdAtMs: number;
   readonly tenant?: string;
-  /** It has a policy and no tenant, and was made to see everybody's all the same. */
+  /** It has a policy and no tenant, and was explicitly allowed to see all tenants. */
   readonly seesAllTenants?: true;
   readonly policy?: Policy;
   readonly expiresAtMs?: number;
   readonly revokedAtMs?: number;
-  /** See `Caller`. */
+  /** See `Principal`. */
   readonly keepsOldGrants?: true;
 };
 
-/** The last time that a key was taken for good, to a minute. */
+/** The last accepted use of a key, with a precision of one minute. */
 export type KeyUse = { readonly atMs: number; readonly address: string };
 
-/** What somebody did to keys or quotas, until the daemon has it in the audit trail. */
+/** A change of keys or quotas, stored until the daemon has written it to the audit trail. */
 export type KeyChange = {
   readonly change: 'created' | 'revoked' | 'quota set' | 'quota removed';
   readonly atMs: number;
@@ -31,22 +31,22 @@ export type KeyChange = {
   readonly tenant?: string;
 };
 
-const most = (description: string) =>
+const limit = (description: string) =>
   z
     .int({ error: 'must be a whole number' })
     .min(0, { error: 'must be 0 or more' })
     .optional()
     .describe(description);
 
-/** What all keys of a tenant may have together. What is absent is not restricted. */
+/** Limits for all keys of a tenant together. Absent fields are unlimited. */
 export const quota = z.strictObject({
-  max_sandboxes: most('sandboxes at once'),
-  max_vcpus: most('virtual CPUs of all its sandboxes'),
-  max_memory_mib: most('memory of all its sandboxes, MiB'),
-  max_disk_bytes: most('writable layers of all its sandboxes, as large as they may become'),
-  max_snapshots: most('snapshots at once'),
-  max_published_ports: most('published ports of all its sandboxes'),
-  max_creates_per_minute: most('sandboxes created or forked within a minute'),
+  max_sandboxes: limit('sandboxes at once'),
+  max_vcpus: limit('virtual CPUs of all its sandboxes'),
+  max_memory_mib: limit('memory of all its sandboxes, MiB'),
+  max_disk_bytes: limit('writable layers of all its sandboxes, as large as they may become'),
+  max_snapshots: limit('snapshots at once'),
+  max_published_ports: limit('published ports of all its sandboxes'),
+  max_creates_per_minute: limit('sandboxes created or forked within a minute'),
 });
 
 export type Quota = Readonly<z.output<typeof quota>>;

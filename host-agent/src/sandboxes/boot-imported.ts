@@ -1,4 +1,4 @@
-// A snapshot of a host whose guests cannot go on here: its disk boots here, and what was booted is saved.
+// Imports a snapshot whose memory this host cannot restore: its disk is cold-booted here, and that guest is saved.
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type PQueue from 'p-queue';
@@ -13,7 +13,10 @@ import { startSandbox } from './start.ts';
 
 export type BootShared = { readonly startQueue: PQueue; readonly log: Logger };
 
-/** Its service is not started, and arguments of its kernel are not taken over. AppError as the archive's and as of a start. */
+/**
+ * The service is not started, and the original kernel arguments are dropped. AppError as of the archive and of a
+ * start.
+ */
 export async function bootImported(
   context: ResourceContext,
   { startQueue, log }: BootShared,
@@ -26,7 +29,7 @@ export async function bootImported(
   const id = newId('sbx');
   const memoryPath = join(dir, 'memory');
   const layerPath = join(from, manifest.parts.disk.name);
-  // Nobody ever sees this guest.
+  // No client sees this guest, so it has no durable log.
   const hidden = { ...context, logs: undefined };
   const boot = async () => {
     await rm(memoryPath, { force: true });

@@ -1,8 +1,8 @@
-// The moment from which sandboxes are somebody's: they survive a crash, and it is told that they are there.
+// Commits new sandboxes: they become visible to users and survive a crash.
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 
-/** All of them or none; what fails, or was cancelled, leaves nothing of any. */
+/** Commits all sandboxes or none. On failure or cancellation all of them are removed. */
 export async function commitSandboxes<T extends readonly Sandbox[]>(
   { records, faults }: Pick<ResourceContext, 'records' | 'faults'>,
   sandboxes: T,

@@ -1,4 +1,4 @@
-// One sandbox, made as a copy of a template where there can be one, else booted.
+// Creates one sandbox: from a template if possible, else by a cold boot.
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { type Owner, sharerOf } from '../keys/index.ts';
@@ -10,14 +10,14 @@ import type { Sandbox } from './sandbox.ts';
 import { startSandbox } from './start.ts';
 import type { Templates } from './templates.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
-import { holdShared } from './usage.ts';
+import { reserveShared } from './usage.ts';
 
 export type CreateInput = {
   readonly options: ResolvedSandboxOptions;
   readonly owner: Owner | undefined;
   readonly templates: Templates;
   readonly admission: Admission;
-  /** Starts at the same time, of everybody's. */
+  /** Limits concurrent starts; shared by all tenants. */
   readonly startQueue: PQueue;
   readonly log: Logger;
   readonly signal: AbortSignal;
@@ -31,20 +31,20 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
   const template = await templates.obtain(options, signal, sharerOf(owner));
   const start = async (): Promise<Sandbox> => {
     if (template !== undefined) {
-      using _held = await holdShared(admission, context.engines.current, template);
+      using _reservation = await reserveShared(admission, context.engines.current, template);
       try {
         const origin = { kind: 'saved', saved: template } as const;
         const sandbox = await template.use(() => startSandbox(context, { ...common, origin }));
-        templates.worked(template, options, sharerOf(owner));
+        templates.copySucceeded(template, options, sharerOf(owner));
         return sandbox;
       } catch (error) {
         signal.throwIfAborted();
-        if (!templates.judge(template, error)) throw error;
-        log.warn({ sandbox: id }, 'booting instead');
+        if (!templates.copyFailed(template, error)) throw error;
+        log.warn({ sandbox: id }, 'template unusable, cold-booting');
       }
     }
     const boot = () => startSandbox(context, { ...common, origin: { kind: 'boot' } });
-    // A guest with arguments of a stranger says nothing about the engine.
+    // A guest with a client's boot arguments proves nothing about the engine.
     return options.bootArgs === '' ? context.engines.bootOrReplaceEngine(boot, signal) : boot();
   };
   return enqueue(startQueue, start, signal);

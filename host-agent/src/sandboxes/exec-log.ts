@@ -1,14 +1,14 @@
-// Puts an exec into the sandbox's log: what was run, what it said, how it ended. Never what it was given to read.
+// Writes an exec to the sandbox's log: its command, output and exit. Stdin is never logged.
 import type { ExecEvents } from '../guest/exec-types.ts';
 import { joinText, NOTHING } from '../lib/utf8-joiner.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { OutputTail } from './output-tail.ts';
 
-/** A longer command line is cut in the log. */
+/** A longer command line is truncated in the log. */
 const MAX_COMMAND_CHARS = 16_384;
 /**
- * Of each output, what is logged from its beginning and from its end: a log is for reading, and one command that streams
- * gigabytes must not push everything else out of it.
+ * The first and last bytes of each output that are logged. A command that streams gigabytes must not push everything
+ * else out of the log.
  */
 const HEAD_BYTES = 4 * 1024 * 1024;
 const TAIL_BYTES = 64 * 1024;
@@ -19,7 +19,7 @@ export function logExecStart(log: SandboxLog, cmd: readonly string[]): void {
   log.execStarted(cut);
 }
 
-/** The same events, each recorded before it is passed on. Nothing of this waits for the disk. */
+/** Returns the same events, each logged before it is passed on. Never waits for the disk. */
 export function logExecEvents(log: SandboxLog, events: ExecEvents): ExecEvents {
   const outputs = { stdout: new LoggedOutput(log, 'stdout'), stderr: new LoggedOutput(log, 'stderr') };
   return {

@@ -1,4 +1,4 @@
-// Several copies of one saved guest at once: all of them or none.
+// Starts several copies of one saved guest: all of them or none.
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Owner } from '../keys/index.ts';
@@ -16,17 +16,17 @@ export type ForkInput = {
   readonly snapshotId: string;
   readonly saved: SavedGuest;
   readonly count: number;
-  /** Of the one copy. */
+  /** Of the only copy. */
   readonly publish: readonly PublishedPort[];
-  /** Of the copies. */
+  /** Owner of the copies. */
   readonly owner: Owner | undefined;
-  /** Starts at the same time, of everybody's. */
+  /** Limits concurrent starts; shared by all tenants. */
   readonly startQueue: PQueue;
   readonly log: Logger;
   readonly signal: AbortSignal;
 };
 
-/** The first failure cancels the others, and nothing is left of any. */
+/** The first failure cancels the other copies, and all are removed. */
 export async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sandbox[]> {
   const { saved, snapshotId, count, publish, owner, log } = input;
   const { manifest } = saved;

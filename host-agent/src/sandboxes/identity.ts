@@ -1,4 +1,5 @@
-// What makes a guest this sandbox and no other: sent to its agent before anyone can reach it.
+// The identity of a sandbox (names, machine id, entropy, time, addresses), sent to the agent before any client can
+// reach the guest.
 import { randomBytes } from 'node:crypto';
 import type { IdentityInput, NetworkInput } from '@sandboxd/proto';
 import { nowUs } from '../guest/clock.ts';
@@ -6,7 +7,7 @@ import type { NetworkSlot } from '../network/slot.ts';
 
 const ENTROPY_BYTES = 64;
 
-/** Without a network the guest has no interface but its own loopback. */
+/** Without `network` the guest has only the loopback interface. */
 export function makeIdentity(sandboxId: string, network?: NetworkSlot): IdentityInput {
   return {
     sandboxId,

@@ -1,11 +1,11 @@
-// The service of a sandbox that is made of an image: the image's own, with what the request says differently.
+// The service of a sandbox created from an image: the image's service, overridden by the request.
 import type { CreatedService, ServiceSpec } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 
-/** What a request has that says nothing of it. */
+/** The stop signal of a request that does not set one. */
 const DEFAULT_SIGNAL = 'SIGTERM';
 
-/** Undefined when neither says what to run. AppError invalid_argument for a service without a command. */
+/** Undefined when neither has a command. AppError invalid_argument for a service without a command. */
 export function resolveService(
   request: CreatedService | undefined,
   image: ServiceSpec | undefined,

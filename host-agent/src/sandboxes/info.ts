@@ -1,4 +1,4 @@
-// The public picture of a sandbox.
+// The public description of a sandbox.
 import type { SandboxRecord } from './record.ts';
 import type { SandboxInfo } from './types.ts';
 
@@ -6,7 +6,7 @@ export function toInfo(id: string, record: SandboxRecord, workdir: string): Sand
   const { options, createdAtMs, sourceSnapshotId, network } = record;
   const { allowlist = [] } = options.network ?? {};
   return {
-    id: id,
+    id,
     createdAt: new Date(createdAtMs),
     memoryMib: options.memoryMib,
     vcpus: options.vcpus,

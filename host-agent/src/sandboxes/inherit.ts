@@ -1,10 +1,10 @@
-// What a copy of a saved sandbox has of it.
+// Options that a copy inherits from a saved sandbox.
 import type { PublishedPort } from '../network/index.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 /**
- * Everything but what belongs to one boot or goes on in the guest's memory anyway: kernel arguments were read, and a service
- * runs. Life begins anew, for as long. `publish` are ports of its own.
+ * Everything except what belongs to one boot or continues in the guest's memory: the kernel has read its arguments,
+ * and the service runs. The timeout starts again. `publish`: the copy's own ports.
  */
 export function inheritOptions(
   saved: ResolvedSandboxOptions,

@@ -2,7 +2,7 @@
 import type { VmExit } from '../engines/engine.ts';
 
 export type LifecycleEvent =
-  /** It can be used from now on. `times` are milliseconds from the start of making it to the end of each stage. */
+  /** The sandbox can be used. `times`: milliseconds from the beginning of the start to the end of each stage. */
   | {
       readonly kind: 'created' | 'forked';
       readonly sandbox: string;
@@ -12,7 +12,7 @@ export type LifecycleEvent =
       readonly times: Readonly<Record<string, number>>;
     }
   | { readonly kind: 'adopted'; readonly sandbox: string }
-  /** Its VM ended by itself. `diagnosis`: last lines of its console and of its VMM's log. */
+  /** Its VM exited unexpectedly. `diagnosis`: the last lines of its console and of its VMM's log. */
   | {
       readonly kind: 'died';
       readonly sandbox: string;
@@ -20,12 +20,12 @@ export type LifecycleEvent =
       readonly diagnosis: string;
     }
   | { readonly kind: 'hung'; readonly sandbox: string; readonly reason: string }
-  /** It hung, and does not any more. */
+  /** Its guest responds again after it hung. */
   | { readonly kind: 'recovered'; readonly sandbox: string }
   | { readonly kind: 'expired'; readonly sandbox: string; readonly timeoutS: number }
-  /** Nobody used it for its idle_timeout_s: it is deleted, saved as `snapshot` if that was asked for. */
+  /** No client used it for its idle_timeout_s. It is deleted; `snapshot` is set if it was saved first. */
   | { readonly kind: 'idle'; readonly sandbox: string; readonly idleS: number; readonly snapshot?: string }
-  /** It was to be saved for that, and could not be: it stays. */
+  /** An idle sandbox could not be saved, and keeps running. */
   | { readonly kind: 'idle-kept'; readonly sandbox: string; readonly reason: string }
   | { readonly kind: 'deleted'; readonly sandbox: string }
   | {
@@ -35,14 +35,14 @@ export type LifecycleEvent =
       readonly pausedMs: number;
       readonly totalMs: number;
     }
-  /** Of another host, of whose `sandbox` it was taken. */
+  /** Imported from another host, where it was taken of `sandbox`. */
   | { readonly kind: 'snapshot-imported'; readonly snapshot: string; readonly sandbox: string }
   | { readonly kind: 'snapshot-deleted'; readonly snapshot: string }
   | {
       readonly kind: 'template-made';
       readonly template: string;
       readonly rootfs: string;
-      /** Its copies have an interface from the beginning. */
+      /** Its guest has a network interface, so its copies start with one. */
       readonly hasNetwork: boolean;
       readonly pausedMs: number;
       readonly totalMs: number;
@@ -51,7 +51,7 @@ export type LifecycleEvent =
 
 export type OriginKind = 'boot' | 'template' | 'snapshot';
 
-/** What a sandbox was made from, in the words of events, metrics and traces. */
+/** What a sandbox was started from, as events, metrics and traces name it. */
 export function originOf({
   kind,
   origin,

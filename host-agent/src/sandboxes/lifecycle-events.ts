@@ -1,4 +1,5 @@
-// What happened to sandboxes, snapshots and templates: the one seam for whoever keeps count of it or tells others.
+// Lifecycle events of sandboxes, snapshots and templates: published to listeners (metrics, log) and persisted in the
+// journal.
 import type { Logger } from 'pino';
 import type { Journal } from '../events/index.ts';
 import type { Owner } from '../keys/index.ts';
@@ -9,11 +10,11 @@ export { type LifecycleEvent, originOf } from './lifecycle-event.ts';
 
 export type LifecycleListener = (event: LifecycleEvent) => void;
 
-/** An event that goes with a change of the registry. */
+/** An event that is persisted atomically with a change of the registry. */
 export type PendingEvent = {
-  /** To be called within the change: what users may know of it is on disk if and only if the change is. */
+  /** Call within the change: the event is on disk if and only if the change is. */
   readonly persist: () => void;
-  /** To be called once the change was made. Tells those who follow what is on disk, and, the first time, the listeners. */
+  /** Call after the change. Notifies the journal's readers and, on the first call, the listeners. */
   readonly publish: () => void;
 };
 
@@ -22,75 +23,75 @@ export class LifecycleEvents {
   readonly #journal: Journal<StoredEvent> | undefined;
   readonly #onLost: (error: unknown) => void;
 
-  /** `onLost` is told what an event could not be written with. Without a journal nothing is kept. */
+  /** `onLost` is called with the error when an event cannot be written. Without a journal nothing is persisted. */
   constructor(journal?: Journal<StoredEvent>, onLost: (error: unknown) => void = () => undefined) {
     this.#journal = journal;
     this.#onLost = onLost;
   }
 
-  /** Until the returned function is called. A listener must not throw. */
+  /** Returns the function that unsubscribes. A listener must not throw. */
   subscribe(listener: LifecycleListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Tells the listeners, and writes it down, for an event that no change of the registry goes with. */
+  /** Notifies the listeners and persists an event that has no change of the registry. */
   emit(event: LifecycleEvent, owner?: Owner): void {
     const stored = toStored(event, owner);
     if (stored !== undefined) this.#journal?.append(stored).catch(this.#onLost);
     this.notify(event);
   }
 
-  /** Tells the listeners alone. */
+  /** Notifies the listeners only. */
   notify(event: LifecycleEvent): void {
     for (const listener of this.#listeners) listener(event);
   }
 
   prepare(event: LifecycleEvent, owner?: Owner): PendingEvent {
-    let isTold = false;
+    let isPublished = false;
     return {
       persist: () => {
         const stored = toStored(event, owner);
         if (stored !== undefined) this.#journal?.put(stored);
       },
       publish: () => {
-        this.#journal?.look();
-        if (!isTold) this.notify(event);
-        isTold = true;
+        this.#journal?.refresh();
+        if (!isPublished) this.notify(event);
+        isPublished = true;
       },
     };
   }
 
-  /** What was kept is on disk. */
+  /** Notifies the journal's readers that persisted events are on disk. */
   published(): void {
-    this.#journal?.look();
+    this.#journal?.refresh();
   }
 }
 
-type Line = readonly ['info' | 'warn', string];
+type LogLine = readonly ['info' | 'warn', string];
 
-const LINES: Readonly<Record<LifecycleEvent['kind'], Line>> = {
+const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   created: ['info', 'sandbox created'],
   forked: ['info', 'sandbox created'],
   adopted: ['info', 'sandbox adopted'],
-  died: ['warn', 'the VM of a sandbox ended by itself'],
+  died: ['warn', 'the VM of a sandbox exited unexpectedly'],
   hung: ['warn', 'a sandbox hangs'],
   recovered: ['info', 'the guest agent answers again'],
-  expired: ['info', 'the lifetime of a sandbox is over'],
-  idle: ['info', 'a sandbox was idle for its idle_timeout_s'],
-  'idle-kept': ['warn', 'an idle sandbox stays, as it could not be saved'],
+  expired: ['info', 'the timeout_s of a sandbox has passed'],
+  idle: ['info', 'the idle_timeout_s of a sandbox has passed'],
+  'idle-kept': ['warn', 'an idle sandbox could not be saved and keeps running'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
   'snapshot-imported': ['info', 'snapshot imported'],
   'snapshot-deleted': ['info', 'snapshot deleted'],
   'template-made': ['info', 'template made'],
-  'template-evicted': ['info', 'removed the least recently used template'],
+  'template-evicted': ['info', 'template evicted'],
 };
 
-/** Writes each event into the daemon's log. */
+/** Writes each event to the daemon's log. */
 export function logLifecycleEvents(log: Logger): LifecycleListener {
   return ({ kind, ...facts }) => {
-    const [level, message] = LINES[kind];
+    const [level, message] = LOG_LINES[kind];
     const { times, ...rest } = 'times' in facts ? facts : { ...facts, times: {} };
     log[level]({ ...rest, ...times }, message);
   };

@@ -1,4 +1,4 @@
-// Everything of this room at once, for those who only look at it.
+// What metrics read from this module.
 import type PQueue from 'p-queue';
 import type { Admission } from './admission.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -11,9 +11,9 @@ export type SandboxMetricsSource = {
   readonly snapshots: Pick<Snapshots, 'owners'>;
   readonly templates: Pick<Templates, 'count' | 'lookups'>;
   readonly admission: Pick<Admission, 'refusals'>;
-  /** Starts: those under way, and those that wait for their turn. */
+  /** Starts in progress and queued starts. */
   readonly startQueue: Pick<PQueue, 'size' | 'pending'>;
-  /** Requests that will add sandboxes. */
+  /** Requests in progress that will add sandboxes. */
   readonly starting: { readonly size: number };
   readonly sweeps: Pick<Sweeps, 'sandboxes'>;
 };

@@ -1,4 +1,4 @@
-// The last bytes of an output of any length, copied only as far as they may still be the last.
+// Keeps the last bytes of an output of any length, and copies only bytes that may still be needed.
 
 export class OutputTail {
   readonly #maxBytes: number;
@@ -10,7 +10,7 @@ export class OutputTail {
     this.#maxBytes = maxBytes;
   }
 
-  /** Bytes that were pushed and are not kept. */
+  /** Bytes that were pushed and dropped. */
   get omittedBytes(): number {
     return this.#seen - this.#filled;
   }
@@ -18,21 +18,21 @@ export class OutputTail {
   push(chunk: Buffer): void {
     this.#seen += chunk.length;
     this.#bytes ??= Buffer.allocUnsafeSlow(this.#maxBytes);
-    const keep = chunk.length > this.#maxBytes ? chunk.subarray(-this.#maxBytes) : chunk;
-    const drop = Math.max(0, this.#filled + keep.length - this.#maxBytes);
+    const retained = chunk.length > this.#maxBytes ? chunk.subarray(-this.#maxBytes) : chunk;
+    const drop = Math.max(0, this.#filled + retained.length - this.#maxBytes);
     if (drop > 0) this.#bytes.copyWithin(0, drop, this.#filled);
     this.#filled -= drop;
-    keep.copy(this.#bytes, this.#filled);
-    this.#filled += keep.length;
+    retained.copy(this.#bytes, this.#filled);
+    this.#filled += retained.length;
   }
 
-  /** What is kept, from its first whole character on where something is missing before it. */
+  /** The retained bytes, starting at a whole character if bytes before it were dropped. */
   take(): Buffer {
-    const kept = this.#bytes?.subarray(0, this.#filled) ?? Buffer.alloc(0);
-    if (this.omittedBytes === 0) return kept;
+    const tail = this.#bytes?.subarray(0, this.#filled) ?? Buffer.alloc(0);
+    if (this.omittedBytes === 0) return tail;
     let start = 0;
-    while (start < Math.min(3, kept.length) && ((kept[start] ?? 0) & 0xc0) === 0x80) start++;
+    while (start < Math.min(3, tail.length) && ((tail[start] ?? 0) & 0xc0) === 0x80) start++;
     this.#filled -= start;
-    return kept.subarray(start);
+    return tail.subarray(start);
   }
 }

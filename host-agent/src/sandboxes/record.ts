@@ -1,4 +1,4 @@
-// What the registry keeps of a sandbox: enough to find, adopt or remove everything it has.
+// The registry record of a sandbox: enough to find, adopt or remove everything that belongs to it.
 import type { VmExit, VmmIdentity } from '../engines/engine.ts';
 import type { Owner } from '../keys/index.ts';
 import type { NetworkSlot } from '../network/index.ts';
@@ -8,22 +8,25 @@ export type SandboxRecord = {
   readonly createdAtMs: number;
   readonly options: ResolvedSandboxOptions;
   readonly sourceSnapshotId?: string;
-  /** Whose key made it; absent: nobody's. */
+  /** Owner of the key that created it; absent: no owner. */
   readonly owner?: Owner;
   readonly incarnation: string;
   /**
-   * Whether a user may know of it. False while it is made and again while it is deleted: what a crash leaves then is
-   * removed by the next start.
+   * Whether it is visible to users. False during its creation and deletion; after a crash the next start removes such
+   * a sandbox.
    */
   readonly isReady: boolean;
   readonly isDeleting?: boolean;
-  /** Its addresses are nobody else's as long as this is here. */
+  /** Its addresses are reserved while this is set. */
   readonly network?: NetworkSlot;
   /** Null until the VMM was started. */
   readonly vmm: VmmIdentity | null;
-  /** What its guest runs on, which a later daemon may not have any more: its snapshots need the same. */
+  /**
+   * Engine properties that its guest depends on; a later daemon may have different ones, and its snapshots need the
+   * same.
+   */
   readonly compatibility: Readonly<Record<string, string>>;
   readonly kernelDigest: string;
-  /** How its VM ended by itself. */
+  /** How its VM exited unexpectedly. */
   readonly exit?: VmExit;
 };

@@ -1,4 +1,4 @@
-// What a create comes to, in two steps: nothing is pulled before it is known that the caller may have the sandbox.
+// Resolves a create in two steps: nothing is pulled before the client is known to be allowed to have the sandbox.
 import type { SandboxLimits } from '@sandboxd/api';
 import { type FindOptions, type RootfsFinder, toUnknownRootfs } from '../images/index.ts';
 import { assertOperation, type Principal } from '../keys/index.ts';
@@ -12,7 +12,7 @@ export type CreateContext = {
   readonly limits: SandboxLimits;
 };
 
-/** All of it for a profile that is baked; for others what the request alone says. AppError invalid_argument. */
+/** Complete for a baked profile; for others, what the request alone determines. AppError invalid_argument. */
 export async function validateCreate(
   options: CreateSandboxOptions,
   { roots, defaults, limits }: CreateContext,
@@ -24,10 +24,13 @@ export async function validateCreate(
   return resolveSandboxOptions(options, rootfs, defaults, limits, resolveService(options.service, undefined));
 }
 
-/** The rest, which may take a pull or a bake. AppError as that, and forbidden for an image that has to be pulled or runs something where the caller may not. */
+/**
+ * The rest, which may pull or bake. AppError as of that, and forbidden if the image must be pulled, or starts a
+ * service, and the client may not do that.
+ */
 export async function resolveRootfs(
   validated: ResolvedSandboxOptions,
-  { service: wanted, pull = 'missing' }: CreateSandboxOptions,
+  { service: requested, pull = 'missing' }: CreateSandboxOptions,
   { roots }: CreateContext,
   findOptions: FindOptions,
   principal: Principal,
@@ -38,7 +41,7 @@ export async function resolveRootfs(
   const onMake = () => assertOperation(principal, 'images', 'create');
   const pullOptions = kind === 'image' ? { ...findOptions, onMake } : findOptions;
   const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, mode, pullOptions);
-  const service = resolveService(wanted, found.service);
+  const service = resolveService(requested, found.service);
   if (service !== undefined) assertOperation(principal, 'exec');
   const { service: _, ...options } = validated;
   return { ...options, rootfs: found.rootfs, ...(service && { service }) };

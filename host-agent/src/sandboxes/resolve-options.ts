@@ -13,10 +13,10 @@ import { AppError } from '../lib/errors.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { CreateSandboxOptions, ResolvedSandboxOptions, SandboxDefaults } from './types.ts';
 
-/** Ports of one sandbox: each is a socket or two of the process that holds them. */
+/** Maximum published ports of one sandbox: each takes one or two sockets of the process that forwards them. */
 const MAX_PUBLISHED = 1000;
 
-/** AppError invalid_argument naming the field, the value seen and the bounds. */
+/** AppError invalid_argument with the field, its value and the bounds. */
 export function resolveSandboxOptions(
   options: CreateSandboxOptions,
   rootfs: RootfsSource,
@@ -51,7 +51,7 @@ export function resolveSandboxOptions(
   };
 }
 
-/** AppError invalid_argument where copies of that guest cannot have ports of the host. */
+/** AppError invalid_argument if copies of that guest cannot have published ports. */
 export function assertCanPublish(
   publish: readonly PublishedPort[],
   count: number,
@@ -74,7 +74,7 @@ function assertFewPorts({ length }: readonly PublishedPort[]): void {
   throw new AppError('invalid_argument', `publish must have at most ${MAX_PUBLISHED} ports, got ${length}`);
 }
 
-/** A port needs a network to lead into, from which nothing can be reached. */
+/** A published port needs a network; without a requested one, its allowlist is empty. */
 function resolveNetwork({
   network,
   publish = [],

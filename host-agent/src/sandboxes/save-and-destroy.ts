@@ -1,4 +1,4 @@
-// Saving a guest that was made for that alone.
+// Saves a guest that was created only to be saved, and destroys it.
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { SavedManifest } from './saved/manifest.ts';
@@ -9,7 +9,7 @@ export type SaveAndDestroyInput = Pick<SaveInput, 'dir' | 'signal'> & {
   readonly owner?: string | undefined;
 };
 
-/** The sandbox is gone then: its memory file must have no writer any more before anything is restored from it. */
+/** Resolves after the sandbox is removed: nothing may write to its memory file when it is first restored. */
 export async function saveAndDestroy(
   { engines, kernel }: Pick<ResourceContext, 'engines' | 'kernel'>,
   sandbox: Sandbox,

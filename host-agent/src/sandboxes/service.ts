@@ -1,27 +1,30 @@
-// The supervised service of one sandbox, as rooms above see it.
+// The supervised service of one sandbox, as other modules use it.
 import type { ServiceSpec } from '@sandboxd/api';
 import type { Guest } from '../guest/guest.ts';
 import type { OutputEvents, OutputSubscription } from '../guest/service.ts';
 import type { ServiceOutputRequest, ServiceStatus } from '../guest/service-types.ts';
 
-/** Every call: AppError guest_unreachable. Commands answer when they are done, or after 1 s with the state then. */
+/**
+ * Every call: AppError guest_unreachable. Commands resolve when they are done, or after 1 s with the state at that
+ * time.
+ */
 export interface SandboxService {
   status(signal?: AbortSignal): Promise<ServiceStatus>;
-  /** Stores the spec and runs it, in place of what runs. AppError invalid_argument. */
+  /** Stores the spec and runs it; replaces the running service. AppError invalid_argument. */
   configure(spec: ServiceSpec, signal?: AbortSignal): Promise<ServiceStatus>;
-  /** AppError conflict when nothing is configured; so does restart. */
+  /** AppError conflict when no service is configured; the same for restart. */
   start(signal?: AbortSignal): Promise<ServiceStatus>;
-  /** `graceMs` in place of the spec's. */
+  /** `graceMs` replaces the spec's grace period. */
   stop(graceMs?: number, signal?: AbortSignal): Promise<ServiceStatus>;
   restart(signal?: AbortSignal): Promise<ServiceStatus>;
-  /** What it wrote and writes, by `events`. */
+  /** Output of the service, past and future, passed to `events`. */
   output(
     request: ServiceOutputRequest,
     events: OutputEvents,
   ): Pick<OutputSubscription, 'consumed' | 'cancel'>;
 }
 
-/** `baseEnv` is what a spec's environment is added to. */
+/** `baseEnv`: the environment to which the spec's variables are added. */
 export function createSandboxService(
   guest: Pick<Guest, 'service'>,
   baseEnv: Readonly<Record<string, string>>,

@@ -1,9 +1,9 @@
-// The life of a sandbox: one table of what may follow what.
+// The states of a sandbox, and the table of allowed transitions.
 import { AppError } from '../lib/errors.ts';
 
 export type SandboxState =
   | 'running'
-  /** Its VM ended by itself; it stays listed until deleted. */
+  /** Its VM exited unexpectedly; the sandbox is listed until it is deleted. */
   | 'failed'
   | 'deleting'
   | 'deleted';
@@ -15,7 +15,7 @@ const TRANSITIONS: Readonly<Record<SandboxState, readonly SandboxState[]>> = {
   deleted: [],
 };
 
-/** Returns `to`; AppError `internal` when the table does not allow it. */
+/** Returns `to`. AppError `internal` when the table does not allow the transition. */
 export function checkTransition(from: SandboxState, to: SandboxState): SandboxState {
   if (TRANSITIONS[from].includes(to)) return to;
   throw new AppError('internal', `a sandbox cannot go from ${from} to ${to}`);

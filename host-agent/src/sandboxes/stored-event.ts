@@ -1,8 +1,8 @@
-// What users may know of an event of life: without what is the host's own.
+// Lifecycle events as users see them, without details that concern only the host.
 import type { Owner } from '../keys/index.ts';
 import { type LifecycleEvent, type OriginKind, originOf } from './lifecycle-event.ts';
 
-/** Those that are written down. Templates are no user's. */
+/** Kinds that are persisted. Templates belong to no user. */
 export type StoredKind = Exclude<LifecycleEvent['kind'], 'template-made' | 'template-evicted'>;
 
 /** JSON-safe. */
@@ -11,7 +11,7 @@ export type StoredEvent = {
   readonly atMs: number;
   readonly sandbox?: string;
   readonly snapshot?: string;
-  /** Of the sandbox or snapshot; absent: nobody's. */
+  /** Owner of the sandbox or snapshot; absent if it has no owner. */
   readonly owner?: Owner;
   readonly origin?: OriginKind;
   readonly sourceSnapshot?: string;
@@ -22,7 +22,7 @@ export type StoredEvent = {
   readonly reason?: string;
 };
 
-/** Undefined for what is not written down. */
+/** Undefined for events that are not persisted. */
 export function toStored(
   event: LifecycleEvent,
   owner: Owner | undefined,
@@ -46,7 +46,7 @@ function toFacts(event: LifecycleEvent): Omit<StoredEvent, 'atMs' | 'owner'> | u
       };
     }
     case 'died':
-      // What its console said last is for the host.
+      // The last console lines are for the host only.
       return { kind: event.kind, sandbox: event.sandbox, reason: event.exit.reason };
     case 'snapshot-taken': {
       const { kind, sandbox, snapshot, pausedMs, totalMs } = event;
@@ -60,7 +60,7 @@ function toFacts(event: LifecycleEvent): Omit<StoredEvent, 'atMs' | 'owner'> | u
   }
 }
 
-/** An event as clients and webhooks get it. */
+/** An event as clients and webhooks receive it. */
 export function toEventBody(id: string, event: StoredEvent) {
   const { sourceSnapshot, durationMs, pausedMs, timeoutS, owner } = event;
   return {

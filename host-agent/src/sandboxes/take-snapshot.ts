@@ -1,4 +1,4 @@
-// Saving a sandbox that goes on, within what the host has room for.
+// Takes a snapshot of a running sandbox, within the free space of the host.
 import type { Owner } from '../keys/index.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
@@ -7,15 +7,15 @@ import type { Sandbox } from './sandbox.ts';
 import type { Snapshots } from './snapshots.ts';
 import type { SnapshotInfo } from './types.ts';
 
-export type TakeParts = {
+export type TakeSnapshotDeps = {
   readonly admission: Pick<Admission, 'reserve'>;
   readonly snapshots: Pick<Snapshots, 'create'>;
 };
 
-/** AppError with everything undone; the signal's reason when cancelled. One at a time of a sandbox. */
+/** AppError with everything undone; the signal's reason when cancelled. One at a time for each sandbox. */
 export async function takeSnapshot(
   sandbox: Sandbox,
-  { admission, snapshots }: TakeParts,
+  { admission, snapshots }: TakeSnapshotDeps,
   signal: AbortSignal,
   owner?: Owner,
 ): Promise<SnapshotInfo> {
@@ -23,13 +23,13 @@ export async function takeSnapshot(
   sandbox.assertAlive();
   const { record, paths } = sandbox;
   const diskBytes = record.options.memoryMib * 2 ** 20 + (await allocatedBytes(paths.layerPath));
-  using _held = await admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
+  using _reservation = await admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
   sandbox.isSaving = true;
   try {
     return await snapshots.create(sandbox, signal, owner);
   } catch (error) {
     signal.throwIfAborted();
-    // A source that died or was deleted meanwhile is the better reason.
+    // If the sandbox died or was deleted, that is the better reason.
     sandbox.assertAlive();
     throw describeFailure(error);
   } finally {
@@ -37,7 +37,7 @@ export async function takeSnapshot(
   }
 }
 
-/** For a client. */
+/** The error as the client gets it. */
 function describeFailure(error: unknown): AppError {
   const noSpace = asNoSpace(error, 'take the snapshot', 'save');
   if (noSpace !== undefined) return noSpace;

@@ -1,12 +1,12 @@
-// Which templates a create can be a copy of: the nearer one is to what is wanted, the less is left to be done in the copy.
+// Which templates a create can copy: the more specific the template, the less work is left for the copy.
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { templateKey } from './template-key.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
-/** A template that there is or shall be: its name, and what its guest is. */
+/** An existing or future template: its key, and the options of its guest. */
 export type TemplateCandidate = { readonly key: string; readonly options: ResolvedSandboxOptions };
 
-/** What all templates of a daemon have in common. */
+/** What all templates of a daemon share. */
 export type TemplateContext = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly kernelDigest: string;
@@ -14,12 +14,13 @@ export type TemplateContext = {
   readonly diskBytes: number;
 };
 
-/** Nobody is reached from a template. */
+/** A template's guest can reach no host. */
 const NO_NAMES = { allowlist: [] };
 
 /**
- * Those in the create's root, the nearest first. `agentPath`: the image that its agent runs from; absent: the root has it.
- * Where a network is wanted the nearest has its interface already: what is left to be done is another address.
+ * Templates with the create's root file system, most specific first. `agentPath`: the image that the agent runs from;
+ * absent when the root file system contains the agent. If the create has a network, the most specific template
+ * already has an interface, and the copy only changes its address.
  */
 export function templatesInRoot(
   { service: _service, publish: _publish, network, ...options }: ResolvedSandboxOptions,
@@ -33,7 +34,7 @@ export function templatesInRoot(
   return network === undefined ? [plain] : [toCandidate({ ...own, network: NO_NAMES }, context), plain];
 }
 
-/** The one of every root filesystem, disk and network: its guest has none yet. */
+/** The generic template, which has no root file system and no network, so any create can copy it. */
 export function templateWithoutRoot(
   { service: _service, publish: _publish, network: _network, ...options }: ResolvedSandboxOptions,
   agent: RootfsSource,

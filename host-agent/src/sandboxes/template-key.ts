@@ -1,4 +1,4 @@
-// Which creates can share one template.
+// Template keys: creates with the same key can share one template.
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import type { RootfsSource } from '../images/rootfs-source.ts';
@@ -7,13 +7,13 @@ import type { ResolvedSandboxOptions } from './types.ts';
 export type TemplateKeyInput = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly kernelDigest: string;
-  /** Of the template's own guest: copies may have larger disks, or all of their own, and others to talk to. */
+  /** Options of the template's guest. Copies may have larger disks and other allowlists. */
   readonly options: Pick<ResolvedSandboxOptions, 'vcpus' | 'memoryMib' | 'diskBytes' | 'network'> & {
     readonly rootfs: Pick<RootfsSource, 'digest' | 'agentPath'>;
   };
 };
 
-/** 16 hexadecimal digits: equal for creates whose guests are the same until somebody uses them. */
+/** 16 hexadecimal digits: equal for creates whose guests are identical until first use. */
 export function templateKey(input: TemplateKeyInput): string {
   const { compatibility, kernelDigest, options } = input;
   const facts = [
@@ -23,7 +23,7 @@ export function templateKey(input: TemplateKeyInput): string {
     options.vcpus,
     options.memoryMib,
     options.diskBytes,
-    // Named by what is in it.
+    // The file name contains a digest of its content.
     ...(options.rootfs.agentPath === undefined ? [] : [basename(options.rootfs.agentPath)]),
     ...(options.network === undefined ? [] : ['network']),
   ];

@@ -1,44 +1,44 @@
-// Which failure of a create says that its template is bad. Most do not: a host that is too busy, or whose memory or disk is
-// used up, fails good templates, and to make them anew would keep it busy.
+// Decides which failures of a create mean that its template is bad. Most do not: a busy host, or one without free
+// memory or disk, fails good templates too, and making them again would add load.
 import { causesOf, isAppError } from '../lib/errors.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 
-/** A template that never gave a copy gets so many tries that come to nothing in time. */
-const TRIES = 3;
-/** Steps of a start that what was saved decides about. */
-const OWN_STAGES: readonly (string | undefined)[] = ['restore', 'agent'];
+/** A template without a successful copy is bad after this many timeouts. */
+const MAX_TIMEOUTS = 3;
+/** Stages of a start whose outcome depends on the saved state. */
+const RESTORE_STAGES: readonly (string | undefined)[] = ['restore', 'agent'];
 
-/** What to do after a copy could not be made. */
+/** What to do after a copy failed to start. */
 export type Verdict = {
-  /** It is bad: nobody is to use it again. */
+  /** The template must not be used again. */
   readonly isBad: boolean;
-  /** Whether a boot in its place may succeed at once. */
+  /** Whether a cold boot of the same create may succeed at once. */
   readonly isWorthBooting: boolean;
 };
 
-const INNOCENT: Verdict = { isBad: false, isWorthBooting: false };
+const NOT_AT_FAULT: Verdict = { isBad: false, isWorthBooting: false };
 
 export class TemplateTrust {
   readonly #proven = new WeakSet<SavedGuest>();
-  readonly #tries = new WeakMap<SavedGuest, number>();
+  readonly #timeouts = new WeakMap<SavedGuest, number>();
 
-  /** A copy of it was made: what it holds is good for as long as its files are what they were. */
-  worked(saved: SavedGuest): void {
+  /** Marks the template as proven: a copy started, so its content is good while its files are unchanged. */
+  copySucceeded(saved: SavedGuest): void {
     this.#proven.add(saved);
   }
 
-  failed(saved: SavedGuest, error: unknown): Verdict {
-    if (!isAppError(error) || error.code === 'exhausted' || error.code === 'cancelled') return INNOCENT;
+  copyFailed(saved: SavedGuest, error: unknown): Verdict {
+    if (!isAppError(error) || error.code === 'exhausted' || error.code === 'cancelled') return NOT_AT_FAULT;
     const { stage } = error.details;
-    // Its files are not what they were.
+    // Its files changed.
     if (stage === 'verify') return { isBad: true, isWorthBooting: true };
-    // Whether the root or the guest without one is at fault shows in whether a boot of it succeeds.
+    // A cold boot shows whether the root file system or the generic template is at fault.
     if (stage === 'root' && !this.#proven.has(saved)) return { isBad: false, isWorthBooting: true };
-    if (!OWN_STAGES.includes(stage) || this.#proven.has(saved)) return INNOCENT;
-    const isLate = causesOf(error).some((cause) => isAppError(cause) && cause.details.isTimeout === true);
-    if (!isLate) return { isBad: true, isWorthBooting: true };
-    const tries = (this.#tries.get(saved) ?? 0) + 1;
-    this.#tries.set(saved, tries);
-    return { isBad: tries >= TRIES, isWorthBooting: false };
+    if (!RESTORE_STAGES.includes(stage) || this.#proven.has(saved)) return NOT_AT_FAULT;
+    const isTimeout = causesOf(error).some((cause) => isAppError(cause) && cause.details.isTimeout === true);
+    if (!isTimeout) return { isBad: true, isWorthBooting: true };
+    const timeouts = (this.#timeouts.get(saved) ?? 0) + 1;
+    this.#timeouts.set(saved, timeouts);
+    return { isBad: timeouts >= MAX_TIMEOUTS, isWorthBooting: false };
   }
 }

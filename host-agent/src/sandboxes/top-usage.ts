@@ -1,20 +1,20 @@
-// Who takes how much of the host: those that take most one by one, all others together, so that a scrape of a thousand sandboxes
-// has as many series as one of twenty.
+// Usage per sandbox for metrics: the top users one by one and the rest as one series, so that a scrape of a thousand
+// sandboxes has as many series as one of twenty.
 import { setImmediate } from 'node:timers/promises';
 import type { Sandbox } from './sandbox.ts';
 import { readVmUsage, type VmUsage } from './vm-usage.ts';
 
-/** Read at a time; requests come between. */
+/** Sandboxes read in one turn of the event loop. */
 const SLICE = 32;
-/** What was read so lately is not read again. */
+/** Readings younger than this are reused. */
 const FRESH_MS = 1000;
 
-/** What only grows. */
+/** Values that only grow. */
 export const COUNTERS = ['cpuMs', 'readBytes', 'writtenBytes', 'receivedBytes', 'sentBytes'] as const;
 export type Counters = Readonly<Record<(typeof COUNTERS)[number], number>>;
 export type Gauges = Readonly<Record<'residentBytes' | 'privateBytes' | 'layerBytes', number>>;
 
-/** `sandbox` is an id, or REST. */
+/** `sandbox`: an id, or REST. */
 export type Row = { readonly sandbox: string; readonly counters: Counters; readonly gauges: Gauges };
 export const REST = 'rest';
 
@@ -26,7 +26,7 @@ export class TopUsage {
   readonly #top: number;
   readonly #read: (sandbox: Sandbox) => VmUsage | undefined;
   #last = new Map<string, Counters>();
-  /** What the others used while they were among the others: this never falls, though who is among them changes. */
+  /** Sum of what sandboxes used while they were part of the rest. It never falls, although its members change. */
   #rest = NOTHING;
   #rows: readonly Row[] = [];
   #readAt = Number.NEGATIVE_INFINITY;
@@ -42,7 +42,7 @@ export class TopUsage {
     this.#read = read;
   }
 
-  /** As of the last refresh; the rest is last. */
+  /** As of the last refresh; the rest is the last row. */
   get rows(): readonly Row[] {
     return this.#rows;
   }
@@ -69,7 +69,7 @@ export class TopUsage {
       const grown = combine(counters, before, (now, then) => Math.max(0, now - then));
       found.push({
         sandbox: sandbox.id,
-        counters: counters,
+        counters,
         gauges: { residentBytes, privateBytes, layerBytes },
         grown,
       });

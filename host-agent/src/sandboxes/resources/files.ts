@@ -1,4 +1,4 @@
-// The directories of a sandbox, with its root filesystem pinned and its writable layer.
+// The directories of a sandbox, with its pinned root file system and its writable layer.
 import { copyReserved, copySparse, ensurePristineLayer } from '@sandboxd/rootfs-builder';
 import { makeSandboxDirs, removeSandboxDirs, sandboxPaths } from './paths.ts';
 import { pinAgent, pinRootfs } from './pin.ts';
@@ -16,7 +16,7 @@ export const files: Resource = {
     faults.reach('start.directories');
     const { diskBytes } = record.options;
     const source = layerOf(origin) ?? (await ensurePristineLayer(directories.dataDir, diskBytes));
-    // A template's is soon gone, and nobody's.
+    // The layer of a template's guest is temporary and belongs to no user.
     const isReserved = context.reservesDisks && !(origin.kind === 'boot' && origin.memoryPath !== undefined);
     if (isReserved) await copyReserved(source, paths.layerPath, diskBytes);
     else await copySparse(source, paths.layerPath);
@@ -24,20 +24,20 @@ export const files: Resource = {
   },
 
   async adopt({ paths, record }) {
-    // One of a daemon that did not do so yet.
+    // Sandboxes of older daemons may not be pinned.
     await pinRootfs(paths.dir, record.options.rootfs.rootfsPath);
   },
 
   async sweep({ id, context, paths }) {
     await removeSandboxDirs(paths);
-    // The record may name a run directory that this daemon does not have any more.
+    // The record may name a run directory of an earlier configuration.
     await removeSandboxDirs(sandboxPaths(context.directories, id));
     context.faults.reach('delete.directories');
   },
 };
 
-/** Undefined: an empty one. */
+/** The layer to copy; undefined: an empty one. */
 function layerOf(origin: StartFrom): string | undefined {
   if (origin.kind === 'boot') return origin.layerPath;
-  return origin.saved.isBare ? undefined : origin.saved.diskPath;
+  return origin.saved.isGeneric ? undefined : origin.saved.diskPath;
 }

@@ -1,4 +1,4 @@
-// The durable log of a sandbox, which outlives it.
+// The durable log of a sandbox, which remains after its delete.
 import type { Resource } from './resource.ts';
 
 export const log: Resource = {
@@ -12,9 +12,9 @@ export const log: Resource = {
     handles.sandboxLog = await context.logs?.open(id, record.owner?.tenant);
   },
 
-  // Until then it is read as that of any sandbox.
-  async sweep({ id, context, wasKnown }) {
-    if (wasKnown) await context.logs?.end(id);
+  // Until the sweep it is readable like the log of a live sandbox.
+  async sweep({ id, context, wasVisible }) {
+    if (wasVisible) await context.logs?.end(id);
     else await context.logs?.remove(id);
   },
 };

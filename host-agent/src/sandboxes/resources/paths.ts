@@ -1,5 +1,5 @@
-// Where a sandbox's files are. Disks and logs are on the data directory's file system, where snapshots can be
-// reflinked; sockets are in the run directory, whose paths are short and which a reboot empties.
+// Paths of a sandbox. Disks and logs are on the data directory's file system, where snapshots can be reflinked.
+// Sockets are in the run directory, which has short paths and which a reboot empties.
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { VmPaths } from '../../engines/engine.ts';

@@ -1,4 +1,4 @@
-// Takes the checksums of what was saved when nobody waits for them, of one guest after the other.
+// Computes checksums of saved guests in the background, one guest at a time.
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
@@ -13,16 +13,19 @@ export class Checksums {
     this.#log = log;
   }
 
-  /** Those that a daemon which ended before it came to them has left, too. */
+  /** Also used for guests that an earlier daemon left without checksums. */
   add(saved: SavedGuest): void {
     void this.#queue.add(() =>
       saved.addChecksums(this.#stopping.signal).catch((error) => {
-        this.#log.error({ dir: saved.dir, err: toError(error) }, 'a saved guest has no checksums');
+        this.#log.error(
+          { dir: saved.dir, err: toError(error) },
+          'cannot compute the checksums of a saved guest',
+        );
       }),
     );
   }
 
-  /** Resolves when nothing is read or written any more; the next daemon goes on. */
+  /** Resolves when no file is read or written any more; the next daemon continues. */
   stop(): Promise<void> {
     this.#stopping.abort();
     return this.#queue.onIdle();

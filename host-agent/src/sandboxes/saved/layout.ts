@@ -1,4 +1,4 @@
-// Where saved guests lie in the data directory. Unfinished ones begin with a dot and are removed at the next start.
+// Directories of saved guests. Names of unfinished ones begin with a dot and are removed at the next start.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeSaved } from './saved-guest.ts';
@@ -11,11 +11,11 @@ export function templatesRoot(dataDir: string): string {
   return join(dataDir, 'templates');
 }
 
-export function unfinished(root: string, name: string): string {
+export function unfinishedDir(root: string, name: string): string {
   return join(root, `.${name}`);
 }
 
-/** Removes what is not in `keep`; gives the names that are there. */
+/** Removes directories for which `keep` returns false, and unfinished ones. Returns the other names. */
 export async function sweepSaved(root: string, keep: (name: string) => boolean): Promise<string[]> {
   const names = await readdir(root).catch(() => []);
   const kept = names.filter((name) => !name.startsWith('.') && keep(name));

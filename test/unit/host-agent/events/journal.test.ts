@@ -57,7 +57,7 @@ t.test('an event is there exactly when the change that it tells of is', async (t
   );
   t.same([table.get('1'), table.get('2')], ['one', undefined]);
   await table.remove('1', () => journal.put(now('none')));
-  journal.look();
+  journal.refresh();
   t.same(names(journal), ['one', 'none']);
   await close();
 });

@@ -13,7 +13,7 @@ import {
   type RequestedResources,
 } from '../../../../host-agent/src/keys/index.ts';
 import { areSameHash, hashKey, isKeyText, mintKey } from '../../../../host-agent/src/keys/key-text.ts';
-import { findPassed } from '../../../../host-agent/src/keys/policy.ts';
+import { findExceeded } from '../../../../host-agent/src/keys/policy.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../../..');
@@ -122,7 +122,7 @@ const WANTED: RequestedResources = {
 
 t.test('hosts within net_allow_max', (t) => {
   const passed = (most: string[], allowlist?: string[]) =>
-    findPassed({ net_allow_max: most }, { ...WANTED, ...(allowlist && { allowlist }) }).length > 0;
+    findExceeded({ net_allow_max: most }, { ...WANTED, ...(allowlist && { allowlist }) }).length > 0;
   t.notOk(passed([]), 'no network at all');
   t.ok(passed([], ['a.example']));
   t.ok(passed([], []), 'published ports alone are a network');
@@ -134,14 +134,14 @@ t.test('hosts within net_allow_max', (t) => {
   t.ok(passed(['*.a.example'], ['a.example']));
   t.ok(passed(['*.a.example'], ['x.y.a.example']), 'exactly one more label');
   t.ok(passed(['*.a.example'], ['*.y.a.example']));
-  t.notOk(findPassed({}, { ...WANTED, allowlist: ['a.example'] }).length > 0, 'absent is any');
+  t.notOk(findExceeded({}, { ...WANTED, allowlist: ['a.example'] }).length > 0, 'absent is any');
   t.end();
 });
 
 t.test('an image is no allowed profile, whatever its name', (t) => {
   const image = { kind: 'image', name: 'base' } as const;
-  t.equal(findPassed({ allow_profiles: ['base'] }, { ...WANTED, rootfs: image }).length, 1);
-  t.same(findPassed({}, { ...WANTED, rootfs: image }), []);
+  t.equal(findExceeded({ allow_profiles: ['base'] }, { ...WANTED, rootfs: image }).length, 1);
+  t.same(findExceeded({}, { ...WANTED, rootfs: image }), []);
   t.same([clampTimeout(0, {}), clampTimeout(9, { max_timeout_s: 3 })], [0, 3]);
   t.end();
 });

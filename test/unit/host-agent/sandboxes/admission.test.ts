@@ -131,7 +131,7 @@ t.test('room that deletes are about to give back is waited for, but not without 
   let diskFreeBytes = 0;
   const waits: (Promise<void> | undefined)[] = [];
   const options = {
-    readRoom: async () => ({ memoryTotalBytes: 0, memoryAvailableBytes: 0, diskFreeBytes }),
+    readCapacity: async () => ({ memoryTotalBytes: 0, memoryAvailableBytes: 0, diskFreeBytes }),
     freeing: () => waits.shift(),
   };
   const disk = need([], { diskBytes: MIB });

@@ -137,7 +137,7 @@ t.test('the boot of a host ends its sandboxes in order, and that is told', async
     const next = await startMemoryDaemon(t, { home });
     t.same(next.manager.list(), []);
     t.same(kindsOf(next), [['deleted', id]], how);
-    next.journal.look();
+    next.journal.refresh();
     const told = next.journal.read(0).map(({ event }) => [event.kind, event.owner?.tenant]);
     t.same(told.at(-1), ['deleted', 'red']);
     t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
@@ -175,7 +175,7 @@ t.test('an end that cannot be written down is said all the same', async (t) => {
   });
   t.throws(() => next.manager.get(id).assertAlive(), { message: /ended while nobody looked/ });
   t.equal(kindsOf(next)[0]?.[0], 'died');
-  t.ok(next.lines.some(({ msg }) => msg === 'cannot record the end of a VM'));
+  t.ok(next.lines.some(({ msg }) => msg === 'cannot record the exit of a VM'));
   t.equal(next.store.table<SandboxRecord>('sandboxes').get(id)?.exit, undefined);
 });
 
@@ -202,7 +202,7 @@ t.test('what cannot be removed now stands in nobody’s way, and the next start 
     second.manager.list().map(({ id }) => id),
     [whole],
   );
-  const failure = 'cannot remove what an earlier daemon left of a sandbox';
+  const failure = 'cannot remove leftovers of a sandbox of an earlier daemon';
   t.same(
     second.lines.filter(({ msg }) => msg === failure).map(({ sandbox }) => sandbox),
     [stuck],
@@ -225,14 +225,14 @@ t.test('one that was adopted and ends then has that written down and told', asyn
   t.match(records.get(id), { isReady: true, exit: { reason: 'the guest panicked' } });
   await until(() => next.happened.some(({ kind }) => kind === 'died'));
   t.match(next.happened.at(-1), { kind: 'died', sandbox: id, diagnosis: 'console: (empty)' });
-  next.journal.look();
+  next.journal.refresh();
   t.match(next.journal.read(0).at(-1)?.event, { kind: 'died', reason: 'the guest panicked' });
 });
 
 t.test('a daemon that stops says what stays, if anything does', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
-  const stays = (lines: typeof first.lines) => lines.filter(({ msg }) => msg?.startsWith('sandboxes stay'));
+  const stays = (lines: typeof first.lines) => lines.filter(({ msg }) => msg?.startsWith('sandboxes keep running'));
   await first.crash();
   t.same(stays(first.lines), []);
   const second = await startMemoryDaemon(t, { home });

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import {
+  CHUNK_BYTES,
   MAGIC,
   MAX_MANIFEST_BYTES,
-  PIECE_BYTES,
 } from '../../../../host-agent/src/sandboxes/saved/archive/format.ts';
 import { ArchiveReader } from '../../../../host-agent/src/sandboxes/saved/archive/read-archive.ts';
 import { forge, manifestOf, readAll, source, whole } from '../../../support/archives.ts';
@@ -88,7 +88,7 @@ t.test('a stranger’s archive may say anything, and is held to what a snapshot 
   const good = manifestOf(await readAll(from.manager.exportSnapshot(from.snapshot.id)));
   const { manager, home } = await startMemoryDaemon(t);
   const { memory, state, disk } = good.parts;
-  const room = { ...memory, sizeBytes: 4 * PIECE_BYTES, contentBytes: 2 * PIECE_BYTES };
+  const room = { ...memory, sizeBytes: 4 * CHUNK_BYTES, contentBytes: 2 * CHUNK_BYTES };
   const roomy = { ...good, parts: { ...good.parts, memory: room } };
   const bytes = Buffer.alloc(10, 1);
   const parts = (changes: object) => forge({ ...good, parts: { ...good.parts, ...changes } });
@@ -114,7 +114,7 @@ t.test('a stranger’s archive may say anything, and is held to what a snapshot 
       /a piece of 10 bytes/,
     ],
     [
-      forge(roomy, { memory: [{ offset: 0, length: PIECE_BYTES + 1, bytes }] }),
+      forge(roomy, { memory: [{ offset: 0, length: CHUNK_BYTES + 1, bytes }] }),
       'invalid_argument',
       /a piece of 1048577/,
     ],
@@ -130,7 +130,7 @@ t.test('a stranger’s archive may say anything, and is held to what a snapshot 
     ],
     [
       forge(roomy, {
-        memory: [0, 1, 2].map((at) => ({ offset: at * PIECE_BYTES, bytes: Buffer.alloc(PIECE_BYTES, 1) })),
+        memory: [0, 1, 2].map((at) => ({ offset: at * CHUNK_BYTES, bytes: Buffer.alloc(CHUNK_BYTES, 1) })),
       }),
       'invalid_argument',
       /a piece of 1048576 bytes at 2097152/,
@@ -163,22 +163,22 @@ t.test('a stranger’s archive may say anything, and is held to what a snapshot 
 t.test('an archive unpacks to some amount, or to so many times what was sent, and to no more', async (t) => {
   const from = await withSnapshot(t);
   const good = manifestOf(await readAll(from.manager.exportSnapshot(from.snapshot.id)));
-  const sizeBytes = 8 * PIECE_BYTES;
+  const sizeBytes = 8 * CHUNK_BYTES;
   const room = { ...good.parts.memory, sizeBytes, contentBytes: sizeBytes };
   const roomy = { ...good, parts: { ...good.parts, memory: room } };
   const dir = t.testdir();
   const read = async (freeBytes: number | undefined, fill: (at: number) => Buffer) => {
-    const memory = Array.from({ length: 8 }, (_, at) => ({ offset: at * PIECE_BYTES, bytes: fill(at) }));
+    const memory = Array.from({ length: 8 }, (_, at) => ({ offset: at * CHUNK_BYTES, bytes: fill(at) }));
     await using reader = new ArchiveReader(source(forge(roomy, { memory })), freeBytes);
     await reader.readParts(dir, await reader.readManifest(), []);
   };
   for (const value of [0, 1])
     await t.rejects(
-      read(PIECE_BYTES, () => Buffer.alloc(PIECE_BYTES, value)),
+      read(CHUNK_BYTES, () => Buffer.alloc(CHUNK_BYTES, value)),
       { code: 'invalid_argument', message: /it unpacks to more than 400 times its \d+ bytes/ },
     );
-  await read(undefined, () => Buffer.alloc(PIECE_BYTES, 1));
-  await read(PIECE_BYTES, () => randomBytes(PIECE_BYTES));
+  await read(undefined, () => Buffer.alloc(CHUNK_BYTES, 1));
+  await read(CHUNK_BYTES, () => randomBytes(CHUNK_BYTES));
 });
 
 t.test('one that does not fit the engine boots from its disk alone', async (t) => {

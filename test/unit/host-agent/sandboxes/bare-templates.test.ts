@@ -70,7 +70,7 @@ t.test('what cannot be made behind an answer harms nobody, and is not tried agai
     throw new Error('no room');
   };
   await manager.create({});
-  await until(() => lines.some(({ msg }) => msg === 'a root filesystem gets no template'));
+  await until(() => lines.some(({ msg }) => msg === 'cannot make a template for a root filesystem'));
   host.onSave = () => undefined;
   const { id } = await manager.create({});
   t.same(host.of(id).agent.identities.map(isEntering), [true]);

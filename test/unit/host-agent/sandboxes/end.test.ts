@@ -219,7 +219,7 @@ t.test('an end is told once, with whatever can be written last', async (t) => {
     await manager.delete(id);
     t.equal(store.table('sandboxes').get(id), undefined, 'what is left is removed all the same');
     t.equal(host.running.length, 0);
-    journal.look();
+    journal.refresh();
     t.same(
       journal.read(0).map(({ event }) => event.kind),
       kept,
@@ -251,7 +251,7 @@ t.test('an end that comes before its beginning is told behind it', async (t) => 
   const records = store.table<SandboxRecord>('sandboxes');
   await until(() => records.get(id)?.exit !== undefined, 'its end in the registry');
   t.match(records.get(id), { isReady: true, exit: { reason: 'the guest panicked' } });
-  journal.look();
+  journal.refresh();
   t.same(
     journal.read(0).map(({ event }) => event.kind),
     ['created', 'died'],

@@ -16,7 +16,7 @@ import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
 function told({ journal }: Pick<MemoryDaemon, 'journal'>): StoredEvent[] {
-  journal.look();
+  journal.refresh();
   return journal.read(0).map(({ event }) => event);
 }
 const kinds = (daemon: Pick<MemoryDaemon, 'journal'>) => told(daemon).map(({ kind }) => kind);

@@ -119,7 +119,7 @@ t.test(
       let idle: IdleWatch | undefined;
       const made = await watch(t, {
         hasConnection: async () => {
-          if (meanwhile === 'begin') idle?.begin();
+          if (meanwhile === 'begin') idle?.beginUse();
           else if (meanwhile === 'touch') idle?.touch();
           else idle?.stop(false);
           return false;
@@ -144,7 +144,7 @@ t.test('its end is called off when somebody comes, and by nothing that was befor
   });
   await clock.pass(MINUTE);
   t.equal(signals[0]?.aborted, false);
-  const end = idle.begin();
+  const end = idle.beginUse();
   t.match(signals[0]?.reason, { message: 'the sandbox is used again' });
   end();
   end();
@@ -267,11 +267,11 @@ t.test('a use passes on all that it is told', async (t) => {
     return {} as ExecSession;
   });
   const asked: unknown[][] = [];
-  const poked: string[] = [];
+  const calledOn: string[] = [];
   const failing = {
     next: () => Promise.reject(new Error('it broke')),
-    cancel: () => poked.push('cancel'),
-    poke: () => poked.push('poke'),
+    cancel: () => calledOn.push('cancel'),
+    keepalive: () => calledOn.push('keepalive'),
   };
   const files = trackTransferUse(idle, {
     pushFiles: (...all) => {
@@ -295,14 +295,14 @@ t.test('a use passes on all that it is told', async (t) => {
   await t.rejects(body.next(), { message: 'it broke' });
   body.cancel();
   const directory = await files.pullDirectory('/c', signal);
-  t.notOk('poke' in directory.body);
+  t.notOk('keepalive' in directory.body);
   t.equal(await directory.body.next(), undefined);
   t.same(asked, [
     ['/a', read, signal],
     ['/b', 5, signal],
     ['/c', signal],
   ]);
-  t.same(poked, ['poke', 'cancel']);
+  t.same(calledOn, ['keepalive', 'cancel']);
   await clock.pass(MINUTE);
   t.equal(ends.length, 1, 'none of them is a use that never ends');
 });

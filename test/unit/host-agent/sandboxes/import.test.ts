@@ -8,8 +8,8 @@ import { agentRootfs } from '../../../../host-agent/src/images/rootfs-source.ts'
 import { type ImportContext, resolveImport } from '../../../../host-agent/src/sandboxes/import-snapshot.ts';
 import {
   type ArchiveManifest,
+  CHUNK_BYTES,
   MAX_MANIFEST_BYTES,
-  PIECE_BYTES,
 } from '../../../../host-agent/src/sandboxes/saved/archive/format.ts';
 import {
   exportStream,
@@ -269,7 +269,7 @@ t.test('a stream has of each file what is not zero, and goes with whoever reads 
   const cut = writeArchive(exported);
   await cut.next();
   const { value: piece } = await cut.next();
-  t.equal(piece?.length, PIECE_BYTES + 12);
+  t.equal(piece?.length, CHUNK_BYTES + 12);
   truncateSync(path, 3.25 * MIB);
   await t.rejects(cut.next(), { message: /became shorter while it was read/ });
   await t.rejects(readAll(exportStream(exported)), {

@@ -125,7 +125,7 @@ function makeJournal(appended: () => Promise<void> = async () => undefined) {
       return appended();
     },
     put: (event: StoredEvent) => calls.push(`put ${event.kind}`),
-    look: () => calls.push('look'),
+    refresh: () => calls.push('refresh'),
   } as unknown as Journal<StoredEvent>;
   return { calls, journal };
 }
@@ -141,7 +141,7 @@ t.test('listeners hear each event once, and what follows the disk looks each tim
   t.same([calls, heard], [['put created'], []]);
   told.publish();
   told.publish();
-  t.same([calls, heard], [['put created', 'look', 'look'], ['created']]);
+  t.same([calls, heard], [['put created', 'refresh', 'refresh'], ['created']]);
   const hidden = events.prepare(TEMPLATE);
   hidden.persist();
   hidden.publish();
@@ -149,7 +149,7 @@ t.test('listeners hear each event once, and what follows the disk looks each tim
   events.emit({ kind: 'hung', sandbox: 'sbx', reason: 'why' });
   events.notify({ kind: 'expired', sandbox: 'sbx', timeoutS: 1 });
   events.published();
-  t.same(calls.slice(3), ['look', 'append hung', 'look']);
+  t.same(calls.slice(3), ['refresh', 'append hung', 'refresh']);
   t.same(heard.slice(1), ['template-made', 'template-made', 'hung', 'expired']);
   unsubscribe();
   events.emit(CREATED);
@@ -184,8 +184,8 @@ t.test('each event is one line of the log, with its times beside its other facts
   listen({ kind: 'snapshot-imported', sandbox: 'sbx', snapshot: 'snap' });
   t.match(lines, [
     { level: 30, msg: 'sandbox created', sandbox: 'sbx', diskMs: 2, totalMs: 7 },
-    { level: 40, msg: 'the VM of a sandbox ended by itself', exit: EXIT, diagnosis: 'console' },
-    { level: 40, msg: 'an idle sandbox stays, as it could not be saved', reason: 'why' },
+    { level: 40, msg: 'the VM of a sandbox exited unexpectedly', exit: EXIT, diagnosis: 'console' },
+    { level: 40, msg: 'an idle sandbox could not be saved and keeps running', reason: 'why' },
     { level: 30, msg: 'snapshot imported', snapshot: 'snap' },
   ]);
   for (const line of lines) t.notOk('times' in line || 'kind' in line);

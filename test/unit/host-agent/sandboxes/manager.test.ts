@@ -9,7 +9,7 @@ const MIB = 2 ** 20;
 /** Room for one guest of 128 MiB with its VMM, and not for two. */
 const ONE_GUEST = {
   admission: { memoryReserveBytes: 0, memoryOvercommit: 1 },
-  readRoom: async () => ({
+  readCapacity: async () => ({
     memoryTotalBytes: 400 * MIB,
     memoryAvailableBytes: 2 ** 40,
     diskFreeBytes: 2 ** 40,

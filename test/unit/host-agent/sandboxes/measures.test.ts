@@ -34,7 +34,7 @@ function makeSandbox(id: string, layerPath: string, change: object = {}): Sandbo
     hang: undefined,
     paths: { layerPath },
     record: { options: { memoryMib: 100 } },
-    vm: { exit: undefined, standstill: undefined, identity: SELF },
+    vm: { exit: undefined, ioPauseReason: undefined, identity: SELF },
     ...change,
   } as unknown as Sandbox;
 }
@@ -42,22 +42,22 @@ function makeSandbox(id: string, layerPath: string, change: object = {}): Sandbo
 t.test('what there is is counted by its state, and what runs has memory promised', async (t) => {
   const layer = join(t.testdir(), 'layer');
   writeFileSync(layer, Buffer.alloc(8192, 1));
-  const vm = { identity: SELF, exit: undefined, standstill: undefined };
+  const vm = { identity: SELF, exit: undefined, ioPauseReason: undefined };
   const all = [
     makeSandbox('well', layer, { record: { options: { memoryMib: 300 }, network: { tap: 'lo' } } }),
     makeSandbox('well too', layer),
     makeSandbox('well as well', layer),
-    makeSandbox('full disk', layer, { vm: { ...vm, standstill: 'the disk is full' } }),
+    makeSandbox('full disk', layer, { vm: { ...vm, ioPauseReason: 'the disk is full' } }),
     makeSandbox('silent', layer, { hang: 'it does not answer' }),
     makeSandbox('dead', layer, { state: 'failed', vm: { ...vm, exit: { reason: 'it ended' } } }),
     makeSandbox('leaving', layer, { state: 'deleting', vm: { ...vm, exit: { reason: 'it ended' } } }),
   ];
-  const house = {
+  const metricsSource = {
     sandboxes: new Map(all.map((sandbox) => [sandbox.id, sandbox])),
     snapshots: { owners: new Array(11).fill(undefined) },
     templates: { count: 12, lookups: { hit: 13, made: 14, none: 15 } },
     admission: { refusals: new Map([['memory', 16]]) },
-    slots: { size: 17, pending: 18 },
+    startQueue: { size: 17, pending: 18 },
     starting: { size: 19 },
     sweeps: { sandboxes: [all[0], all[1]] },
   } as unknown as SandboxMetricsSource;
@@ -67,7 +67,7 @@ t.test('what there is is counted by its state, and what runs has memory promised
   let room: number | undefined = 21;
   const metrics = new Metrics();
   measureSandboxes(metrics, {
-    source: house,
+    source: metricsSource,
     top: 5,
     readCapacity: async () => {
       if (room === undefined) throw new Error('/proc is not there');

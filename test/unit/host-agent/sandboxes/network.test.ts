@@ -18,13 +18,13 @@ const allowlist = ['example.org'];
 const publish = [{ hostPort: 8080, guestPort: 80 }];
 
 /** Networks of the host that only say what they were asked, and fail where a test says so. */
-class ToldNetwork {
+class RecordingNetwork {
   readonly calls: string[] = [];
   fails = '';
   /** Called before what it says is done. */
   onCall: (call: string, slot?: NetworkSlot) => void = () => undefined;
   deny: (text: string) => void = () => undefined;
-  #leases = 0;
+  #allocated = 0;
 
   #call(call: string, slot?: NetworkSlot): void {
     const all = slot === undefined ? call : `${call} ${slot.tap}`;
@@ -37,9 +37,9 @@ class ToldNetwork {
     this.#call('tidy');
   }
 
-  async lease(): Promise<NetworkSlot> {
-    this.#call('lease');
-    const at = ++this.#leases;
+  async allocate(): Promise<NetworkSlot> {
+    this.#call('allocate');
+    const at = ++this.#allocated;
     const addresses = { mac: '02', gatewayMac: '01', guestIp: `10.0.${at}.2`, gateway: `10.0.${at}.1` };
     return {
       namespace: `/ns/${at}`,
@@ -50,20 +50,20 @@ class ToldNetwork {
     };
   }
 
-  async make(slot: NetworkSlot) {
-    this.#call('make', slot);
+  async create(slot: NetworkSlot) {
+    this.#call('create', slot);
   }
 
   async publish(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[]) {
     this.#call(`publish [${ports.map(({ hostPort }) => hostPort)}]`, slot);
   }
 
-  async serve(
+  async start(
     slot: NetworkSlot,
     options: { allowlist: readonly string[]; wasServed: boolean; onDenied: (text: string) => void },
   ) {
     this.deny = options.onDenied;
-    this.#call(`serve [${options.allowlist}] ${options.wasServed ? 'again' : 'anew'}`, slot);
+    this.#call(`start [${options.allowlist}] ${options.wasServed ? 'again' : 'anew'}`, slot);
   }
 
   adopt(slot: NetworkSlot) {
@@ -74,17 +74,17 @@ class ToldNetwork {
     this.#call(`adopt ports [${ports.map(({ hostPort }) => hostPort)}]`, slot);
   }
 
-  async silence(slot: NetworkSlot) {
-    this.#call('silence', slot);
+  async stop(slot: NetworkSlot) {
+    this.#call('stop', slot);
   }
 
-  async remove(slot: NetworkSlot) {
-    this.#call('remove', slot);
+  async destroy(slot: NetworkSlot) {
+    this.#call('destroy', slot);
   }
 }
 
 async function start(t: Test, options: MemoryDaemonOptions = {}) {
-  const told = new ToldNetwork();
+  const told = new RecordingNetwork();
   const network = told as unknown as Network;
   return { told, ...(await startMemoryDaemon(t, { templateBudgetBytes: 0, network, ...options })) };
 }
@@ -94,17 +94,17 @@ t.test('it is there before the VM, and goes before it is another’s', async (t)
   const recorded: unknown[] = [];
   const records = store.table<SandboxRecord>('sandboxes');
   told.onCall = (call) => {
-    if (call === 'make') recorded.push(...records.all().map(({ record }) => record.network?.tap));
+    if (call === 'create') recorded.push(...records.all().map(({ record }) => record.network?.tap));
   };
   host.onBoot = () => void told.calls.push('boot');
   host.onKill = () => void told.calls.push('kill');
   const info = await manager.create({ network: { allowlist } });
   t.same(told.calls, [
     'tidy',
-    'lease',
-    'make tap1',
+    'allocate',
+    'create tap1',
     'publish [] tap1',
-    'serve [example.org] anew tap1',
+    'start [example.org] anew tap1',
     'boot',
   ]);
   t.same(recorded, ['tap1'], 'a crash from there on leaves nothing that nobody knows of');
@@ -124,7 +124,7 @@ t.test('it is there before the VM, and goes before it is another’s', async (t)
   told.calls.length = 0;
   await manager.delete(info.id);
   await until(() => records.get(info.id) === undefined);
-  t.same(told.calls, ['kill', 'silence tap1', 'kill', 'remove tap1']);
+  t.same(told.calls, ['kill', 'stop tap1', 'kill', 'destroy tap1']);
   const page = await logs.read(info.id, { since: 0 });
   t.same(
     page?.records.map(({ text }) => text),
@@ -149,7 +149,7 @@ t.test(
     const { told, manager } = await start(t);
     const info = await manager.create({ publish });
     t.match(info, { network: { allowlist: [] }, published: publish });
-    t.ok(told.calls.includes('publish [8080] tap1') && told.calls.includes('serve [] anew tap1'));
+    t.ok(told.calls.includes('publish [8080] tap1') && told.calls.includes('start [] anew tap1'));
     const snapshot = await manager.get(info.id).snapshot();
     const [plain] = await manager.fork(snapshot.id, 1);
     t.notOk('published' in (plain ?? {}), 'the ports of its source are taken');
@@ -168,14 +168,14 @@ t.test(
 );
 
 t.test('whatever of it cannot be made, nothing of the sandbox or of it stays', async (t) => {
-  for (const fails of ['lease', 'make', 'publish', 'serve']) {
+  for (const fails of ['allocate', 'create', 'publish', 'start']) {
     const { told, manager, host, store } = await start(t);
     told.fails = fails;
     await t.rejects(manager.create({ network: { allowlist } }), {
       message: `cannot create the sandbox (stage network): cannot ${fails}`,
     });
     const undone = told.calls.filter((call) => /^(silence|remove)/.test(call));
-    t.same(undone, fails === 'lease' ? [] : ['silence tap1', 'remove tap1'], fails);
+    t.same(undone, fails === 'allocate' ? [] : ['stop tap1', 'destroy tap1'], fails);
     t.equal(host.counts.boots, 0);
     t.same(store.table('sandboxes').all(), []);
   }
@@ -192,8 +192,8 @@ t.test('one that cannot be written down is given back', async (t) => {
     },
   });
   await t.rejects(manager.create({ network: { allowlist } }), { message: /the registry is full/ });
-  t.notOk(told.calls.some((call) => call.startsWith('make')));
-  t.equal(told.calls.at(-1), 'remove tap1');
+  t.notOk(told.calls.some((call) => call.startsWith('create')));
+  t.equal(told.calls.at(-1), 'destroy tap1');
 });
 
 async function crashWithNetworks(t: Test, home: Home) {
@@ -205,11 +205,11 @@ async function crashWithNetworks(t: Test, home: Home) {
 }
 
 t.test('the next daemon goes on with it, and says what of it is lost', async (t) => {
-  for (const fails of ['', 'serve', 'adopt ports']) {
+  for (const fails of ['', 'start', 'adopt ports']) {
     const home = await makeHome(t);
     const first = await crashWithNetworks(t, home);
     await first.crash();
-    const told = new ToldNetwork();
+    const told = new RecordingNetwork();
     told.fails = fails;
     const next = await startMemoryDaemon(t, { home, network: told as unknown as Network });
     t.same(
@@ -219,12 +219,12 @@ t.test('the next daemon goes on with it, and says what of it is lost', async (t)
         .sort(),
       [first.id, first.plain.id].sort(),
     );
-    t.same(told.calls, ['adopt tap1', 'serve [example.org] again tap1', 'adopt ports [8080] tap1', 'tidy']);
+    t.same(told.calls, ['adopt tap1', 'start [example.org] again tap1', 'adopt ports [8080] tap1', 'tidy']);
     const warned = next.lines.filter(({ msg }) => msg?.startsWith('a sandbox has lost its'));
     t.equal(warned.length, fails === '' ? 0 : 1);
     t.match(next.manager.get(first.id).info, { network: { guestIp: '10.0.1.2' }, published: publish });
     await next.manager.delete(first.id);
-    await until(() => told.calls.includes('remove tap1'));
+    await until(() => told.calls.includes('destroy tap1'));
   }
 });
 
@@ -246,14 +246,14 @@ t.test('the next daemon removes that of one that was half made, with networks or
     const first = await crashWithNetworks(t, home);
     await first.records.put(first.id, { ...first.records.get(first.id)!, isReady: false });
     await first.crash();
-    const told = new ToldNetwork();
+    const told = new RecordingNetwork();
     const network = hasNetworks ? (told as unknown as Network) : undefined;
     const next = await startMemoryDaemon(t, { home, network });
     t.same(
       next.manager.list().map(({ id }) => id),
       [first.plain.id],
     );
-    t.same(told.calls, hasNetworks ? ['silence tap1', 'remove tap1', 'tidy'] : []);
+    t.same(told.calls, hasNetworks ? ['stop tap1', 'destroy tap1', 'tidy'] : []);
   }
 });
 
@@ -265,8 +265,8 @@ t.test('what is created again with a network is a copy of what has one', async (
   await manager.create({ network: { allowlist: [] } });
   await until(() => made().length === 2);
   t.same(made(), [false, true]);
-  await until(() => told.calls.includes('remove tap3'), 'that of its own guest to go');
-  t.ok(told.calls.includes('serve [] anew tap3'), 'it reached nobody');
+  await until(() => told.calls.includes('destroy tap3'), 'that of its own guest to go');
+  t.ok(told.calls.includes('start [] anew tap3'), 'it reached nobody');
   const copy = await manager.create({ network: { allowlist } });
   t.equal(host.counts.boots, 1);
   t.equal(host.of(copy.id).agent.identities[0]?.network?.address, copy.network?.guestIp);

@@ -66,7 +66,7 @@ t.test('a VMM that does not end costs its own sandbox, and no start', async (t) 
     [kept.id],
   );
   t.ok(store.table('sandboxes').get(stuck.id), 'the next start tries again');
-  t.match(lines.filter(({ msg }) => /does not end; the next start tries again/.test(msg ?? '')).length, 1);
+  t.match(lines.filter(({ msg }) => /does not exit; the next start tries again/.test(msg ?? '')).length, 1);
 });
 
 t.test('directories without a record go, and those that are no sandbox’s stay', async (t) => {

@@ -68,12 +68,12 @@ t.test('a guest is waited for at the start of a daemon, in bounds, if its VM run
   const adopt = async (watchdogTimeoutMs: number, vm?: Partial<Vm>) => {
     const lines: string[] = [];
     const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
-    const held: SandboxContext['handles'] = { vm: vm as Vm };
-    const site = { context: { watchdogTimeoutMs }, held, log, record: { incarnation: 'x' } };
+    const handles: SandboxContext['handles'] = { vm: vm as Vm };
+    const site = { context: { watchdogTimeoutMs }, handles, log, record: { incarnation: 'x' } };
     await agent.adopt?.(site as unknown as SandboxContext);
-    return { lines, guest: held.guest };
+    return { lines, guest: handles.guest };
   };
-  t.match((await adopt(0, {})).lines, ['a guest agent does not answer after the restart; trying on']);
+  t.match((await adopt(0, {})).lines, ['a guest agent does not answer after the restart; retrying']);
   await adopt(15_003, {});
   t.same(waits.splice(0), [5000, 5001]);
   answers = true;
@@ -177,12 +177,12 @@ t.test(
       message: /cannot create the sandbox \(stage boot\): no space left/,
     });
     t.same(readdirSync(join(home.dataDir, 'logs')), [], 'nobody ever heard of them');
-    t.notOk(lines.some(({ msg }) => msg === 'a guest did not start'));
+    t.notOk(lines.some(({ msg }) => msg === 'a sandbox did not start'));
     host.onBoot = () => undefined;
     host.agentFaults = { refuses: 'identity' };
     await t.rejects(manager.create({}), { message: /stage agent\): .*identity was refused/ });
     t.match(
-      lines.find(({ msg }) => msg === 'a guest did not start'),
+      lines.find(({ msg }) => msg === 'a sandbox did not start'),
       { diagnosis: 'console: (empty)' },
     );
   },

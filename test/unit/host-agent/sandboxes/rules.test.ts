@@ -145,7 +145,7 @@ t.test('only what a failed create says about its template counts against it', as
   const bad = { isBad: true, isWorthBooting: true };
   const innocent = { isBad: false, isWorthBooting: false };
   const trust = new TemplateTrust();
-  trust.worked(used);
+  trust.copySucceeded(used);
   for (const error of [
     new Error('anything'),
     failure('disk'),
@@ -153,14 +153,22 @@ t.test('only what a failed create says about its template counts against it', as
     failure('restore', {}, 'exhausted'),
     failure('agent', {}, 'cancelled'),
   ]) {
-    t.same([trust.failed(fresh, error), trust.failed(used, error)], [innocent, innocent]);
+    t.same([trust.copyFailed(fresh, error), trust.copyFailed(used, error)], [innocent, innocent]);
   }
-  t.same(trust.failed(fresh, failure('restore')), bad, 'a VMM that refuses one that nobody could use yet');
-  t.same(trust.failed(used, failure('restore')), innocent, 'but not one that gave copies before');
-  t.same(trust.failed(used, failure('verify')), bad, 'unless its files changed');
-  t.same([trust.failed(fresh, late()), trust.failed(fresh, late())], [innocent, innocent], 'a slow host');
-  t.same(trust.failed(fresh, late()), { isBad: true, isWorthBooting: false }, 'or a template that hangs');
-  for (let n = 0; n < 5; n++) t.same(trust.failed(used, late()), innocent);
+  t.same(
+    trust.copyFailed(fresh, failure('restore')),
+    bad,
+    'a VMM that refuses one that nobody could use yet',
+  );
+  t.same(trust.copyFailed(used, failure('restore')), innocent, 'but not one that gave copies before');
+  t.same(trust.copyFailed(used, failure('verify')), bad, 'unless its files changed');
+  t.same(
+    [trust.copyFailed(fresh, late()), trust.copyFailed(fresh, late())],
+    [innocent, innocent],
+    'a slow host',
+  );
+  t.same(trust.copyFailed(fresh, late()), { isBad: true, isWorthBooting: false }, 'or a template that hangs');
+  for (let n = 0; n < 5; n++) t.same(trust.copyFailed(used, late()), innocent);
 });
 
 t.test('what is unfinished or unknown is swept', async (t) => {

@@ -242,12 +242,12 @@ t.test('where its files are is said by its manifest', async (t) => {
   const saved = await SavedGuest.open(dir);
   t.same(saved.vm, { memoryPath: join(dir, 'a-memory'), statePath: join(dir, 'a-state') });
   t.equal(saved.diskPath, join(dir, 'a-disk'));
-  t.equal(saved.isBare, false);
+  t.equal(saved.isGeneric, false);
   const { options } = manifest;
   const bare = {
     ...manifest,
     options: { ...options, rootfs: { ...options.rootfs, kind: 'agent' as const } },
   };
-  t.equal(new SavedGuest(dir, bare, true).isBare, true);
+  t.equal(new SavedGuest(dir, bare, true).isGeneric, true);
   t.equal(await saved.use(async () => 'used'), 'used');
 });

@@ -15,7 +15,7 @@ t.setTimeout(scaled(180_000));
 
 /** What is written down, by kind. */
 function told({ journal }: MemoryDaemon): string[] {
-  journal.look();
+  journal.refresh();
   return journal.read(0).map(({ event }) => event.kind);
 }
 
@@ -140,7 +140,7 @@ t.test('what the next daemon finds is kept, opened or given up, and only that is
       .filter((kind) => kind === 'snapshot-deleted').length,
     1,
   );
-  t.same(next.lines.filter(({ msg }) => msg === 'forgot a snapshot').length, 2);
+  t.same(next.lines.filter(({ msg }) => msg === 'snapshot record removed').length, 2);
   t.match(next.manager.getSnapshot(whole.id), {
     dir: whole.dir,
     memoryPath: join(whole.dir, 'memory'),

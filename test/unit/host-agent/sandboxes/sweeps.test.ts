@@ -26,7 +26,7 @@ function make(retryMs: number): { readonly sweeps: Sweeps; readonly lines: Recor
 t.test('a failure is logged and tried again until nothing is left', async (t) => {
   const { sweeps, lines } = make(1);
   const { sandbox, tries } = sandboxThatFails('sbx_a', 2);
-  sweeps.begin(sandbox);
+  sweeps.start(sandbox);
   t.same(sweeps.sandboxes, [sandbox]);
   await until(() => sweeps.sandboxes.length === 0);
   t.equal(tries(), 3);
@@ -41,7 +41,7 @@ t.test('a failure is logged and tried again until nothing is left', async (t) =>
 t.test('at the end all is tried a last time, and what is left is said', async (t) => {
   const { sweeps } = make(20);
   const { sandbox, tries } = sandboxThatFails('sbx_a', 9);
-  sweeps.begin(sandbox);
+  sweeps.start(sandbox);
   await sweeps.next();
   await t.rejects(sweeps.finish(), { message: 'no 2' });
   await new Promise((resolve) => setTimeout(resolve, 60));
@@ -53,7 +53,7 @@ t.test('what is under way is waited for and not begun twice', async (t) => {
   const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let tries = 0;
   for (const { promise } of gates)
-    sweeps.begin({
+    sweeps.start({
       id: 'sbx_a',
       sweep: () => {
         tries++;
@@ -86,10 +86,10 @@ t.test('a retry that comes when all is gone does nothing', async (t) => {
   });
   const { sweeps } = make(10_000);
   const { sandbox, tries } = sandboxThatFails('sbx_a', 1);
-  sweeps.begin(sandbox);
+  sweeps.start(sandbox);
   await sweeps.next();
   t.equal(timers.size, 1);
-  sweeps.begin(sandbox);
+  sweeps.start(sandbox);
   await sweeps.next();
   for (const retry of timers) retry();
   t.equal(tries(), 2);

@@ -101,7 +101,7 @@ for (const agentFaults of [{ deafFrom: 2 }, { ignores: 'exec' }] as const) {
         [host.of(created.id).identity],
       );
       t.same(readdirSync(join(home.dataDir, 'templates')), []);
-      t.ok(lines.some(({ msg }) => msg === 'cannot make a template; booting instead'));
+      t.ok(lines.some(({ msg }) => msg === 'cannot make a template, cold-booting'));
       host.agentFaults = {};
       await manager.create({});
       t.equal(host.counts.boots, 3, 'and for a while it is not tried again');
@@ -195,7 +195,7 @@ t.test('one of another engine goes, and says why', async (t) => {
   const { lines } = await startMemoryDaemon(t, { home, engines: oneEngine(engine) });
   t.same(templatesOf(home.dataDir), []);
   t.same(
-    lines.filter(({ msg }) => msg === 'removed a template').map(({ reason }) => reason),
+    lines.filter(({ msg }) => msg === 'template removed at start').map(({ reason }) => reason),
     new Array(2).fill('engine was memory 1, is memory 2'),
   );
 });

@@ -96,7 +96,7 @@ async function end(
       if (meanwhile(sandbox) === 'used') stop.abort();
       return { id: 'snap_1' } as SnapshotInfo;
     },
-    unsave: async (id) => call('unsave', id),
+    deleteSnapshot: async (id) => call('deleteSnapshot', id),
     remove: async (why) => call('remove', why),
   });
   return calls;
@@ -117,7 +117,7 @@ t.test('one that may be idle, or is not running, has no end for that', async (t)
   ] as const) {
     const sandbox = { id: 'sbx_1', state, record: { options }, note: () => calls.push('note') };
     const { signal } = new AbortController();
-    const rest = { unsave: async () => void call(), remove: async () => void call() };
+    const rest = { deleteSnapshot: async () => void call(), remove: async () => void call() };
     await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], signal, { ...parts, ...rest });
   }
   t.same(calls, []);
@@ -128,7 +128,7 @@ t.test('one that may be idle, or is not running, has no end for that', async (t)
   };
   const record = { options: { idle: { ...idle, action: 'snapshot' } } };
   const sandbox = { id: 'sbx_1', state: 'running', record, note: () => undefined };
-  const rest = { save, unsave: async () => undefined, remove: async () => undefined };
+  const rest = { save, deleteSnapshot: async () => undefined, remove: async () => undefined };
   const { signal } = new AbortController();
   await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], signal, { ...parts, ...rest });
   t.same(callers, [undefined], 'nobody’s is saved as nobody’s');
@@ -141,7 +141,7 @@ t.test('an idle sandbox ends, or stays with all that it had', async (t) => {
     'event idle',
     'remove : nobody used it for its idle_timeout_s of 60, and was saved as snap_1',
   ]);
-  const won = ['save as k of red', 'unsave snap_1'];
+  const won = ['save as k of red', 'deleteSnapshot snap_1'];
   t.same(await end('snapshot', { meanwhile: () => 'used' }), won, 'who used it meanwhile keeps it');
   const died = (sandbox: { state: string }) => {
     sandbox.state = 'failed';
@@ -154,7 +154,7 @@ t.test('an idle sandbox ends, or stays with all that it had', async (t) => {
     'event idle-kept',
   ]);
   t.same((await end('snapshot', { fails: 'remove' })).slice(3), [
-    'unsave snap_1',
+    'deleteSnapshot snap_1',
     `${kept}remove failed`,
     'event idle-kept',
   ]);

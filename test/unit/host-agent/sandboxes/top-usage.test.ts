@@ -77,12 +77,12 @@ t.test('who used as much is ranked by memory, and nothing that was used becomes 
   );
   t.same(board.rows, []);
   await board.refresh();
-  const amounts = { cpuMs: 100, readBytes: 1, writtenBytes: 2, receivedBytes: 70, sentBytes: 80 };
+  const counters = { cpuMs: 100, readBytes: 1, writtenBytes: 2, receivedBytes: 70, sentBytes: 80 };
   const twice = { cpuMs: 200, readBytes: 2, writtenBytes: 4, receivedBytes: 140, sentBytes: 160 };
   t.match(board.rows, [
-    { sandbox: 'd', amounts, levels: { residentBytes: 3000, privateBytes: 300, layerBytes: 3 } },
-    { sandbox: 'c', amounts, levels: { residentBytes: 2000, privateBytes: 200, layerBytes: 2 } },
-    { sandbox: 'rest', amounts: twice, levels: { residentBytes: 1000, privateBytes: 100, layerBytes: 1 } },
+    { sandbox: 'd', counters, gauges: { residentBytes: 3000, privateBytes: 300, layerBytes: 3 } },
+    { sandbox: 'c', counters, gauges: { residentBytes: 2000, privateBytes: 200, layerBytes: 2 } },
+    { sandbox: 'rest', counters: twice, gauges: { residentBytes: 1000, privateBytes: 100, layerBytes: 1 } },
   ]);
   now += 999;
   await board.refresh();

@@ -122,7 +122,7 @@ t.test('of thousands that nobody took the newest thousand are kept, listed, and 
     for (let at = 0; at < 2500; at++)
       journal.put({ kind: 'hung', sandbox: `s${at % 50}`, reason: `${at}`, atMs: Date.now() });
   });
-  journal.look();
+  journal.refresh();
   const dead = () => registry.dead('one').map(({ body }) => Number((JSON.parse(body) as StoredEvent).reason));
   await until(
     () => registry.list().every((hook) => hook.queued === 0 && hook.dead === 1000 && hook.cursor === 2500),

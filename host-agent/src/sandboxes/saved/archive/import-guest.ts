@@ -1,4 +1,4 @@
-// A saved guest made of an archive: its files, and the manifest of one that was saved here.
+// Writes a saved guest from an archive: its files and a manifest like that of a local save.
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pinAgent, pinRootfs } from '../../resources/pin.ts';
@@ -9,11 +9,11 @@ import type { ArchiveManifest } from './format.ts';
 import type { ArchiveReader } from './read-archive.ts';
 
 export type ImportInput = {
-  /** New directory; on failure the caller's to remove. */
+  /** A new directory; on failure the caller removes it. */
   readonly dir: string;
   readonly archive: ArchiveReader;
   readonly manifest: ArchiveManifest;
-  /** Those of the archive, with the root filesystem that this host has. */
+  /** The archive's options, with this host's root file system. */
   readonly options: SavedManifest['options'];
   readonly signal: AbortSignal;
 };

@@ -27,7 +27,7 @@ async function open(t: Test) {
     for (let count = 0; count < EVENTS; count++)
       journal.put({ kind: 'hung', sandbox: 'sbx_0123456789abc', atMs: Date.now() });
   });
-  journal.look();
+  journal.refresh();
   return journal;
 }
 
