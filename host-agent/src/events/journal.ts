@@ -115,7 +115,8 @@ export class Journal<E extends { readonly atMs: number }> {
     if (seq < this.prunedTo) {
       throw new AppError(
         'gone',
-        `events right behind ${id} are not kept any more, the oldest that is there comes behind ${this.toId(this.prunedTo)}; read the list of sandboxes and go on from there`,
+        `events right behind ${id} are not kept any more, the oldest that is there comes behind ` +
+          `${this.toId(this.prunedTo)}; read the list of sandboxes and go on from there`,
       );
     }
     return seq;

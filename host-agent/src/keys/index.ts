@@ -21,7 +21,15 @@ export {
   sharerOf,
   toOwner,
 } from './principal.ts';
-export { type KeyChange, type KeyRecord, QUOTA_KEYS, type Quota, quota } from './record.ts';
+export {
+  concernsTenants,
+  findWideGrants,
+  type KeyChange,
+  type KeyRecord,
+  QUOTA_KEYS,
+  type Quota,
+  quota,
+} from './record.ts';
 export {
   type Found,
   KeyRegistry,
@@ -30,4 +38,3 @@ export {
   type NewKey,
   stateOf,
 } from './registry.ts';
-export { concernsTenants, findWideGrants } from './wide.ts';

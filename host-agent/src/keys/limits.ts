@@ -1,9 +1,8 @@
 // Quota and policy checks: a request is admitted against its key's policy and its tenant's quota in one step, so that
 // two concurrent requests cannot both get the last capacity.
 import type { Policy } from '@sandboxd/api';
-import { checkMax, findExceeded, type RequestedResources } from './policy.ts';
+import { checkMax, findExceeded, type Published, type RequestedResources } from './policy.ts';
 import { describe, forbidden, mayDo, type Owner, type Principal, toOwner } from './principal.ts';
-import type { Published } from './published.ts';
 import type { Quota } from './record.ts';
 
 /** Window of the create rate limit. Creates are counted per second, because a tenant may send any number. */
@@ -120,8 +119,8 @@ export class Limits {
 
   /** Existing snapshots, and those that its sandboxes will become when idle. */
   #countSnapshots(by: Owner, own: readonly Holding[]): number {
-    const made = this.#snapshotOwners().filter((owner) => isSame(owner, by));
-    return made.length + own.filter(({ savesItself }) => savesItself).length;
+    const existing = this.#snapshotOwners().filter((owner) => isSame(owner, by));
+    return existing.length + own.filter(({ savesItself }) => savesItself).length;
   }
 
   #findOverQuota(tenant: string, all: readonly Holding[], requested: RequestedResources): string[] {

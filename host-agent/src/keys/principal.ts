@@ -71,7 +71,9 @@ export function assertAccess(
 export function assertMayChangeImages(principal: Principal): void {
   const allowed = principal.policy?.allow_profiles;
   if (allowed === undefined || principal.keepsOldGrants) return;
-  const reason = `no image is among allow_profiles ${JSON.stringify(allowed)}, so it neither pulls, imports nor deletes any`;
+  const reason =
+    `no image is among allow_profiles ${JSON.stringify(allowed)}, ` +
+    'so it neither pulls, imports nor deletes any';
   throw forbidden(principal, [reason]);
 }
 

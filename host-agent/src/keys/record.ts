@@ -1,5 +1,6 @@
-// Registry records of keys and tenants.
-import type { Policy } from '@sandboxd/api';
+// Registry records of keys and tenants: how a key is minted and hashed, and which rights old keys keep.
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Operation, Policy } from '@sandboxd/api';
 import { z } from 'zod';
 
 export type KeyRecord = {
@@ -52,3 +53,61 @@ export const quota = z.strictObject({
 export type Quota = Readonly<z.output<typeof quota>>;
 
 export const QUOTA_KEYS = Object.keys(quota.shape) as (keyof Quota)[];
+
+const SHAPE = /^sbk_[A-Za-z0-9_-]{32}$/;
+const RANDOM_BYTES = 24;
+/** Leading characters of the hash: the key's id, by which it is looked up and shown. It does not reveal the key. */
+const ID_CHARS = 16;
+
+export function mintKey(): string {
+  return `sbk_${randomBytes(RANDOM_BYTES).toString('base64url')}`;
+}
+
+export function isKeyText(text: string): boolean {
+  return SHAPE.test(text);
+}
+
+/**
+ * SHA-256 in hexadecimal. A slow hash protects guessable secrets; 192 random bits cannot be guessed, and each request
+ * computes this hash.
+ */
+export function hashKey(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+export function toKeyId(hash: string): string {
+  return hash.slice(0, ID_CHARS);
+}
+
+/** Constant-time comparison. */
+export function areSameHash(a: string, b: string): boolean {
+  return timingSafeEqual(Buffer.from(a, 'hex'), Buffer.from(b, 'hex'));
+}
+
+/** Operations that neither show nor change anything of a tenant. */
+const TENANT_FREE: readonly Operation[] = ['images', 'metrics'];
+
+/** Whether a policy allows an operation on sandboxes or snapshots. */
+export function concernsTenants({ operations }: Policy): boolean {
+  return operations === undefined || operations.some((operation) => !TENANT_FREE.includes(operation));
+}
+
+/** Returns one phrase for each right that policies could not exclude when the key was created; none for newer keys. */
+export function findWideGrants({ keepsOldGrants, policy, tenant }: KeyRecord): string[] {
+  if (!keepsOldGrants || (policy === undefined && tenant === undefined)) return [];
+  const { operations, allow_profiles, net_allow_max } = policy ?? {};
+  const names = (operation: Operation): boolean => operations?.includes(operation) === true;
+  const may = (operation: Operation): boolean => operations === undefined || names(operation);
+  const limitsProfiles = allow_profiles !== undefined;
+  const hasTenant = tenant !== undefined;
+  return [
+    ...(policy !== undefined && !hasTenant && concernsTenants(policy) ? ['sees all tenants'] : []),
+    // Prometheus keys needed `read`: there was no narrower operation.
+    ...(names('read') && !names('exec') ? ['reads files, logs and environments in guests'] : []),
+    ...(names('create') || (limitsProfiles && may('create'))
+      ? [hasTenant ? 'pulls images' : 'pulls and imports images']
+      : []),
+    ...((names('delete') || (limitsProfiles && may('delete'))) && !hasTenant ? ['deletes images'] : []),
+    ...((may('create') || may('fork')) && net_allow_max?.length !== 0 ? ['publishes any port'] : []),
+  ];
+}

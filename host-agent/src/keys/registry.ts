@@ -5,9 +5,18 @@ import { AppError } from '../lib/errors.ts';
 import { randomSuffix } from '../lib/ids.ts';
 import type { Store, Table } from '../store/store.ts';
 import { KeyMark } from './key-mark.ts';
-import { areSameHash, hashKey, isKeyText, mintKey, toKeyId } from './key-text.ts';
 import type { Principal } from './principal.ts';
-import type { KeyChange, KeyRecord, KeyUse, Quota } from './record.ts';
+import {
+  areSameHash,
+  hashKey,
+  isKeyText,
+  type KeyChange,
+  type KeyRecord,
+  type KeyUse,
+  mintKey,
+  type Quota,
+  toKeyId,
+} from './record.ts';
 
 /** The last use of a key is recorded at most this often. */
 const USE_INTERVAL_MS = 60_000;

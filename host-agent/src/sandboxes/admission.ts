@@ -119,7 +119,8 @@ export class Admission {
     );
     if (promisedMib <= budgetMib) return;
     throw exhausted(
-      `no memory: sandboxes may be promised ${budgetMib} MiB on this host, ${promisedMib} MiB would be; delete some, or ask for less`,
+      `no memory: sandboxes may be promised ${budgetMib} MiB on this host, ${promisedMib} MiB would be; ` +
+        'delete some, or ask for less',
       'memory',
     );
   }
@@ -136,7 +137,8 @@ export class Admission {
     const availableMib = Math.floor(memoryAvailableBytes / MIB);
     if (neededMib <= availableMib) return;
     throw exhausted(
-      `no memory: ${availableMib} MiB are available on this host, ${neededMib} MiB must be; delete some sandboxes, or try later`,
+      `no memory: ${availableMib} MiB are available on this host, ${neededMib} MiB must be; ` +
+        'delete some sandboxes, or try later',
       'memory',
     );
   }
@@ -145,8 +147,10 @@ export class Admission {
 function checkDisk(pending: readonly Need[], { diskFreeBytes }: HostCapacity): void {
   const neededBytes = DISK_RESERVE_BYTES + sum(pending, ({ diskBytes }) => diskBytes);
   if (neededBytes <= diskFreeBytes) return;
+  const freeMib = Math.floor(diskFreeBytes / MIB);
   throw exhausted(
-    `no disk space: ${Math.floor(diskFreeBytes / MIB)} MiB are free in the data directory, ${Math.ceil(neededBytes / MIB)} MiB must be; free some, or delete sandboxes or snapshots`,
+    `no disk space: ${freeMib} MiB are free in the data directory, ${toMib(neededBytes)} MiB must be; ` +
+      'free some, or delete sandboxes or snapshots',
     'disk',
   );
 }

@@ -1,18 +1,28 @@
-// Imports a snapshot of another host: checks whether it can run here before anything is written.
-import { basename } from 'node:path';
+// Imports a snapshot of another host: checks whether it can run here before anything is written, then restores its
+// files or cold-boots its disk.
+import { mkdir, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { hostPattern, MAX_SECONDS, type SandboxLimits } from '@sandboxd/api';
+import type PQueue from 'p-queue';
+import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
 import type { RootfsFinder } from '../images/index.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import type { Owner } from '../keys/index.ts';
+import { enqueue } from '../lib/enqueue.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
+import { newId } from '../lib/ids.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
+import { pinAgent, pinRootfs } from './resources/files.ts';
+import type { ResourceContext } from './resources/resource.ts';
+import { saveAndDestroy } from './save-sandbox.ts';
 import { type ArchiveManifest, badArchive } from './saved/archive/format.ts';
-import { type ImportInput, importGuest } from './saved/archive/import-guest.ts';
 import { ArchiveReader, type ByteSource } from './saved/archive/read-archive.ts';
-import type { SavedManifest } from './saved/manifest.ts';
-import { findDifferences, type SavedGuest } from './saved/saved-guest.ts';
+import { describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './saved/manifest.ts';
+import { flush } from './saved/save.ts';
+import { findDifferences, SavedGuest } from './saved/saved-guest.ts';
 import type { Snapshots } from './snapshots.ts';
+import { startSandbox } from './start.ts';
 import type { ImportOptions, SnapshotInfo } from './types.ts';
 
 export type ImportContext = {
@@ -142,4 +152,86 @@ async function findRoot(
   if (agent !== undefined ? path === undefined : kind === 'image')
     throw new AppError('conflict', `${what} with the agent ${agent}; this host has another`);
   return { ...rootfs, ...(path !== undefined && { agentPath: path }) };
+}
+
+export type ImportInput = {
+  /** A new directory; on failure the caller removes it. */
+  readonly dir: string;
+  readonly archive: ArchiveReader;
+  readonly manifest: ArchiveManifest;
+  /** The archive's options, with this host's root file system. */
+  readonly options: SavedManifest['options'];
+  readonly signal: AbortSignal;
+};
+
+export async function importGuest({
+  dir,
+  archive,
+  manifest,
+  options,
+  signal,
+}: ImportInput): Promise<SavedGuest> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await pinRootfs(dir, options.rootfs.rootfsPath);
+  if (options.rootfs.agentPath !== undefined) await pinAgent(dir, options.rootfs.agentPath);
+  await archive.readParts(dir, manifest);
+  signal.throwIfAborted();
+  const describe = async (name: string) => {
+    await flush(join(dir, name));
+    return describeFile(dir, name);
+  };
+  const { parts, compatibility, kernelDigest, needsResync, takenAtMs } = manifest;
+  const files = {
+    memory: await describe(parts.memory.name),
+    state: await describe(parts.state.name),
+    disk: await describe(parts.disk.name),
+  };
+  const createdAt = new Date(takenAtMs).toISOString();
+  const written = {
+    formatVersion: SAVED_FORMAT,
+    createdAt,
+    compatibility,
+    kernelDigest,
+    options,
+    needsResync,
+    files,
+  };
+  await writeManifest(dir, written);
+  await flush(dir);
+  return new SavedGuest(dir, written, true);
+}
+
+export type BootShared = { readonly startQueue: PQueue; readonly log: Logger };
+
+/**
+ * The service is not started, and the original kernel arguments are dropped. AppError as of the archive and of a
+ * start.
+ */
+export async function bootImported(
+  context: ResourceContext,
+  { startQueue, log }: BootShared,
+  { dir, archive, manifest, options: imported, signal }: ImportInput,
+): Promise<SavedGuest> {
+  const options = { ...imported, bootArgs: '' };
+  const from = join(dir, 'imported');
+  await mkdir(from, { recursive: true, mode: 0o700 });
+  await archive.readParts(from, manifest, ['disk']);
+  const id = newId('sbx');
+  const memoryPath = join(dir, 'memory');
+  const layerPath = join(from, manifest.parts.disk.name);
+  // No client sees this guest, so it has no durable log.
+  const hidden = { ...context, logs: undefined };
+  const boot = async () => {
+    await rm(memoryPath, { force: true });
+    const origin = { kind: 'boot', memoryPath, layerPath } as const;
+    return startSandbox(hidden, { id, options, origin, log: log.child({ sandbox: id }), signal });
+  };
+  const { engines } = context;
+  const start = () => enqueue(startQueue, () => engines.bootOrReplaceEngine(boot, signal), signal);
+  const sandbox = await engines.withReplacement(start);
+  await using undo = new AsyncDisposableStack();
+  undo.defer(() => sandbox.remove());
+  await rm(from, { recursive: true });
+  const { saved } = await saveAndDestroy(context, sandbox, { dir, options, signal });
+  return saved;
 }

@@ -1,12 +1,68 @@
 // Lifecycle events of sandboxes, snapshots and templates: published to listeners (metrics, log) and persisted in the
 // journal.
 import type { Logger } from 'pino';
+import type { VmExit } from '../engines/engine.ts';
 import type { Journal } from '../events/index.ts';
 import type { Owner } from '../keys/index.ts';
-import type { LifecycleEvent } from './lifecycle-event.ts';
-import { type StoredEvent, toStored } from './stored-event.ts';
 
-export { type LifecycleEvent, originOf } from './lifecycle-event.ts';
+export type LifecycleEvent =
+  /** The sandbox can be used. `times`: milliseconds from the beginning of the start to the end of each stage. */
+  | {
+      readonly kind: 'created' | 'forked';
+      readonly sandbox: string;
+      readonly origin: 'boot' | 'saved';
+      readonly rootfs: 'profile' | 'image' | 'agent';
+      readonly sourceSnapshot?: string;
+      readonly times: Readonly<Record<string, number>>;
+    }
+  | { readonly kind: 'adopted'; readonly sandbox: string }
+  /** Its VM exited unexpectedly. `diagnosis`: the last lines of its console and of its VMM's log. */
+  | {
+      readonly kind: 'died';
+      readonly sandbox: string;
+      readonly exit: VmExit;
+      readonly diagnosis: string;
+    }
+  | { readonly kind: 'hung'; readonly sandbox: string; readonly reason: string }
+  /** Its guest responds again after it hung. */
+  | { readonly kind: 'recovered'; readonly sandbox: string }
+  | { readonly kind: 'expired'; readonly sandbox: string; readonly timeoutS: number }
+  /** No client used it for its idle_timeout_s. It is deleted; `snapshot` is set if it was saved first. */
+  | { readonly kind: 'idle'; readonly sandbox: string; readonly idleS: number; readonly snapshot?: string }
+  /** An idle sandbox could not be saved, and keeps running. */
+  | { readonly kind: 'idle-kept'; readonly sandbox: string; readonly reason: string }
+  | { readonly kind: 'deleted'; readonly sandbox: string }
+  | {
+      readonly kind: 'snapshot-taken';
+      readonly snapshot: string;
+      readonly sandbox: string;
+      readonly pausedMs: number;
+      readonly totalMs: number;
+    }
+  /** Imported from another host, where it was taken of `sandbox`. */
+  | { readonly kind: 'snapshot-imported'; readonly snapshot: string; readonly sandbox: string }
+  | { readonly kind: 'snapshot-deleted'; readonly snapshot: string }
+  | {
+      readonly kind: 'template-made';
+      readonly template: string;
+      readonly rootfs: string;
+      /** Its guest has a network interface, so its copies start with one. */
+      readonly hasNetwork: boolean;
+      readonly pausedMs: number;
+      readonly totalMs: number;
+    }
+  | { readonly kind: 'template-evicted'; readonly template: string; readonly sizeBytes: number };
+
+export type OriginKind = 'boot' | 'template' | 'snapshot';
+
+/** What a sandbox was started from, as events, metrics and traces name it. */
+export function originOf({
+  kind,
+  origin,
+}: Extract<LifecycleEvent, { readonly kind: 'created' | 'forked' }>): OriginKind {
+  if (kind === 'forked') return 'snapshot';
+  return origin === 'saved' ? 'template' : 'boot';
+}
 
 export type LifecycleListener = (event: LifecycleEvent) => void;
 
@@ -94,5 +150,83 @@ export function logLifecycleEvents(log: Logger): LifecycleListener {
     const [level, message] = LOG_LINES[kind];
     const { times, ...rest } = 'times' in facts ? facts : { ...facts, times: {} };
     log[level]({ ...rest, ...times }, message);
+  };
+}
+
+/** Kinds that are persisted. Templates belong to no user. */
+export type StoredKind = Exclude<LifecycleEvent['kind'], 'template-made' | 'template-evicted'>;
+
+/** JSON-safe. */
+export type StoredEvent = {
+  readonly kind: StoredKind;
+  readonly atMs: number;
+  readonly sandbox?: string;
+  readonly snapshot?: string;
+  /** Owner of the sandbox or snapshot; absent if it has no owner. */
+  readonly owner?: Owner;
+  readonly origin?: OriginKind;
+  readonly sourceSnapshot?: string;
+  readonly durationMs?: number;
+  readonly pausedMs?: number;
+  readonly timeoutS?: number;
+  readonly idleS?: number;
+  readonly reason?: string;
+};
+
+/** Undefined for events that are not persisted. */
+export function toStored(
+  event: LifecycleEvent,
+  owner: Owner | undefined,
+  atMs = Date.now(),
+): StoredEvent | undefined {
+  const facts = toFacts(event);
+  return facts && { atMs, ...facts, ...(owner !== undefined && { owner }) };
+}
+
+function toFacts(event: LifecycleEvent): Omit<StoredEvent, 'atMs' | 'owner'> | undefined {
+  switch (event.kind) {
+    case 'created':
+    case 'forked': {
+      const { kind, sandbox, sourceSnapshot, times } = event;
+      return {
+        kind,
+        sandbox,
+        origin: originOf(event),
+        durationMs: times.totalMs ?? 0,
+        ...(sourceSnapshot !== undefined && { sourceSnapshot }),
+      };
+    }
+    case 'died':
+      // The last console lines are for the host only.
+      return { kind: event.kind, sandbox: event.sandbox, reason: event.exit.reason };
+    case 'snapshot-taken': {
+      const { kind, sandbox, snapshot, pausedMs, totalMs } = event;
+      return { kind, sandbox, snapshot, pausedMs, durationMs: totalMs };
+    }
+    case 'template-made':
+    case 'template-evicted':
+      return undefined;
+    default:
+      return event;
+  }
+}
+
+/** An event as clients and webhooks receive it. */
+export function toEventBody(id: string, event: StoredEvent) {
+  const { sourceSnapshot, durationMs, pausedMs, timeoutS, owner } = event;
+  return {
+    id,
+    at: new Date(event.atMs).toISOString(),
+    kind: event.kind,
+    sandbox: event.sandbox,
+    snapshot: event.snapshot,
+    origin: event.origin,
+    source_snapshot_id: sourceSnapshot,
+    duration_ms: durationMs,
+    paused_ms: pausedMs,
+    timeout_s: timeoutS,
+    idle_s: event.idleS,
+    reason: event.reason,
+    tenant: owner?.tenant,
   };
 }

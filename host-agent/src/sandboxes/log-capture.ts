@@ -93,8 +93,9 @@ export class LogCapture {
     } else if (record.kind === 'gap') {
       this.#flushHeld();
       this.#position = { ring, nextSeq: record.seq, held: { stdout: NOTHING, stderr: NOTHING } };
-      const text = `about ${record.bytes} bytes of output (${record.records} records) were not logged: the service wrote faster than they could be taken`;
-      log.event('service', text, this.#position);
+      const gap = `about ${record.bytes} bytes of output (${record.records} records) were not logged`;
+      const reason = 'the service wrote faster than they could be taken';
+      log.event('service', `${gap}: ${reason}`, this.#position);
     } else if (record.seq >= nextSeq) {
       const joined = joinText(held[record.stream], record.data);
       this.#position = {

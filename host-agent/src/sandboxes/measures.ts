@@ -1,11 +1,14 @@
 // Metrics of this module: lifecycle events, current counts, and usage of the top sandboxes.
+import type PQueue from 'p-queue';
 import type { Metrics } from '../metrics/index.ts';
+import type { Admission } from './admission.ts';
 import type { HostCapacity } from './host-capacity.ts';
-import { originOf } from './lifecycle-event.ts';
-import type { LifecycleListener } from './lifecycle-events.ts';
-import type { SandboxMetricsSource } from './metrics-source.ts';
+import { type LifecycleListener, originOf } from './lifecycle-events.ts';
 import type { Sandbox } from './sandbox.ts';
-import { type Gauges, type Row, TopUsage } from './top-usage.ts';
+import type { Snapshots } from './snapshots.ts';
+import type { Sweeps } from './sweeps.ts';
+import type { Templates } from './templates.ts';
+import { type Gauges, type Row, TopUsage } from './vm-usage.ts';
 
 export type MeasureOptions = {
   readonly source: SandboxMetricsSource;
@@ -132,3 +135,15 @@ function promised({ state, record }: Sandbox): number {
 function toReadings(label: string, counts: Iterable<readonly [string, number]>) {
   return [...counts].map(([name, value]) => ({ labels: { [label]: name }, value }));
 }
+
+export type SandboxMetricsSource = {
+  readonly sandboxes: ReadonlyMap<string, Sandbox>;
+  readonly snapshots: Pick<Snapshots, 'owners'>;
+  readonly templates: Pick<Templates, 'count' | 'lookups'>;
+  readonly admission: Pick<Admission, 'refusals'>;
+  /** Starts in progress and queued starts. */
+  readonly startQueue: Pick<PQueue, 'size' | 'pending'>;
+  /** Requests in progress that will add sandboxes. */
+  readonly starting: { readonly size: number };
+  readonly sweeps: Pick<Sweeps, 'sandboxes'>;
+};

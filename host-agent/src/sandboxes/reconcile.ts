@@ -6,8 +6,8 @@ import type { FoundVmm, VmmIdentity } from '../engines/engine.ts';
 import { isId } from '../lib/ids.ts';
 import { endProcess } from '../lib/process-record.ts';
 import type { SandboxRecord } from './record.ts';
+import { type Directories, sandboxesRoot, sandboxPaths } from './resources/files.ts';
 import { adoptResources, releaseResources, sweepResources } from './resources/index.ts';
-import { type Directories, sandboxesRoot, sandboxPaths } from './resources/paths.ts';
 import type { ResourceContext, SandboxContext } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
 
@@ -24,7 +24,7 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
     [...all].map(([id, record]) => (isReady(record) ? adoptSandbox(context, id, record) : undefined)),
   );
   const sandboxes = adopted.filter((sandbox) => sandbox !== undefined);
-  const { count: strangers, stuck } = await endStrays(context, sandboxes);
+  const { count: strays, stuck } = await endStrays(context, sandboxes);
 
   const known = new Set(sandboxes.map(({ id }) => id));
   const leftovers = new Set([...all.keys(), ...(await listDirectories(directories))]);
@@ -45,12 +45,12 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
       log.error({ err, sandbox: id }, 'cannot remove leftovers of a sandbox of an earlier daemon');
     }
   }
-  if (all.size > 0 || strangers > 0) {
+  if (all.size > 0 || strays > 0) {
     const failed = sandboxes.filter(({ vm }) => vm.exit !== undefined).length;
     const adoptedCount = sandboxes.length - failed;
     const ms = Math.round(performance.now() - startedAt);
     log.info(
-      { adopted: adoptedCount, failed, removed: leftovers.size - sandboxes.length, strangers, ms },
+      { adopted: adoptedCount, failed, removed: leftovers.size - sandboxes.length, strangers: strays, ms },
       'sandboxes adopted',
     );
   }

@@ -1,8 +1,9 @@
-// The registry record of a sandbox: enough to find, adopt or remove everything that belongs to it.
+// The registry record of a sandbox, its states, and its public description.
 import type { VmExit, VmmIdentity } from '../engines/engine.ts';
 import type { Owner } from '../keys/index.ts';
+import { AppError } from '../lib/errors.ts';
 import type { NetworkSlot } from '../network/index.ts';
-import type { ResolvedSandboxOptions } from './types.ts';
+import type { ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 
 export type SandboxRecord = {
   readonly createdAtMs: number;
@@ -30,3 +31,42 @@ export type SandboxRecord = {
   /** How its VM exited unexpectedly. */
   readonly exit?: VmExit;
 };
+
+export type SandboxState =
+  | 'running'
+  /** Its VM exited unexpectedly; the sandbox is listed until it is deleted. */
+  | 'failed'
+  | 'deleting'
+  | 'deleted';
+
+const TRANSITIONS: Readonly<Record<SandboxState, readonly SandboxState[]>> = {
+  running: ['failed', 'deleting'],
+  failed: ['deleting'],
+  deleting: ['deleted'],
+  deleted: [],
+};
+
+/** Returns `to`. AppError `internal` when the table does not allow the transition. */
+export function checkTransition(from: SandboxState, to: SandboxState): SandboxState {
+  if (TRANSITIONS[from].includes(to)) return to;
+  throw new AppError('internal', `a sandbox cannot go from ${from} to ${to}`);
+}
+
+export function toInfo(id: string, record: SandboxRecord, workdir: string): SandboxInfo {
+  const { options, createdAtMs, sourceSnapshotId, network } = record;
+  const { allowlist = [] } = options.network ?? {};
+  return {
+    id,
+    createdAt: new Date(createdAtMs),
+    memoryMib: options.memoryMib,
+    vcpus: options.vcpus,
+    diskBytes: options.diskBytes,
+    rootfs: { kind: options.rootfs.kind, name: options.rootfs.name },
+    workdir,
+    ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
+    ...(network !== undefined && {
+      network: { allowlist, guestIp: network.guestIp, gateway: network.gateway },
+    }),
+    ...(options.publish && { published: options.publish }),
+  };
+}

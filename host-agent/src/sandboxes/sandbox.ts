@@ -14,16 +14,14 @@ import type { SandboxLog } from '../logs/index.ts';
 import { logExecEvents, logExecStart } from './exec-log.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
-import { toInfo } from './info.ts';
 import type { SandboxHandle } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { LogCapture } from './log-capture.ts';
-import type { SandboxRecord } from './record.ts';
+import { checkTransition, type SandboxRecord, type SandboxState, toInfo } from './record.ts';
+import type { SandboxPaths } from './resources/files.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
-import type { SandboxPaths } from './resources/paths.ts';
 import type { Handles, ResourceContext, SandboxContext, TeardownContext } from './resources/resource.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
-import { checkTransition, type SandboxState } from './states.ts';
 import type { SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, type VmUsage } from './vm-usage.ts';
 

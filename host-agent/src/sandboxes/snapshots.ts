@@ -9,13 +9,19 @@ import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
-import { pinRootfs } from './resources/pin.ts';
+import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
-import { Checksums } from './saved/checksums.ts';
-import { snapshotsRoot, sweepSaved, unfinishedDir } from './saved/layout.ts';
 import { flush, saveGuest } from './saved/save.ts';
-import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
+import {
+  Checksums,
+  publishSaved,
+  removeSaved,
+  SavedGuest,
+  snapshotsRoot,
+  sweepSaved,
+  unfinishedDir,
+} from './saved/saved-guest.ts';
 import type { SnapshotInfo } from './types.ts';
 
 export type SnapshotRecord = {
@@ -76,10 +82,7 @@ export class Snapshots {
         this.#checksums.add(saved);
       } catch (error) {
         const reason = toError(error).message;
-        log.error(
-          { snapshot: id, reason },
-          'a snapshot cannot be read and is not listed; its files stay',
-        );
+        log.error({ snapshot: id, reason }, 'a snapshot cannot be read and is not listed; its files stay');
       }
     }
   }

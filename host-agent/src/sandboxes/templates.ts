@@ -12,18 +12,24 @@ import { chooseEvicted } from '../lib/fair-share.ts';
 import { newId } from '../lib/ids.ts';
 import { raceSignal } from '../lib/wait.ts';
 import type { ResourceContext } from './resources/resource.ts';
-import { saveAndDestroy } from './save-and-destroy.ts';
-import { Checksums } from './saved/checksums.ts';
-import { sweepSaved, templatesRoot, unfinishedDir } from './saved/layout.ts';
-import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
+import { saveAndDestroy } from './save-sandbox.ts';
+import {
+  Checksums,
+  publishSaved,
+  removeSaved,
+  SavedGuest,
+  sweepSaved,
+  templatesRoot,
+  unfinishedDir,
+} from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
 import {
   type TemplateCandidate,
   type TemplateContext,
+  TemplateTrust,
   templatesInRoot,
   templateWithoutRoot,
 } from './template-choice.ts';
-import { TemplateTrust } from './template-trust.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 import { warm } from './warm.ts';
 

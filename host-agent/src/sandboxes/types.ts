@@ -1,5 +1,4 @@
 // Types of sandboxes that the rest of the host agent uses.
-
 import type { CreatedService, ServiceSpec } from '@sandboxd/api';
 import type { PullMode } from '../images/index.ts';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';

@@ -1,5 +1,4 @@
 // Resource accounting: what existing and requested sandboxes use of the host and of their owners' limits.
-
 import type { Engine } from '../engines/engine.ts';
 import type { Holding, RequestedResources } from '../keys/index.ts';
 import { allocatedBytes } from '../lib/extents.ts';

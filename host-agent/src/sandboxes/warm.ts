@@ -5,7 +5,7 @@ import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import { readProcessUsage } from '../lib/process-usage.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
-import { makeIdentity } from './identity.ts';
+import { makeIdentity } from './resources/agent.ts';
 import type { Sandbox } from './sandbox.ts';
 
 /** More rounds made no copy faster, measured by 20 creates of each in turn. */

@@ -1,5 +1,5 @@
 // The manager as tests of it call it: as the operator of a daemon without keys, who sees everything.
-import { OPERATOR, type RequestContext } from '../../../host-agent/src/keys/index.ts';
+import { OPERATOR, type RequestContext, type SnapshotMaker } from '../../../host-agent/src/keys/index.ts';
 import type { PublishedPort } from '../../../host-agent/src/network/index.ts';
 import { SandboxManager } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { ByteSource } from '../../../host-agent/src/sandboxes/saved/archive/read-archive.ts';
@@ -40,8 +40,9 @@ export class OperatorManager extends SandboxManager {
     read: ByteSource,
     options: ImportOptions,
     signal?: AbortSignal,
+    by?: SnapshotMaker,
   ): Promise<SnapshotInfo> {
-    return super.importSnapshot(read, options, signal, undefined);
+    return super.importSnapshot(read, options, signal, by);
   }
 
   listSnapshots(): SnapshotInfo[] {

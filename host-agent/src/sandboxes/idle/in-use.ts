@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { ExecEvents, ExecSession } from '../../guest/exec-types.ts';
 import type { GuestFiles, PulledFile } from '../../guest/files.ts';
 import { hasOpenConnection } from '../../network/index.ts';
-import type { Directories } from '../resources/paths.ts';
+import type { Directories } from '../resources/files.ts';
 import type { ResourceContext } from '../resources/resource.ts';
 import type { IdleRule } from '../types.ts';
 import { readVmUsage, type UsageSource } from '../vm-usage.ts';

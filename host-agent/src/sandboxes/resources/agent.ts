@@ -1,10 +1,12 @@
 // The connection to a sandbox's guest agent. Once acquired, the guest has this sandbox's identity.
-import { AgentError } from '@sandboxd/proto';
+import { randomBytes } from 'node:crypto';
+import { AgentError, type IdentityInput, type NetworkInput } from '@sandboxd/proto';
 import type { Vm } from '../../engines/engine.ts';
+import { nowUs } from '../../guest/clock.ts';
 import { Guest } from '../../guest/guest.ts';
 import { AppError } from '../../lib/errors.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
-import { makeIdentity } from '../identity.ts';
+import type { NetworkSlot } from '../../network/slot.ts';
 import type { Resource, SandboxContext, StartContext } from './resource.ts';
 
 /** A starting daemon waits at least this long for guests to answer; longer if the watchdog's timeout is long. */
@@ -92,4 +94,22 @@ function exitWithin({ exited }: Pick<Vm, 'exited'>, ms: number): Promise<string 
 function vmOf({ handles }: SandboxContext): Vm {
   if (handles.vm === undefined) throw new Error('the VM must be acquired before the connection to its agent');
   return handles.vm;
+}
+
+const ENTROPY_BYTES = 64;
+
+/** Without `network` the guest has only the loopback interface. */
+export function makeIdentity(sandboxId: string, network?: NetworkSlot): IdentityInput {
+  return {
+    sandboxId,
+    hostname: sandboxId.replaceAll('_', '-'),
+    machineId: randomBytes(16).toString('hex'),
+    entropy: randomBytes(ENTROPY_BYTES),
+    unixTimeUs: nowUs(),
+    ...(network !== undefined && { network: networkOf(network) }),
+  };
+}
+
+function networkOf({ mac, gatewayMac, guestIp, gateway, prefixLength }: NetworkSlot): NetworkInput {
+  return { mac, gatewayMac, address: guestIp, prefixLength, gateway, dns: gateway };
 }

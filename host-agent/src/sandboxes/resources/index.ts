@@ -1,8 +1,7 @@
 // All resources of a sandbox, in the order in which they are acquired and adopted; they are released in reverse
 // order.
 import { agent } from './agent.ts';
-import { files } from './files.ts';
-import { log } from './log.ts';
+import { files, log } from './files.ts';
 import { network } from './network.ts';
 import type { Resource, SandboxContext, TeardownContext } from './resource.ts';
 import { vmm } from './vmm.ts';

@@ -13,7 +13,7 @@ import type { Clock, Counters } from '../idle/idle-watch.ts';
 import type { LifecycleEvents } from '../lifecycle-events.ts';
 import type { SandboxRecord } from '../record.ts';
 import type { SavedGuest } from '../saved/saved-guest.ts';
-import type { Directories, SandboxPaths } from './paths.ts';
+import type { Directories, SandboxPaths } from './files.ts';
 
 /** What all sandboxes of a daemon share. */
 export type ResourceContext = {

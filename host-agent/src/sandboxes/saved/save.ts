@@ -5,7 +5,7 @@ import { copySparse } from '@sandboxd/rootfs-builder';
 import type { Vm } from '../../engines/engine.ts';
 import type { Guest } from '../../guest/guest.ts';
 import { copyRegular } from '../../lib/untrusted-path.ts';
-import { pinAgent, pinRootfs } from '../resources/pin.ts';
+import { pinAgent, pinRootfs } from '../resources/files.ts';
 import { DISK_FILE, describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './manifest.ts';
 import { SavedGuest } from './saved-guest.ts';
 

@@ -1,8 +1,10 @@
-// A saved guest on disk: restored any number of times, removed after its last use.
-import { rename, rm } from 'node:fs/promises';
+// Saved guests on disk: restored any number of times, removed after their last use.
+import { readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import PQueue from 'p-queue';
+import type { Logger } from 'pino';
 import type { SavedVm } from '../../engines/engine.ts';
-import { AppError } from '../../lib/errors.ts';
+import { AppError, toError } from '../../lib/errors.ts';
 import {
   isChecksummed,
   readManifest,
@@ -143,4 +145,52 @@ export function findDifferences(
   return different
     .map((name) => `${name} was ${saved[name] ?? 'absent'}, is ${own[name] ?? 'absent'}`)
     .join('; ');
+}
+
+export function snapshotsRoot(dataDir: string): string {
+  return join(dataDir, 'snapshots');
+}
+
+export function templatesRoot(dataDir: string): string {
+  return join(dataDir, 'templates');
+}
+
+export function unfinishedDir(root: string, name: string): string {
+  return join(root, `.${name}`);
+}
+
+/** Removes directories for which `keep` returns false, and unfinished ones. Returns the other names. */
+export async function sweepSaved(root: string, keep: (name: string) => boolean): Promise<string[]> {
+  const names = await readdir(root).catch(() => []);
+  const valid = names.filter((name) => !name.startsWith('.') && keep(name));
+  for (const name of names) if (!valid.includes(name)) await removeSaved(join(root, name));
+  return valid;
+}
+
+export class Checksums {
+  readonly #queue = new PQueue({ concurrency: 1 });
+  readonly #log: Logger;
+  readonly #stopping = new AbortController();
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  /** Also used for guests that an earlier daemon left without checksums. */
+  add(saved: SavedGuest): void {
+    void this.#queue.add(() =>
+      saved.addChecksums(this.#stopping.signal).catch((error) => {
+        this.#log.error(
+          { dir: saved.dir, err: toError(error) },
+          'cannot compute the checksums of a saved guest',
+        );
+      }),
+    );
+  }
+
+  /** Resolves when no file is read or written any more; the next daemon continues. */
+  stop(): Promise<void> {
+    this.#stopping.abort();
+    return this.#queue.onIdle();
+  }
 }

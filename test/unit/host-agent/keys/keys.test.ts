@@ -12,8 +12,8 @@ import {
   KeyRegistry,
   type RequestedResources,
 } from '../../../../host-agent/src/keys/index.ts';
-import { areSameHash, hashKey, isKeyText, mintKey } from '../../../../host-agent/src/keys/key-text.ts';
 import { findExceeded } from '../../../../host-agent/src/keys/policy.ts';
+import { areSameHash, hashKey, isKeyText, mintKey } from '../../../../host-agent/src/keys/record.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../../..');

@@ -232,7 +232,8 @@ t.test('one that was adopted and ends then has that written down and told', asyn
 t.test('a daemon that stops says what stays, if anything does', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
-  const stays = (lines: typeof first.lines) => lines.filter(({ msg }) => msg?.startsWith('sandboxes keep running'));
+  const stays = (lines: typeof first.lines) =>
+    lines.filter(({ msg }) => msg?.startsWith('sandboxes keep running'));
   await first.crash();
   t.same(stays(first.lines), []);
   const second = await startMemoryDaemon(t, { home });

@@ -6,12 +6,10 @@ import {
   type LifecycleEvent,
   LifecycleEvents,
   logLifecycleEvents,
-} from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import {
   type StoredEvent,
   toEventBody,
   toStored,
-} from '../../../../host-agent/src/sandboxes/stored-event.ts';
+} from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 
 const OWNER = { key: 'k', tenant: 'red' };
 const EXIT = { reason: 'the guest panicked', exitCode: 1, signal: null };

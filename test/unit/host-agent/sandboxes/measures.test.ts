@@ -7,8 +7,11 @@ import t from 'tap';
 import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import { Metrics } from '../../../../host-agent/src/metrics/index.ts';
 import { originOf } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import { countLifecycleEvents, measureSandboxes } from '../../../../host-agent/src/sandboxes/measures.ts';
-import type { SandboxMetricsSource } from '../../../../host-agent/src/sandboxes/metrics-source.ts';
+import {
+  countLifecycleEvents,
+  measureSandboxes,
+  type SandboxMetricsSource,
+} from '../../../../host-agent/src/sandboxes/measures.ts';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
 import { readVmUsage } from '../../../../host-agent/src/sandboxes/vm-usage.ts';
 

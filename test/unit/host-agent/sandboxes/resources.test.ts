@@ -8,7 +8,7 @@ import { Guest } from '../../../../host-agent/src/guest/guest.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { agent, explainExit } from '../../../../host-agent/src/sandboxes/resources/agent.ts';
-import { pinRootfs } from '../../../../host-agent/src/sandboxes/resources/pin.ts';
+import { pinRootfs } from '../../../../host-agent/src/sandboxes/resources/files.ts';
 import type { SandboxContext } from '../../../../host-agent/src/sandboxes/resources/resource.ts';
 import { vmm } from '../../../../host-agent/src/sandboxes/resources/vmm.ts';
 import { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
@@ -83,8 +83,8 @@ t.test('a guest is waited for at the start of a daemon, in bounds, if its VM run
   t.ok((await adopt(0, { exit })).guest, 'one whose VM ended has a connection that is never made');
   t.equal((await adopt(0)).guest, undefined);
   t.same(waits, []);
-  const bare = { id: 'sbx', record: { isReady: true }, held: {} } as unknown as SandboxContext;
-  t.throws(() => new Sandbox(bare), { message: 'a sandbox has a VM and a guest' });
+  const incomplete = { id: 'sbx', record: { isReady: true }, handles: {} } as unknown as SandboxContext;
+  t.throws(() => new Sandbox(incomplete), { message: 'a sandbox has a VM and a guest' });
 });
 
 t.test('a VM that stands still while it starts has come to nothing, and says why', async (t) => {

@@ -8,12 +8,11 @@ import { AppError, type ErrorCode } from '../../../../host-agent/src/lib/errors.
 import { checksumSparse, parseExtents } from '../../../../host-agent/src/lib/extents.ts';
 import { NO_FAULTS } from '../../../../host-agent/src/lib/faults.ts';
 import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import { resolveSandboxOptions } from '../../../../host-agent/src/sandboxes/resolve-options.ts';
-import { sweepSaved } from '../../../../host-agent/src/sandboxes/saved/layout.ts';
+import { checkTransition, type SandboxState } from '../../../../host-agent/src/sandboxes/record.ts';
+import { resolveSandboxOptions } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
+import { sweepSaved } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
 import { type SnapshotRecord, Snapshots } from '../../../../host-agent/src/sandboxes/snapshots.ts';
-import { checkTransition, type SandboxState } from '../../../../host-agent/src/sandboxes/states.ts';
-import { templateKey } from '../../../../host-agent/src/sandboxes/template-key.ts';
-import { TemplateTrust } from '../../../../host-agent/src/sandboxes/template-trust.ts';
+import { TemplateTrust, templateKey } from '../../../../host-agent/src/sandboxes/template-choice.ts';
 import type { Table } from '../../../../host-agent/src/store/store.ts';
 import { oneEngine } from '../../../support/one-engine.ts';
 import { makeSaved, rootfs, scratch } from '../../../support/saved-guests.ts';

@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { SaveOptions } from '../../../../host-agent/src/engines/engine.ts';
-import { Checksums } from '../../../../host-agent/src/sandboxes/saved/checksums.ts';
 import { type SaveInput, saveGuest } from '../../../../host-agent/src/sandboxes/saved/save.ts';
-import { SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
+import { Checksums, SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
 import { rootfs, scratch } from '../../../support/saved-guests.ts';
 
 /** A guest that says what is done to it. */

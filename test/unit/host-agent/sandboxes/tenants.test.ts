@@ -8,7 +8,7 @@ import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-
 import {
   assertCanPublish,
   resolveSandboxOptions,
-} from '../../../../host-agent/src/sandboxes/resolve-options.ts';
+} from '../../../../host-agent/src/sandboxes/resolve-create.ts';
 import type { SnapshotInfo } from '../../../../host-agent/src/sandboxes/types.ts';
 import { readAll, source } from '../../../support/archives.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';

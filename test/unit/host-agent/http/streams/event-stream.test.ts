@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Journal } from '../../../../../host-agent/src/events/index.ts';
 import { EventStream } from '../../../../../host-agent/src/http/streams/event-stream.ts';
-import type { StoredEvent } from '../../../../../host-agent/src/sandboxes/stored-event.ts';
+import type { StoredEvent } from '../../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { Store } from '../../../../../host-agent/src/store/store.ts';
 
 /** Far more than what is in memory. */

@@ -1,9 +1,12 @@
-// Takes a snapshot of a running sandbox, within the free space of the host.
+// Saves a sandbox: as a user's snapshot while it keeps running, or to destroy it afterwards.
 import type { Owner } from '../keys/index.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { type Admission, asNoSpace } from './admission.ts';
+import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
+import type { SavedManifest } from './saved/manifest.ts';
+import { type SaveInput, saveGuest } from './saved/save.ts';
 import type { Snapshots } from './snapshots.ts';
 import type { SnapshotInfo } from './types.ts';
 
@@ -43,4 +46,32 @@ function describeFailure(error: unknown): AppError {
   if (noSpace !== undefined) return noSpace;
   if (isAppError(error)) return error;
   return new AppError('internal', `cannot take the snapshot: ${toError(error).message}`, { cause: error });
+}
+
+export type SaveAndDestroyInput = Pick<SaveInput, 'dir' | 'signal'> & {
+  readonly options: SavedManifest['options'];
+  readonly owner?: string | undefined;
+};
+
+/** Resolves after the sandbox is removed: nothing may write to its memory file when it is first restored. */
+export async function saveAndDestroy(
+  { engines, kernel }: Pick<ResourceContext, 'engines' | 'kernel'>,
+  sandbox: Sandbox,
+  { options, owner, ...input }: SaveAndDestroyInput,
+): ReturnType<typeof saveGuest> {
+  const saved = await saveGuest({
+    ...input,
+    vm: sandbox.vm,
+    guest: sandbox.guest,
+    layerPath: sandbox.paths.layerPath,
+    manifest: {
+      compatibility: engines.current.compatibility(),
+      kernelDigest: kernel.digest,
+      options,
+      ...(owner !== undefined && { owner }),
+    },
+    staysPaused: true,
+  });
+  await sandbox.remove();
+  return saved;
 }

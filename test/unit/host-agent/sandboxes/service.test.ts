@@ -5,9 +5,8 @@ import t from 'tap';
 import { toServiceSpec } from '../../../../host-agent/src/images/image-service.ts';
 import type { RootfsRequest } from '../../../../host-agent/src/images/rootfs-source.ts';
 import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
-import { resolveService } from '../../../../host-agent/src/sandboxes/image-service.ts';
 import { resolveRootfs, validateCreate } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
-import { createSandboxService } from '../../../../host-agent/src/sandboxes/service.ts';
+import { createSandboxService, resolveService } from '../../../../host-agent/src/sandboxes/service.ts';
 import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 

@@ -6,8 +6,7 @@ import t from 'tap';
 import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import { readLinkUsage, readProcessUsage } from '../../../../host-agent/src/lib/process-usage.ts';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
-import { REST, TopUsage } from '../../../../host-agent/src/sandboxes/top-usage.ts';
-import type { VmUsage } from '../../../../host-agent/src/sandboxes/vm-usage.ts';
+import { REST, TopUsage, type VmUsage } from '../../../../host-agent/src/sandboxes/vm-usage.ts';
 
 function usage(cpuMs: number): VmUsage {
   return { cpuMs, residentBytes: 10, privateBytes: 5, readBytes: 1, writtenBytes: 2, layerBytes: 3 };
