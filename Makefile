@@ -47,7 +47,7 @@ image: build ## prepare the guest kernel and bake the base profile
 test-images: image
 	@$(AS_ROOT) dist/sandboxd profiles bake python-3.11 --data-dir "$(DATA_DIR)"
 
-check: setup ## format, lint, types, import direction, generated code
+check: setup ## format, lint, types, import direction, generated code, pages
 	@$(NODE) scripts/check.ts
 
 test: setup-tests test-images deb ## every test, with all that they need
@@ -93,7 +93,7 @@ need-cloud-hypervisor:
 mutation: setup-tests build ## whether tests notice a change of the code (MODULE=sandboxes or sandboxes/start.ts, SAMPLE=10 SEED=3)
 	@$(AS_ROOT) $(NODE) scripts/mutation.ts $(MODULE) $(if $(SAMPLE),--sample "$(SAMPLE)") $(if $(SEED),--seed "$(SEED)")
 
-bench: test-images ## measure, and write docs/benchmarks.md (ENGINE= measures another engine)
+bench: test-images ## measure, and write docs/measurements/bench.md (ENGINE= measures another engine)
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(if $(ENGINE),SANDBOXD_TEST_ENGINE="$(ENGINE)") $(NODE) test/bench/run.ts
 
 soak: setup-tests test-images ## thousands of operations, watching for leaks

@@ -1,5 +1,5 @@
 // `make check`: format and lint, types, import direction, words that belong to one engine, generated code, the
-// document of the interface.
+// document of the interface, the pages.
 import { execFile } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { renderContract } from './client-contract.ts';
 import { checkDocument } from './interface-document.ts';
+import { findPageFaults } from './page-rules.ts';
 
 process.chdir(resolve(import.meta.dirname, '..'));
 const execute = promisify(execFile);
@@ -31,6 +32,7 @@ const checks: Readonly<Record<string, () => Promise<unknown>>> = {
   'engine names': checkEngineWords,
   'generated code': checkGenerated,
   'interface document': checkDocument,
+  pages: checkPages,
 };
 
 const results = await Promise.all(
@@ -60,6 +62,13 @@ async function checkEngineWords(): Promise<void> {
         .flatMap((line, at) => (ENGINE_WORDS.test(line) ? [`${path}:${at + 1}: ${line.trim()}`] : [])),
     );
   if (found.length > 0) throw new Error(`engines are named outside their folders:\n${found.join('\n')}`);
+}
+
+async function checkPages(): Promise<void> {
+  const faults = globSync(['*.md', 'docs/**/*.md']).flatMap((path) =>
+    findPageFaults(path, readFileSync(path, 'utf8')),
+  );
+  if (faults.length > 0) throw new Error(faults.join('\n'));
 }
 
 async function checkGenerated(): Promise<void> {

@@ -19,6 +19,7 @@ import { ensureKernel, seedKernel } from '../../rootfs-builder/src/index.ts';
 import { copyProgram } from '../program-files.ts';
 import { renderCompletions } from './completions.ts';
 import { renderManual } from './manual.ts';
+import { renderPages } from './pages.ts';
 
 process.chdir(resolve(import.meta.dirname, '../..'));
 
@@ -60,12 +61,8 @@ async function layOut(): Promise<void> {
   for (const [path, text] of Object.entries(renderCompletions())) write(join('files/usr/share', path), text);
   for (const [name, text] of Object.entries(renderManual(version))) write(join('files/man', name), text);
   cpSync('debian/config.json', write('files/etc/sandboxd/config.json', ''));
-  for (const path of ['README.md', ...globSync('docs/*.{md,yml,json}')])
-    cpSync(path, write(join('files/usr/share/doc/sandboxd', path.replace('docs/', '')), ''));
-  for (const path of globSync('docs/examples/**', { withFileTypes: true }).filter((each) => each.isFile())) {
-    const from = join(path.parentPath, path.name);
-    cpSync(from, write(join('files/usr/share/doc/sandboxd', from.replace('docs/', '')), ''));
-  }
+  for (const [path, content] of Object.entries(renderPages('.')))
+    write(join('files/usr/share/doc/sandboxd', path), content);
   for (const path of globSync('files/**', { cwd: WORK })) {
     const absolute = join(WORK, path);
     const stats = statSync(absolute);
@@ -150,10 +147,10 @@ function sourceDate(): string {
   return execFileSync('git', ['log', '-1', '--format=%ct'], { encoding: 'utf8' }).trim();
 }
 
-function write(path: string, text: string): string {
+function write(path: string, content: string | Buffer): string {
   const absolute = join(WORK, path);
   mkdirSync(dirname(absolute), { recursive: true });
-  writeFileSync(absolute, text);
+  writeFileSync(absolute, content);
   return absolute;
 }
 

@@ -61,7 +61,10 @@ function renderDaemon(version: string): string {
       ),
       paragraph('/var/lib/sandboxd', 'profiles, kernels, templates, snapshots, logs and the registry'),
       paragraph('/run/sandboxd', 'sockets and network namespaces of running sandboxes'),
-      paragraph('/usr/share/doc/sandboxd', 'how to operate it, how to write to it, and what it promises'),
+      paragraph(
+        '/usr/share/doc/sandboxd/docs',
+        'how to operate it, how to write to it, and what it promises; README.md lists the pages',
+      ),
     ),
     section(
       'EXIT STATUS',

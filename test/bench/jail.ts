@@ -23,7 +23,7 @@ export async function benchJail(pairs: number): Promise<Section> {
     const jail = await Jail.open({ program: HELPERS.jail, uids: TEST_UIDS, cgroups: TEST_CGROUPS });
     const qemu = findProgram(QEMU_PROGRAM);
     const programs = [
-      { name: 'the VMM, which says its version', path: qemu, args: ['--version'] },
+      { name: 'the VMM, which prints its version', path: qemu, args: ['--version'] },
       { name: '`true`', path: '/bin/true', args: [] },
     ];
     const view = await makeView(dir, qemu);

@@ -1,7 +1,7 @@
-// `make bench`: measures, prints the tables and writes docs/benchmarks.md.
+// `make bench`: measures, prints the tables and writes docs/measurements/bench.md.
 // usage: node test/bench/run.ts [--quick] [--only NAME] [--output file]: the page of another engine, of a short run or of some
 // parts is written only where it is asked for.
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -20,11 +20,11 @@ import { benchNetwork, benchNetworkThroughput } from './network.ts';
 import { RawChannel, RawHttpChannel } from './raw-channel.ts';
 import { benchRestart } from './restart.ts';
 import { benchCreate, benchFork } from './snapshot.ts';
-import { markdownTable, plainTable, type Section } from './stats.ts';
+import { markdownTable, plainTable, type Section, wrap } from './stats.ts';
 import { benchThroughput } from './throughput.ts';
 import { benchTransports } from './transports.ts';
 
-const OUTPUT = resolve(import.meta.dirname, '../../docs/benchmarks.md');
+const OUTPUT = resolve(import.meta.dirname, '../../docs/measurements/bench.md');
 const { values } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
@@ -101,22 +101,21 @@ const engine = String(daemon.log.find(({ msg }) => msg === 'engine chosen')?.rea
 const load = loadavg()
   .map((value) => value.toFixed(1))
   .join(', ');
-// What was compared build by build is written by hand and stays.
-const glance = /^## Old and new in turn\n.*?(?=^## )/ms.exec(await readFile(OUTPUT, 'utf8'))?.[0] ?? '';
-const text = `# How fast is it, and compared with what?
+const intro = `\`make bench\`${isQuick ? ' in its short form (--quick)' : ''} measures and writes this page. Everything is compared with a baseline of the same run: the VMM started bare with the same kernel, disks and devices, and a bare program at the guest's end of the same channel. The machine is shared and noisy, so medians and ratios count, and single times do not. Builds are compared in turn by \`test/bench/pair.ts\`: [comparisons.md](comparisons.md).`;
+const facts = [
+  `Date: ${new Date().toISOString().slice(0, 10)}`,
+  `Machine: ${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, kernel ${release().split('-')[0]}`,
+  `Load when it ended (over 1, 5 and 15 minutes): ${load}`,
+  bare.version,
+  `Engine: ${engine}`,
+];
+const text = `# Benchmark run
 
-Measured by \`make bench\`${isQuick ? ' in its short form (--quick)' : ''}, which writes this page. Everything is compared with
-a baseline of the same run: the VMM started bare with the same kernel, disks and devices, and a bare program at the guest's end
-of the same channel. The machine is shared and noisy: medians and ratios count, single times do not. Builds are compared in turn by
-\`test/bench/pair.ts\`: [measurements/restructure.md](measurements/restructure.md).
+${wrap(intro)}
 
-- Date: ${new Date().toISOString().slice(0, 10)}
-- Machine: ${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, kernel ${release().split('-')[0]}
-- Load when it ended (over 1, 5 and 15 minutes): ${load}
-- ${bare.version}
-- Engine: ${engine}
+${facts.map((fact) => wrap(`- ${fact}`, '  ')).join('\n')}
 
-${glance}${sections.map(({ title, note, head, rows }) => `## ${title}\n\n${note}\n\n${markdownTable(head, rows)}`).join('\n\n')}
+${sections.map(({ title, note, head, rows }) => `## ${title}\n\n${wrap(note)}\n\n${markdownTable(head, rows)}`).join('\n\n')}
 `;
 if (output !== undefined) {
   await writeFile(output, text);

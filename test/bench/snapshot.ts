@@ -149,11 +149,11 @@ export async function benchFork(
   return [
     {
       title: 'Snapshot',
-      note: `${rounds} rounds of a sandbox with 20 MB of its own in memory. Bare save: a guest of the same size that the VMM itself writes, memory and all, and whose layer is copied, while it stands still. To reach: the source stands still at most 1.2 × the bare save.`,
+      note: `${rounds} rounds of a sandbox with 20 MB of its own in memory. Bare save: a guest of the same size that the VMM itself writes, memory and all, and whose layer is copied, while it is paused. To reach: the source is paused at most 1.2 × the bare save.`,
       head: ['', 'median (min–max)'],
       rows: [
         ['bare save', spread(bareSaveMs, 0, 'ms')],
-        ['the source stands still', spread(pausedMs, 0, 'ms')],
+        ['the source is paused', spread(pausedMs, 0, 'ms')],
         ['**pause ÷ bare save**', `**${(median(pausedMs) / median(bareSaveMs)).toFixed(2)}**`],
         ['snapshot over REST, flushed to disk and checksummed', spread(snapshotMs, 0, 'ms')],
       ],

@@ -26,6 +26,19 @@ export function markdownTable(head: Row, rows: readonly Row[]): string {
   return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
+/** Breaks a paragraph into lines of at most 120 characters; those behind the first begin with `indent`. */
+export function wrap(text: string, indent = ''): string {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > 120) {
+      lines.push(line);
+      line = indent + word;
+    } else line = line === '' ? word : `${line} ${word}`;
+  }
+  return [...lines, line].join('\n');
+}
+
 /** The same rows in columns for a terminal. */
 export function plainTable(head: Row, rows: readonly Row[]): string {
   const all = [head, ...rows];

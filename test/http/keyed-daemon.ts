@@ -11,7 +11,7 @@ const GIB = 2 ** 30;
 /** Networks that nothing is behind: who may have which ports is known before any is made. */
 function makeNetwork(): Network {
   let count = 0;
-  const lease = async (): Promise<NetworkSlot> => {
+  const allocate = async (): Promise<NetworkSlot> => {
     const at = ++count;
     const addresses = { mac: '02', gatewayMac: '01', guestIp: `10.0.${at}.2`, gateway: `10.0.${at}.1` };
     return {
@@ -23,8 +23,8 @@ function makeNetwork(): Network {
     };
   };
   const done = async () => undefined;
-  const others = { tidy: done, make: done, publish: done, serve: done, adopt: done, adoptPorts: done };
-  return { lease, ...others, silence: done, remove: done } as unknown as Network;
+  const others = { tidy: done, create: done, publish: done, start: done, adopt: done, adoptPorts: done };
+  return { allocate, ...others, stop: done, destroy: done } as unknown as Network;
 }
 
 export async function startKeyed(t: Test) {

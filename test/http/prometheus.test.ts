@@ -157,8 +157,10 @@ t.test('alerts and dashboard ask for metrics that there are, and each alert is e
   const asked = new Set([rules, ...queries].join('\n').match(/\b(?:sandboxd_|process_)\w+/g));
   t.ok(asked.size >= 25);
   for (const name of asked) t.ok(families.includes(name), name);
+  const runBook = await readFile(join(DOCS, 'operate.md'), 'utf8');
+  for (const [, alert = ''] of rules.matchAll(/alert: (\w+)/g))
+    t.ok(runBook.includes(`| \`${alert}\` |`), alert);
   const page = await readFile(join(DOCS, 'metrics.md'), 'utf8');
-  for (const [, alert = ''] of rules.matchAll(/alert: (\w+)/g)) t.ok(page.includes(`\`${alert}\``), alert);
   for (const [, name = ''] of text.matchAll(/^# TYPE (\S+)/gm))
     t.ok(page.includes(`${name}`), `docs name ${name}`);
   const { length: panels } = dashboard.panels;

@@ -21,7 +21,7 @@ const NOBODY_LISTENS = 7;
 
 /** Lines of its blocks of shell, and indented ones that are commands. */
 function readCommands(page: string): string[] {
-  const text = readFileSync(join(ROOT, 'docs', page), 'utf8');
+  const text = readFileSync(join(ROOT, 'docs', page), 'utf8').replace(/\\\n\s*/g, '');
   const blocks = [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].flatMap(([, block = '']) =>
     block.trim().split('\n'),
   );

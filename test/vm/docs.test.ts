@@ -25,6 +25,7 @@ type Example = { readonly command: string; readonly output: string; readonly sta
 
 function readCommands(page: string): string[] {
   return readFileSync(resolve(ROOT, page), 'utf8')
+    .replace(/\\\n\s*/g, '')
     .split('\n')
     .flatMap((line) => COMMAND.exec(line)?.[1] ?? []);
 }

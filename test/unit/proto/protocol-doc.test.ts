@@ -15,7 +15,7 @@ t.test('the bytes of the examples', (t) => {
   const expected: Record<string, readonly Uint8Array[]> = {
     Hello: encodeFrame({ hello: { ...common, incarnation: 'i1' } }),
     mark: [syncMark(nonce)],
-    HelloReply: encodeFrame({ helloReply: { ...common, agentVersion: '0.1.0', bootId: 'b' } }),
+    HelloReply: encodeFrame({ helloReply: { ...common, agentVersion: '0.1', bootId: 'b' } }),
     Request: encodeFrame({ stream: 1, request: { exec: { cmd: ['cat'], stdin: true } } }),
     Started: encodeFrame({ stream: 1, started: { pid: 42 } }),
     stdin: dataFrame(1, proto.FLOW.in, Buffer.from('hi\n')),

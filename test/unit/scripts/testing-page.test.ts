@@ -32,7 +32,7 @@ t.test('targets of make are there, and so are their rooms', async (t) => {
   t.ok(named.length > 8);
   for (const [, target = ''] of named) t.match(makefile, new RegExp(`^${target}:`, 'm'), target);
   for (const line of examples.filter((each) => each.startsWith('make mutation'))) {
-    const [, name = '', file = '**/*.ts'] = /ROOM='?(\w+)(?:\/([^\s']+))?/.exec(line) ?? [];
+    const [, name = '', file = '**/*.ts'] = /MODULE='?(\w+)(?:\/([^\s']+))?/.exec(line) ?? [];
     const room = MODULES[name];
     t.ok(room && globSync(join(ROOT, room.source, file)).length > 0, line);
     for (const variable of line.matchAll(/([A-Z]+)=/g)) t.match(makefile, `$(${variable[1]})`);
@@ -43,6 +43,7 @@ t.test('the places that it names are there', async (t) => {
   const places = [...page.matchAll(/`((?:test|scripts)\/[\w./-]+)`/g)].map(([, place = '']) => place);
   t.ok(places.length > 8);
   for (const place of places) t.ok(existsSync(join(ROOT, place)), place);
-  for (const [, name = ''] of page.matchAll(/^\| `(\w+)`(?:, `\w+`)* \|/gm))
+  const figures = readFileSync(join(ROOT, 'docs/measurements/mutation.md'), 'utf8');
+  for (const [, name = ''] of figures.matchAll(/^\| `(\w+)`(?:, `\w+`)* \|/gm))
     t.ok(MODULES[name] && testFilesOf(MODULES[name]), name);
 });

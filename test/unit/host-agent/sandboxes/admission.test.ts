@@ -18,9 +18,9 @@ const MIB = 2 ** 20;
 const GIB = 2 ** 30;
 
 function make(
-  changes: Partial<AdmissionOptions> & { readonly room?: Partial<HostCapacity> } = {},
+  changes: Partial<AdmissionOptions> & { readonly capacity?: Partial<HostCapacity> } = {},
 ): Admission {
-  const { room, ...rest } = changes;
+  const { capacity, ...rest } = changes;
   return new Admission({
     maxSandboxes: 10,
     memoryReserveBytes: 1024 * MIB,
@@ -29,7 +29,7 @@ function make(
       memoryTotalBytes: 8 * GIB,
       memoryAvailableBytes: 8 * GIB,
       diskFreeBytes: 100 * GIB,
-      ...room,
+      ...capacity,
     }),
     inUse: () => ({ sandboxes: 0, memoryMib: [], sharedBytes: 0 }),
     ...rest,
@@ -62,9 +62,12 @@ t.test('overcommit widens the promises, not what is there', async (t) => {
   const copies = need(new Array(8).fill(2048), { areCopies: true });
   await t.rejects(make().reserve(copies), { code: 'exhausted' });
   await make({ memoryOvercommit: 3 }).reserve(copies);
-  await t.rejects(make({ memoryOvercommit: 3, room: { memoryAvailableBytes: 2 * GIB } }).reserve(copies), {
-    message: /no memory: 2048 MiB are available on this host, 2304 MiB must be/,
-  });
+  await t.rejects(
+    make({ memoryOvercommit: 3, capacity: { memoryAvailableBytes: 2 * GIB } }).reserve(copies),
+    {
+      message: /no memory: 2048 MiB are available on this host, 2304 MiB must be/,
+    },
+  );
 });
 
 t.test('memory that copies share counts once, as promised and as taken soon', async (t) => {
@@ -73,7 +76,7 @@ t.test('memory that copies share counts once, as promised and as taken soon', as
   // 7168 MiB: 3288 for the copies, 3000 that they share.
   (await make().reserve(copies))[Symbol.dispose]();
   await t.rejects(make({ inUse: () => shared }).reserve(copies), { message: /7168 MiB .*7312 MiB/ });
-  await t.rejects(make({ room: { memoryAvailableBytes: 4 * GIB } }).reserve(copies), {
+  await t.rejects(make({ capacity: { memoryAvailableBytes: 4 * GIB } }).reserve(copies), {
     message: /4096 MiB are available on this host, 4504 MiB must be/,
   });
 });
@@ -88,7 +91,7 @@ t.test('memory that is to be shared counts before it is made, once for each save
 });
 
 t.test('of many at once exactly as many as fit are let in', async (t) => {
-  const admission = make({ room: { memoryAvailableBytes: 3 * GIB } });
+  const admission = make({ capacity: { memoryAvailableBytes: 3 * GIB } });
   const results = await Promise.allSettled(Array.from({ length: 10 }, () => admission.reserve(need([512]))));
   // 2048 MiB beside the reserve, 352 MiB for each boot.
   t.equal(results.filter(({ status }) => status === 'fulfilled').length, 5);
@@ -97,28 +100,36 @@ t.test('of many at once exactly as many as fit are let in', async (t) => {
 t.test('what fits to the last byte is let in, and one more is not', async (t) => {
   // One guest with its VMM, beside the reserve.
   const memoryTotalBytes = (1024 + 128 + 96) * MIB;
-  await make({ room: { memoryTotalBytes } }).reserve(need([128]));
-  await t.rejects(make({ room: { memoryTotalBytes: memoryTotalBytes - 1 } }).reserve(need([128])), {
+  await make({ capacity: { memoryTotalBytes } }).reserve(need([128]));
+  await t.rejects(make({ capacity: { memoryTotalBytes: memoryTotalBytes - 1 } }).reserve(need([128])), {
     message: /promised 223 MiB on this host, 224 MiB would be/,
   });
   const memoryAvailableBytes = memoryTotalBytes;
-  await make({ room: { memoryAvailableBytes } }).reserve(need([128]));
-  await t.rejects(make({ room: { memoryAvailableBytes: memoryAvailableBytes - 1 } }).reserve(need([128])), {
-    message: /1247 MiB are available on this host, 1248 MiB must be/,
-  });
-  await make({ room: { diskFreeBytes: 257 * MIB } }).reserve(need([], { diskBytes: MIB }));
-  await t.rejects(make({ room: { diskFreeBytes: 257 * MIB - 1 } }).reserve(need([], { diskBytes: MIB })), {
-    message: /256 MiB are free in the data directory, 257 MiB must be/,
-  });
+  await make({ capacity: { memoryAvailableBytes } }).reserve(need([128]));
+  await t.rejects(
+    make({ capacity: { memoryAvailableBytes: memoryAvailableBytes - 1 } }).reserve(need([128])),
+    {
+      message: /1247 MiB are available on this host, 1248 MiB must be/,
+    },
+  );
+  await make({ capacity: { diskFreeBytes: 257 * MIB } }).reserve(need([], { diskBytes: MIB }));
+  await t.rejects(
+    make({ capacity: { diskFreeBytes: 257 * MIB - 1 } }).reserve(need([], { diskBytes: MIB })),
+    {
+      message: /256 MiB are free in the data directory, 257 MiB must be/,
+    },
+  );
   const full = { sandboxes: 10, memoryMib: new Array(10).fill(8192), sharedBytes: 0 };
-  await make({ inUse: () => full, room: { memoryAvailableBytes: 0 } }).reserve(need([], { diskBytes: MIB }));
+  await make({ inUse: () => full, capacity: { memoryAvailableBytes: 0 } }).reserve(
+    need([], { diskBytes: MIB }),
+  );
 });
 
 t.test('slots and disk count what is starting, too', async (t) => {
   const slots = make({ maxSandboxes: 3, inUse: () => ({ sandboxes: 1, memoryMib: [], sharedBytes: 0 }) });
   await slots.reserve(need([128, 128]));
   await t.rejects(slots.reserve(need([128])), { message: /takes 3 sandboxes, 4 would exist/ });
-  const disk = make({ room: { diskFreeBytes: 1024 * MIB } });
+  const disk = make({ capacity: { diskFreeBytes: 1024 * MIB } });
   const saving = await disk.reserve(need([], { diskBytes: 512 * MIB }));
   await t.rejects(disk.reserve(need([], { diskBytes: 512 * MIB })), {
     message: /no disk space: 1024 MiB are free.*1280 MiB/,
@@ -170,9 +181,11 @@ t.test('room that deletes are about to give back is waited for, but not without 
 });
 
 t.test('the host’s own numbers are read', async (t) => {
-  const room = await readHostCapacity('/');
-  t.ok(room.memoryTotalBytes > 64 * MIB && room.memoryAvailableBytes > 0 && room.diskFreeBytes > 0);
-  t.ok(room.memoryAvailableBytes <= room.memoryTotalBytes);
+  const capacity = await readHostCapacity('/');
+  t.ok(
+    capacity.memoryTotalBytes > 64 * MIB && capacity.memoryAvailableBytes > 0 && capacity.diskFreeBytes > 0,
+  );
+  t.ok(capacity.memoryAvailableBytes <= capacity.memoryTotalBytes);
 });
 
 t.test('the tightest limit of the daemon’s control groups counts as the host’s', async (t) => {

@@ -67,14 +67,14 @@ t.test('what there is is counted by its state, and what runs has memory promised
   const socket = createSocket('udp4');
   await new Promise((resolve) => socket.send('something', 9, '127.0.0.1', resolve));
   socket.close();
-  let room: number | undefined = 21;
+  let capacity: number | undefined = 21;
   const metrics = new Metrics();
   measureSandboxes(metrics, {
     source: metricsSource,
     top: 5,
     readCapacity: async () => {
-      if (room === undefined) throw new Error('/proc is not there');
-      return { memoryTotalBytes: room, memoryAvailableBytes: room + 1, diskFreeBytes: room + 2 };
+      if (capacity === undefined) throw new Error('/proc is not there');
+      return { memoryTotalBytes: capacity, memoryAvailableBytes: capacity + 1, diskFreeBytes: capacity + 2 };
     },
   });
   const found = await read(metrics);
@@ -111,7 +111,7 @@ t.test('what there is is counted by its state, and what runs has memory promised
   for (const level of ['resident_bytes', 'private_bytes'])
     t.ok(of(`${level}{sandbox="well"}`) > MIB && of(`${level}{sandbox="well"}`) < 2 ** 40, level);
   t.ok(of('resident_bytes{sandbox="well"}') > of('private_bytes{sandbox="well"}'));
-  room = undefined;
+  capacity = undefined;
   const later = await read(metrics);
   t.equal(
     later.get('sandboxd_sandboxes{state="running"}'),

@@ -131,11 +131,11 @@ t.test('what a link takes in by itself is paid back, and what a pull will carry 
     stream.opened({ isSizeKnown: false });
     stream.offerDirectWrite({ target: 5, wanted: () => 77, took: () => undefined, failed: () => undefined });
   });
-  const offerIntake = (_stream: number, directWrite: DirectWrite) => intakes.push(directWrite);
+  const offerDirectWrite = (_stream: number, directWrite: DirectWrite) => intakes.push(directWrite);
   const first = pair.host.open(call, { started: (pid, file) => told.push([pid, file?.sizeBytes]) });
   await settle(pair.links);
   t.same([told, pair.faults], [[[0, 3]], []], 'a link may have no such thing');
-  Object.assign(pair.links.guest, { offerIntake });
+  Object.assign(pair.links.guest, { offerDirectWrite });
   const stream: Opened = pair.host.open(call, {});
   stream.setSource(FLOW.in, (maxBytes) => Buffer.alloc(maxBytes, 1));
   stream.ready(FLOW.in);

@@ -189,7 +189,7 @@ t.test(
       { windowBytes },
     );
     Object.assign(pair.links.guest, {
-      offerIntake: (_stream: number, directWrite: DirectWrite) => intakes.push(directWrite),
+      offerDirectWrite: (_stream: number, directWrite: DirectWrite) => intakes.push(directWrite),
     });
     const [results, host] = [[] as unknown[], pair.host];
     for (let id = 1; id <= 2; id++)

@@ -5,7 +5,7 @@ import type { Images } from '../../../../../host-agent/src/images/index.ts';
 import type { Principal } from '../../../../../host-agent/src/keys/index.ts';
 import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
 import { outflow } from '../../../../http/fake-sandboxes.ts';
-import { ask, makeApp, UNKNOWN_ID } from '../../../../http/support.ts';
+import { ask, ENGINE, makeApp, UNKNOWN_ID } from '../../../../http/support.ts';
 import { authenticatorOf, KEY, CALLER as TENANT } from '../callers.ts';
 
 t.test('a create is what its body says, and no more', async (t) => {
@@ -238,6 +238,7 @@ t.test('profiles, those that are yet to be baked, and the engine', async (t) => 
   t.same((await ask(makeApp({ listProfiles: async () => [] }).app, 'GET', '/profiles')).body, {
     profiles: [],
     details: {},
+    engine: ENGINE,
   });
 });
 

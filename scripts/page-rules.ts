@@ -1,0 +1,54 @@
+// What pages must look like: short lines, small table cells, and the words of the field. `make check` reads every page by it.
+
+export const MAX_LINE_CHARS = 120;
+export const MAX_CELL_CHARS = 200;
+
+export type PrivateWord = { readonly pattern: RegExp; readonly instead: string };
+
+/** Words that mean nothing to a reader from elsewhere. For pages today; the list is as good for comments and messages. */
+export const PRIVATE_WORDS: readonly PrivateWord[] = [
+  { pattern: /\b(?:somebody|nobody|whoever)\b/i, instead: 'a client, tenant, user or process' },
+  { pattern: /\banew\b/i, instead: 'again' },
+  { pattern: /\ball the same\b/i, instead: 'nevertheless' },
+  { pattern: /\bin hand\b/i, instead: 'in progress' },
+  { pattern: /\bcomes? to nothing\b|\bcame to nothing\b/i, instead: 'fails' },
+  {
+    pattern: /\bbehind (?:the|its|an) (?:answer|response)\b/i,
+    instead: 'in the background after the response',
+  },
+  { pattern: /\bstrangers?\b/i, instead: 'an untrusted caller' },
+  { pattern: /\b(?:stands?|stood|standing) still\b|\bstandstill\b/i, instead: 'is paused' },
+  { pattern: /\brooms?\b/i, instead: 'a module, or capacity' },
+  { pattern: /\b(?:is|are) none\b/i, instead: 'is not' },
+  { pattern: /\b(?:told|said)\b/i, instead: 'logged, reported or returned' },
+  { pattern: /\b(?:a|each|two) looks?\b/i, instead: 'a sample' },
+];
+
+/** One line for each fault of a page: `path:line: what`. Code is exempt from the words, tables from the length of lines. */
+export function findPageFaults(path: string, text: string): string[] {
+  const faults: string[] = [];
+  let isFenced = false;
+  for (const [at, line] of text.split('\n').entries()) {
+    const report = (what: string) => faults.push(`${path}:${at + 1}: ${what}`);
+    if (/^\s*```/.test(line)) isFenced = !isFenced;
+    if (!isFenced && line.startsWith('|')) {
+      for (const cell of line.split(/(?<!\\)\|/).map((each) => each.trim()))
+        if (cell.length > MAX_CELL_CHARS)
+          report(`a table cell of ${cell.length} characters: ${cell.slice(0, 40)}…`);
+    } else if (line.length > MAX_LINE_CHARS && !isOneWord(line)) {
+      report(`a line of ${line.length} characters`);
+    }
+    if (isFenced || line.startsWith('    ')) continue;
+    const prose = line.replace(/`[^`]*`/g, '``').replace(/\]\([^)]*\)/g, ']');
+    for (const { pattern, instead } of PRIVATE_WORDS) {
+      const [found] = pattern.exec(prose) ?? [];
+      if (found !== undefined) report(`"${found}": write ${instead}`);
+    }
+  }
+  return faults;
+}
+
+/** Such as an address, which cannot be broken. */
+function isOneWord(line: string): boolean {
+  return /\S{100,}/.test(line);
+}
