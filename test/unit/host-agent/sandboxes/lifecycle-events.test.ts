@@ -1,4 +1,4 @@
-// Events of life: who is told what of each, and what of it users may know.
+// Lifecycle events: what listeners and users get.
 import { pino } from 'pino';
 import t from 'tap';
 import type { Journal } from '../../../../host-agent/src/events/index.ts';
@@ -31,7 +31,7 @@ const TEMPLATE: LifecycleEvent = {
   totalMs: 2,
 };
 
-t.test('what users may know of an event is none of the host’s business', (t) => {
+t.test('stored events have no details of the host', (t) => {
   t.same(toStored(CREATED, OWNER, 5), {
     atMs: 5,
     kind: 'created',
@@ -80,7 +80,7 @@ t.test('what users may know of an event is none of the host’s business', (t) =
   t.end();
 });
 
-t.test('an event as clients get it has all that was kept', (t) => {
+t.test('an event for clients has all stored fields', (t) => {
   const event: StoredEvent = {
     kind: 'forked',
     atMs: 86_400_000,
@@ -114,7 +114,7 @@ t.test('an event as clients get it has all that was kept', (t) => {
   t.end();
 });
 
-/** A journal that says what it was asked. */
+/** A journal that records its calls. */
 function makeJournal(appended: () => Promise<void> = async () => undefined) {
   const calls: string[] = [];
   const journal = {
@@ -128,17 +128,17 @@ function makeJournal(appended: () => Promise<void> = async () => undefined) {
   return { calls, journal };
 }
 
-t.test('listeners hear each event once, and what follows the disk looks each time', (t) => {
+t.test('listeners get each event once, and the journal is refreshed each time', (t) => {
   const { calls, journal } = makeJournal();
   const events = new LifecycleEvents(journal);
   const heard: string[] = [];
   const unsubscribe = events.subscribe(({ kind }) => heard.push(kind));
-  const told = events.prepare(CREATED, OWNER);
+  const received = events.prepare(CREATED, OWNER);
   t.same([calls, heard], [[], []], 'nothing of it has happened yet');
-  told.persist();
+  received.persist();
   t.same([calls, heard], [['put created'], []]);
-  told.publish();
-  told.publish();
+  received.publish();
+  received.publish();
   t.same([calls, heard], [['put created', 'refresh', 'refresh'], ['created']]);
   const hidden = events.prepare(TEMPLATE);
   hidden.persist();
@@ -155,7 +155,7 @@ t.test('listeners hear each event once, and what follows the disk looks each tim
   t.end();
 });
 
-t.test('what cannot be written is said, and without a journal nothing is written', async (t) => {
+t.test('a failed write is reported, and without a journal nothing is written', async (t) => {
   const lost: unknown[] = [];
   const { journal } = makeJournal(() => Promise.reject(new Error('no room')));
   new LifecycleEvents(journal, (error) => lost.push(error)).emit(CREATED);
@@ -166,14 +166,14 @@ t.test('what cannot be written is said, and without a journal nothing is written
   const events = new LifecycleEvents();
   events.subscribe(({ kind }) => heard.push(kind));
   events.emit(CREATED);
-  const told = events.prepare(CREATED);
-  told.persist();
-  told.publish();
+  const received = events.prepare(CREATED);
+  received.persist();
+  received.publish();
   events.published();
   t.same(heard, ['created', 'created']);
 });
 
-t.test('each event is one line of the log, with its times beside its other facts', (t) => {
+t.test('each event is one line of the log, with its times beside its other fields', (t) => {
   const lines: Record<string, unknown>[] = [];
   const listen = logLifecycleEvents(pino({}, { write: (line: string) => lines.push(JSON.parse(line)) }));
   listen(CREATED);

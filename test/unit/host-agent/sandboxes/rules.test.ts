@@ -1,4 +1,4 @@
-// Rules of sandboxes that need no guest: states, bounds, template keys, which saved guests stay, lifetimes.
+// Rules of sandboxes that need no guest: states, bounds, template keys, sweeps of saved guests, lifetimes.
 import { readdir, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -103,39 +103,36 @@ t.test('a template key changes with all that a guest depends on, and with nothin
   t.equal(new Set([key, ...others.map(templateKey)]).size, others.length + 1);
 });
 
-t.test(
-  'a snapshot is deleted though nothing can be written, and again when it could not be forgotten',
-  async (t) => {
-    const dataDir = await scratch(t);
-    const id = 'snap_0123456789abc';
-    await makeSaved(join(dataDir, 'snapshots', id));
-    const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
-    const kept = new Map([[id, { createdAtMs: 0, sourceId: 'sbx_0123456789abc', isComplete: true }]]);
-    let isForgetful = false;
-    const records = {
-      all: () => [...kept].map(([id, record]) => ({ id, record })),
-      get: (id: string) => kept.get(id),
-      put: () => Promise.reject(full),
-      remove: async (id: string) => {
-        if (!isForgetful) throw full;
-        kept.delete(id);
-      },
-    } as unknown as Table<SnapshotRecord>;
-    const engines = oneEngine({} as Engine);
-    const events = new LifecycleEvents();
-    const log = pino({ level: 'silent' });
-    const snapshots = new Snapshots({ dataDir, engines, records, faults: NO_FAULTS, events, log });
-    await snapshots.start();
-    t.equal(snapshots.list(() => true).length, 1);
-    await t.rejects(snapshots.delete(id), { code: 'ENOSPC' });
-    t.same(await readdir(join(dataDir, 'snapshots')), [], 'its files made room');
-    isForgetful = true;
-    await snapshots.delete(id);
-    t.same([snapshots.list(() => true).length, kept.size], [0, 0]);
-  },
-);
+t.test('a snapshot is deleted on a full disk, and can be deleted again if its record stayed', async (t) => {
+  const dataDir = await scratch(t);
+  const id = 'snap_0123456789abc';
+  await makeSaved(join(dataDir, 'snapshots', id));
+  const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+  const retained = new Map([[id, { createdAtMs: 0, sourceId: 'sbx_0123456789abc', isComplete: true }]]);
+  let isForgetful = false;
+  const records = {
+    all: () => [...retained].map(([id, record]) => ({ id, record })),
+    get: (id: string) => retained.get(id),
+    put: () => Promise.reject(full),
+    remove: async (id: string) => {
+      if (!isForgetful) throw full;
+      retained.delete(id);
+    },
+  } as unknown as Table<SnapshotRecord>;
+  const engines = oneEngine({} as Engine);
+  const events = new LifecycleEvents();
+  const log = pino({ level: 'silent' });
+  const snapshots = new Snapshots({ dataDir, engines, records, faults: NO_FAULTS, events, log });
+  await snapshots.start();
+  t.equal(snapshots.list(() => true).length, 1);
+  await t.rejects(snapshots.delete(id), { code: 'ENOSPC' });
+  t.same(await readdir(join(dataDir, 'snapshots')), [], 'its files are removed');
+  isForgetful = true;
+  await snapshots.delete(id);
+  t.same([snapshots.list(() => true).length, retained.size], [0, 0]);
+});
 
-t.test('only what a failed create says about its template counts against it', async (t) => {
+t.test('only failures that concern the template count against it', async (t) => {
   const root = await scratch(t);
   const [fresh, used] = [await makeSaved(join(root, 'fresh')), await makeSaved(join(root, 'used'))];
   const failure = (stage: string, details = {}, code: ErrorCode = 'internal') =>
@@ -154,11 +151,7 @@ t.test('only what a failed create says about its template counts against it', as
   ]) {
     t.same([trust.copyFailed(fresh, error), trust.copyFailed(used, error)], [innocent, innocent]);
   }
-  t.same(
-    trust.copyFailed(fresh, failure('restore')),
-    bad,
-    'a VMM that refuses one that nobody could use yet',
-  );
+  t.same(trust.copyFailed(fresh, failure('restore')), bad, 'a VMM that refuses an unproven template');
   t.same(trust.copyFailed(used, failure('restore')), innocent, 'but not one that gave copies before');
   t.same(trust.copyFailed(used, failure('verify')), bad, 'unless its files changed');
   t.same(
@@ -170,7 +163,7 @@ t.test('only what a failed create says about its template counts against it', as
   for (let n = 0; n < 5; n++) t.same(trust.copyFailed(used, late()), innocent);
 });
 
-t.test('what is unfinished or unknown is swept', async (t) => {
+t.test('unfinished and unknown directories are swept', async (t) => {
   const root = await scratch(t);
   for (const name of ['.half', 'known', 'stranger']) await makeSaved(join(root, name));
   t.same(await sweepSaved(root, (name) => name === 'known'), ['known']);
