@@ -6,9 +6,9 @@ import type { FoundVmm, VmmIdentity } from '../engines/engine.ts';
 import { isId } from '../lib/ids.ts';
 import { endProcess } from '../lib/process-record.ts';
 import type { SandboxRecord } from './record.ts';
-import { type Directories, sandboxesRoot, sandboxPaths } from './resources/files.ts';
+import { sandboxesRoot, sandboxPaths } from './resources/files.ts';
 import { adoptResources, releaseResources, sweepResources } from './resources/index.ts';
-import type { ResourceContext, SandboxContext } from './resources/resource.ts';
+import type { Directories, ResourceContext, SandboxContext } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
 
 export type ReconcileContext = ResourceContext & { readonly log: Logger };

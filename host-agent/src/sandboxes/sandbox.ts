@@ -18,9 +18,14 @@ import type { SandboxHandle } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { LogCapture } from './log-capture.ts';
 import { checkTransition, type SandboxRecord, type SandboxState, toInfo } from './record.ts';
-import type { SandboxPaths } from './resources/files.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
-import type { Handles, ResourceContext, SandboxContext, TeardownContext } from './resources/resource.ts';
+import type {
+  Handles,
+  ResourceContext,
+  SandboxContext,
+  SandboxPaths,
+  TeardownContext,
+} from './resources/resource.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
 import type { SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, type VmUsage } from './vm-usage.ts';
@@ -33,8 +38,6 @@ export interface SandboxOwner {
   /** No client used it for its idle_timeout_s; `signal` fires when a client uses it again. */
   idle(sandbox: Sandbox, signal: AbortSignal): Promise<void>;
 }
-
-type SandboxRecords = ResourceContext['records'];
 
 export class Sandbox implements SandboxHandle {
   readonly id: string;
@@ -253,9 +256,9 @@ export class Sandbox implements SandboxHandle {
   /** Second phase of a delete: removes everything that `leave` left. Can be called again. */
   async sweep(): Promise<void> {
     if (this.#state === 'deleted') return;
-    const { records, faults } = this.#context;
+    const { faults } = this.#context;
     await sweepResources(this.#teardownContext());
-    await this.#removeRecord(records);
+    await this.#removeRecord();
     faults.reach('delete.forgotten');
     this.#state = checkTransition(this.#state, 'deleted');
   }
@@ -272,7 +275,8 @@ export class Sandbox implements SandboxHandle {
     await this.remove();
   }
 
-  async #removeRecord(records: SandboxRecords): Promise<void> {
+  async #removeRecord(): Promise<void> {
+    const { records } = this.#context;
     if (this.#deletionEvents.length === 0) return records.remove(this.id);
     // Persisting the delete mark failed earlier, so this may fail too; then the record is removed without events.
     await records

@@ -5,8 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Vm } from '../engines/engine.ts';
 import { type LinkUsage, type ProcessUsage, readLinkUsage, readProcessUsage } from '../lib/process-usage.ts';
 import type { SandboxRecord } from './record.ts';
-import type { SandboxPaths } from './resources/files.ts';
-import type { Sandbox } from './sandbox.ts';
+import type { SandboxPaths } from './resources/resource.ts';
 
 const SECTOR_BYTES = 512;
 
@@ -60,10 +59,12 @@ export const REST = 'rest';
 const NOTHING: Counters = { cpuMs: 0, readBytes: 0, writtenBytes: 0, receivedBytes: 0, sentBytes: 0 };
 const NO_GAUGES: Gauges = { residentBytes: 0, privateBytes: 0, layerBytes: 0 };
 
+type MeasuredSandbox = UsageSource & { readonly id: string };
+
 export class TopUsage {
-  readonly #sandboxes: () => Iterable<Sandbox>;
+  readonly #sandboxes: () => Iterable<MeasuredSandbox>;
   readonly #top: number;
-  readonly #read: (sandbox: Sandbox) => VmUsage | undefined;
+  readonly #read: (sandbox: MeasuredSandbox) => VmUsage | undefined;
   #last = new Map<string, Counters>();
   /** Sum of what sandboxes used while they were part of the rest. It never falls, although its members change. */
   #rest = NOTHING;
@@ -72,9 +73,9 @@ export class TopUsage {
   #reading: Promise<void> | undefined;
 
   constructor(
-    sandboxes: () => Iterable<Sandbox>,
+    sandboxes: () => Iterable<MeasuredSandbox>,
     top: number,
-    read: (sandbox: Sandbox) => VmUsage | undefined = readVmUsage,
+    read: (sandbox: MeasuredSandbox) => VmUsage | undefined = readVmUsage,
   ) {
     this.#sandboxes = sandboxes;
     this.#top = top;

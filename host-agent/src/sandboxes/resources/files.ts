@@ -4,13 +4,9 @@
 import { link, mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { copyReserved, copySparse, ensurePristineLayer } from '@sandboxd/rootfs-builder';
-import type { VmPaths } from '../../engines/engine.ts';
 import { vmmRecordPath } from '../../engines/vmm-record.ts';
 import { errnoOf } from '../../lib/errors.ts';
-import type { Resource, StartFrom } from './resource.ts';
-
-export type Directories = { readonly dataDir: string; readonly runDir: string };
-export type SandboxPaths = VmPaths & { readonly layerPath: string };
+import type { Directories, Resource, SandboxPaths, StartFrom } from './resource.ts';
 
 export function sandboxesRoot(directories: Directories): string {
   return join(directories.dataDir, 'sandboxes');

@@ -2,7 +2,7 @@
 // Start, delete and the clean-up after a crash iterate over the list in index.ts.
 import type { Logger } from 'pino';
 import type { Engines } from '../../engines/choice.ts';
-import type { Engine, Vm } from '../../engines/engine.ts';
+import type { Engine, Vm, VmPaths } from '../../engines/engine.ts';
 import type { Guest } from '../../guest/guest.ts';
 import type { RootfsSource } from '../../images/rootfs-source.ts';
 import type { Faults } from '../../lib/faults.ts';
@@ -13,7 +13,9 @@ import type { Clock, Counters } from '../idle/idle-watch.ts';
 import type { LifecycleEvents } from '../lifecycle-events.ts';
 import type { SandboxRecord } from '../record.ts';
 import type { SavedGuest } from '../saved/saved-guest.ts';
-import type { Directories, SandboxPaths } from './files.ts';
+
+export type Directories = { readonly dataDir: string; readonly runDir: string };
+export type SandboxPaths = VmPaths & { readonly layerPath: string };
 
 /** What all sandboxes of a daemon share. */
 export type ResourceContext = {
