@@ -93,7 +93,7 @@ t.test('the oldest are pruned first, by age and size, and a reader before them g
   await journal.prune(start);
   t.same(names(journal), ['new']);
   t.equal(journal.toSeq(old), 1, 'nothing after it is missing');
-  t.throws(() => journal.toSeq(journal.toId(0)), { code: 'gone', message: /not retained any more/ });
+  t.throws(() => journal.toSeq(journal.toId(0)), { code: 'gone', message: /not kept any more/ });
   for (let count = 0; count < 50; count++) await journal.append({ atMs: start, name: `n${count}` });
   await journal.prune(start);
   t.ok(journal.bytes <= 400);

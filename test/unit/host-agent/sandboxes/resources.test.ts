@@ -163,7 +163,7 @@ t.test('a failed start names its stage in one line, and a full disk has its own 
     message: 'cannot create the sandbox (stage boot): it broke',
     details: { stage: 'boot' },
   });
-  error = new AppError('upstream', 'the agent is absent', { stage: 'far away', retryAfterS: 9 });
+  error = new AppError('upstream', 'nobody is there', { stage: 'far away', retryAfterS: 9 });
   await t.rejects(manager.create({}), {
     code: 'upstream',
     message: 'cannot create the sandbox (stage far away): nobody is there',
