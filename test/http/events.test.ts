@@ -3,7 +3,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { EVENT_KINDS, MAX_EVENT_FILTERS } from '@sandboxd/api';
 import { Client, type SandboxEvent } from '@sandboxd/client';
 import t, { type Test } from 'tap';
-import type { StoredEvent } from '../../host-agent/src/sandboxes/stored-event.ts';
+import type { StoredEvent } from '../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { runCommand } from '../support/command.ts';
 import { type MemoryDaemon, startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { until } from '../support/until.ts';

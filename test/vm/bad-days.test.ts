@@ -35,7 +35,7 @@ t.test(
       status: 500,
       message: /^[^\n]*stage agent\)[^\n]*\/no\/such\/init[^\n]*$/,
     });
-    const line = daemon.log.findLast(({ msg }) => msg === 'a guest did not start');
+    const line = daemon.log.findLast(({ msg }) => msg === 'a sandbox did not start');
     t.match(line, { diagnosis: /console:[\s\S]*\/no\/such\/init[\s\S]*vmm log:/ });
     await onlyBystanderIsLeft(t);
   },

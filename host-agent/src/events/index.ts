@@ -1,2 +1,2 @@
-// The face of this room.
+// Public interface of this module.
 export { type Entry, Journal, type JournalOptions } from './journal.ts';

@@ -1,5 +1,5 @@
-// What happened, in order, on disk. An entry is written within the change of the registry that it tells of: whatever ends the
-// daemon, both are there or neither.
+// The journal of events on disk, in order. An entry is written in the same transaction as the change of the registry,
+// so that after a crash both exist or neither does.
 import type { Logger } from 'pino';
 import { AppError } from '../lib/errors.ts';
 import { randomSuffix } from '../lib/ids.ts';
@@ -8,27 +8,27 @@ import type { Store, Table } from '../store/store.ts';
 const ENTRIES = 'events';
 const META = 'events_meta';
 const META_KEY = 'journal';
-/** Digits of a number as a key: keys are in the order of their texts. */
+/** Digits of a sequence number as a key: keys are ordered as text. */
 const DIGITS = 16;
-/** The newest entries are in memory, for all who follow. */
+/** Newest entries that are held in memory for subscribers. */
 const RECENT = 1024;
 const PRUNE_MS = 60_000;
-/** Entries that are looked at, or removed, at once. */
+/** Entries that are read or removed at a time. */
 const BATCH = 500;
 
 export type Entry<E> = {
   readonly seq: number;
   readonly event: E;
-  /** The event as it is sent, made once for all. */
+  /** The serialized event, cached for all subscribers. */
   text?: Buffer;
 };
 
 type Meta = {
-  /** Of this journal: ids of another one mean nothing here. */
+  /** Identifies this journal: ids of another journal are invalid here. */
   readonly epoch: string;
-  /** The newest entry that is not kept any more. */
+  /** The newest entry that was pruned. */
   readonly prunedTo: number;
-  /** The newest entry when that was written. */
+  /** The newest entry when this record was written. */
   readonly last: number;
 };
 
@@ -71,20 +71,20 @@ export class Journal<E extends { readonly atMs: number }> {
     options: JournalOptions,
   ): Promise<Journal<E>> {
     const metas = store.table<Meta>(META);
-    const known = metas.get(META_KEY);
-    const meta = known ?? { epoch: randomSuffix().slice(0, 8), prunedTo: 0, last: 0 };
-    if (known === undefined) await metas.put(META_KEY, meta);
+    const stored = metas.get(META_KEY);
+    const meta = stored ?? { epoch: randomSuffix().slice(0, 8), prunedTo: 0, last: 0 };
+    if (stored === undefined) await metas.put(META_KEY, meta);
     const journal = new Journal<E>(store, meta, options);
     await journal.prune();
     return journal;
   }
 
-  /** Number of the newest entry, 0 when there was none yet. */
+  /** Sequence number of the newest entry; 0 when there is none. */
   get last(): number {
     return Math.max(this.#meta.last, this.#recent.at(-1)?.seq ?? 0);
   }
 
-  /** Entries up to this one are not kept any more. */
+  /** Entries up to this one were pruned. */
   get prunedTo(): number {
     return this.#meta.prunedTo;
   }
@@ -97,7 +97,7 @@ export class Journal<E extends { readonly atMs: number }> {
     return `${this.#meta.epoch}-${seq}`;
   }
 
-  /** The entry that an id names, behind which a reader goes on. AppError invalid_argument, gone. */
+  /** Sequence number of the entry after which a reader resumes. AppError invalid_argument, gone. */
   toSeq(id: string): number {
     const [, epoch, digits] = /^([0-9a-v]{8})-(\d{1,15})$/.exec(id) ?? [];
     if (digits === undefined)
@@ -115,50 +115,51 @@ export class Journal<E extends { readonly atMs: number }> {
     if (seq < this.prunedTo) {
       throw new AppError(
         'gone',
-        `events right behind ${id} are not kept any more, the oldest that is there comes behind ${this.toId(this.prunedTo)}; read the list of sandboxes and go on from there`,
+        `events right behind ${id} are not kept any more, the oldest that is there comes behind ` +
+          `${this.toId(this.prunedTo)}; read the list of sandboxes and go on from there`,
       );
     }
     return seq;
   }
 
-  /** To be called within a change of the registry. */
+  /** Must be called within a change of the registry. */
   put(event: E): void {
     const bytes = JSON.stringify(event).length;
     void this.#entries.put(toKey(this.#next++), { event, bytes });
     this.#bytes += bytes;
   }
 
-  /** A change of its own. Resolves once it survives a crash. */
+  /** Writes an event in a transaction of its own. Resolves when it survives a crash. */
   async append(event: E): Promise<void> {
     await this.#store.atomically(() => this.put(event));
-    this.look();
+    this.refresh();
   }
 
-  /** Something was written: whoever waits is told. */
-  look(): void {
-    const from = this.last;
+  /** Loads new entries and notifies the listeners. */
+  refresh(): void {
+    const previous = this.last;
     for (;;) {
       const more = this.#load(this.last, BATCH);
       this.#recent.push(...more);
       if (more.length < BATCH) break;
     }
     if (this.#recent.length > 2 * RECENT) this.#recent = this.#recent.slice(-RECENT);
-    if (this.last > from) for (const listener of [...this.#listeners]) listener();
+    if (this.last > previous) for (const listener of [...this.#listeners]) listener();
   }
 
-  /** Called when there is more to read, until the returned function is. */
+  /** The listener is called when there are new entries, until the returned function is called. */
   onMore(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Whether what comes behind it is in memory. */
+  /** Whether all entries after it are in memory. */
   isRecent(seq: number): boolean {
     const oldest = this.#recent[0]?.seq;
     return seq >= this.last || (oldest !== undefined && seq >= oldest - 1);
   }
 
-  /** Oldest first, at most some hundred of those behind `seq`; empty at the present. */
+  /** Entries after `seq`, oldest first, at most BATCH of them; empty when there are no newer ones. */
   read(seq: number): readonly Entry<E>[] {
     if (seq >= this.last) return [];
     if (!this.isRecent(seq)) return this.#load(seq, BATCH);
@@ -166,11 +167,11 @@ export class Journal<E extends { readonly atMs: number }> {
     return this.#recent.slice(at, at + BATCH);
   }
 
-  /** Forgets what is too old, or too much. */
+  /** Removes entries that are too old or exceed the size limit. */
   prune(now = Date.now()): Promise<void> {
     this.#pruning = this.#pruning
       .then(() => this.#prune(now))
-      .catch((err: unknown) => this.#options.log.warn({ err }, 'cannot forget old events'));
+      .catch((err: unknown) => this.#options.log.warn({ err }, 'cannot remove old events'));
     return this.#pruning;
   }
 

@@ -7,7 +7,7 @@ import type { Images } from '../images/index.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
-import type { StoredEvent } from '../sandboxes/stored-event.ts';
+import type { StoredEvent } from '../sandboxes/lifecycle-events.ts';
 import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
 import type { AuditSink } from './middleware/audit.ts';

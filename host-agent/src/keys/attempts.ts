@@ -1,17 +1,18 @@
-// Wrong keys by address: each is answered later than the one before. What is guessed is far too long to be found; this keeps
-// one who tries all the same from costing much, and never holds up a right key, which others behind the same address may have.
+// Rate limit of wrong keys by address: exponential backoff delays each response. Keys are too long to guess; the
+// delay limits the load of an attacker. It never delays a valid key, which another client behind the same address may
+// have.
 import { isIPv6 } from 'node:net';
 import { backOffMs } from '../lib/back-off.ts';
 
-/** Typing errors cost nothing. */
+/** A few typing errors are not delayed. */
 const FREE = 3;
 const FIRST_MS = 100;
-const LONGEST_MS = 10_000;
-/** After so long without a wrong key an address is as any other. */
+const MAX_MS = 10_000;
+/** An address without a wrong key for this long starts again at zero. */
 const FORGET_MS = 10 * 60_000;
-/** Known at once; the one that was silent for the longest goes first. */
+/** Maximum number of addresses remembered; the one with the oldest failure is dropped first. */
 const MAX_ADDRESSES = 10_000;
-/** Answers of one address that are held back at once: more would only hold connections. */
+/** Maximum delayed responses of one address at a time: more would only keep connections open. */
 const MAX_WAITING = 8;
 
 type Entry = { failures: number; lastMs: number; waiting: number };
@@ -29,32 +30,32 @@ export class Attempts {
     return this.#entries.size;
   }
 
-  /** Notes a wrong key; for how long its answer is to be held back, and what to call when it was. */
+  /** Records a wrong key. Returns how long to delay the response, and a function to call after the delay. */
   failed(address: string): { readonly delayMs: number; readonly done: () => void } {
-    const at = toNetwork(address);
+    const network = toNetwork(address);
     const now = this.#now();
-    const known = this.#entries.get(at);
+    const known = this.#entries.get(network);
     const entry =
       known === undefined || now - known.lastMs > FORGET_MS
         ? { failures: 0, lastMs: now, waiting: 0 }
         : known;
     entry.failures += 1;
     entry.lastMs = now;
-    this.#entries.delete(at);
-    this.#entries.set(at, entry);
+    this.#entries.delete(network);
+    this.#entries.set(network, entry);
     const [oldest] = this.#entries.keys();
     if (this.#entries.size > MAX_ADDRESSES && oldest !== undefined) this.#entries.delete(oldest);
-    const beyond = entry.failures - FREE;
-    if (beyond <= 0 || entry.waiting >= MAX_WAITING) return { delayMs: 0, done: () => undefined };
+    const excess = entry.failures - FREE;
+    if (excess <= 0 || entry.waiting >= MAX_WAITING) return { delayMs: 0, done: () => undefined };
     entry.waiting += 1;
     const done = (): void => {
       entry.waiting -= 1;
     };
-    return { delayMs: backOffMs(beyond, { firstMs: FIRST_MS, mostMs: LONGEST_MS }), done };
+    return { delayMs: backOffMs(excess, { firstMs: FIRST_MS, mostMs: MAX_MS }), done };
   }
 }
 
-/** Who has one address of IPv6 usually has the 2^64 around it. */
+/** A client with one IPv6 address usually has its whole /64 network. */
 function toNetwork(address: string): string {
   const plain = address.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '');
   if (!isIPv6(plain)) return plain;

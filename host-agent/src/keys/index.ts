@@ -1,4 +1,4 @@
-// Keys: who may call this daemon, what their policies and their tenants' quotas let them do.
+// API keys: which clients may call this daemon, and what their policies and tenants' quotas allow.
 export { Attempts } from './attempts.ts';
 export { KeyMark } from './key-mark.ts';
 export {
@@ -21,7 +21,15 @@ export {
   sharerOf,
   toOwner,
 } from './principal.ts';
-export { type KeyChange, type KeyRecord, QUOTA_KEYS, type Quota, quota } from './record.ts';
+export {
+  concernsTenants,
+  findWideGrants,
+  type KeyChange,
+  type KeyRecord,
+  QUOTA_KEYS,
+  type Quota,
+  quota,
+} from './record.ts';
 export {
   type Found,
   KeyRegistry,
@@ -30,4 +38,3 @@ export {
   type NewKey,
   stateOf,
 } from './registry.ts';
-export { concernsTenants, findWideGrants } from './wide.ts';

@@ -1,5 +1,5 @@
-// A file beside the registry that says that there were keys. Who has lost the registry, or moved it away, has lost its keys, and
-// must not thereby have let in everybody.
+// A marker file beside the registry, which records that keys existed. If the registry is lost or moved, its keys are
+// lost too, and the daemon must not become open to every client.
 import { randomBytes } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { open, rename, rm, writeFile } from 'node:fs/promises';
@@ -7,27 +7,28 @@ import { dirname, join } from 'node:path';
 
 const NAME = 'keys-required';
 const TEXT =
-  'This daemon has had keys, so it lets in nobody without one, also where its registry (state.lmdb) is lost or another.\n`sandboxd keys create <name>` makes one. To let in everybody again, remove this file and the registry.\n';
+  'This daemon has had keys, so it lets in nobody without one, also where its registry (state.lmdb) is lost or another.\n' +
+  '`sandboxd keys create <name>` makes one. To let in everybody again, remove this file and the registry.\n';
 
 export class KeyMark {
   readonly path: string;
-  #isThere: boolean;
+  #exists: boolean;
 
-  /** Of the registry in that file. */
+  /** The mark of the registry at `registryPath`. */
   constructor(registryPath: string) {
     this.path = join(dirname(registryPath), NAME);
-    this.#isThere = isAnythingAt(this.path);
+    this.#exists = hasEntry(this.path);
   }
 
-  /** Whether there were keys, as far as is known: once they are seen, nobody unsees them. */
-  get isThere(): boolean {
-    return this.#isThere;
+  /** Whether keys are known to have existed. Never becomes false in one process. */
+  get exists(): boolean {
+    return this.#exists;
   }
 
-  /** Resolves once it survives a crash of the host. */
+  /** Resolves when the file survives a crash of the host. */
   async ensure(): Promise<void> {
-    if (this.#isThere && isAnythingAt(this.path)) return;
-    // Several commands may do this at once.
+    if (this.#exists && hasEntry(this.path)) return;
+    // Several commands may do this concurrently.
     const part = `${this.path}.${randomBytes(8).toString('hex')}.part`;
     try {
       await writeFile(part, TEXT, { flag: 'wx', mode: 0o600, flush: true });
@@ -37,7 +38,7 @@ export class KeyMark {
       throw error;
     }
     await syncDirectory(dirname(this.path));
-    this.#isThere = true;
+    this.#exists = true;
   }
 }
 
@@ -50,7 +51,7 @@ async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** A link that leads nowhere is a mark that was moved, not one that never was. */
-function isAnythingAt(path: string): boolean {
+/** A dangling symbolic link counts as a mark: its target was moved. */
+function hasEntry(path: string): boolean {
   return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }

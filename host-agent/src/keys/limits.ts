@@ -1,15 +1,14 @@
-// Whether somebody may make what they ask for: the policy of their key and the quota of their tenant, at once, so that two
-// requests at the same time cannot both have the last room.
+// Quota and policy checks: a request is admitted against its key's policy and its tenant's quota in one step, so that
+// two concurrent requests cannot both get the last capacity.
 import type { Policy } from '@sandboxd/api';
-import { findPassed, over, type RequestedResources } from './policy.ts';
+import { checkMax, findExceeded, type Published, type RequestedResources } from './policy.ts';
 import { describe, forbidden, mayDo, type Owner, type Principal, toOwner } from './principal.ts';
-import type { Published } from './published.ts';
 import type { Quota } from './record.ts';
 
-/** Creates are counted by the second in which they were asked for: a tenant may ask for any number. */
+/** Window of the create rate limit. Creates are counted per second, because a tenant may send any number. */
 const MINUTE_S = 60;
 
-/** A sandbox that exists, or is promised. */
+/** A sandbox that exists or is reserved. */
 export type Holding = {
   readonly owner: Owner | undefined;
   readonly vcpus: number;
@@ -17,24 +16,24 @@ export type Holding = {
   readonly diskBytes: number;
   /** Absent: none. */
   readonly publish?: readonly Published[] | undefined;
-  /** It will be a snapshot when it was idle for long enough. */
+  /** Its idle rule saves it, so it will become a snapshot. */
   readonly savesItself?: boolean;
 };
 
-/** Who wants to make something, and who is to know what it comes to, allowed or not. */
+/** The client of a request. `onResolved` is called with the resources it requests, allowed or not. */
 export type RequestContext = {
   readonly principal: Principal;
   readonly onResolved?: ((requested: RequestedResources) => void) | undefined;
 };
 
-/** Who takes a snapshot: a client, or an owner whose idle sandbox is saved. */
+/** The principal that takes a snapshot: a client, or the owner whose idle sandbox is saved. */
 export type SnapshotMaker = Owner & Pick<Principal, 'policy'>;
 
 export type LimitsOptions = {
-  /** Read anew each time: quotas change under a running daemon. */
+  /** Called for each request: quotas change while the daemon runs. */
   readonly quotaOf: (tenant: string) => Quota | undefined;
   readonly sandboxes: () => Iterable<Holding>;
-  /** Ports of the host that a key may publish whose policy does not say which, but which has one, or a tenant. */
+  /** Host ports that a key may publish if it has a policy or tenant but no publish_ports. */
   readonly publishPorts: readonly string[];
   /** Owners of the snapshots that exist. */
   readonly snapshots: () => Iterable<Owner | undefined>;
@@ -43,116 +42,118 @@ export type LimitsOptions = {
 
 export class Limits {
   readonly #options: LimitsOptions;
-  readonly #promised = new Set<Holding>();
-  readonly #promisedSnapshots = new Set<Owner>();
-  /** How many sandboxes were asked for in which second, by tenant. */
-  readonly #asked = new Map<string, Map<number, number>>();
+  readonly #reserved = new Set<Holding>();
+  readonly #reservedSnapshots = new Set<Owner>();
+  /** Number of requested sandboxes by second, for each tenant. */
+  readonly #createCounts = new Map<string, Map<number, number>>();
 
   constructor(options: LimitsOptions) {
     this.#options = options;
   }
 
   /**
-   * Holds what is wanted until disposed, when it shows among the sandboxes or will never be. AppError forbidden names each
-   * limit that it passes.
+   * Reserves what is requested until disposed; by then the sandboxes exist or the request failed. AppError forbidden
+   * names each exceeded limit.
    */
   admit({ principal, onResolved }: RequestContext, requested: RequestedResources): Disposable {
     onResolved?.(requested);
     const { tenant } = principal;
     const policy = this.#policyOf(principal);
-    const passed = findPassed(policy, requested);
+    const exceeded = findExceeded(policy, requested);
     if (requested.startsService && !mayDo(principal, 'exec'))
-      passed.push(`a service needs exec: ${describe(principal, 'exec')}`);
+      exceeded.push(`a service needs exec: ${describe(principal, 'exec')}`);
     if (requested.savesItself && !mayDo(principal, 'snapshot'))
-      passed.push(`idle_action snapshot needs snapshot: ${describe(principal, 'snapshot')}`);
-    const all = [...this.#options.sandboxes(), ...this.#promised];
+      exceeded.push(`idle_action snapshot needs snapshot: ${describe(principal, 'snapshot')}`);
+    const all = [...this.#options.sandboxes(), ...this.#reserved];
     const own = all.filter(({ owner }) => isSame(owner, principal));
     const total = own.length + requested.count;
-    passed.push(...over('sandboxes of this key', total, 'max_sandboxes', policy.max_sandboxes));
-    const most = policy.max_published_ports;
-    passed.push(...over('ports of this key', countPorts([...own, requested]), 'max_published_ports', most));
+    exceeded.push(...checkMax('sandboxes of this key', total, 'max_sandboxes', policy.max_sandboxes));
+    const max = policy.max_published_ports;
+    exceeded.push(
+      ...checkMax('ports of this key', countPorts([...own, requested]), 'max_published_ports', max),
+    );
     if (requested.savesItself)
-      passed.push(...overSnapshots(policy, this.#countSnapshots(principal, own) + requested.count));
-    if (tenant !== undefined) passed.push(...this.#findOverQuota(tenant, all, requested));
-    if (passed.length > 0) throw forbidden(principal, passed);
+      exceeded.push(...checkMaxSnapshots(policy, this.#countSnapshots(principal, own) + requested.count));
+    if (tenant !== undefined) exceeded.push(...this.#findOverQuota(tenant, all, requested));
+    if (exceeded.length > 0) throw forbidden(principal, exceeded);
     const { vcpus, memoryMib, diskBytes, publish, savesItself, count } = requested;
     const each = { owner: toOwner(principal), vcpus, memoryMib, diskBytes, publish, savesItself };
-    const promised = Array.from({ length: count }, () => ({ ...each }));
-    for (const each of promised) this.#promised.add(each);
-    if (tenant !== undefined) this.#noteAsked(tenant, count);
+    const reserved = Array.from({ length: count }, () => ({ ...each }));
+    for (const each of reserved) this.#reserved.add(each);
+    if (tenant !== undefined) this.#countCreates(tenant, count);
     return {
       [Symbol.dispose]: () => {
-        for (const each of promised) this.#promised.delete(each);
+        for (const each of reserved) this.#reserved.delete(each);
       },
     };
   }
 
-  /** One that nothing narrows is the operator's own. */
+  /** A key without policy and tenant is the operator's and has no default limits. */
   #policyOf({ policy, tenant, keepsOldGrants }: Principal): Policy {
     const isNarrow = policy !== undefined || tenant !== undefined;
     const { publishPorts } = this.#options;
     return { ...(isNarrow && !keepsOldGrants && { publish_ports: publishPorts }), ...policy };
   }
 
-  /** The same for a snapshot. An idle sandbox that saves itself has no policy: its snapshot was counted when it was made. */
+  /** The same for a snapshot. The snapshot of an idle sandbox has no policy: it was counted at the sandbox's create. */
   admitSnapshot(by: SnapshotMaker | undefined): Disposable {
-    if (by === undefined || toOwner(by) === undefined) return NOTHING_HELD;
+    if (by === undefined || toOwner(by) === undefined) return NO_RESERVATION;
     const { key, tenant, policy = {} } = by;
-    const sandboxes = [...this.#options.sandboxes(), ...this.#promised];
+    const sandboxes = [...this.#options.sandboxes(), ...this.#reserved];
     const own = sandboxes.filter(({ owner }) => isSame(owner, by));
-    const passed = overSnapshots(policy, this.#countSnapshots(by, own) + 1);
+    const exceeded = checkMaxSnapshots(policy, this.#countSnapshots(by, own) + 1);
     if (tenant !== undefined) {
-      const theirs = this.#snapshotOwners().filter((owner) => owner?.tenant === tenant);
-      const most = this.#options.quotaOf(tenant)?.max_snapshots;
-      passed.push(...over(`snapshots of tenant ${tenant}`, theirs.length + 1, 'max_snapshots', most));
+      const tenants = this.#snapshotOwners().filter((owner) => owner?.tenant === tenant);
+      const max = this.#options.quotaOf(tenant)?.max_snapshots;
+      exceeded.push(...checkMax(`snapshots of tenant ${tenant}`, tenants.length + 1, 'max_snapshots', max));
     }
-    if (passed.length > 0) throw forbidden(by, passed);
-    const promised = { key, ...(tenant !== undefined && { tenant }) };
-    this.#promisedSnapshots.add(promised);
-    return { [Symbol.dispose]: () => void this.#promisedSnapshots.delete(promised) };
+    if (exceeded.length > 0) throw forbidden(by, exceeded);
+    const reserved = { key, ...(tenant !== undefined && { tenant }) };
+    this.#reservedSnapshots.add(reserved);
+    return { [Symbol.dispose]: () => void this.#reservedSnapshots.delete(reserved) };
   }
 
   #snapshotOwners(): readonly (Owner | undefined)[] {
-    return [...this.#options.snapshots(), ...this.#promisedSnapshots];
+    return [...this.#options.snapshots(), ...this.#reservedSnapshots];
   }
 
-  /** Those that there are, and those that its sandboxes will be. */
+  /** Existing snapshots, and those that its sandboxes will become when idle. */
   #countSnapshots(by: Owner, own: readonly Holding[]): number {
-    const made = this.#snapshotOwners().filter((owner) => isSame(owner, by));
-    return made.length + own.filter(({ savesItself }) => savesItself).length;
+    const existing = this.#snapshotOwners().filter((owner) => isSame(owner, by));
+    return existing.length + own.filter(({ savesItself }) => savesItself).length;
   }
 
   #findOverQuota(tenant: string, all: readonly Holding[], requested: RequestedResources): string[] {
     const quota = this.#options.quotaOf(tenant) ?? {};
-    const theirs = all.filter(({ owner }) => owner?.tenant === tenant);
+    const tenants = all.filter(({ owner }) => owner?.tenant === tenant);
     const sum = (of: (holding: Omit<Holding, 'owner'>) => number): number =>
-      theirs.reduce((total, holding) => total + of(holding), of(requested) * requested.count);
-    const creates = this.#recentlyAsked(tenant) + requested.count;
+      tenants.reduce((total, holding) => total + of(holding), of(requested) * requested.count);
+    const creates = this.#recentCreates(tenant) + requested.count;
     const totals = [
       ['sandboxes', sum(() => 1), 'max_sandboxes'],
       ['vcpus', sum(({ vcpus }) => vcpus), 'max_vcpus'],
       ['memory_mib', sum(({ memoryMib }) => memoryMib), 'max_memory_mib'],
       ['disk_bytes', sum(({ diskBytes }) => diskBytes), 'max_disk_bytes'],
-      ['published ports', countPorts([...theirs, requested]), 'max_published_ports'],
+      ['published ports', countPorts([...tenants, requested]), 'max_published_ports'],
       ['creates within a minute', creates, 'max_creates_per_minute'],
     ] as const;
     return totals.flatMap(([what, total, limit]) =>
-      over(`${what} of tenant ${tenant}`, total, limit, quota[limit]),
+      checkMax(`${what} of tenant ${tenant}`, total, limit, quota[limit]),
     );
   }
 
-  #recentlyAsked(tenant: string): number {
-    const counts = this.#asked.get(tenant) ?? new Map<number, number>();
+  #recentCreates(tenant: string): number {
+    const counts = this.#createCounts.get(tenant) ?? new Map<number, number>();
     const oldest = this.#second() - MINUTE_S;
     for (const second of counts.keys()) if (second < oldest) counts.delete(second);
     return counts.values().reduce((sum, count) => sum + count, 0);
   }
 
-  #noteAsked(tenant: string, count: number): void {
-    const counts = this.#asked.get(tenant) ?? new Map<number, number>();
+  #countCreates(tenant: string, count: number): void {
+    const counts = this.#createCounts.get(tenant) ?? new Map<number, number>();
     const second = this.#second();
     counts.set(second, (counts.get(second) ?? 0) + count);
-    this.#asked.set(tenant, counts);
+    this.#createCounts.set(tenant, counts);
   }
 
   #second(): number {
@@ -165,8 +166,8 @@ function isSame(owner: Owner | undefined, { key, tenant }: Owner): boolean {
   return owner?.key === key && owner.tenant === tenant;
 }
 
-function overSnapshots({ max_snapshots }: Policy, total: number): string[] {
-  return over('snapshots of this key', total, 'max_snapshots', max_snapshots);
+function checkMaxSnapshots({ max_snapshots }: Policy, total: number): string[] {
+  return checkMax('snapshots of this key', total, 'max_snapshots', max_snapshots);
 }
 
 function countPorts(all: Iterable<Pick<Holding, 'publish'>>): number {
@@ -175,4 +176,4 @@ function countPorts(all: Iterable<Pick<Holding, 'publish'>>): number {
   return count;
 }
 
-const NOTHING_HELD: Disposable = { [Symbol.dispose]: () => undefined };
+const NO_RESERVATION: Disposable = { [Symbol.dispose]: () => undefined };

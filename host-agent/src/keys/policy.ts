@@ -1,35 +1,35 @@
-// What a policy says to a request as it will be carried out: defaults filled in, what a copy inherits included.
-import type { Policy } from '@sandboxd/api';
-import { checkPublished, type Published } from './published.ts';
+// Checks a request against a policy, after defaults and inherited options are filled in.
+import { BlockList, isIP } from 'node:net';
+import { type Policy, parsePortRange } from '@sandboxd/api';
 
-/** Of an allowlist, in a message. */
+/** Maximum hosts of an allowlist in an error message. */
 const MAX_SHOWN_HOSTS = 5;
 
-/** Sandboxes to make, all alike. */
+/** Sandboxes to create, all with the same options. */
 export type RequestedResources = {
   readonly count: number;
-  /** Whether they are copies of a snapshot. */
+  /** Whether they are forks of a snapshot. */
   readonly areForks: boolean;
   readonly vcpus: number;
   readonly memoryMib: number;
   readonly diskBytes: number;
-  /** 0: no end. */
+  /** 0: no timeout. */
   readonly timeoutS: number;
-  /** 0: may be idle without end. */
+  /** 0: no idle timeout. */
   readonly idleTimeoutS: number;
-  /** Whether they are saved when they were idle for so long. */
+  /** Whether they are saved after the idle timeout. */
   readonly savesItself: boolean;
   readonly rootfs: { readonly kind: 'profile' | 'image'; readonly name: string };
   /** Absent: no network. */
   readonly allowlist?: readonly string[];
-  /** Ports of the host; absent: none. */
+  /** Host ports; absent: none. */
   readonly publish?: readonly Published[];
-  /** A service is started in them, of the request or of the image. */
+  /** A service of the request or of the image is started in them. */
   readonly startsService: boolean;
 };
 
-/** A sentence's part for each limit that is passed. */
-export function findPassed(policy: Policy, requested: RequestedResources): string[] {
+/** Returns one phrase for each exceeded limit. */
+export function findExceeded(policy: Policy, requested: RequestedResources): string[] {
   const {
     max_vcpus,
     max_memory_mib,
@@ -40,34 +40,34 @@ export function findPassed(policy: Policy, requested: RequestedResources): strin
     net_allow_max,
   } = policy;
   return [
-    ...over('vcpus', requested.vcpus, 'max_vcpus', max_vcpus),
-    ...over('memory_mib', requested.memoryMib, 'max_memory_mib', max_memory_mib),
+    ...checkMax('vcpus', requested.vcpus, 'max_vcpus', max_vcpus),
+    ...checkMax('memory_mib', requested.memoryMib, 'max_memory_mib', max_memory_mib),
     ...checkTime('timeout_s', requested.timeoutS, 'max_timeout_s', max_timeout_s),
     ...checkTime('idle_timeout_s', requested.idleTimeoutS, 'max_idle_timeout_s', max_idle_timeout_s),
-    ...(requested.areForks ? over('count', requested.count, 'max_fork', max_fork) : []),
+    ...(requested.areForks ? checkMax('count', requested.count, 'max_fork', max_fork) : []),
     ...checkRootfs(requested.rootfs, allow_profiles),
     ...checkNetwork(requested.allowlist, net_allow_max),
     ...checkPublished(requested.publish ?? [], policy),
   ];
 }
 
-/** A command's time limit within a policy, which bounds it instead of refusing it. */
-export function clampTimeout(timeoutS: number, { max_timeout_s: most }: Policy): number {
-  if (most === undefined) return timeoutS;
-  return timeoutS <= 0 ? most : Math.min(timeoutS, most);
+/** Limits a command's timeout to that of the policy; a longer one is not refused. */
+export function clampTimeout(timeoutS: number, { max_timeout_s: max }: Policy): number {
+  if (max === undefined) return timeoutS;
+  return timeoutS <= 0 ? max : Math.min(timeoutS, max);
 }
 
-/** What a message says of the limit when it is passed, else nothing. */
-export function over(what: string, value: number, limit: string, most: number | undefined): string[] {
-  return most !== undefined && value > most ? [`${what} ${value} is over ${limit} ${most}`] : [];
+/** Returns a phrase for an error message if the value exceeds the limit. */
+export function checkMax(what: string, value: number, limit: string, max: number | undefined): string[] {
+  return max !== undefined && value > max ? [`${what} ${value} is over ${limit} ${max}`] : [];
 }
 
-function checkTime(what: string, seconds: number, limit: string, most: number | undefined): string[] {
-  if (most === undefined || seconds > 0) return over(what, seconds, limit, most);
-  return [`${what} 0, which is no end, is over ${limit} ${most}`];
+function checkTime(what: string, seconds: number, limit: string, max: number | undefined): string[] {
+  if (max === undefined || seconds > 0) return checkMax(what, seconds, limit, max);
+  return [`${what} 0, which is no end, is over ${limit} ${max}`];
 }
 
-/** An image is no profile that anybody allowed. */
+/** Images are never among allow_profiles. */
 function checkRootfs(
   { kind, name }: RequestedResources['rootfs'],
   allowed: readonly string[] | undefined,
@@ -78,19 +78,70 @@ function checkRootfs(
 
 function checkNetwork(
   allowlist: readonly string[] | undefined,
-  most: readonly string[] | undefined,
+  max: readonly string[] | undefined,
 ): string[] {
-  if (most === undefined || allowlist === undefined) return [];
-  if (most.length === 0) return ['a network is over net_allow_max, which is empty'];
-  const beyond = allowlist.filter((pattern) => !most.some((allowed) => covers(allowed, pattern)));
+  if (max === undefined || allowlist === undefined) return [];
+  if (max.length === 0) return ['a network is over net_allow_max, which is empty'];
+  const beyond = allowlist.filter((pattern) => !max.some((allowed) => covers(allowed, pattern)));
   if (beyond.length === 0) return [];
   const shown = beyond.slice(0, MAX_SHOWN_HOSTS).join(', ') + (beyond.length > MAX_SHOWN_HOSTS ? ', …' : '');
-  return [`allowlist ${shown} is not within net_allow_max ${most.join(', ')}`];
+  return [`allowlist ${shown} is not within net_allow_max ${max.join(', ')}`];
 }
 
-/** `*.example.com` stands for exactly one more label, so it covers itself and `a.example.com`. */
+/** `*.example.com` matches exactly one label, so it covers itself and `a.example.com`. */
 function covers(allowed: string, pattern: string): boolean {
   if (allowed === pattern) return true;
   const [label = '', ...rest] = pattern.split('.');
   return label !== '*' && allowed === `*.${rest.join('.')}`;
+}
+
+/** Maximum ports in an error message. */
+const MAX_SHOWN_PORTS = 5;
+const EVERY = { 4: '0.0.0.0', 6: '::' } as const;
+
+/** A host port; without an address, on all addresses of both families. */
+export type Published = { readonly hostIp?: string | undefined; readonly hostPort: number };
+
+/** Returns one phrase for each exceeded limit. */
+export function checkPublished(
+  ports: readonly Published[],
+  { publish_ports, publish_addresses }: Pick<Policy, 'publish_ports' | 'publish_addresses'>,
+): string[] {
+  return [
+    ...(publish_ports === undefined ? [] : checkPorts(ports, publish_ports)),
+    ...(publish_addresses === undefined ? [] : checkAddresses(ports, publish_addresses)),
+  ];
+}
+
+function checkPorts(ports: readonly Published[], allowed: readonly string[]): string[] {
+  const ranges = allowed.flatMap((text) => parsePortRange(text) ?? []);
+  const beyond = ports
+    .map(({ hostPort }) => hostPort)
+    .filter((port) => !ranges.some(({ first, last }) => first <= port && port <= last));
+  if (beyond.length === 0) return [];
+  const within =
+    allowed.length === 0 ? 'publish_ports, which are none' : `publish_ports ${allowed.join(', ')}`;
+  return [`host port ${listFirst(beyond.map(String))} is not within ${within}`];
+}
+
+function checkAddresses(ports: readonly Published[], allowed: readonly string[]): string[] {
+  const list = new BlockList();
+  for (const address of allowed) list.addAddress(address, familyOf(address));
+  // BlockList matches any spelling, also IPv4 addresses mapped to IPv6.
+  const isAllowed = (address: string): boolean =>
+    list.check(address, familyOf(address)) || allowed.includes(EVERY[isIP(address) === 6 ? 6 : 4]);
+  const requested = new Set(ports.flatMap(({ hostIp }) => hostIp ?? Object.values(EVERY)));
+  const beyond = [...requested].filter((address) => !isAllowed(address));
+  if (beyond.length === 0) return [];
+  const among =
+    allowed.length === 0 ? 'publish_addresses, which are none' : `publish_addresses ${allowed.join(', ')}`;
+  return [`host address ${listFirst(beyond)} is not among ${among}`];
+}
+
+function familyOf(address: string): 'ipv4' | 'ipv6' {
+  return isIP(address) === 6 ? 'ipv6' : 'ipv4';
+}
+
+function listFirst(items: readonly string[]): string {
+  return items.slice(0, MAX_SHOWN_PORTS).join(', ') + (items.length > MAX_SHOWN_PORTS ? ', …' : '');
 }

@@ -1,16 +1,19 @@
-// Who asks, and whose a thing is.
+// Principals (clients of requests) and owners of sandboxes and snapshots.
 import { includesOperation, type Operation, type Policy, type Route } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 
-/** Made by which key, for which tenant. Names, as a key that replaces another goes on with what that one made. */
+/**
+ * The key that created it, and its tenant. Names, not ids: a replacement key keeps access to what the old one
+ * created.
+ */
 export type Owner = { readonly key: string; readonly tenant?: string };
 
 /** The client that a request is decided for: the holder of a key, OPERATOR, or ANONYMOUS. */
 export type Principal = Owner & {
-  /** Of the key; see `toKeyId`. Empty without one. */
+  /** The key's id; see `toKeyId`. Empty without a key. */
   readonly id: string;
   readonly policy?: Policy;
-  /** The key is older than some words of policies, and keeps what it could without them. */
+  /** The key is older than some policy fields, and keeps the rights that it had without them. */
   readonly keepsOldGrants?: true;
 };
 
@@ -19,10 +22,10 @@ export const OPERATOR: Principal = { id: '', key: '' };
 /** A client of a public route, which was not authenticated: has no operation. */
 export const ANONYMOUS: Principal = { id: '', key: '', policy: { operations: [] } };
 
-/** What decides of it. */
+/** The parts of a principal that decide what it may do. */
 export type Grants = Pick<Principal, 'policy' | 'keepsOldGrants'>;
 
-/** Whether the principal sees it: one with a tenant sees what the keys of that tenant made, any other everything. */
+/** A principal with a tenant sees what that tenant's keys created; any other principal sees everything. */
 export function canSee({ tenant }: Principal, owner: Owner | undefined): boolean {
   return tenant === undefined || tenant === owner?.tenant;
 }
@@ -33,12 +36,12 @@ export function toOwner({ key, tenant }: Owner): Owner | undefined {
   return tenant === undefined ? { key } : { key, tenant };
 }
 
-/** Who has a share of what all use: a tenant, or a key without one. Undefined where nobody needs a key. */
+/** The unit of fair shares: a tenant, or a key without a tenant. Undefined on a daemon without keys. */
 export function sharerOf(owner: Owner | undefined): string | undefined {
   return owner?.tenant ?? owner?.key;
 }
 
-/** `formerly`: what a key needs for it that is older than the operation. */
+/** `formerly`: the operation that allowed it for keys older than `operation`. */
 export function mayDo(
   { policy: { operations } = {}, keepsOldGrants }: Grants,
   operation: Operation,
@@ -53,7 +56,7 @@ export function assertOperation(principal: Principal, operation: Operation, form
   if (!mayDo(principal, operation, formerly)) throw forbidden(principal, [describe(principal, operation)]);
 }
 
-/** AppError forbidden for who may not use the route at all, whatever they ask of it. */
+/** AppError forbidden if the principal may not use the route at all, with any arguments. */
 export function assertAccess(
   principal: Principal,
   { access, formerly }: Pick<Route, 'access' | 'formerly'>,
@@ -62,14 +65,16 @@ export function assertAccess(
 }
 
 /**
- * All share the images: who may boot certain profiles only must not have a say in what others boot by the name of an image.
- * AppError forbidden.
+ * Images are shared by all tenants, so a key limited to certain profiles must not change what image names mean for
+ * others. AppError forbidden.
  */
 export function assertMayChangeImages(principal: Principal): void {
   const allowed = principal.policy?.allow_profiles;
   if (allowed === undefined || principal.keepsOldGrants) return;
-  const why = `no image is among allow_profiles ${JSON.stringify(allowed)}, so it neither pulls, imports nor deletes any`;
-  throw forbidden(principal, [why]);
+  const reason =
+    `no image is among allow_profiles ${JSON.stringify(allowed)}, ` +
+    'so it neither pulls, imports nor deletes any';
+  throw forbidden(principal, [reason]);
 }
 
 export function describe({ policy }: Grants, operation: Operation): string {

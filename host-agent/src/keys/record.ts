@@ -1,5 +1,6 @@
-// What the registry keeps of keys and tenants.
-import type { Policy } from '@sandboxd/api';
+// Registry records of keys and tenants: how a key is minted and hashed, and which rights old keys keep.
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Operation, Policy } from '@sandboxd/api';
 import { z } from 'zod';
 
 export type KeyRecord = {
@@ -8,19 +9,19 @@ export type KeyRecord = {
   readonly hash: string;
   readonly createdAtMs: number;
   readonly tenant?: string;
-  /** It has a policy and no tenant, and was made to see everybody's all the same. */
+  /** It has a policy and no tenant, and was explicitly allowed to see all tenants. */
   readonly seesAllTenants?: true;
   readonly policy?: Policy;
   readonly expiresAtMs?: number;
   readonly revokedAtMs?: number;
-  /** See `Caller`. */
+  /** See `Principal`. */
   readonly keepsOldGrants?: true;
 };
 
-/** The last time that a key was taken for good, to a minute. */
+/** The last accepted use of a key, with a precision of one minute. */
 export type KeyUse = { readonly atMs: number; readonly address: string };
 
-/** What somebody did to keys or quotas, until the daemon has it in the audit trail. */
+/** A change of keys or quotas, stored until the daemon has written it to the audit trail. */
 export type KeyChange = {
   readonly change: 'created' | 'revoked' | 'quota set' | 'quota removed';
   readonly atMs: number;
@@ -31,24 +32,82 @@ export type KeyChange = {
   readonly tenant?: string;
 };
 
-const most = (description: string) =>
+const limit = (description: string) =>
   z
     .int({ error: 'must be a whole number' })
     .min(0, { error: 'must be 0 or more' })
     .optional()
     .describe(description);
 
-/** What all keys of a tenant may have together. What is absent is not restricted. */
+/** Limits for all keys of a tenant together. Absent fields are unlimited. */
 export const quota = z.strictObject({
-  max_sandboxes: most('sandboxes at once'),
-  max_vcpus: most('virtual CPUs of all its sandboxes'),
-  max_memory_mib: most('memory of all its sandboxes, MiB'),
-  max_disk_bytes: most('writable layers of all its sandboxes, as large as they may become'),
-  max_snapshots: most('snapshots at once'),
-  max_published_ports: most('published ports of all its sandboxes'),
-  max_creates_per_minute: most('sandboxes created or forked within a minute'),
+  max_sandboxes: limit('sandboxes at once'),
+  max_vcpus: limit('virtual CPUs of all its sandboxes'),
+  max_memory_mib: limit('memory of all its sandboxes, MiB'),
+  max_disk_bytes: limit('writable layers of all its sandboxes, as large as they may become'),
+  max_snapshots: limit('snapshots at once'),
+  max_published_ports: limit('published ports of all its sandboxes'),
+  max_creates_per_minute: limit('sandboxes created or forked within a minute'),
 });
 
 export type Quota = Readonly<z.output<typeof quota>>;
 
 export const QUOTA_KEYS = Object.keys(quota.shape) as (keyof Quota)[];
+
+const SHAPE = /^sbk_[A-Za-z0-9_-]{32}$/;
+const RANDOM_BYTES = 24;
+/** Leading characters of the hash: the key's id, by which it is looked up and shown. It does not reveal the key. */
+const ID_CHARS = 16;
+
+export function mintKey(): string {
+  return `sbk_${randomBytes(RANDOM_BYTES).toString('base64url')}`;
+}
+
+export function isKeyText(text: string): boolean {
+  return SHAPE.test(text);
+}
+
+/**
+ * SHA-256 in hexadecimal. A slow hash protects guessable secrets; 192 random bits cannot be guessed, and each request
+ * computes this hash.
+ */
+export function hashKey(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+export function toKeyId(hash: string): string {
+  return hash.slice(0, ID_CHARS);
+}
+
+/** Constant-time comparison. */
+export function areSameHash(a: string, b: string): boolean {
+  return timingSafeEqual(Buffer.from(a, 'hex'), Buffer.from(b, 'hex'));
+}
+
+/** Operations that neither show nor change anything of a tenant. */
+const TENANT_FREE: readonly Operation[] = ['images', 'metrics'];
+
+/** Whether a policy allows an operation on sandboxes or snapshots. */
+export function concernsTenants({ operations }: Policy): boolean {
+  return operations === undefined || operations.some((operation) => !TENANT_FREE.includes(operation));
+}
+
+/** Returns one phrase for each right that policies could not exclude when the key was created; none for newer keys. */
+export function findWideGrants({ keepsOldGrants, policy, tenant }: KeyRecord): string[] {
+  if (!keepsOldGrants || (policy === undefined && tenant === undefined)) return [];
+  const { operations, allow_profiles, net_allow_max } = policy ?? {};
+  const names = (operation: Operation): boolean => operations?.includes(operation) === true;
+  const may = (operation: Operation): boolean => operations === undefined || names(operation);
+  const limitsProfiles = allow_profiles !== undefined;
+  const hasTenant = tenant !== undefined;
+  return [
+    ...(policy !== undefined && !hasTenant && concernsTenants(policy) ? ['sees all tenants'] : []),
+    // Prometheus keys needed `read`: there was no narrower operation.
+    ...(names('read') && !names('exec') ? ['reads files, logs and environments in guests'] : []),
+    ...(names('create') || (limitsProfiles && may('create'))
+      ? [hasTenant ? 'pulls images' : 'pulls and imports images']
+      : []),
+    ...((names('delete') || (limitsProfiles && may('delete'))) && !hasTenant ? ['deletes images'] : []),
+    ...((may('create') || may('fork')) && net_allow_max?.length !== 0 ? ['publishes any port'] : []),
+  ];
+}

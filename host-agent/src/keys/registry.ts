@@ -1,17 +1,26 @@
-// The keys and the tenants' quotas in the registry. Commands change them beside a daemon that runs, which reads them anew at
-// each request: everything takes effect at once.
+// Keys and quotas in the registry. Commands change them while a daemon runs, which reads them at each request, so
+// changes take effect at once.
 import type { Policy } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import { randomSuffix } from '../lib/ids.ts';
 import type { Store, Table } from '../store/store.ts';
 import { KeyMark } from './key-mark.ts';
-import { areSameHash, hashKey, isKeyText, mintKey, toKeyId } from './key-text.ts';
 import type { Principal } from './principal.ts';
-import type { KeyChange, KeyRecord, KeyUse, Quota } from './record.ts';
+import {
+  areSameHash,
+  hashKey,
+  isKeyText,
+  type KeyChange,
+  type KeyRecord,
+  type KeyUse,
+  mintKey,
+  type Quota,
+  toKeyId,
+} from './record.ts';
 
-/** The last use of a key is written down at most this often. */
-const USE_STEP_MS = 60_000;
-/** What is compared with the hash of a key that nobody has: as long as any other. */
+/** The last use of a key is recorded at most this often. */
+const USE_INTERVAL_MS = 60_000;
+/** Compared with the hash of an unknown key, so that the check takes as long as for a known one. */
 const NO_HASH = hashKey('');
 
 export type NewKey = {
@@ -26,7 +35,7 @@ export type ListedKey = KeyRecord & { readonly id: string; readonly lastUse?: Ke
 
 export type KeyState = 'valid' | 'expired' | 'revoked';
 
-/** What a text is that was presented as a key. */
+/** The result of looking up a presented key. */
 export type Found =
   | { readonly state: 'valid'; readonly principal: Principal }
   | { readonly state: 'expired'; readonly atMs: number }
@@ -34,9 +43,9 @@ export type Found =
   | { readonly state: 'unknown' };
 
 export type KeyRegistryOptions = {
-  /** The user of the host who changes what is changed. */
+  /** The host user who makes the changes. */
   readonly by?: string;
-  /** Nobody gets in without a key, also where there never was one. */
+  /** Requires a key, even if no key ever existed. */
   readonly isRequired?: boolean;
 };
 
@@ -64,11 +73,11 @@ export class KeyRegistry {
   }
 
   /**
-   * Whether nobody gets in without a key. So it is once there was one: keys that are revoked or expired stay recorded, and
-   * where the registry was lost with them, its mark stays.
+   * Whether every client needs a key. True once a key existed: revoked and expired keys stay recorded, and if the
+   * registry is lost, its mark remains.
    */
   get isClosed(): boolean {
-    return this.#isRequired || this.#mark.isThere || this.hasKeys;
+    return this.#isRequired || this.#mark.exists || this.hasKeys;
   }
 
   /** Whether any key is recorded, valid or not. */
@@ -77,12 +86,12 @@ export class KeyRegistry {
     return this.#hasKeys;
   }
 
-  /** The file that says that there were keys, where they are not recorded any more. */
+  /** Path of the mark when keys existed but are no longer recorded. */
   get lostMark(): string | undefined {
-    return this.#mark.isThere && !this.hasKeys ? this.#mark.path : undefined;
+    return this.#mark.exists && !this.hasKeys ? this.#mark.path : undefined;
   }
 
-  /** Has the mark of a registry with keys that is of before there were marks. */
+  /** Creates the mark for a registry whose keys are older than marks. */
   async ensureMark(): Promise<void> {
     if (this.hasKeys) await this.#mark.ensure();
   }
@@ -102,39 +111,44 @@ export class KeyRegistry {
     return { state, principal: toPrincipal(record) };
   }
 
-  /** Whether the key is as good as when it was found. */
+  /** Whether a key that was found earlier is still valid. */
   isStillValid({ id }: Principal): boolean {
     const record = this.#keys.latest(id);
     return record !== undefined && stateOf(record) === 'valid';
   }
 
-  /** Writes down that a key was used. Rejects when that cannot be. */
+  /** Records a use of the key. Rejects when it cannot be written. */
   async noteUse({ id }: Principal, address: string): Promise<void> {
     const atMs = Date.now();
-    if (atMs - (this.#usedAtMs.get(id) ?? 0) < USE_STEP_MS) return;
+    if (atMs - (this.#usedAtMs.get(id) ?? 0) < USE_INTERVAL_MS) return;
     this.#usedAtMs.set(id, atMs);
     await this.#uses.put(id, { atMs, address });
   }
 
-  /** Resolves with the key itself, which is kept nowhere. AppError conflict when a valid one has that name. */
-  async create(wanted: NewKey): Promise<{ readonly text: string; readonly key: ListedKey }> {
+  /** Resolves with the text of the key, which is not stored. AppError conflict when a valid key has the name. */
+  async create(newKey: NewKey): Promise<{ readonly text: string; readonly key: ListedKey }> {
     const text = mintKey();
     const hash = hashKey(text);
     const id = toKeyId(hash);
-    const record = { ...wanted, hash, createdAtMs: Date.now() };
-    // Before the key: whoever asks for one does not want everybody in.
+    const record = { ...newKey, hash, createdAtMs: Date.now() };
+    // Written before the key: from the first key on, the daemon must not be open.
     await this.#mark.ensure();
     await this.#store.atomically(() => {
       if (this.#keys.get(id) !== undefined)
         throw new AppError('conflict', 'two keys came out alike; try again');
       const isTaken = ({ record: other }: { record: KeyRecord }): boolean =>
-        other.name === wanted.name && stateOf(other) === 'valid';
+        other.name === newKey.name && stateOf(other) === 'valid';
       if (this.#keys.all().some(isTaken)) {
-        const message = `there is a key ${JSON.stringify(wanted.name)} already; revoke it, or choose another name`;
+        const message = `there is a key ${JSON.stringify(newKey.name)} already; revoke it, or choose another name`;
         throw new AppError('conflict', message);
       }
       void this.#keys.put(id, record);
-      this.#note({ change: 'created', key: wanted.name, keyId: id, ...optional('tenant', wanted.tenant) });
+      this.#recordChange({
+        change: 'created',
+        key: newKey.name,
+        keyId: id,
+        ...optional('tenant', newKey.tenant),
+      });
     });
     await this.#keys.flush();
     return { text, key: { ...record, id } };
@@ -149,7 +163,7 @@ export class KeyRegistry {
       .sort((a, b) => a.createdAtMs - b.createdAtMs);
   }
 
-  /** Of that name or id: every one that is valid. AppError not_found when there is none. */
+  /** Revokes every key with that name or id that is not revoked. AppError not_found when there is none. */
   async revoke(nameOrId: string): Promise<readonly ListedKey[]> {
     const revoked = await this.#store.atomically(() => {
       const found = this.list().filter(
@@ -163,7 +177,12 @@ export class KeyRegistry {
       }
       for (const { id, lastUse: _, ...record } of found) {
         void this.#keys.put(id, { ...record, revokedAtMs: Date.now() });
-        this.#note({ change: 'revoked', key: record.name, keyId: id, ...optional('tenant', record.tenant) });
+        this.#recordChange({
+          change: 'revoked',
+          key: record.name,
+          keyId: id,
+          ...optional('tenant', record.tenant),
+        });
       }
       return found;
     });
@@ -182,7 +201,7 @@ export class KeyRegistry {
   async setQuota(tenant: string, quota: Quota): Promise<void> {
     await this.#store.atomically(() => {
       void this.#quotas.put(tenant, quota);
-      this.#note({ change: 'quota set', tenant });
+      this.#recordChange({ change: 'quota set', tenant });
     });
     await this.#quotas.flush();
   }
@@ -190,20 +209,21 @@ export class KeyRegistry {
   async removeQuota(tenant: string): Promise<void> {
     await this.#store.atomically(() => {
       void this.#quotas.remove(tenant);
-      this.#note({ change: 'quota removed', tenant });
+      this.#recordChange({ change: 'quota removed', tenant });
     });
     await this.#quotas.flush();
   }
 
-  /** What was done since the last time, oldest first, once `keep` has all of it. */
-  async takeChanges(keep: (change: KeyChange) => void): Promise<void> {
+  /** Passes the stored changes to `record`, oldest first, and then removes them. */
+  async takeChanges(record: (change: KeyChange) => void): Promise<void> {
     if (!this.#changes.hasLatest()) return;
     const changes = this.#changes.all();
-    for (const { record } of changes.toSorted((a, b) => a.record.atMs - b.record.atMs)) keep(record);
+    for (const { record: change } of changes.toSorted((a, b) => a.record.atMs - b.record.atMs))
+      record(change);
     for (const { id } of changes) await this.#changes.remove(id);
   }
 
-  #note(change: Omit<KeyChange, 'atMs' | 'by'>): void {
+  #recordChange(change: Omit<KeyChange, 'atMs' | 'by'>): void {
     void this.#changes.put(randomSuffix(), { ...change, atMs: Date.now(), by: this.#by });
   }
 }

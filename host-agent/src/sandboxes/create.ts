@@ -1,23 +1,27 @@
-// One sandbox, made as a copy of a template where there can be one, else booted.
+// Creates sandboxes: one from a template or by a cold boot, or several forks of a snapshot; then commits them.
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { type Owner, sharerOf } from '../keys/index.ts';
 import { enqueue } from '../lib/enqueue.ts';
+import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
+import type { PublishedPort } from '../network/index.ts';
 import type { Admission } from './admission.ts';
+import { inheritOptions } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
+import type { SavedGuest } from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
 import type { Templates } from './templates.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
-import { holdShared } from './usage.ts';
+import { reserveShared } from './usage.ts';
 
 export type CreateInput = {
   readonly options: ResolvedSandboxOptions;
   readonly owner: Owner | undefined;
   readonly templates: Templates;
   readonly admission: Admission;
-  /** Starts at the same time, of everybody's. */
+  /** Limits concurrent starts; shared by all tenants. */
   readonly startQueue: PQueue;
   readonly log: Logger;
   readonly signal: AbortSignal;
@@ -31,21 +35,96 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
   const template = await templates.obtain(options, signal, sharerOf(owner));
   const start = async (): Promise<Sandbox> => {
     if (template !== undefined) {
-      using _held = await holdShared(admission, context.engines.current, template);
+      using _reservation = await reserveShared(admission, context.engines.current, template);
       try {
         const origin = { kind: 'saved', saved: template } as const;
         const sandbox = await template.use(() => startSandbox(context, { ...common, origin }));
-        templates.worked(template, options, sharerOf(owner));
+        templates.copySucceeded(template, options, sharerOf(owner));
         return sandbox;
       } catch (error) {
         signal.throwIfAborted();
-        if (!templates.judge(template, error)) throw error;
-        log.warn({ sandbox: id }, 'booting instead');
+        if (!templates.copyFailed(template, error)) throw error;
+        log.warn({ sandbox: id }, 'template unusable, cold-booting');
       }
     }
     const boot = () => startSandbox(context, { ...common, origin: { kind: 'boot' } });
-    // A guest with arguments of a stranger says nothing about the engine.
+    // A guest with a client's boot arguments proves nothing about the engine.
     return options.bootArgs === '' ? context.engines.bootOrReplaceEngine(boot, signal) : boot();
   };
   return enqueue(startQueue, start, signal);
+}
+
+export type ForkInput = {
+  readonly snapshotId: string;
+  readonly saved: SavedGuest;
+  readonly count: number;
+  /** Of the only copy. */
+  readonly publish: readonly PublishedPort[];
+  /** Owner of the copies. */
+  readonly owner: Owner | undefined;
+  /** Limits concurrent starts; shared by all tenants. */
+  readonly startQueue: PQueue;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+};
+
+/** The first failure cancels the other copies, and all are removed. */
+export async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sandbox[]> {
+  const { saved, snapshotId, count, publish, owner, log } = input;
+  const { manifest } = saved;
+  const failed = new AbortController();
+  const signal = AbortSignal.any([input.signal, failed.signal]);
+  const options = inheritOptions(manifest.options, publish);
+  let firstFailure: unknown;
+  const startOne = async (): Promise<Sandbox> => {
+    const id = newId('sbx');
+    try {
+      return await enqueue(
+        input.startQueue,
+        () =>
+          startSandbox(context, {
+            id,
+            options,
+            origin: { kind: 'saved', saved },
+            sourceSnapshotId: snapshotId,
+            owner,
+            log: log.child({ sandbox: id }),
+            signal,
+          }),
+        signal,
+      );
+    } catch (error) {
+      firstFailure ??= error;
+      failed.abort(new AppError('cancelled', 'another copy could not be started'));
+      throw error;
+    }
+  };
+  const results = await saved.use(() => Promise.allSettled(Array.from({ length: count }, startOne)));
+  const started = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  if (started.length === count) return started;
+  await Promise.all(started.map((sandbox) => sandbox.discard()));
+  input.signal.throwIfAborted();
+  throw firstFailure;
+}
+
+/** Commits all sandboxes or none. On failure or cancellation all of them are removed. */
+export async function commitSandboxes<T extends readonly Sandbox[]>(
+  { records, faults }: Pick<ResourceContext, 'records' | 'faults'>,
+  sandboxes: T,
+  signal: AbortSignal,
+): Promise<T> {
+  try {
+    signal.throwIfAborted();
+    const ready = sandboxes.map((sandbox) => ({ id: sandbox.id, ...sandbox.becomeReady() }));
+    await records.putAll(ready, () => {
+      for (const { event } of ready) event.persist();
+    });
+    for (const sandbox of sandboxes) sandbox.announce();
+    faults.reach('start.committed');
+    signal.throwIfAborted();
+    return sandboxes;
+  } catch (error) {
+    await Promise.allSettled(sandboxes.map((sandbox) => sandbox.discard()));
+    throw error;
+  }
 }

@@ -1,14 +1,13 @@
-// Puts an exec into the sandbox's log: what was run, what it said, how it ended. Never what it was given to read.
+// Writes an exec to the sandbox's log: its command, output and exit. Stdin is never logged.
 import type { ExecEvents } from '../guest/exec-types.ts';
 import { joinText, NOTHING } from '../lib/utf8-joiner.ts';
 import type { SandboxLog } from '../logs/index.ts';
-import { OutputTail } from './output-tail.ts';
 
-/** A longer command line is cut in the log. */
+/** A longer command line is truncated in the log. */
 const MAX_COMMAND_CHARS = 16_384;
 /**
- * Of each output, what is logged from its beginning and from its end: a log is for reading, and one command that streams
- * gigabytes must not push everything else out of it.
+ * The first and last bytes of each output that are logged. A command that streams gigabytes must not push everything
+ * else out of the log.
  */
 const HEAD_BYTES = 4 * 1024 * 1024;
 const TAIL_BYTES = 64 * 1024;
@@ -19,7 +18,7 @@ export function logExecStart(log: SandboxLog, cmd: readonly string[]): void {
   log.execStarted(cut);
 }
 
-/** The same events, each recorded before it is passed on. Nothing of this waits for the disk. */
+/** Returns the same events, each logged before it is passed on. Never waits for the disk. */
 export function logExecEvents(log: SandboxLog, events: ExecEvents): ExecEvents {
   const outputs = { stdout: new LoggedOutput(log, 'stdout'), stderr: new LoggedOutput(log, 'stderr') };
   return {
@@ -41,7 +40,7 @@ export function logExecEvents(log: SandboxLog, events: ExecEvents): ExecEvents {
 class LoggedOutput {
   readonly #log: SandboxLog;
   readonly #stream: 'stdout' | 'stderr';
-  #held = NOTHING;
+  #incomplete = NOTHING;
   #headBytes = 0;
   #tail: OutputTail | undefined;
 
@@ -55,29 +54,67 @@ class LoggedOutput {
       this.#tail.push(chunk);
       return;
     }
-    const joined = joinText(this.#held, chunk);
-    this.#held = joined.held;
+    const joined = joinText(this.#incomplete, chunk);
+    this.#incomplete = joined.held;
     this.#append(joined.whole);
     this.#headBytes += joined.whole.length;
     if (this.#headBytes < HEAD_BYTES) return;
     this.#tail = new OutputTail(TAIL_BYTES);
-    this.#tail.push(this.#held);
-    this.#held = NOTHING;
+    this.#tail.push(this.#incomplete);
+    this.#incomplete = NOTHING;
   }
 
   end(): void {
-    this.#append(this.#held);
+    this.#append(this.#incomplete);
     if (this.#tail === undefined) return;
     const tail = this.#tail.take();
     const { omittedBytes } = this.#tail;
     if (omittedBytes > 0) {
-      const text = `${omittedBytes} bytes of ${this.#stream} were not logged: only the first and last of a long output are`;
-      this.#log.event('exec', text);
+      const omitted = `${omittedBytes} bytes of ${this.#stream} were not logged`;
+      this.#log.event('exec', `${omitted}: only the first and last of a long output are`);
     }
     this.#append(tail);
   }
 
   #append(data: Buffer): void {
     if (data.length > 0) this.#log.append({ source: 'exec', stream: this.#stream, timeMs: Date.now(), data });
+  }
+}
+
+/** The last bytes of an output of any length. */
+export class OutputTail {
+  readonly #maxBytes: number;
+  #bytes: Buffer | undefined;
+  #filled = 0;
+  #seen = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Bytes that were pushed and dropped. */
+  get omittedBytes(): number {
+    return this.#seen - this.#filled;
+  }
+
+  push(chunk: Buffer): void {
+    this.#seen += chunk.length;
+    this.#bytes ??= Buffer.allocUnsafeSlow(this.#maxBytes);
+    const retained = chunk.length > this.#maxBytes ? chunk.subarray(-this.#maxBytes) : chunk;
+    const drop = Math.max(0, this.#filled + retained.length - this.#maxBytes);
+    if (drop > 0) this.#bytes.copyWithin(0, drop, this.#filled);
+    this.#filled -= drop;
+    retained.copy(this.#bytes, this.#filled);
+    this.#filled += retained.length;
+  }
+
+  /** The retained bytes, starting at a whole character if bytes before it were dropped. */
+  take(): Buffer {
+    const tail = this.#bytes?.subarray(0, this.#filled) ?? Buffer.alloc(0);
+    if (this.omittedBytes === 0) return tail;
+    let start = 0;
+    while (start < Math.min(3, tail.length) && ((tail[start] ?? 0) & 0xc0) === 0x80) start++;
+    this.#filled -= start;
+    return tail.subarray(start);
   }
 }

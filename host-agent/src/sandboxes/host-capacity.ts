@@ -1,5 +1,5 @@
-// How much memory and disk the host has for sandboxes. A limit on the daemon's own control group counts as the host's:
-// VMMs are in that group, too, and beyond it the kernel would end one.
+// Memory and disk of the host for sandboxes. A limit on the daemon's own cgroup counts as the host's: VMMs are in
+// that cgroup, and beyond the limit the kernel's OOM killer ends one.
 import { readFile, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 
@@ -11,7 +11,7 @@ export type HostCapacity = {
 
 type Memory = { readonly totalBytes: number; readonly availableBytes: number };
 
-/** `procDir` and `cgroupDir` are where those file systems are. */
+/** `procDir` and `cgroupDir`: mount points of those file systems. */
 export async function readHostCapacity(
   dataDir: string,
   procDir = '/proc',
@@ -39,7 +39,7 @@ async function readHostMemory(procDir: string): Promise<Memory> {
   return { totalBytes: field('MemTotal'), availableBytes: field('MemAvailable') };
 }
 
-/** Of the group of this process and of those around it, each that has a limit (control groups v2). */
+/** Limits of this process's cgroup and of its ancestors that have one (cgroups v2). */
 async function readGroupLimits(procDir: string, cgroupDir: string): Promise<Memory[]> {
   const path = /^0::(\/.*)$/m.exec(await readOptional(join(procDir, 'self/cgroup')))?.[1];
   const found: Memory[] = [];
@@ -50,7 +50,7 @@ async function readGroupLimits(procDir: string, cgroupDir: string): Promise<Memo
     const [current, stat] = await Promise.all(
       ['memory.current', 'memory.stat'].map((name) => readOptional(join(dir, name))),
     );
-    // Pages of files that nobody used lately are given up before anything is ended.
+    // The kernel reclaims inactive file pages before it kills a process.
     const reclaimable = Number(/^inactive_file (\d+)$/m.exec(stat ?? '')?.[1] ?? 0);
     const totalBytes = Number(limit);
     found.push({ totalBytes, availableBytes: totalBytes - Number(current) + reclaimable });

@@ -1,25 +1,35 @@
-// Whether a snapshot of another host can be one here, before anything of it is written.
-import { basename } from 'node:path';
+// Imports a snapshot of another host: checks whether it can run here before anything is written, then restores its
+// files or cold-boots its disk.
+import { mkdir, rm } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { hostPattern, MAX_SECONDS, type SandboxLimits } from '@sandboxd/api';
+import type PQueue from 'p-queue';
+import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
 import type { RootfsFinder } from '../images/index.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import type { Owner } from '../keys/index.ts';
+import { enqueue } from '../lib/enqueue.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
+import { newId } from '../lib/ids.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
+import { pinAgent, pinRootfs } from './resources/files.ts';
+import type { ResourceContext } from './resources/resource.ts';
+import { saveAndDestroy } from './save-sandbox.ts';
 import { type ArchiveManifest, badArchive } from './saved/archive/format.ts';
-import { type ImportInput, importGuest } from './saved/archive/import-guest.ts';
 import { ArchiveReader, type ByteSource } from './saved/archive/read-archive.ts';
-import type { SavedManifest } from './saved/manifest.ts';
-import { findDifferences, type SavedGuest } from './saved/saved-guest.ts';
+import { describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './saved/manifest.ts';
+import { flush } from './saved/save.ts';
+import { findDifferences, SavedGuest } from './saved/saved-guest.ts';
 import type { Snapshots } from './snapshots.ts';
+import { startSandbox } from './start.ts';
 import type { ImportOptions, SnapshotInfo } from './types.ts';
 
 export type ImportContext = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly limits: SandboxLimits;
   readonly roots: Pick<RootfsFinder, 'find'>;
-  /** What guests run from that were saved before they had a root. */
+  /** The agent image, from which guests of generic templates run. */
   readonly agentRootfs?: (() => Promise<RootfsSource>) | undefined;
 };
 
@@ -27,11 +37,11 @@ export type ImportDeps = Omit<ImportContext, 'compatibility'> & {
   readonly engines: Pick<Engines, 'current'>;
   readonly admission: Pick<Admission, 'reserve'>;
   readonly snapshots: Pick<Snapshots, 'import'>;
-  /** Makes a guest that runs here of the disk alone. */
+  /** Cold-boots the disk and saves that guest. */
   readonly boot: (input: ImportInput) => Promise<SavedGuest>;
 };
 
-/** AppError as the face says, or the signal's reason; nothing of it is left then. */
+/** AppError as in `Sandboxes`, or the signal's reason; everything is undone then. */
 export async function receiveSnapshot(
   { engines, limits, roots, agentRootfs, admission, snapshots, boot }: ImportDeps,
   read: ByteSource,
@@ -39,18 +49,18 @@ export async function receiveSnapshot(
   signal: AbortSignal,
   owner?: Owner,
 ): Promise<SnapshotInfo> {
-  let broken: { readonly error: unknown } | undefined;
+  let readFailure: { readonly error: unknown } | undefined;
   const source: ByteSource = () =>
     read().catch((error: unknown) => {
-      broken = { error };
+      readFailure = { error };
       throw error;
     });
   try {
     await using archive = new ArchiveReader(source);
     const manifest = await archive.readManifest();
-    const ground = { compatibility: engines.current.compatibility(), limits, roots, agentRootfs };
-    const options = await resolveImport(manifest, ground, isDiskOnly, signal);
-    using _held = await admission.reserve(toNeed(manifest, isDiskOnly));
+    const context = { compatibility: engines.current.compatibility(), limits, roots, agentRootfs };
+    const options = await resolveImport(manifest, context, isDiskOnly, signal);
+    using _reservation = await admission.reserve(toNeed(manifest, isDiskOnly));
     const fill = (dir: string) => {
       const input = { dir, archive, manifest, options, signal };
       return isDiskOnly ? boot(input) : importGuest(input);
@@ -58,8 +68,8 @@ export async function receiveSnapshot(
     return await snapshots.import(manifest.sourceId, fill, signal, owner);
   } catch (error) {
     signal.throwIfAborted();
-    // Who brings the bytes knows what it means that there are no more of them.
-    if (broken !== undefined) throw broken.error;
+    // The reader of the request knows best why the bytes ended.
+    if (readFailure !== undefined) throw readFailure.error;
     if (isAppError(error)) throw error;
     const failure = toError(error);
     throw (
@@ -69,7 +79,7 @@ export async function receiveSnapshot(
   }
 }
 
-/** A guest that is booted has its disk twice, and its memory besides, until it is saved. */
+/** Until a cold-booted guest is saved, its disk exists twice, and its memory in addition. */
 function toNeed({ parts: { memory, state, disk }, options }: ArchiveManifest, isDiskOnly: boolean): Need {
   const { memoryMib } = options;
   if (isDiskOnly)
@@ -86,8 +96,8 @@ function toNeed({ parts: { memory, state, disk }, options }: ArchiveManifest, is
 }
 
 /**
- * Its options, with the root filesystem that this host has. AppError conflict naming what is different here, invalid_argument for what no
- * sandbox can be.
+ * Returns its options with this host's root file system. AppError conflict with the difference, invalid_argument for
+ * values that no sandbox can have.
  */
 export async function resolveImport(
   { compatibility, options }: ArchiveManifest,
@@ -96,21 +106,21 @@ export async function resolveImport(
   signal: AbortSignal,
 ): Promise<SavedManifest['options']> {
   const { compatibility: own, limits } = context;
-  const why = isDiskOnly ? undefined : findDifferences(compatibility, own);
-  if (why !== undefined)
+  const difference = isDiskOnly ? undefined : findDifferences(compatibility, own);
+  if (difference !== undefined)
     throw new AppError(
       'conflict',
-      `the snapshot does not fit the engine of this host: ${why}; disk_only boots it from its disk alone`,
+      `the snapshot does not fit the engine of this host: ${difference}; disk_only boots it from its disk alone`,
     );
   const { vcpus, memoryMib, diskBytes, timeoutS, idle, network, rootfs } = options;
-  for (const [name, value, most] of [
+  for (const [name, value, max] of [
     ['vcpus', vcpus, limits.vcpus],
     ['memory_mib', memoryMib, limits.memoryMib],
     ['disk_bytes', diskBytes, limits.diskBytes],
     ['timeout_s', timeoutS, MAX_SECONDS],
     ['idle_timeout_s', idle?.timeoutS ?? 0, MAX_SECONDS],
   ] as const)
-    if (value < 0 || value > most) throw badArchive(`${name} is ${value}, and at most ${most} here`);
+    if (value < 0 || value > max) throw badArchive(`${name} is ${value}, and at most ${max} here`);
   for (const pattern of network?.allowlist ?? [])
     if (hostPattern.safeParse(pattern).data !== pattern)
       throw badArchive('its allowlist has what is no host name');
@@ -134,12 +144,94 @@ async function findRoot(
   const { agentPath, ...rootfs } = found.rootfs;
   if (rootfs.digest !== digest)
     throw new AppError('conflict', `${what}; this host has ${rootfs.digest || 'none'} by that name`);
-  // One that boots starts the agent that is here.
+  // A cold boot uses this host's agent.
   if (isDiskOnly) return found.rootfs;
   const own = [agentPath, (await agentRootfs?.())?.agentPath];
   const path = agent === undefined ? undefined : own.find((each) => each && basename(each) === agent);
-  // A profile's guest may have run from its root filesystem; an image has no agent.
+  // A profile's root file system may contain the agent; an image never does.
   if (agent !== undefined ? path === undefined : kind === 'image')
     throw new AppError('conflict', `${what} with the agent ${agent}; this host has another`);
   return { ...rootfs, ...(path !== undefined && { agentPath: path }) };
+}
+
+export type ImportInput = {
+  /** A new directory; on failure the caller removes it. */
+  readonly dir: string;
+  readonly archive: ArchiveReader;
+  readonly manifest: ArchiveManifest;
+  /** The archive's options, with this host's root file system. */
+  readonly options: SavedManifest['options'];
+  readonly signal: AbortSignal;
+};
+
+export async function importGuest({
+  dir,
+  archive,
+  manifest,
+  options,
+  signal,
+}: ImportInput): Promise<SavedGuest> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  await pinRootfs(dir, options.rootfs.rootfsPath);
+  if (options.rootfs.agentPath !== undefined) await pinAgent(dir, options.rootfs.agentPath);
+  await archive.readParts(dir, manifest);
+  signal.throwIfAborted();
+  const describe = async (name: string) => {
+    await flush(join(dir, name));
+    return describeFile(dir, name);
+  };
+  const { parts, compatibility, kernelDigest, needsResync, takenAtMs } = manifest;
+  const files = {
+    memory: await describe(parts.memory.name),
+    state: await describe(parts.state.name),
+    disk: await describe(parts.disk.name),
+  };
+  const createdAt = new Date(takenAtMs).toISOString();
+  const written = {
+    formatVersion: SAVED_FORMAT,
+    createdAt,
+    compatibility,
+    kernelDigest,
+    options,
+    needsResync,
+    files,
+  };
+  await writeManifest(dir, written);
+  await flush(dir);
+  return new SavedGuest(dir, written, true);
+}
+
+export type BootShared = { readonly startQueue: PQueue; readonly log: Logger };
+
+/**
+ * The service is not started, and the original kernel arguments are dropped. AppError as of the archive and of a
+ * start.
+ */
+export async function bootImported(
+  context: ResourceContext,
+  { startQueue, log }: BootShared,
+  { dir, archive, manifest, options: imported, signal }: ImportInput,
+): Promise<SavedGuest> {
+  const options = { ...imported, bootArgs: '' };
+  const from = join(dir, 'imported');
+  await mkdir(from, { recursive: true, mode: 0o700 });
+  await archive.readParts(from, manifest, ['disk']);
+  const id = newId('sbx');
+  const memoryPath = join(dir, 'memory');
+  const layerPath = join(from, manifest.parts.disk.name);
+  // No client sees this guest, so it has no durable log.
+  const hidden = { ...context, logs: undefined };
+  const boot = async () => {
+    await rm(memoryPath, { force: true });
+    const origin = { kind: 'boot', memoryPath, layerPath } as const;
+    return startSandbox(hidden, { id, options, origin, log: log.child({ sandbox: id }), signal });
+  };
+  const { engines } = context;
+  const start = () => enqueue(startQueue, () => engines.bootOrReplaceEngine(boot, signal), signal);
+  const sandbox = await engines.withReplacement(start);
+  await using undo = new AsyncDisposableStack();
+  undo.defer(() => sandbox.remove());
+  await rm(from, { recursive: true });
+  const { saved } = await saveAndDestroy(context, sandbox, { dir, options, signal });
+  return saved;
 }

@@ -1,19 +1,76 @@
-// What happened to sandboxes, snapshots and templates: the one seam for whoever keeps count of it or tells others.
+// Lifecycle events of sandboxes, snapshots and templates: published to listeners (metrics, log) and persisted in the
+// journal.
 import type { Logger } from 'pino';
+import type { VmExit } from '../engines/engine.ts';
 import type { Journal } from '../events/index.ts';
 import type { Owner } from '../keys/index.ts';
-import type { LifecycleEvent } from './lifecycle-event.ts';
-import { type StoredEvent, toStored } from './stored-event.ts';
 
-export { type LifecycleEvent, originOf } from './lifecycle-event.ts';
+export type LifecycleEvent =
+  /** The sandbox can be used. `times`: milliseconds from the beginning of the start to the end of each stage. */
+  | {
+      readonly kind: 'created' | 'forked';
+      readonly sandbox: string;
+      readonly origin: 'boot' | 'saved';
+      readonly rootfs: 'profile' | 'image' | 'agent';
+      readonly sourceSnapshot?: string;
+      readonly times: Readonly<Record<string, number>>;
+    }
+  | { readonly kind: 'adopted'; readonly sandbox: string }
+  /** Its VM exited unexpectedly. `diagnosis`: the last lines of its console and of its VMM's log. */
+  | {
+      readonly kind: 'died';
+      readonly sandbox: string;
+      readonly exit: VmExit;
+      readonly diagnosis: string;
+    }
+  | { readonly kind: 'hung'; readonly sandbox: string; readonly reason: string }
+  /** Its guest responds again after it hung. */
+  | { readonly kind: 'recovered'; readonly sandbox: string }
+  | { readonly kind: 'expired'; readonly sandbox: string; readonly timeoutS: number }
+  /** No client used it for its idle_timeout_s. It is deleted; `snapshot` is set if it was saved first. */
+  | { readonly kind: 'idle'; readonly sandbox: string; readonly idleS: number; readonly snapshot?: string }
+  /** An idle sandbox could not be saved, and keeps running. */
+  | { readonly kind: 'idle-kept'; readonly sandbox: string; readonly reason: string }
+  | { readonly kind: 'deleted'; readonly sandbox: string }
+  | {
+      readonly kind: 'snapshot-taken';
+      readonly snapshot: string;
+      readonly sandbox: string;
+      readonly pausedMs: number;
+      readonly totalMs: number;
+    }
+  /** Imported from another host, where it was taken of `sandbox`. */
+  | { readonly kind: 'snapshot-imported'; readonly snapshot: string; readonly sandbox: string }
+  | { readonly kind: 'snapshot-deleted'; readonly snapshot: string }
+  | {
+      readonly kind: 'template-made';
+      readonly template: string;
+      readonly rootfs: string;
+      /** Its guest has a network interface, so its copies start with one. */
+      readonly hasNetwork: boolean;
+      readonly pausedMs: number;
+      readonly totalMs: number;
+    }
+  | { readonly kind: 'template-evicted'; readonly template: string; readonly sizeBytes: number };
+
+export type OriginKind = 'boot' | 'template' | 'snapshot';
+
+/** What a sandbox was started from, as events, metrics and traces name it. */
+export function originOf({
+  kind,
+  origin,
+}: Extract<LifecycleEvent, { readonly kind: 'created' | 'forked' }>): OriginKind {
+  if (kind === 'forked') return 'snapshot';
+  return origin === 'saved' ? 'template' : 'boot';
+}
 
 export type LifecycleListener = (event: LifecycleEvent) => void;
 
-/** An event that goes with a change of the registry. */
+/** An event that is persisted atomically with a change of the registry. */
 export type PendingEvent = {
-  /** To be called within the change: what users may know of it is on disk if and only if the change is. */
+  /** Call within the change: the event is on disk if and only if the change is. */
   readonly persist: () => void;
-  /** To be called once the change was made. Tells those who follow what is on disk, and, the first time, the listeners. */
+  /** Call after the change. Notifies the journal's readers and, on the first call, the listeners. */
   readonly publish: () => void;
 };
 
@@ -22,76 +79,154 @@ export class LifecycleEvents {
   readonly #journal: Journal<StoredEvent> | undefined;
   readonly #onLost: (error: unknown) => void;
 
-  /** `onLost` is told what an event could not be written with. Without a journal nothing is kept. */
+  /** `onLost` is called with the error when an event cannot be written. Without a journal nothing is persisted. */
   constructor(journal?: Journal<StoredEvent>, onLost: (error: unknown) => void = () => undefined) {
     this.#journal = journal;
     this.#onLost = onLost;
   }
 
-  /** Until the returned function is called. A listener must not throw. */
+  /** Returns the function that unsubscribes. A listener must not throw. */
   subscribe(listener: LifecycleListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Tells the listeners, and writes it down, for an event that no change of the registry goes with. */
+  /** Notifies the listeners and persists an event that has no change of the registry. */
   emit(event: LifecycleEvent, owner?: Owner): void {
     const stored = toStored(event, owner);
     if (stored !== undefined) this.#journal?.append(stored).catch(this.#onLost);
     this.notify(event);
   }
 
-  /** Tells the listeners alone. */
+  /** Notifies the listeners only. */
   notify(event: LifecycleEvent): void {
     for (const listener of this.#listeners) listener(event);
   }
 
   prepare(event: LifecycleEvent, owner?: Owner): PendingEvent {
-    let isTold = false;
+    let isPublished = false;
     return {
       persist: () => {
         const stored = toStored(event, owner);
         if (stored !== undefined) this.#journal?.put(stored);
       },
       publish: () => {
-        this.#journal?.look();
-        if (!isTold) this.notify(event);
-        isTold = true;
+        this.#journal?.refresh();
+        if (!isPublished) this.notify(event);
+        isPublished = true;
       },
     };
   }
 
-  /** What was kept is on disk. */
+  /** Notifies the journal's readers that persisted events are on disk. */
   published(): void {
-    this.#journal?.look();
+    this.#journal?.refresh();
   }
 }
 
-type Line = readonly ['info' | 'warn', string];
+type LogLine = readonly ['info' | 'warn', string];
 
-const LINES: Readonly<Record<LifecycleEvent['kind'], Line>> = {
+const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   created: ['info', 'sandbox created'],
   forked: ['info', 'sandbox created'],
   adopted: ['info', 'sandbox adopted'],
-  died: ['warn', 'the VM of a sandbox ended by itself'],
+  died: ['warn', 'the VM of a sandbox exited unexpectedly'],
   hung: ['warn', 'a sandbox hangs'],
   recovered: ['info', 'the guest agent answers again'],
-  expired: ['info', 'the lifetime of a sandbox is over'],
-  idle: ['info', 'a sandbox was idle for its idle_timeout_s'],
-  'idle-kept': ['warn', 'an idle sandbox stays, as it could not be saved'],
+  expired: ['info', 'the timeout_s of a sandbox has passed'],
+  idle: ['info', 'the idle_timeout_s of a sandbox has passed'],
+  'idle-kept': ['warn', 'an idle sandbox could not be saved and keeps running'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
   'snapshot-imported': ['info', 'snapshot imported'],
   'snapshot-deleted': ['info', 'snapshot deleted'],
   'template-made': ['info', 'template made'],
-  'template-evicted': ['info', 'removed the least recently used template'],
+  'template-evicted': ['info', 'template evicted'],
 };
 
-/** Writes each event into the daemon's log. */
+/** Writes each event to the daemon's log. */
 export function logLifecycleEvents(log: Logger): LifecycleListener {
   return ({ kind, ...facts }) => {
-    const [level, message] = LINES[kind];
+    const [level, message] = LOG_LINES[kind];
     const { times, ...rest } = 'times' in facts ? facts : { ...facts, times: {} };
     log[level]({ ...rest, ...times }, message);
+  };
+}
+
+/** Kinds that are persisted. Templates belong to no user. */
+export type StoredKind = Exclude<LifecycleEvent['kind'], 'template-made' | 'template-evicted'>;
+
+/** JSON-safe. */
+export type StoredEvent = {
+  readonly kind: StoredKind;
+  readonly atMs: number;
+  readonly sandbox?: string;
+  readonly snapshot?: string;
+  /** Owner of the sandbox or snapshot; absent if it has no owner. */
+  readonly owner?: Owner;
+  readonly origin?: OriginKind;
+  readonly sourceSnapshot?: string;
+  readonly durationMs?: number;
+  readonly pausedMs?: number;
+  readonly timeoutS?: number;
+  readonly idleS?: number;
+  readonly reason?: string;
+};
+
+/** Undefined for events that are not persisted. */
+export function toStored(
+  event: LifecycleEvent,
+  owner: Owner | undefined,
+  atMs = Date.now(),
+): StoredEvent | undefined {
+  const facts = toFacts(event);
+  return facts && { atMs, ...facts, ...(owner !== undefined && { owner }) };
+}
+
+function toFacts(event: LifecycleEvent): Omit<StoredEvent, 'atMs' | 'owner'> | undefined {
+  switch (event.kind) {
+    case 'created':
+    case 'forked': {
+      const { kind, sandbox, sourceSnapshot, times } = event;
+      return {
+        kind,
+        sandbox,
+        origin: originOf(event),
+        durationMs: times.totalMs ?? 0,
+        ...(sourceSnapshot !== undefined && { sourceSnapshot }),
+      };
+    }
+    case 'died':
+      // The last console lines are for the host only.
+      return { kind: event.kind, sandbox: event.sandbox, reason: event.exit.reason };
+    case 'snapshot-taken': {
+      const { kind, sandbox, snapshot, pausedMs, totalMs } = event;
+      return { kind, sandbox, snapshot, pausedMs, durationMs: totalMs };
+    }
+    case 'template-made':
+    case 'template-evicted':
+      return undefined;
+    default:
+      return event;
+  }
+}
+
+/** An event as clients and webhooks receive it. */
+export function toEventBody(id: string, event: StoredEvent) {
+  const { sourceSnapshot, durationMs, pausedMs, timeoutS, owner } = event;
+  return {
+    id,
+    at: new Date(event.atMs).toISOString(),
+    kind: event.kind,
+    sandbox: event.sandbox,
+    snapshot: event.snapshot,
+    origin: event.origin,
+    source_snapshot_id: sourceSnapshot,
+    duration_ms: durationMs,
+    paused_ms: pausedMs,
+    timeout_s: timeoutS,
+    idle_s: event.idleS,
+    reason: event.reason,
+    tenant: owner?.tenant,
   };
 }

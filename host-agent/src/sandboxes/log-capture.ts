@@ -1,5 +1,5 @@
-// Brings the output of a sandbox's service into its log, from where the log says it ends: after a broken connection,
-// a restart of the daemon, or in a fork, nothing is missing and nothing comes twice.
+// Copies the output of a sandbox's service to its log, from the position that the log stores: after a lost
+// connection, a restart of the daemon, or in a fork, nothing is missing or duplicated.
 import type { ServiceRecord } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import type { Guest } from '../guest/guest.ts';
@@ -9,7 +9,7 @@ import type { CapturePosition, SandboxLog } from '../logs/index.ts';
 
 const RETRY_MS = 1000;
 
-export type LogCaptureParts = {
+export type LogCaptureDeps = {
   readonly guest: Pick<Guest, 'service' | 'isConnected' | 'watchConnections'>;
   readonly log: SandboxLog;
   readonly logger: Logger;
@@ -17,23 +17,23 @@ export type LogCaptureParts = {
 };
 
 export class LogCapture {
-  readonly #parts: LogCaptureParts;
+  readonly #deps: LogCaptureDeps;
   readonly #unwatch: () => void;
   #position: CapturePosition;
   #subscription: OutputSubscription | undefined;
   #retry: NodeJS.Timeout | undefined;
   #isStopped = false;
 
-  /** Begins at once, or with the next connection. */
-  constructor(parts: LogCaptureParts) {
-    this.#parts = parts;
-    this.#position = parts.log.position ?? {
+  /** Starts at once if connected, else with the next connection. */
+  constructor(deps: LogCaptureDeps) {
+    this.#deps = deps;
+    this.#position = deps.log.position ?? {
       ring: '',
       nextSeq: 0,
       held: { stdout: NOTHING, stderr: NOTHING },
     };
-    this.#unwatch = parts.guest.watchConnections(() => this.#subscribe());
-    if (parts.guest.isConnected) this.#subscribe();
+    this.#unwatch = deps.guest.watchConnections(() => this.#subscribe());
+    if (deps.guest.isConnected) this.#subscribe();
   }
 
   stop(): void {
@@ -44,7 +44,7 @@ export class LogCapture {
   }
 
   #subscribe(): void {
-    const { guest, log } = this.#parts;
+    const { guest, log } = this.#deps;
     if (this.#isStopped || this.#subscription !== undefined || log.hasFailed) return;
     clearTimeout(this.#retry);
     const { ring, nextSeq } = this.#position;
@@ -52,39 +52,39 @@ export class LogCapture {
       const subscription = guest.service.output(
         { ring, fromSeq: nextSeq, isFollowing: true, isWaiting: true },
         {
-          records: (records, bytes) => this.#take(subscription, records, bytes),
-          end: () => this.#lost(new Error('the guest agent ended the output')),
-          failed: (error) => this.#lost(error),
+          records: (records, bytes) => this.#receive(subscription, records, bytes),
+          end: () => this.#subscriptionLost(new Error('the guest agent ended the output')),
+          failed: (error) => this.#subscriptionLost(error),
         },
       );
       this.#subscription = subscription;
     } catch (error) {
-      this.#lost(error);
+      this.#subscriptionLost(error);
     }
   }
 
-  /** A new connection subscribes again; without one, so does time. */
-  #lost(err: unknown): void {
+  /** A new connection subscribes again; without one, the retry timer does. */
+  #subscriptionLost(err: unknown): void {
     this.#subscription = undefined;
     if (this.#isStopped) return;
-    this.#parts.logger.debug({ err }, 'the output of the service is not followed now');
+    this.#deps.logger.debug({ err }, 'the subscription to the service output ended');
     clearTimeout(this.#retry);
     this.#retry = setTimeout(() => {
-      if (this.#parts.guest.isConnected) this.#subscribe();
+      if (this.#deps.guest.isConnected) this.#subscribe();
     }, RETRY_MS).unref();
   }
 
-  #take(subscription: OutputSubscription, records: readonly ServiceRecord[], bytes: number): void {
-    const { log, onOutput } = this.#parts;
+  #receive(subscription: OutputSubscription, records: readonly ServiceRecord[], bytes: number): void {
+    const { log, onOutput } = this.#deps;
     if (records.some(({ kind }) => kind !== 'ring')) onOutput?.();
     for (const record of records) this.#record(record);
     if (log.hasFailed) this.stop();
-    // Not before there is room: the ring in the guest is where output waits for a slow disk.
+    // Flow control: the bytes are acknowledged when the log has space. Meanwhile output waits in the guest's ring.
     else log.whenRoomy(() => subscription.consumed(bytes));
   }
 
   #record(record: ServiceRecord): void {
-    const { log } = this.#parts;
+    const { log } = this.#deps;
     const { ring, nextSeq, held } = this.#position;
     if (record.kind === 'ring') {
       if (record.id === ring) return;
@@ -93,8 +93,9 @@ export class LogCapture {
     } else if (record.kind === 'gap') {
       this.#flushHeld();
       this.#position = { ring, nextSeq: record.seq, held: { stdout: NOTHING, stderr: NOTHING } };
-      const text = `about ${record.bytes} bytes of output (${record.records} records) were not logged: the service wrote faster than they could be taken`;
-      log.event('service', text, this.#position);
+      const gap = `about ${record.bytes} bytes of output (${record.records} records) were not logged`;
+      const reason = 'the service wrote faster than they could be taken';
+      log.event('service', `${gap}: ${reason}`, this.#position);
     } else if (record.seq >= nextSeq) {
       const joined = joinText(held[record.stream], record.data);
       this.#position = {
@@ -108,12 +109,12 @@ export class LogCapture {
     }
   }
 
-  /** The rest of these characters will never come. */
+  /** Logs incomplete characters, whose remaining bytes will never arrive. */
   #flushHeld(): void {
     for (const stream of ['stdout', 'stderr'] as const) {
       const data = this.#position.held[stream];
       if (data.length > 0) {
-        this.#parts.log.append({ source: 'service', stream, timeMs: Date.now(), data }, this.#position);
+        this.#deps.log.append({ source: 'service', stream, timeMs: Date.now(), data }, this.#position);
       }
     }
   }

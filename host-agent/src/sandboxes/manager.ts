@@ -1,4 +1,4 @@
-// All sandboxes and snapshots of this daemon.
+// Manages all sandboxes and snapshots of this daemon.
 import type { SandboxLimits } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
@@ -18,28 +18,23 @@ import { deadline, raceSignal } from '../lib/wait.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Table } from '../store/store.ts';
 import { Admission, type AdmissionOptions, type Need } from './admission.ts';
-import { bootImported } from './boot-imported.ts';
-import { commitSandboxes } from './commit.ts';
-import { createSandbox } from './create.ts';
-import { forkGuest } from './fork.ts';
+import { commitSandboxes, createSandbox, forkGuest } from './create.ts';
 import { readHostCapacity } from './host-capacity.ts';
 import { AutomaticEnd } from './idle/automatic-end.ts';
 import { forgetIdle } from './idle/in-use.ts';
-import { receiveSnapshot } from './import-snapshot.ts';
-import { inheritOptions } from './inherit.ts';
+import { bootImported, receiveSnapshot } from './import-snapshot.ts';
 import type { Sandboxes, SandboxHost } from './interface.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
-import type { SandboxMetricsSource } from './metrics-source.ts';
+import type { SandboxMetricsSource } from './measures.ts';
 import { reconcile } from './reconcile.ts';
-import { resolveRootfs, validateCreate } from './resolve-create.ts';
-import { assertCanPublish } from './resolve-options.ts';
+import { assertCanPublish, inheritOptions, resolveRootfs, validateCreate } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import { noSandbox, type Sandbox } from './sandbox.ts';
+import { takeSnapshot } from './save-sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
 import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { Sweeps } from './sweeps.ts';
-import { takeSnapshot } from './take-snapshot.ts';
 import { Templates } from './templates.ts';
 import { type AllSandboxes, type IsVisible, TenantView } from './tenant-view.ts';
 import type {
@@ -57,20 +52,20 @@ export type SandboxManagerOptions = ResourceContext & {
   readonly defaults: SandboxDefaults;
   readonly limits: SandboxLimits;
   readonly snapshotRecords: Table<SnapshotRecord>;
-  /** Disk for templates; 0 turns them off. */
+  /** Disk budget of templates; 0 turns them off. */
   readonly templateBudgetBytes: number;
-  /** Boots and restores at the same time; more would only make each slower. */
+  /** Maximum concurrent boots and restores; more would only slow each other down. */
   readonly maxConcurrentStarts: number;
   readonly admission: Pick<AdmissionOptions, 'memoryReserveBytes' | 'memoryOvercommit'>;
-  /** What the host has; absent: read from it. */
+  /** Reads the host's capacity; absent: from the host itself. */
   readonly readCapacity?: AdmissionOptions['readCapacity'];
-  /** What a tenant may have; absent: nobody has a quota. */
+  /** Quota of a tenant; absent: tenants have no quota. */
   readonly quotaOf?: (tenant: string) => Quota | undefined;
   readonly publishPorts: readonly string[];
   readonly log: Logger;
 };
 
-/** What is being deleted when the daemon stops has this long to be gone; the next one would finish it. */
+/** A stopping daemon waits this long for deletes in progress; the next daemon finishes the rest. */
 const LAST_DELETES_MS = 10_000;
 
 export class SandboxManager implements SandboxHost, AllSandboxes {
@@ -78,14 +73,14 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #snapshots: Snapshots;
   readonly #templates: Templates;
-  /** Operations that will add sandboxes. */
+  /** Operations in progress that will add sandboxes. */
   readonly #starting = new Set<Promise<unknown>>();
   readonly #saving = new Set<Promise<unknown>>();
   readonly #startQueue: PQueue;
   readonly #admission: Admission;
   readonly #limits: Limits;
   readonly #sweeps: Sweeps;
-  readonly #ends: AutomaticEnd;
+  readonly #automaticEnd: AutomaticEnd;
   readonly #stopping = new AbortController();
   #watchdog: Disposable | undefined;
 
@@ -111,12 +106,12 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       records: options.snapshotRecords,
       log: options.log,
     });
-    this.#ends = new AutomaticEnd({
+    this.#automaticEnd = new AutomaticEnd({
       ...options,
       save: (sandbox, signal, owner) => this.snapshot(sandbox, signal, owner),
-      unsave: (id) => this.#snapshots.delete(id),
-      remove: (sandbox, why, events) => this.#delete(sandbox, why, events),
-      isWanted: ({ id }) => this.#sandboxes.has(id) && !this.#stopping.signal.aborted,
+      deleteSnapshot: (id) => this.#snapshots.delete(id),
+      remove: (sandbox, reason, events) => this.#delete(sandbox, reason, events),
+      isManaged: ({ id }) => this.#sandboxes.has(id) && !this.#stopping.signal.aborted,
     });
     this.#limits = new Limits({
       quotaOf: options.quotaOf ?? (() => undefined),
@@ -125,7 +120,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       snapshots: () => this.#snapshots.owners,
     });
     this.#templates = new Templates({
-      // Nobody ever sees the guest that a template is made of.
+      // No client sees the guest of a template, so it has no durable log.
       context: { ...options, logs: undefined },
       budgetBytes: options.templateBudgetBytes,
       diskBytes: options.defaults.diskBytes,
@@ -146,7 +141,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     };
   }
 
-  /** All that there is, whosever it is, for who keeps count of it. */
+  /** The sandboxes, snapshots and queues of all tenants, for metrics. */
   get metricsSource(): SandboxMetricsSource {
     return {
       ...this.#shared,
@@ -156,7 +151,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     };
   }
 
-  /** Brings directories and registry in line with what runs. Must be called once, before anything else. */
+  /** Reconciles directories and registry with the running VMMs. Must be called once, before any other method. */
   async start(): Promise<void> {
     const adopted = await reconcile(this.#options);
     await this.#options.network?.tidy();
@@ -164,7 +159,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await this.#snapshots.start();
     await this.#templates.start();
     await forgetIdle(this.#options.directories, new Set(adopted.map(({ id }) => id)));
-    for (const sandbox of adopted) this.#keep(sandbox);
+    for (const sandbox of adopted) this.#register(sandbox);
     const { watchdogTimeoutMs: timeoutMs, events, log } = this.#options;
     this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events, log });
   }
@@ -175,15 +170,15 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   async create(
     options: CreateSandboxOptions,
-    outer: AbortSignal | undefined,
+    requestSignal: AbortSignal | undefined,
     request: RequestContext,
   ): Promise<SandboxInfo> {
-    const signal = this.#signal(outer);
+    const signal = this.#signal(requestSignal);
     const owner = toOwner(request.principal);
     const validated = await validateCreate(options, this.#options, signal);
-    using _allowed = this.#limits.admit(request, toRequestedResources(validated));
-    await using holds = new AsyncDisposableStack();
-    const findOptions = { signal, holds, owner: sharerOf(owner) };
+    using _admitted = this.#limits.admit(request, toRequestedResources(validated));
+    await using pins = new AsyncDisposableStack();
+    const findOptions = { signal, holds: pins, owner: sharerOf(owner) };
     const resolved = await resolveRootfs(validated, options, this.#options, findOptions, request.principal);
     const need = toCreateNeed(resolved, this.#options.reservesDisks);
     const input = { ...this.#shared, options: resolved, owner, signal };
@@ -218,27 +213,27 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await this.#delete(sandbox);
   }
 
-  async #delete(sandbox: Sandbox, why?: string, events?: readonly LifecycleEvent[]): Promise<void> {
-    await sandbox.leave(why, events);
+  async #delete(sandbox: Sandbox, reason?: string, events?: readonly LifecycleEvent[]): Promise<void> {
+    await sandbox.leave(reason, events);
     if (!this.#sandboxes.delete(sandbox.id)) return;
     this.#options.events.notify({ kind: 'deleted', sandbox: sandbox.id });
-    this.#sweeps.begin(sandbox);
+    this.#sweeps.start(sandbox);
   }
 
-  /** For the sandbox itself, by its handle. */
-  async snapshot(sandbox: Sandbox, outer?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
-    const signal = this.#signal(outer);
+  /** Called by the sandbox's own handle. */
+  async snapshot(sandbox: Sandbox, requestSignal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
+    const signal = this.#signal(requestSignal);
     const take = () => takeSnapshot(sandbox, this.#shared, signal, by && toOwner(by));
     return this.#save(by, () => sandbox.snapshotQueue.add(take));
   }
 
-  /** Within its owner's quota; a daemon that stops waits for it. */
+  /** Applies the owner's quota to `make`; a stopping daemon waits for it. */
   #save(by: SnapshotMaker | undefined, make: () => Promise<SnapshotInfo>): Promise<SnapshotInfo> {
-    const allowed = this.#limits.admitSnapshot(by);
+    const admitted = this.#limits.admitSnapshot(by);
     const work = make();
     this.#saving.add(work);
     return work.finally(() => {
-      allowed[Symbol.dispose]();
+      admitted[Symbol.dispose]();
       this.#saving.delete(work);
     });
   }
@@ -254,10 +249,10 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   async importSnapshot(
     read: ByteSource,
     options: ImportOptions,
-    outer: AbortSignal | undefined,
+    requestSignal: AbortSignal | undefined,
     by: SnapshotMaker | undefined,
   ): Promise<SnapshotInfo> {
-    const signal = this.#signal(outer);
+    const signal = this.#signal(requestSignal);
     const boot = bootImported.bind(undefined, this.#options, this.#shared);
     const parts = { ...this.#options, ...this.#shared, boot };
     return this.#save(by, () => receiveSnapshot(parts, read, options, signal, by && toOwner(by)));
@@ -266,14 +261,14 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   async fork(
     id: string,
     count: number,
-    outer: AbortSignal | undefined,
+    requestSignal: AbortSignal | undefined,
     request: RequestContext,
     publish: readonly PublishedPort[] = [],
   ): Promise<SandboxInfo[]> {
-    const signal = this.#signal(outer);
+    const signal = this.#signal(requestSignal);
     const saved = this.#snapshots.open(id);
     const { options } = saved.manifest;
-    using _allowed = this.#limits.admit(
+    using _admitted = this.#limits.admit(
       request,
       toRequestedResources(inheritOptions(options, publish), count),
     );
@@ -287,8 +282,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   }
 
   /**
-   * Refuses new work and cancels what is being made. Sandboxes are let go of, for the next daemon to adopt, or deleted;
-   * rejects when one could not be.
+   * Graceful shutdown: refuses new work and cancels starts and saves. Sandboxes are detached for adoption by the next
+   * daemon, or deleted; rejects when a delete failed.
    */
   async stop(onExit: 'keep' | 'destroy'): Promise<void> {
     const cause = new AppError('cancelled', 'the daemon is stopping');
@@ -301,42 +296,47 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       const { size } = this.#sandboxes;
       for (const sandbox of this.#sandboxes.values()) sandbox.detach(cause);
       if (size > 0)
-        this.#options.log.info({ sandboxes: size }, 'sandboxes stay; the next daemon adopts them');
+        this.#options.log.info({ sandboxes: size }, 'sandboxes keep running; the next daemon adopts them');
       return;
     }
-    const ends = await Promise.allSettled([...this.#sandboxes.keys()].map((id) => this.delete(id)));
-    const failure = ends.find((end) => end.status === 'rejected');
+    const deletions = await Promise.allSettled([...this.#sandboxes.keys()].map((id) => this.delete(id)));
+    const failure = deletions.find((deletion) => deletion.status === 'rejected');
     await this.#sweeps.finish();
     if (failure !== undefined) throw toError(failure.reason);
   }
 
-  /** Those of expired sandboxes have no request that is waited for, and the rest of all others is behind theirs. */
+  /**
+   * Deletes of expired sandboxes have no waiting request, and clean-up continues after the response, so both are
+   * awaited here.
+   */
   async #finishDeletes(): Promise<void> {
     const leaving = [...this.#sandboxes.values()].filter(({ state }) => state === 'deleting');
     using limit = deadline(LAST_DELETES_MS, () => new Error('deletes take too long'));
-    const ends = Promise.allSettled(leaving.map(({ id }) => this.delete(id))).then(() =>
+    const finished = Promise.allSettled(leaving.map(({ id }) => this.delete(id))).then(() =>
       this.#sweeps.finish(),
     );
-    await raceSignal(ends, limit.signal).catch(() => undefined);
+    await raceSignal(finished, limit.signal).catch(() => undefined);
   }
 
-  #signal(outer?: AbortSignal): AbortSignal {
+  #signal(requestSignal?: AbortSignal): AbortSignal {
     const signal =
-      outer === undefined ? this.#stopping.signal : AbortSignal.any([outer, this.#stopping.signal]);
+      requestSignal === undefined
+        ? this.#stopping.signal
+        : AbortSignal.any([requestSignal, this.#stopping.signal]);
     signal.throwIfAborted();
     return signal;
   }
 
-  /** Runs `make` within the limits; what it makes becomes visible together, or nothing of it stays. */
+  /** Reserves capacity, runs `make` and commits: all of its sandboxes become visible together, or all are removed. */
   async #add<T extends readonly Sandbox[]>(
     need: Need,
     signal: AbortSignal,
     make: () => Promise<T>,
   ): Promise<T> {
     const add = async (): Promise<T> => {
-      using _held = await this.#admission.reserve(need);
+      using _reservation = await this.#admission.reserve(need);
       const sandboxes = await commitSandboxes(this.#options, await make(), signal);
-      for (const sandbox of sandboxes) this.#keep(sandbox);
+      for (const sandbox of sandboxes) this.#register(sandbox);
       return sandboxes;
     };
     const work = add();
@@ -344,8 +344,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return work.finally(() => this.#starting.delete(work));
   }
 
-  #keep(sandbox: Sandbox): void {
+  #register(sandbox: Sandbox): void {
     this.#sandboxes.set(sandbox.id, sandbox);
-    sandbox.beginLife(this.#ends);
+    sandbox.beginLife(this.#automaticEnd);
   }
 }

@@ -1,20 +1,23 @@
-// The numbers of this room: what happened, what there is, who takes how much of the host.
+// Metrics of this module: lifecycle events, current counts, and usage of the top sandboxes.
+import type PQueue from 'p-queue';
 import type { Metrics } from '../metrics/index.ts';
+import type { Admission } from './admission.ts';
 import type { HostCapacity } from './host-capacity.ts';
-import { originOf } from './lifecycle-event.ts';
-import type { LifecycleListener } from './lifecycle-events.ts';
-import type { SandboxMetricsSource } from './metrics-source.ts';
+import { type LifecycleListener, originOf } from './lifecycle-events.ts';
 import type { Sandbox } from './sandbox.ts';
-import { type Gauges, type Row, TopUsage } from './top-usage.ts';
+import type { Snapshots } from './snapshots.ts';
+import type { Sweeps } from './sweeps.ts';
+import type { Templates } from './templates.ts';
+import { type Gauges, type Row, TopUsage } from './vm-usage.ts';
 
 export type MeasureOptions = {
   readonly source: SandboxMetricsSource;
-  /** Sandboxes with series of their own. */
+  /** Number of sandboxes with series of their own. */
   readonly top: number;
   readonly readCapacity: () => Promise<HostCapacity>;
 };
 
-/** Keeps count of what happens. */
+/** Counts lifecycle events. */
 export function countLifecycleEvents(metrics: Metrics): LifecycleListener {
   return (event) => {
     metrics.lifeEvents.inc({ kind: event.kind });
@@ -30,7 +33,7 @@ export function countLifecycleEvents(metrics: Metrics): LifecycleListener {
   };
 }
 
-/** What there is, as of each exposition. */
+/** Gauges and counters that are read at each scrape. */
 export function measureSandboxes(metrics: Metrics, { source, top, readCapacity }: MeasureOptions): void {
   const { startQueue, admission, templates, snapshots, sweeps, starting } = source;
   const gauge = (name: string, help: string, read: () => number): void =>
@@ -87,29 +90,29 @@ function measureUsage(metrics: Metrics, board: TopUsage): void {
   metrics.before(() => board.refresh());
   const each = (value: (row: Row) => number) => () =>
     board.rows.map((row) => ({ labels: { sandbox: row.sandbox }, value: value(row) }));
-  const WHO = ['sandbox'] as const;
-  const amount = (name: string, help: string, value: (row: Row) => number): void =>
-    metrics.series('counter', `sandboxd_vm_${name}_total`, help, WHO, each(value));
-  const level = (name: string, help: string, key: keyof Gauges): void =>
+  const LABELS = ['sandbox'] as const;
+  const counter = (name: string, help: string, value: (row: Row) => number): void =>
+    metrics.series('counter', `sandboxd_vm_${name}_total`, help, LABELS, each(value));
+  const perSandbox = (name: string, help: string, key: keyof Gauges): void =>
     metrics.series(
       'gauge',
       `sandboxd_vm_${name}`,
       help,
-      WHO,
+      LABELS,
       each(({ gauges }) => gauges[key]),
     );
-  amount('cpu_seconds', 'CPU time of the VMM', ({ counters }) => counters.cpuMs / 1000);
-  amount('read_bytes', 'Bytes that storage was read for the VMM', ({ counters }) => counters.readBytes);
-  amount(
+  counter('cpu_seconds', 'CPU time of the VMM', ({ counters }) => counters.cpuMs / 1000);
+  counter('read_bytes', 'Bytes that storage was read for the VMM', ({ counters }) => counters.readBytes);
+  counter(
     'written_bytes',
     'Bytes that storage was written for the VMM',
     ({ counters }) => counters.writtenBytes,
   );
-  amount('received_bytes', 'Bytes that came to the guest', ({ counters }) => counters.receivedBytes);
-  amount('sent_bytes', 'Bytes that the guest sent', ({ counters }) => counters.sentBytes);
-  level('resident_bytes', 'Memory of the VMM that is present, shared parts included', 'residentBytes');
-  level('private_bytes', 'Memory of the VMM that is its own alone', 'privateBytes');
-  level('layer_bytes', 'Space that the writable layer takes', 'layerBytes');
+  counter('received_bytes', 'Bytes that came to the guest', ({ counters }) => counters.receivedBytes);
+  counter('sent_bytes', 'Bytes that the guest sent', ({ counters }) => counters.sentBytes);
+  perSandbox('resident_bytes', 'Memory of the VMM that is present, shared parts included', 'residentBytes');
+  perSandbox('private_bytes', 'Memory of the VMM that is its own alone', 'privateBytes');
+  perSandbox('layer_bytes', 'Space that the writable layer takes', 'layerBytes');
 }
 
 function countStates({ sandboxes, sweeps }: SandboxMetricsSource): [string, number][] {
@@ -132,3 +135,15 @@ function promised({ state, record }: Sandbox): number {
 function toReadings(label: string, counts: Iterable<readonly [string, number]>) {
   return [...counts].map(([name, value]) => ({ labels: { [label]: name }, value }));
 }
+
+export type SandboxMetricsSource = {
+  readonly sandboxes: ReadonlyMap<string, Sandbox>;
+  readonly snapshots: Pick<Snapshots, 'owners'>;
+  readonly templates: Pick<Templates, 'count' | 'lookups'>;
+  readonly admission: Pick<Admission, 'refusals'>;
+  /** Starts in progress and queued starts. */
+  readonly startQueue: Pick<PQueue, 'size' | 'pending'>;
+  /** Requests in progress that will add sandboxes. */
+  readonly starting: { readonly size: number };
+  readonly sweeps: Pick<Sweeps, 'sandboxes'>;
+};

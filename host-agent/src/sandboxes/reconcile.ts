@@ -1,30 +1,30 @@
-// Brings the registry, the running VMMs and the directories of a new daemon in line: what lives is adopted, what was half
-// made or half deleted is removed, what died says why, and nothing else is left.
+// Reconciles registry, running VMMs and directories when a daemon starts: live sandboxes are adopted, half-created or
+// half-deleted ones removed, dead ones listed with their cause, and stray VMMs and directories removed.
 import { readdir } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import type { FoundVmm, VmmIdentity } from '../engines/engine.ts';
 import { isId } from '../lib/ids.ts';
 import { endProcess } from '../lib/process-record.ts';
 import type { SandboxRecord } from './record.ts';
+import { sandboxesRoot, sandboxPaths } from './resources/files.ts';
 import { adoptResources, releaseResources, sweepResources } from './resources/index.ts';
-import { type Directories, sandboxesRoot, sandboxPaths } from './resources/paths.ts';
-import type { ResourceContext, SandboxContext } from './resources/resource.ts';
+import type { Directories, ResourceContext, SandboxContext } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
 
 export type ReconcileContext = ResourceContext & { readonly log: Logger };
 
 type ReadyRecord = SandboxRecord & { readonly vmm: VmmIdentity };
 
-/** Resolves with every sandbox that users know of. No process is touched that is not one of our VMMs. */
+/** Resolves with every sandbox that users know. Only VMM processes of this run directory are ended. */
 export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
   const { records, directories, log } = context;
   const startedAt = performance.now();
   const all = new Map(records.all().map(({ id, record }) => [id, record]));
-  const found = await Promise.all(
-    [...all].map(([id, record]) => (isReady(record) ? takeOver(context, id, record) : undefined)),
+  const adopted = await Promise.all(
+    [...all].map(([id, record]) => (isReady(record) ? adoptSandbox(context, id, record) : undefined)),
   );
-  const sandboxes = found.filter((sandbox) => sandbox !== undefined);
-  const { count: strangers, stuck } = await endStrays(context, sandboxes);
+  const sandboxes = adopted.filter((sandbox) => sandbox !== undefined);
+  const { count: strays, stuck } = await endStrays(context, sandboxes);
 
   const known = new Set(sandboxes.map(({ id }) => id));
   const leftovers = new Set([...all.keys(), ...(await listDirectories(directories))]);
@@ -34,23 +34,23 @@ export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
       const record = all.get(id);
       if (stuck.has(contextOf(context, id, record).paths.socketDir)) throw new Error('its VMM does not end');
       await removeLeftovers(context, id, record);
-      // One that users know of ended with its host.
+      // A visible sandbox whose host rebooted is reported as deleted.
       const event =
         record?.isReady === true && context.events.prepare({ kind: 'deleted', sandbox: id }, record.owner);
       await (event ? records.remove(id, event.persist) : records.remove(id));
       if (event) event.publish();
-      log.info({ sandbox: id }, 'removed what an earlier daemon left of a sandbox');
+      log.info({ sandbox: id }, 'removed leftovers of a sandbox of an earlier daemon');
     } catch (err) {
-      // The others are worth more than an empty directory; the next start tries again.
-      log.error({ err, sandbox: id }, 'cannot remove what an earlier daemon left of a sandbox');
+      // The start continues for the other sandboxes; the next start tries again.
+      log.error({ err, sandbox: id }, 'cannot remove leftovers of a sandbox of an earlier daemon');
     }
   }
-  if (all.size > 0 || strangers > 0) {
+  if (all.size > 0 || strays > 0) {
     const failed = sandboxes.filter(({ vm }) => vm.exit !== undefined).length;
-    const adopted = sandboxes.length - failed;
+    const adoptedCount = sandboxes.length - failed;
     const ms = Math.round(performance.now() - startedAt);
     log.info(
-      { adopted, failed, removed: leftovers.size - sandboxes.length, strangers, ms },
+      { adopted: adoptedCount, failed, removed: leftovers.size - sandboxes.length, strangers: strays, ms },
       'sandboxes adopted',
     );
   }
@@ -70,8 +70,8 @@ function isReady(record: SandboxRecord): record is ReadyRecord {
   return record.isReady && record.vmm !== null;
 }
 
-/** Undefined when nobody misses it: its host was started anew, which ended it in order. */
-async function takeOver(
+/** Undefined when the host was rebooted, which ended the sandbox in order. */
+async function adoptSandbox(
   context: ReconcileContext,
   id: string,
   record: ReadyRecord,
@@ -84,35 +84,41 @@ async function takeOver(
 }
 
 async function removeLeftovers(context: ReconcileContext, id: string, record?: SandboxRecord): Promise<void> {
-  // A directory without a record is of one that was deleted but for it; one that was never ready nobody ever heard of.
-  const wasKnown = record === undefined || record.isReady || record.isDeleting === true;
-  const remains = { ...contextOf(context, id, record), record, wasKnown, why: 'nobody has it' };
-  await releaseResources(remains);
-  await sweepResources(remains);
+  // A directory without a record belongs to an otherwise deleted sandbox. A sandbox that never became ready was never
+  // visible.
+  const wasVisible = record === undefined || record.isReady || record.isDeleting === true;
+  const teardown = {
+    ...contextOf(context, id, record),
+    record,
+    wasVisible,
+    reason: 'the sandbox no longer exists',
+  };
+  await releaseResources(teardown);
+  await sweepResources(teardown);
 }
 
 /**
- * Ends VMMs in our run directory without a sandbox: their daemon died before it could write down that it started them. Gives how many
- * there were, and the socket directories of those that do not end.
+ * Ends VMMs in our run directory that belong to no sandbox: their daemon died before it recorded them. Returns their
+ * number, and the socket directories of those that do not exit.
  */
 async function endStrays(
   { adopters, directories, log }: ReconcileContext,
   sandboxes: readonly Sandbox[],
 ): Promise<{ readonly count: number; readonly stuck: ReadonlySet<string> }> {
-  const kept = new Set(sandboxes.map(({ vm }) => vm.identity.pid));
+  const owned = new Set(sandboxes.map(({ vm }) => vm.identity.pid));
   const strays = adopters
     .flatMap((engine) => engine.findVmms(directories.runDir))
-    .filter(({ pid }) => !kept.has(pid));
+    .filter(({ pid }) => !owned.has(pid));
   const stuck = new Set<string>();
-  const end = async ({ socketDir, ...process }: FoundVmm): Promise<void> => {
+  const endStray = async ({ socketDir, ...process }: FoundVmm): Promise<void> => {
     try {
       await endProcess(process);
     } catch (err) {
-      log.error({ err, socketDir }, 'a VMM that is nobody’s does not end; the next start tries again');
+      log.error({ err, socketDir }, 'a stray VMM does not exit; the next start tries again');
       stuck.add(socketDir);
     }
   };
-  await Promise.all(strays.map(end));
+  await Promise.all(strays.map(endStray));
   return { count: strays.length, stuck };
 }
 

@@ -1,9 +1,20 @@
-// What a create comes to, in two steps: nothing is pulled before it is known that the caller may have the sandbox.
-import type { SandboxLimits } from '@sandboxd/api';
+// Resolves the options of creates and forks. A create takes two steps: nothing is pulled before the client is known to
+// be allowed to have the sandbox.
+import {
+  DISK_STEP_BYTES,
+  MAX_BOOT_ARGS_CHARS,
+  MAX_SECONDS,
+  MIN_DISK_BYTES,
+  MIN_MEMORY_MIB,
+  type SandboxLimits,
+  type ServiceSpec,
+} from '@sandboxd/api';
 import { type FindOptions, type RootfsFinder, toUnknownRootfs } from '../images/index.ts';
+import type { RootfsSource } from '../images/rootfs-source.ts';
 import { assertOperation, type Principal } from '../keys/index.ts';
-import { resolveService } from './image-service.ts';
-import { resolveSandboxOptions } from './resolve-options.ts';
+import { AppError } from '../lib/errors.ts';
+import type { PublishedPort } from '../network/index.ts';
+import { resolveService } from './service.ts';
 import type { CreateSandboxOptions, ResolvedSandboxOptions, SandboxDefaults } from './types.ts';
 
 export type CreateContext = {
@@ -12,7 +23,7 @@ export type CreateContext = {
   readonly limits: SandboxLimits;
 };
 
-/** All of it for a profile that is baked; for others what the request alone says. AppError invalid_argument. */
+/** Complete for a baked profile; for others, what the request alone determines. AppError invalid_argument. */
 export async function validateCreate(
   options: CreateSandboxOptions,
   { roots, defaults, limits }: CreateContext,
@@ -24,10 +35,13 @@ export async function validateCreate(
   return resolveSandboxOptions(options, rootfs, defaults, limits, resolveService(options.service, undefined));
 }
 
-/** The rest, which may take a pull or a bake. AppError as that, and forbidden for an image that has to be pulled or runs something where the caller may not. */
+/**
+ * The rest, which may pull or bake. AppError as of that, and forbidden if the image must be pulled, or starts a
+ * service, and the client may not do that.
+ */
 export async function resolveRootfs(
   validated: ResolvedSandboxOptions,
-  { service: wanted, pull = 'missing' }: CreateSandboxOptions,
+  { service: requested, pull = 'missing' }: CreateSandboxOptions,
   { roots }: CreateContext,
   findOptions: FindOptions,
   principal: Principal,
@@ -38,8 +52,101 @@ export async function resolveRootfs(
   const onMake = () => assertOperation(principal, 'images', 'create');
   const pullOptions = kind === 'image' ? { ...findOptions, onMake } : findOptions;
   const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, mode, pullOptions);
-  const service = resolveService(wanted, found.service);
+  const service = resolveService(requested, found.service);
   if (service !== undefined) assertOperation(principal, 'exec');
   const { service: _, ...options } = validated;
   return { ...options, rootfs: found.rootfs, ...(service && { service }) };
+}
+
+/** Maximum published ports of one sandbox: each takes one or two sockets of the process that forwards them. */
+const MAX_PUBLISHED = 1000;
+
+/** AppError invalid_argument with the field, its value and the bounds. */
+export function resolveSandboxOptions(
+  options: CreateSandboxOptions,
+  rootfs: RootfsSource,
+  defaults: SandboxDefaults,
+  limits: SandboxLimits,
+  service?: ServiceSpec,
+): ResolvedSandboxOptions {
+  const diskBytes = options.diskBytes ?? Math.min(defaults.diskBytes, limits.diskBytes);
+  checkRange('disk_bytes', diskBytes, MIN_DISK_BYTES, limits.diskBytes);
+  const bootArgs = options.bootArgs ?? '';
+  if (bootArgs.length > MAX_BOOT_ARGS_CHARS || !/^[\x20-\x7e]*$/.test(bootArgs)) {
+    const shown = JSON.stringify(bootArgs.slice(0, 80));
+    throw new AppError(
+      'invalid_argument',
+      `boot_args must be at most ${MAX_BOOT_ARGS_CHARS} printable ascii characters, ` +
+        `not ${bootArgs.length}: ${shown}`,
+    );
+  }
+  return {
+    rootfs,
+    vcpus: checkRange('vcpus', options.vcpus ?? Math.min(defaults.vcpus, limits.vcpus), 1, limits.vcpus),
+    memoryMib: checkRange(
+      'memory_mib',
+      options.memoryMib ?? Math.min(defaults.memoryMib, limits.memoryMib),
+      MIN_MEMORY_MIB,
+      limits.memoryMib,
+    ),
+    diskBytes: Math.ceil(diskBytes / DISK_STEP_BYTES) * DISK_STEP_BYTES,
+    timeoutS: checkRange('timeout_s', options.timeoutS ?? 0, 0, MAX_SECONDS),
+    bootArgs,
+    ...(options.idle && { idle: options.idle }),
+    ...(service && { service }),
+    ...resolveNetwork(options),
+  };
+}
+
+/** AppError invalid_argument if copies of that guest cannot have published ports. */
+export function assertCanPublish(
+  publish: readonly PublishedPort[],
+  count: number,
+  { network }: Pick<ResolvedSandboxOptions, 'network'>,
+): void {
+  if (publish.length === 0) return;
+  assertFewPorts(publish);
+  if (count !== 1) {
+    const message = `publish needs count 1, because host ports are exclusive, got ${count}`;
+    throw new AppError('invalid_argument', message);
+  }
+  if (network !== undefined) return;
+  const message = 'publish needs a snapshot that has a network, and this one has none';
+  throw new AppError('invalid_argument', message);
+}
+
+/** AppError invalid_argument. */
+function assertFewPorts({ length }: readonly PublishedPort[]): void {
+  if (length <= MAX_PUBLISHED) return;
+  throw new AppError('invalid_argument', `publish must have at most ${MAX_PUBLISHED} ports, got ${length}`);
+}
+
+/** A published port needs a network; without a requested one, its allowlist is empty. */
+function resolveNetwork({
+  network,
+  publish = [],
+}: CreateSandboxOptions): Pick<ResolvedSandboxOptions, 'network' | 'publish'> {
+  if (publish.length === 0) return network === undefined ? {} : { network };
+  assertFewPorts(publish);
+  return { network: network ?? { allowlist: [] }, publish };
+}
+
+function checkRange(field: string, value: number, min: number, max: number): number {
+  if (Number.isSafeInteger(value) && value >= min && value <= max) return value;
+  throw new AppError(
+    'invalid_argument',
+    `${field} must be a whole number from ${min} to ${max}, not ${value}`,
+  );
+}
+
+/**
+ * Everything except what belongs to one boot or continues in the guest's memory: the kernel has read its arguments,
+ * and the service runs. The timeout starts again. `publish`: the copy's own ports.
+ */
+export function inheritOptions(
+  saved: ResolvedSandboxOptions,
+  publish: readonly PublishedPort[] = [],
+): ResolvedSandboxOptions {
+  const { service: _, publish: _ports, ...options } = saved;
+  return { ...options, bootArgs: '', ...(publish.length > 0 && { publish }) };
 }

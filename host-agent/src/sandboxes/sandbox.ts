@@ -1,4 +1,4 @@
-// One sandbox that exists: its state, its VM, its guest, its end.
+// One existing sandbox: its state, VM, guest and deletion.
 import type { ExecRequest } from '@sandboxd/api';
 import { startTimer } from '@sandboxd/proto';
 import PQueue from 'p-queue';
@@ -14,29 +14,30 @@ import type { SandboxLog } from '../logs/index.ts';
 import { logExecEvents, logExecStart } from './exec-log.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
-import { toInfo } from './info.ts';
 import type { SandboxHandle } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { LogCapture } from './log-capture.ts';
-import type { SandboxRecord } from './record.ts';
+import { checkTransition, type SandboxRecord, type SandboxState, toInfo } from './record.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
-import type { SandboxPaths } from './resources/paths.ts';
-import type { Handles, ResourceContext, SandboxContext, TeardownContext } from './resources/resource.ts';
+import type {
+  Handles,
+  ResourceContext,
+  SandboxContext,
+  SandboxPaths,
+  TeardownContext,
+} from './resources/resource.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
-import { checkTransition, type SandboxState } from './states.ts';
 import type { SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, type VmUsage } from './vm-usage.ts';
 
-/** What happens to a sandbox is decided by who keeps them all. */
+/** What a sandbox needs from its manager. */
 export interface SandboxOwner {
   snapshot(sandbox: Sandbox, signal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo>;
-  /** Its time is over. */
+  /** Its timeout_s has passed. */
   expired(sandbox: Sandbox): void;
-  /** Nobody used it for as long as it may be so; `signal` fires when somebody does after all. */
+  /** No client used it for its idle_timeout_s; `signal` fires when a client uses it again. */
   idle(sandbox: Sandbox, signal: AbortSignal): Promise<void>;
 }
-
-type SandboxRecords = ResourceContext['records'];
 
 export class Sandbox implements SandboxHandle {
   readonly id: string;
@@ -45,33 +46,33 @@ export class Sandbox implements SandboxHandle {
   readonly guest: Guest;
   readonly #context: ResourceContext;
   readonly #logger: Logger;
-  readonly #held: Handles;
-  #birth: PendingEvent | undefined;
-  /** Whether users may have heard of it. */
+  readonly #handles: Handles;
+  #createdEvent: PendingEvent | undefined;
+  /** Whether users may know the sandbox. */
   #isAnnounced: boolean;
   readonly #announced = Promise.withResolvers<void>();
-  /** What is to be known of its end, until that is on disk. */
-  #lastWords: readonly LifecycleEvent[] = [];
+  /** Events of its deletion that are not yet on disk. */
+  #deletionEvents: readonly LifecycleEvent[] = [];
   readonly #times: Readonly<Record<string, number>> | undefined;
   #record: SandboxRecord;
   #owner: SandboxOwner | undefined;
-  /** Snapshots of one sandbox are taken one after another. */
+  /** Snapshots of one sandbox are taken one at a time. */
   readonly snapshotQueue = new PQueue({ concurrency: 1 });
-  /** Why its guest cannot be used for now, by the watchdog. */
+  /** Why its guest is unusable at present; set by the watchdog. */
   hang: string | undefined;
-  /** Its guest stands still, or may soon. */
+  /** Its guest is paused for a snapshot, or will be soon. */
   isSaving = false;
   #state: SandboxState = 'running';
-  #isUnheardOf = false;
+  #wasNeverVisible = false;
   #isLeaving = false;
   #leaving: Promise<void> | undefined;
-  #why = '';
+  #deletionReason = '';
   #endLifetime: () => void = () => undefined;
   #idle: IdleWatch | undefined;
   readonly #log: SandboxLog | undefined;
   readonly #capture: LogCapture | undefined;
 
-  /** Its resources must have been got, or found again. */
+  /** Its resources must have been acquired or adopted. */
   constructor({ id, context, paths, record, handles, times, log }: SandboxContext) {
     if (handles.vm === undefined || handles.guest === undefined)
       throw new Error('a sandbox has a VM and a guest');
@@ -80,7 +81,7 @@ export class Sandbox implements SandboxHandle {
     this.#record = record;
     this.#isAnnounced = record.isReady;
     if (record.isReady) this.#announced.resolve();
-    this.#held = handles;
+    this.#handles = handles;
     this.#logger = log;
     this.paths = paths;
     this.#times = times;
@@ -98,12 +99,12 @@ export class Sandbox implements SandboxHandle {
       this.guest.close(new Error(exit.reason));
       if (this.#state !== 'running') return;
       this.#state = checkTransition(this.#state, 'failed');
-      // One that an earlier daemon saw ending is known already.
+      // An exit that an earlier daemon recorded is already published.
       if (this.#record.exit !== undefined) return;
-      const tell = (diagnosis: string) =>
+      const publish = (diagnosis: string) =>
         context.events.notify({ kind: 'died', sandbox: id, exit, diagnosis });
-      void this.vm.diagnose().then(tell);
-      this.#keepExit(exit).catch((err) => log.error({ err }, 'cannot record the end of a VM'));
+      void this.vm.diagnose().then(publish);
+      this.#recordExit(exit).catch((err) => log.error({ err }, 'cannot record the exit of a VM'));
     });
   }
 
@@ -115,7 +116,7 @@ export class Sandbox implements SandboxHandle {
     return this.#state;
   }
 
-  /** Whether nobody is to see it any more: it is deleted, or being deleted. One whose delete failed is seen again. */
+  /** Whether it is hidden from clients: deleted, or being deleted. After a failed delete it is visible again. */
   get isGone(): boolean {
     return this.#isLeaving;
   }
@@ -124,12 +125,12 @@ export class Sandbox implements SandboxHandle {
     return toInfo(this.id, this.record, this.paths.dir);
   }
 
-  /** Its record once users may know of it, for the registry, and the event that goes with it. */
+  /** The record with which it becomes visible to users, for the registry, and the event that is persisted with it. */
   becomeReady(): { readonly record: SandboxRecord; readonly event: PendingEvent } {
     this.#record = { ...this.#record, isReady: true };
     const { options, owner, sourceSnapshotId } = this.#record;
     const times = this.#times ?? {};
-    const about = {
+    const created = {
       kind: sourceSnapshotId === undefined ? 'created' : 'forked',
       sandbox: this.id,
       origin: 'bootMs' in times ? 'boot' : 'saved',
@@ -137,18 +138,18 @@ export class Sandbox implements SandboxHandle {
       ...(sourceSnapshotId !== undefined && { sourceSnapshot: sourceSnapshotId }),
       times,
     } as const;
-    this.#birth = this.#context.events.prepare(about, owner);
-    return { record: this.#record, event: this.#birth };
+    this.#createdEvent = this.#context.events.prepare(created, owner);
+    return { record: this.#record, event: this.#createdEvent };
   }
 
-  /** That record is in the registry: whatever becomes of it now is known to users. */
+  /** Call when that record is in the registry: from now on events of its end are published. */
   announce(): void {
     this.#announced.resolve();
     this.#isAnnounced = true;
     this.#context.events.published();
   }
 
-  /** Lets go of it: its guest runs on, for a later daemon to adopt. */
+  /** Detaches from the VM: the guest keeps running, and a later daemon adopts it. */
   detach(cause: Error): void {
     this.#endLifetime();
     this.#idle?.stop(false);
@@ -156,12 +157,13 @@ export class Sandbox implements SandboxHandle {
     this.vm.detach();
   }
 
-  /** From here on it is somebody's: its time runs. */
+  /** Starts its timeouts; it now belongs to its manager. */
   beginLife(owner: SandboxOwner): void {
     this.#owner = owner;
-    const { options, createdAtMs, owner: whose } = this.record;
-    if (this.#birth === undefined) this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, whose);
-    else this.#birth.publish();
+    const { options, createdAtMs, owner: recordOwner } = this.record;
+    if (this.#createdEvent === undefined)
+      this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, recordOwner);
+    else this.#createdEvent.publish();
     if (options.timeoutS > 0) {
       const leftMs = createdAtMs + options.timeoutS * 1000 - Date.now();
       this.#endLifetime = startTimer(leftMs, () => owner.expired(this), { isUnref: true });
@@ -172,17 +174,17 @@ export class Sandbox implements SandboxHandle {
     }
   }
 
-  /** Says something in its durable log. */
+  /** Writes a line to its durable log. */
   note(text: string): void {
     this.#log?.event('exec', text);
   }
 
   exec(request: ExecRequest, events: ExecEvents, options?: Pick<ExecOptions, 'hasStdin'>): ExecSession {
     this.assertAlive();
-    const within = { ...options, baseEnv: baseEnvironment(this.record.options.rootfs) };
+    const execOptions = { ...options, baseEnv: baseEnvironment(this.record.options.rootfs) };
     const run = (observed: ExecEvents): ExecSession => {
-      if (this.#log === undefined) return this.guest.exec(request, observed, within);
-      const session = this.guest.exec(request, logExecEvents(this.#log, observed), within);
+      if (this.#log === undefined) return this.guest.exec(request, observed, execOptions);
+      const session = this.guest.exec(request, logExecEvents(this.#log, observed), execOptions);
       logExecStart(this.#log, request.cmd);
       return session;
     };
@@ -209,20 +211,23 @@ export class Sandbox implements SandboxHandle {
 
   async snapshot(signal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
     this.assertAlive();
-    if (this.#owner === undefined) throw new Error('a sandbox that is nobody’s has no snapshots');
-    const end = this.#idle?.begin();
-    return this.#owner.snapshot(this, signal, by).finally(end);
+    if (this.#owner === undefined) throw new Error('a sandbox without a manager cannot be saved');
+    const endUse = this.#idle?.beginUse();
+    return this.#owner.snapshot(this, signal, by).finally(endUse);
   }
 
-  /** AppError not_found when it is being deleted, internal naming the cause when its VM died, guest_unreachable when it hangs. */
+  /**
+   * AppError not_found when it is being deleted, internal with the cause when its VM died, guest_unreachable when it
+   * hangs.
+   */
   assertAlive(): void {
     this.assertNotEnded();
-    const why = this.vm.ioPauseReason ?? this.hang;
-    if (why !== undefined)
-      throw new AppError('guest_unreachable', `sandbox ${this.id} hangs: ${why}; wait, or delete it`);
+    const reason = this.vm.ioPauseReason ?? this.hang;
+    if (reason !== undefined)
+      throw new AppError('guest_unreachable', `sandbox ${this.id} hangs: ${reason}; wait, or delete it`);
   }
 
-  /** The same, but for the last. */
+  /** The same, except that a hanging guest is accepted. */
   assertNotEnded(): void {
     if (this.#state === 'deleting' || this.#state === 'deleted') {
       throw new AppError('not_found', `sandbox ${this.id} does not exist; it was deleted`);
@@ -234,13 +239,13 @@ export class Sandbox implements SandboxHandle {
   }
 
   /**
-   * Ends it for everybody, and gives back what others may want; the same promise for every caller. What only takes time is
-   * left for `sweep`. After a failure it can be tried again. `why` is what is said to those who use it, after "was deleted";
-   * `events` are why, for those who follow.
+   * First phase of a delete: makes it unreachable and frees shared resources; all callers get the same promise. Slow
+   * clean-up is left to `sweep`. Can be called again after a failure. `reason` follows "was deleted" in the errors of
+   * calls in progress; `events` are persisted with the delete.
    */
-  leave(why = '', events: readonly LifecycleEvent[] = []): Promise<void> {
+  leave(reason = '', events: readonly LifecycleEvent[] = []): Promise<void> {
     this.#isLeaving = true;
-    this.#leaving ??= this.#leave(why, events).catch((error) => {
+    this.#leaving ??= this.#leave(reason, events).catch((error) => {
       this.#isLeaving = false;
       this.#leaving = undefined;
       throw error;
@@ -248,94 +253,96 @@ export class Sandbox implements SandboxHandle {
     return this.#leaving;
   }
 
-  /** Behind `leave`: gives back the rest, until nothing of it is left. Can be called again. */
+  /** Second phase of a delete: removes everything that `leave` left. Can be called again. */
   async sweep(): Promise<void> {
     if (this.#state === 'deleted') return;
-    const { records, faults } = this.#context;
-    await sweepResources(this.#remains());
-    await this.#forget(records);
+    const { faults } = this.#context;
+    await sweepResources(this.#teardownContext());
+    await this.#removeRecord();
     faults.reach('delete.forgotten');
     this.#state = checkTransition(this.#state, 'deleted');
   }
 
-  /** Removes one that nobody uses, whole. */
+  /** Removes an unused sandbox completely. */
   async remove(): Promise<void> {
     await this.leave();
     await this.sweep();
   }
 
-  /** Removes one that nobody ever heard of, with its log. */
+  /** Removes a sandbox that no user ever saw, with its log. */
   async discard(): Promise<void> {
-    this.#isUnheardOf = true;
+    this.#wasNeverVisible = true;
     await this.remove();
   }
 
-  async #forget(records: SandboxRecords): Promise<void> {
-    if (this.#lastWords.length === 0) return records.remove(this.id);
-    // The mark could not be written, so this may fail as well: then what is left is removed all the same.
+  async #removeRecord(): Promise<void> {
+    const { records } = this.#context;
+    if (this.#deletionEvents.length === 0) return records.remove(this.id);
+    // Persisting the delete mark failed earlier, so this may fail too; then the record is removed without events.
     await records
-      .remove(this.id, () => this.#keepLastWords())
-      .then(() => this.#spoke())
+      .remove(this.id, () => this.#persistDeletionEvents())
+      .then(() => this.#deletionEventsPersisted())
       .catch(() => records.remove(this.id));
   }
 
-  async #leave(why: string, events: readonly LifecycleEvent[]): Promise<void> {
-    this.#why = why;
+  async #leave(reason: string, events: readonly LifecycleEvent[]): Promise<void> {
+    this.#deletionReason = reason;
     if (this.#state !== 'deleting') {
       this.#state = checkTransition(this.#state, 'deleting');
-      if (this.#isAnnounced) this.#lastWords = [...events, { kind: 'deleted', sandbox: this.id }];
+      if (this.#isAnnounced) this.#deletionEvents = [...events, { kind: 'deleted', sandbox: this.id }];
     }
     this.#endLifetime();
     this.#idle?.stop(true);
     this.#capture?.stop();
     const isMarked = await this.#markDeleting();
     this.#context.faults.reach('delete.marked');
-    await releaseResources(this.#remains());
-    // A crash would bring it back as one that died.
+    await releaseResources(this.#teardownContext());
+    // Without the mark, the next daemon would report it as dead after a crash.
     if (!isMarked) await this.sweep();
   }
 
-  #remains(): TeardownContext {
+  #teardownContext(): TeardownContext {
     return {
       id: this.id,
       context: this.#context,
       paths: this.paths,
       record: this.#record,
-      handles: this.#held,
+      handles: this.#handles,
       log: this.#logger,
-      wasKnown: !this.#isUnheardOf,
-      why: `sandbox ${this.id} was deleted${this.#why}`,
+      wasVisible: !this.#wasNeverVisible,
+      reason: `sandbox ${this.id} was deleted${this.#deletionReason}`,
     };
   }
 
-  /** Whether the next daemon would finish it from here on. */
+  /** Returns whether the next daemon would finish the delete from this point on. */
   async #markDeleting(): Promise<boolean> {
     const { records } = this.#context;
     if (records.get(this.id) === undefined) return true;
     try {
-      const mark = { ...this.#record, isReady: false, isDeleting: !this.#isUnheardOf };
-      await records.put(this.id, mark, () => this.#keepLastWords());
-      this.#spoke();
+      const mark = { ...this.#record, isReady: false, isDeleting: !this.#wasNeverVisible };
+      await records.put(this.id, mark, () => this.#persistDeletionEvents());
+      this.#deletionEventsPersisted();
       return true;
     } catch (err) {
-      // A delete must work on a full disk, too: it is what makes room.
-      this.#logger.warn({ err }, 'the delete of a sandbox cannot be written down beforehand');
+      // A delete must also work on a full disk, because it frees space.
+      this.#logger.warn({ err }, 'cannot record the delete of a sandbox in advance; deleting it without');
       return false;
     }
   }
 
-  #keepLastWords(): void {
-    for (const event of this.#lastWords) this.#context.events.prepare(event, this.#record.owner).persist();
+  #persistDeletionEvents(): void {
+    for (const event of this.#deletionEvents)
+      this.#context.events.prepare(event, this.#record.owner).persist();
   }
 
-  #spoke(): void {
-    this.#lastWords = [];
+  #deletionEventsPersisted(): void {
+    this.#deletionEvents = [];
     this.#context.events.published();
   }
 
-  async #keepExit(exit: VmExit): Promise<void> {
+  async #recordExit(exit: VmExit): Promise<void> {
     this.#record = { ...this.#record, exit };
-    // Its end comes behind its beginning.
+    // The event of its exit must follow the event of its creation.
     await this.#announced.promise;
     if (this.#state !== 'failed') return;
     const { events, records } = this.#context;

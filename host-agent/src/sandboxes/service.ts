@@ -1,27 +1,31 @@
-// The supervised service of one sandbox, as rooms above see it.
-import type { ServiceSpec } from '@sandboxd/api';
+// The supervised service of a sandbox: how a create resolves it, and how other modules control it.
+import type { CreatedService, ServiceSpec } from '@sandboxd/api';
 import type { Guest } from '../guest/guest.ts';
 import type { OutputEvents, OutputSubscription } from '../guest/service.ts';
 import type { ServiceOutputRequest, ServiceStatus } from '../guest/service-types.ts';
+import { AppError } from '../lib/errors.ts';
 
-/** Every call: AppError guest_unreachable. Commands answer when they are done, or after 1 s with the state then. */
+/**
+ * Every call: AppError guest_unreachable. Commands resolve when they are done, or after 1 s with the state at that
+ * time.
+ */
 export interface SandboxService {
   status(signal?: AbortSignal): Promise<ServiceStatus>;
-  /** Stores the spec and runs it, in place of what runs. AppError invalid_argument. */
+  /** Stores the spec and runs it; replaces the running service. AppError invalid_argument. */
   configure(spec: ServiceSpec, signal?: AbortSignal): Promise<ServiceStatus>;
-  /** AppError conflict when nothing is configured; so does restart. */
+  /** AppError conflict when no service is configured; the same for restart. */
   start(signal?: AbortSignal): Promise<ServiceStatus>;
-  /** `graceMs` in place of the spec's. */
+  /** `graceMs` replaces the spec's grace period. */
   stop(graceMs?: number, signal?: AbortSignal): Promise<ServiceStatus>;
   restart(signal?: AbortSignal): Promise<ServiceStatus>;
-  /** What it wrote and writes, by `events`. */
+  /** Output of the service, past and future, passed to `events`. */
   output(
     request: ServiceOutputRequest,
     events: OutputEvents,
   ): Pick<OutputSubscription, 'consumed' | 'cancel'>;
 }
 
-/** `baseEnv` is what a spec's environment is added to. */
+/** `baseEnv`: the environment to which the spec's variables are added. */
 export function createSandboxService(
   guest: Pick<Guest, 'service'>,
   baseEnv: Readonly<Record<string, string>>,
@@ -33,5 +37,32 @@ export function createSandboxService(
     stop: (graceMs, signal) => guest.service.control('stop', graceMs, signal),
     restart: (signal) => guest.service.control('restart', undefined, signal),
     output: (request, events) => guest.service.output(request, events),
+  };
+}
+
+/** The stop signal of a request that does not set one. */
+const DEFAULT_SIGNAL = 'SIGTERM';
+
+/** Undefined when neither has a command. AppError invalid_argument for a service without a command. */
+export function resolveService(
+  request: CreatedService | undefined,
+  image: ServiceSpec | undefined,
+): ServiceSpec | undefined {
+  if (image === undefined) return request?.cmd && { ...request, cmd: request.cmd };
+  if (request === undefined) return image.cmd.length > 0 ? image : undefined;
+  const cmd = request.cmd ?? image.cmd;
+  if (cmd.length === 0) {
+    const message = 'service.cmd is missing, and the image names no command either; send service.cmd';
+    throw new AppError('invalid_argument', message);
+  }
+  const { user = image.user, cwd = image.cwd, stop_signal } = request;
+  return {
+    ...request,
+    cmd,
+    env: { ...image.env, ...request.env },
+    env_exact: true,
+    stop_signal: stop_signal === DEFAULT_SIGNAL ? image.stop_signal : stop_signal,
+    ...(user !== undefined && { user }),
+    ...(cwd !== undefined && { cwd }),
   };
 }

@@ -1,4 +1,4 @@
-// The snapshots that users made: taken, listed, opened for forks, deleted.
+// User snapshots: taken, imported, listed, opened for forks, deleted.
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from 'pino';
@@ -9,20 +9,26 @@ import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
-import { pinRootfs } from './resources/pin.ts';
+import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
-import { Checksums } from './saved/checksums.ts';
-import { snapshotsRoot, sweepSaved, unfinished } from './saved/layout.ts';
 import { flush, saveGuest } from './saved/save.ts';
-import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
+import {
+  Checksums,
+  publishSaved,
+  removeSaved,
+  SavedGuest,
+  snapshotsRoot,
+  sweepSaved,
+  unfinishedDir,
+} from './saved/saved-guest.ts';
 import type { SnapshotInfo } from './types.ts';
 
 export type SnapshotRecord = {
   readonly createdAtMs: number;
   readonly sourceId: string;
   readonly owner?: Owner;
-  /** False until every file is on disk, and again while it is deleted. */
+  /** False until every file is on disk, and again during a delete. */
   readonly isComplete: boolean;
 };
 
@@ -38,7 +44,7 @@ export type SnapshotsOptions = {
 type Entry = {
   readonly record: SnapshotRecord;
   readonly saved: SavedGuest;
-  /** Under way. */
+  /** A delete in progress. */
   deletion?: Promise<void> | undefined;
 };
 
@@ -53,20 +59,20 @@ export class Snapshots {
   }
 
   /**
-   * Reads what is there; removes what a crash left half made or half removed. A complete one that cannot be read now is
-   * somebody's data all the same: it is left alone.
+   * Opens all snapshots; removes those that a crash left incomplete or half deleted. A complete snapshot that cannot
+   * be read is user data: its files stay.
    */
   async start(): Promise<void> {
     const { dataDir, records, events, log } = this.#options;
     const all = new Map(records.all().map(({ id, record }) => [id, record]));
-    const kept = await sweepSaved(snapshotsRoot(dataDir), (name) => all.get(name)?.isComplete === true);
+    const present = await sweepSaved(snapshotsRoot(dataDir), (name) => all.get(name)?.isComplete === true);
     for (const [id, record] of all) {
-      if (!kept.includes(id)) {
-        const gone = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
-        await (record.isComplete ? records.remove(id, gone.persist) : records.remove(id));
-        if (record.isComplete) gone.publish();
-        const reason = record.isComplete ? 'its files are gone' : 'it was never completed, or half removed';
-        log.warn({ snapshot: id, reason }, 'forgot a snapshot');
+      if (!present.includes(id)) {
+        const deleted = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
+        await (record.isComplete ? records.remove(id, deleted.persist) : records.remove(id));
+        if (record.isComplete) deleted.publish();
+        const reason = record.isComplete ? 'its files are missing' : 'it is incomplete or half deleted';
+        log.warn({ snapshot: id, reason }, 'snapshot record removed');
         continue;
       }
       try {
@@ -81,12 +87,15 @@ export class Snapshots {
     }
   }
 
-  /** Nothing of them is read or written behind it. */
+  /** Resolves when no snapshot file is read or written any more. */
   stop(): Promise<void> {
     return this.#checksums.stop();
   }
 
-  /** Saves a running sandbox, which goes on. AppError with everything undone; the signal's reason when cancelled. */
+  /**
+   * Saves a running sandbox, which keeps running. AppError with everything undone; the signal's reason when
+   * cancelled.
+   */
   create(sandbox: Sandbox, signal: AbortSignal, owner?: Owner): Promise<SnapshotInfo> {
     const { faults } = this.#options;
     const { options, compatibility, kernelDigest } = sandbox.record;
@@ -107,7 +116,10 @@ export class Snapshots {
     });
   }
 
-  /** One that `fill` makes of another host's in a directory of its own. AppError with everything undone; the signal's reason when cancelled. */
+  /**
+   * A snapshot of another host, which `fill` writes to a new directory. AppError with everything undone; the signal's
+   * reason when cancelled.
+   */
   import(
     sourceId: string,
     fill: (dir: string) => Promise<SavedGuest>,
@@ -120,13 +132,13 @@ export class Snapshots {
     }));
   }
 
-  /** For a stream of all that it is. AppError not_found. */
+  /** The input for an export stream. AppError not_found. */
   export(id: string): Exported {
     const { record, saved } = this.#find(id);
     return { saved, sourceId: record.sourceId, takenAtMs: record.createdAtMs };
   }
 
-  /** `fill` writes all of it into a new directory, and says what happened then. */
+  /** `fill` writes all files to a new directory, and returns the event of what happened. */
   async #make(
     sourceId: string,
     signal: AbortSignal,
@@ -139,13 +151,13 @@ export class Snapshots {
     const { dataDir, records, faults, events } = this.#options;
     const id = newId('snap');
     const root = snapshotsRoot(dataDir);
-    const temporary = unfinished(root, id);
+    const temporary = unfinishedDir(root, id);
     const record = { createdAtMs: Date.now(), sourceId, ...(owner && { owner }), isComplete: false };
     await using undo = new AsyncDisposableStack();
-    const untaken = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner);
-    let isKnown = false;
+    const undone = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner);
+    let isCommitted = false;
     undo.defer(async () => {
-      await (isKnown ? records.remove(id, untaken.persist) : records.remove(id));
+      await (isCommitted ? records.remove(id, undone.persist) : records.remove(id));
       events.published();
     });
     await records.put(id, record);
@@ -159,9 +171,9 @@ export class Snapshots {
     await flush(root);
     faults.reach('snapshot.published');
     const complete = { ...record, isComplete: true };
-    const made = events.prepare(event, owner);
-    await records.put(id, complete, made.persist);
-    isKnown = true;
+    const pending = events.prepare(event, owner);
+    await records.put(id, complete, pending.persist);
+    isCommitted = true;
     await records.flush();
     faults.reach('snapshot.committed');
     signal.throwIfAborted();
@@ -169,11 +181,11 @@ export class Snapshots {
     const published = new SavedGuest(this.#dir(id), saved.manifest, true);
     this.#entries.set(id, { record: complete, saved: published });
     this.#checksums.add(published);
-    made.publish();
+    pending.publish();
     return this.get(id);
   }
 
-  /** Of each that exists. */
+  /** The owner of each existing snapshot. */
   get owners(): (Owner | undefined)[] {
     return [...this.#entries.values()].map(({ record }) => record.owner);
   }
@@ -209,15 +221,18 @@ export class Snapshots {
   /** The saved guest, for forks. AppError not_found, conflict when this engine cannot restore it. */
   open(id: string): SavedGuest {
     const { saved } = this.#find(id);
-    const why = saved.incompatibility(this.#options.engines.current.compatibility());
-    if (why === undefined) return saved;
-    throw new AppError('conflict', `snapshot ${id} does not fit the engine any more: ${why}; take a new one`);
+    const reason = saved.incompatibility(this.#options.engines.current.compatibility());
+    if (reason === undefined) return saved;
+    throw new AppError(
+      'conflict',
+      `snapshot ${id} does not fit the engine any more: ${reason}; take a new one`,
+    );
   }
 
-  /** Resolves when nothing of it is left; waits for forks that are just starting from it. AppError not_found. */
+  /** Resolves when its files are removed; waits for forks that are starting from it. AppError not_found. */
   async delete(id: string): Promise<void> {
     const entry = this.#find(id);
-    // Whoever deletes it at the same time waits for the same: it is told once.
+    // Concurrent deletes share one promise, so the event is published once.
     entry.deletion ??= this.#delete(id, entry).finally(() => {
       entry.deletion = undefined;
     });
@@ -227,28 +242,33 @@ export class Snapshots {
   async #delete(id: string, { saved, record }: Entry): Promise<void> {
     const { records, faults, events } = this.#options;
     const event = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
-    const known = records.get(id);
-    // One whose delete failed is marked already, and so told.
-    if (known !== undefined)
-      await this.#markDeleting(id, record, known.isComplete ? event.persist : undefined);
-    const isTold = records.get(id)?.isComplete !== true;
+    const current = records.get(id);
+    // If an earlier delete failed, the snapshot is already marked and the event persisted.
+    if (current !== undefined)
+      await this.#markDeleting(id, record, current.isComplete ? event.persist : undefined);
+    const isPersisted = records.get(id)?.isComplete !== true;
     faults.reach('snapshot-delete.marked');
     await saved.remove();
     faults.reach('snapshot-delete.files');
-    await (isTold ? records.remove(id) : records.remove(id, event.persist).catch(() => records.remove(id)));
+    await (isPersisted
+      ? records.remove(id)
+      : records.remove(id, event.persist).catch(() => records.remove(id)));
     faults.reach('snapshot-delete.forgotten');
     this.#entries.delete(id);
     event.publish();
   }
 
-  /** From here on the next start would finish it. */
-  async #markDeleting(id: string, record: SnapshotRecord, keep?: () => void): Promise<void> {
+  /** Records the delete, so that the next daemon would finish it. */
+  async #markDeleting(id: string, record: SnapshotRecord, persist?: () => void): Promise<void> {
     const { records, log } = this.#options;
     try {
-      await records.put(id, { ...record, isComplete: false }, keep);
+      await records.put(id, { ...record, isComplete: false }, persist);
     } catch (err) {
-      // A delete must work on a full disk, too: it is what makes room.
-      log.warn({ err, snapshot: id }, 'the delete of a snapshot cannot be written down beforehand');
+      // A delete must also work on a full disk, because it frees space.
+      log.warn(
+        { err, snapshot: id },
+        'cannot record the delete of a snapshot in advance; deleting it without',
+      );
     }
   }
 

@@ -1,5 +1,5 @@
-// Making a sandbox, by booting it or as a copy of a saved guest. Every step puts its undoing on a stack that a failure
-// unwinds.
+// Starts a sandbox by a cold boot or as a copy of a saved guest. Each step puts its undo action on a stack, which a
+// failure unwinds.
 import type { Logger } from 'pino';
 import type { Engine } from '../engines/engine.ts';
 import { baseEnvironment } from '../images/index.ts';
@@ -9,8 +9,8 @@ import { deadline, raceSignal } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
 import type { SandboxRecord } from './record.ts';
 import { explainExit } from './resources/agent.ts';
+import { sandboxPaths } from './resources/files.ts';
 import { STEPS } from './resources/index.ts';
-import { sandboxPaths } from './resources/paths.ts';
 import type { Handles, Resource, ResourceContext, StartContext, StartFrom } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
@@ -19,7 +19,7 @@ export type StartInput = {
   readonly id: string;
   readonly options: ResolvedSandboxOptions;
   readonly origin: StartFrom;
-  /** The user's snapshot that it comes from. */
+  /** The user's snapshot from which it is forked. */
   readonly sourceSnapshotId?: string;
   readonly owner?: Owner | undefined;
   readonly log: Logger;
@@ -30,8 +30,8 @@ export type StartInput = {
 const LAYER_DISK = 1;
 
 /**
- * What it makes is not ready by its record: a crash removes it, until the caller says otherwise. AppError internal or
- * exhausted with the stage and the last log lines; the signal's reason when cancelled.
+ * Resolves with a sandbox whose record is not ready: a crash removes it until it is committed (see commitSandboxes).
+ * AppError internal or exhausted with the stage and the last log lines; the signal's reason when cancelled.
  */
 export async function startSandbox(context: ResourceContext, input: StartInput): Promise<Sandbox> {
   const { id, origin, log, signal } = input;
@@ -72,21 +72,23 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
       start.signal.throwIfAborted();
       for (const { release, sweep } of step)
         undo.defer(async () => {
-          const remains = { ...start, record, wasKnown: false, why: 'the sandbox was not made' };
-          await release?.(remains);
-          await sweep?.(remains);
+          const teardown = { ...start, record, wasVisible: false, reason: 'the sandbox was not created' };
+          await release?.(teardown);
+          await sweep?.(teardown);
         });
-      const failures: { readonly of: string; readonly error: unknown }[] = [];
+      const failures: { readonly stage: string; readonly error: unknown }[] = [];
       const acquire = async (resource: Resource): Promise<void> => {
-        const of = resource.stage(origin);
-        await resource.acquire(start).catch((error: unknown) => failures.push({ of, error }));
-        times[`${of}Ms`] = Math.round(performance.now() - startedAt);
+        const resourceStage = resource.stage(origin);
+        await resource
+          .acquire(start)
+          .catch((error: unknown) => failures.push({ stage: resourceStage, error }));
+        times[`${resourceStage}Ms`] = Math.round(performance.now() - startedAt);
       };
-      // All of them have ended before any is undone.
+      // All resources of the step must have settled before any is undone.
       await Promise.all(step.map(acquire));
       const [failure] = failures;
       if (failure === undefined) continue;
-      stage = failure.of;
+      stage = failure.stage;
       throw failure.error;
     }
     const tooLate = () =>
@@ -100,7 +102,7 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     await startService(start, limit.signal);
     faults.reach('start.made');
     signal.throwIfAborted();
-    // Its life, and so its timeout, begins when somebody can use it.
+    // Its timeout starts when clients can use it.
     record = { ...record, createdAtMs: Date.now() };
     undo.move();
     times.totalMs = Math.round(performance.now() - startedAt);
@@ -108,18 +110,18 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
   } catch (error) {
     if (signal.aborted) throw error;
     const failure = describeFailure(await explainFailure(handles, startAbort.signal, error), stage);
-    // Its files go with it.
+    // Its log files are removed with it, so their last lines are logged here.
     if (handles.vm !== undefined)
-      log.warn({ err: failure, diagnosis: await handles.vm.diagnose() }, 'a guest did not start');
+      log.warn({ err: failure, diagnosis: await handles.vm.diagnose() }, 'a sandbox did not start');
     throw failure;
   }
 }
 
-/** A guest that ends takes its channel with it a moment before its exit is seen. */
-async function explainFailure({ vm }: Handles, hopeless: AbortSignal, error: unknown): Promise<unknown> {
-  if (hopeless.aborted) return hopeless.reason;
-  const ended = vm === undefined ? undefined : await explainExit(vm);
-  return ended === undefined ? error : new AppError('internal', ended, { cause: error });
+/** When a VM exits, its channel breaks a moment before the exit is noticed. */
+async function explainFailure({ vm }: Handles, startAborted: AbortSignal, error: unknown): Promise<unknown> {
+  if (startAborted.aborted) return startAborted.reason;
+  const exitReason = vm === undefined ? undefined : await explainExit(vm);
+  return exitReason === undefined ? error : new AppError('internal', exitReason, { cause: error });
 }
 
 function newRecord(
@@ -127,7 +129,7 @@ function newRecord(
   engine: Engine,
   { id, options, origin, sourceSnapshotId, owner }: StartInput,
 ): SandboxRecord {
-  // Of a copy, what its guest runs from that was saved.
+  // A copy's guest runs from the agent image with which it was saved.
   const agentPath = origin.kind === 'saved' ? origin.saved.manifest.options.rootfs.agentPath : undefined;
   const rootfs = { ...options.rootfs, ...(agentPath !== undefined && { agentPath }) };
   return {
@@ -145,13 +147,20 @@ function newRecord(
 
 async function growDisk({ origin, record, handles }: StartContext, signal: AbortSignal): Promise<void> {
   const { diskBytes } = record.options;
-  if (origin.kind === 'boot' || origin.saved.isBare || origin.saved.manifest.options.diskBytes >= diskBytes)
+  if (
+    origin.kind === 'boot' ||
+    origin.saved.isGeneric ||
+    origin.saved.manifest.options.diskBytes >= diskBytes
+  )
     return;
   if (handles.vm !== undefined) await raceSignal(handles.vm.resizeDisk(LAYER_DISK, diskBytes), signal);
   await handles.guest?.growDisk(signal);
 }
 
-/** A program that cannot start is no failure of this; a guest that cannot be told is the daemon's. */
+/**
+ * A service program that fails to start is not an error of the create; an agent that cannot be reached is an internal
+ * one.
+ */
 async function startService({ record, handles }: StartContext, signal: AbortSignal): Promise<void> {
   const { service, rootfs } = record.options;
   if (service === undefined) return;
@@ -167,7 +176,7 @@ function describeFailure(error: unknown, stage: string): AppError {
   if (noSpace !== undefined) return noSpace;
   const cause = toError(error);
   const code = isAppError(error) ? error.code : 'internal';
-  const { stage: where = stage, ...rest } = isAppError(error) ? error.details : {};
-  const message = `cannot create the sandbox (stage ${where}): ${firstLine(cause)}`;
-  return new AppError(code, message, { ...rest, stage: where, cause });
+  const { stage: failedStage = stage, ...rest } = isAppError(error) ? error.details : {};
+  const message = `cannot create the sandbox (stage ${failedStage}): ${firstLine(cause)}`;
+  return new AppError(code, message, { ...rest, stage: failedStage, cause });
 }

@@ -1,4 +1,4 @@
-// What only takes time of deleted sandboxes goes on behind the answer, and is tried until nothing of them is left.
+// Background clean-up of deleted sandboxes, retried until nothing is left.
 import type { Logger } from 'pino';
 import type { Sandbox } from './sandbox.ts';
 
@@ -7,9 +7,9 @@ const RETRY_MS = 5000;
 export class Sweeps {
   readonly #log: Logger;
   readonly #retryMs: number;
-  /** Of each what its last try failed with. */
-  readonly #left = new Map<Sandbox, unknown>();
-  readonly #tries = new Set<Promise<void>>();
+  /** The error of the last failed attempt, by sandbox. */
+  readonly #remaining = new Map<Sandbox, unknown>();
+  readonly #attempts = new Set<Promise<void>>();
   readonly #retries = new Set<NodeJS.Timeout>();
 
   constructor(log: Logger, retryMs = RETRY_MS) {
@@ -17,43 +17,40 @@ export class Sweeps {
     this.#retryMs = retryMs;
   }
 
-  /** Those of which something is left. */
+  /** Sandboxes that are not completely removed. */
   get sandboxes(): readonly Sandbox[] {
-    return [...this.#left.keys()];
+    return [...this.#remaining.keys()];
   }
 
-  begin(sandbox: Sandbox): void {
-    this.#left.set(sandbox, undefined);
-    const work: Promise<void> = this.#try(sandbox).finally(() => this.#tries.delete(work));
-    this.#tries.add(work);
+  start(sandbox: Sandbox): void {
+    this.#remaining.set(sandbox, undefined);
+    const work: Promise<void> = this.#attempt(sandbox).finally(() => this.#attempts.delete(work));
+    this.#attempts.add(work);
   }
 
-  /** Resolves when one that is under way succeeded or failed; undefined when there is none. */
+  /** Resolves when one attempt in progress succeeded or failed; undefined when there are none. */
   next(): Promise<void> | undefined {
-    return this.#tries.size === 0 ? undefined : Promise.race(this.#tries);
+    return this.#attempts.size === 0 ? undefined : Promise.race(this.#attempts);
   }
 
-  /** Tries what failed a last time, and waits for all that is under way. Rejects when something is left. */
+  /** Retries failed clean-ups once, and waits for all attempts. Rejects when something is left. */
   async finish(): Promise<void> {
-    for (const [sandbox, failure] of this.#left) if (failure !== undefined) this.begin(sandbox);
-    await Promise.all(this.#tries);
+    for (const [sandbox, failure] of this.#remaining) if (failure !== undefined) this.start(sandbox);
+    await Promise.all(this.#attempts);
     for (const retry of this.#retries) clearTimeout(retry);
-    for (const failure of this.#left.values()) throw failure;
+    for (const failure of this.#remaining.values()) throw failure;
   }
 
-  async #try(sandbox: Sandbox): Promise<void> {
+  async #attempt(sandbox: Sandbox): Promise<void> {
     try {
       await sandbox.sweep();
-      this.#left.delete(sandbox);
+      this.#remaining.delete(sandbox);
     } catch (err) {
-      this.#left.set(sandbox, err);
-      this.#log.error(
-        { err, sandbox: sandbox.id },
-        'cannot remove all of a deleted sandbox; it is tried again',
-      );
+      this.#remaining.set(sandbox, err);
+      this.#log.error({ err, sandbox: sandbox.id }, 'cannot remove all of a deleted sandbox; retrying');
       const retry = setTimeout(() => {
         this.#retries.delete(retry);
-        if (this.#left.get(sandbox) !== undefined) this.begin(sandbox);
+        if (this.#remaining.get(sandbox) !== undefined) this.start(sandbox);
       }, this.#retryMs).unref();
       this.#retries.add(retry);
     }

@@ -1,12 +1,16 @@
-// Which templates a create can be a copy of: the nearer one is to what is wanted, the less is left to be done in the copy.
+// Which templates a create can copy, and whether a template is still trusted. The more specific the template, the less
+// work is left for the copy.
+import { createHash } from 'node:crypto';
+import { basename } from 'node:path';
 import type { RootfsSource } from '../images/rootfs-source.ts';
-import { templateKey } from './template-key.ts';
+import { causesOf, isAppError } from '../lib/errors.ts';
+import type { SavedGuest } from './saved/saved-guest.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
-/** A template that there is or shall be: its name, and what its guest is. */
+/** An existing or future template: its key, and the options of its guest. */
 export type TemplateCandidate = { readonly key: string; readonly options: ResolvedSandboxOptions };
 
-/** What all templates of a daemon have in common. */
+/** What all templates of a daemon share. */
 export type TemplateContext = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly kernelDigest: string;
@@ -14,12 +18,13 @@ export type TemplateContext = {
   readonly diskBytes: number;
 };
 
-/** Nobody is reached from a template. */
+/** A template's guest can reach no host. */
 const NO_NAMES = { allowlist: [] };
 
 /**
- * Those in the create's root, the nearest first. `agentPath`: the image that its agent runs from; absent: the root has it.
- * Where a network is wanted the nearest has its interface already: what is left to be done is another address.
+ * Templates with the create's root file system, most specific first. `agentPath`: the image that the agent runs from;
+ * absent when the root file system contains the agent. If the create has a network, the most specific template
+ * already has an interface, and the copy only changes its address.
  */
 export function templatesInRoot(
   { service: _service, publish: _publish, network, ...options }: ResolvedSandboxOptions,
@@ -33,7 +38,7 @@ export function templatesInRoot(
   return network === undefined ? [plain] : [toCandidate({ ...own, network: NO_NAMES }, context), plain];
 }
 
-/** The one of every root filesystem, disk and network: its guest has none yet. */
+/** The generic template, which has no root file system and no network, so any create can copy it. */
 export function templateWithoutRoot(
   { service: _service, publish: _publish, network: _network, ...options }: ResolvedSandboxOptions,
   agent: RootfsSource,
@@ -47,4 +52,70 @@ export function templateWithoutRoot(
 
 function toCandidate(options: ResolvedSandboxOptions, context: TemplateContext): TemplateCandidate {
   return { key: templateKey({ ...context, options }), options };
+}
+
+export type TemplateKeyInput = {
+  readonly compatibility: Readonly<Record<string, string>>;
+  readonly kernelDigest: string;
+  /** Options of the template's guest. Copies may have larger disks and other allowlists. */
+  readonly options: Pick<ResolvedSandboxOptions, 'vcpus' | 'memoryMib' | 'diskBytes' | 'network'> & {
+    readonly rootfs: Pick<RootfsSource, 'digest' | 'agentPath'>;
+  };
+};
+
+/** 16 hexadecimal digits: equal for creates whose guests are identical until first use. */
+export function templateKey(input: TemplateKeyInput): string {
+  const { compatibility, kernelDigest, options } = input;
+  const facts = [
+    Object.entries(compatibility).sort(([a], [b]) => (a < b ? -1 : 1)),
+    kernelDigest,
+    options.rootfs.digest,
+    options.vcpus,
+    options.memoryMib,
+    options.diskBytes,
+    // The file name contains a digest of its content.
+    ...(options.rootfs.agentPath === undefined ? [] : [basename(options.rootfs.agentPath)]),
+    ...(options.network === undefined ? [] : ['network']),
+  ];
+  return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 16);
+}
+
+/** A template without a successful copy is bad after this many timeouts. */
+const MAX_TIMEOUTS = 3;
+/** Stages of a start whose outcome depends on the saved state. */
+const RESTORE_STAGES: readonly (string | undefined)[] = ['restore', 'agent'];
+
+/** What to do after a copy failed to start. */
+export type Verdict = {
+  /** The template must not be used again. */
+  readonly isBad: boolean;
+  /** Whether a cold boot of the same create may succeed at once. */
+  readonly isWorthBooting: boolean;
+};
+
+const NOT_AT_FAULT: Verdict = { isBad: false, isWorthBooting: false };
+
+export class TemplateTrust {
+  readonly #proven = new WeakSet<SavedGuest>();
+  readonly #timeouts = new WeakMap<SavedGuest, number>();
+
+  /** Marks the template as proven: a copy started, so its content is good while its files are unchanged. */
+  copySucceeded(saved: SavedGuest): void {
+    this.#proven.add(saved);
+  }
+
+  copyFailed(saved: SavedGuest, error: unknown): Verdict {
+    if (!isAppError(error) || error.code === 'exhausted' || error.code === 'cancelled') return NOT_AT_FAULT;
+    const { stage } = error.details;
+    // Its files changed.
+    if (stage === 'verify') return { isBad: true, isWorthBooting: true };
+    // A cold boot shows whether the root file system or the generic template is at fault.
+    if (stage === 'root' && !this.#proven.has(saved)) return { isBad: false, isWorthBooting: true };
+    if (!RESTORE_STAGES.includes(stage) || this.#proven.has(saved)) return NOT_AT_FAULT;
+    const isTimeout = causesOf(error).some((cause) => isAppError(cause) && cause.details.isTimeout === true);
+    if (!isTimeout) return { isBad: true, isWorthBooting: true };
+    const timeouts = (this.#timeouts.get(saved) ?? 0) + 1;
+    this.#timeouts.set(saved, timeouts);
+    return { isBad: timeouts >= MAX_TIMEOUTS, isWorthBooting: false };
+  }
 }

@@ -1,4 +1,4 @@
-// Booted, idle guests that creates are copies of, made on demand and kept within a disk budget.
+// Templates: booted, idle guests that creates copy. They are made on demand and evicted (LRU) within a disk budget.
 import { mkdir, stat, utimes } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type PQueue from 'p-queue';
@@ -12,60 +12,66 @@ import { chooseEvicted } from '../lib/fair-share.ts';
 import { newId } from '../lib/ids.ts';
 import { raceSignal } from '../lib/wait.ts';
 import type { ResourceContext } from './resources/resource.ts';
-import { saveAndDestroy } from './save-and-destroy.ts';
-import { Checksums } from './saved/checksums.ts';
-import { sweepSaved, templatesRoot, unfinished } from './saved/layout.ts';
-import { publishSaved, removeSaved, SavedGuest } from './saved/saved-guest.ts';
+import { saveAndDestroy } from './save-sandbox.ts';
+import {
+  Checksums,
+  publishSaved,
+  removeSaved,
+  SavedGuest,
+  sweepSaved,
+  templatesRoot,
+  unfinishedDir,
+} from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
 import {
   type TemplateCandidate,
   type TemplateContext,
+  TemplateTrust,
   templatesInRoot,
   templateWithoutRoot,
 } from './template-choice.ts';
-import { TemplateTrust } from './template-trust.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 import { warm } from './warm.ts';
 
 export type TemplatesOptions = {
   readonly context: ResourceContext;
-  /** Disk that all templates together may take; least recently used ones go first. 0 turns templates off. */
+  /** Disk budget of all templates together; the least recently used are evicted first. 0 turns templates off. */
   readonly budgetBytes: number;
   /** Layer size of templates; smaller requests get templates of their own size. */
   readonly diskBytes: number;
-  /** Starts at the same time, of everybody's. */
+  /** Limits concurrent starts; shared by all tenants. */
   readonly startQueue: PQueue;
-  /** Holds disk until disposed; rejects when there is not enough. */
+  /** Reserves disk space until disposed; rejects when there is not enough. */
   readonly reserveDisk: (bytes: number) => Promise<Disposable>;
   readonly log: Logger;
 };
 
-/** What the layer of a new guest takes, twice: its own and the saved one. */
+/** Space for two layers of a new guest: its own and the saved copy. */
 const LAYER_BYTES = 32 * 2 ** 20;
-/** So many creates are copies of a template that is not the nearest to them, before that one is made. */
-const USES_OF_OWN = 2;
-/** A template that could not be made is not tried again for this long. */
+/** After this many creates from a less specific template, the most specific one is made. */
+const USES_BEFORE_SPECIFIC = 2;
+/** After a failure to make a template, it is not tried again for this long. */
 const RETRY_MS = 60_000;
 
-/** Names of templates that are counted, or could not be made. */
+/** Maximum number of template keys whose uses or failures are remembered. */
 const MAX_REMEMBERED = 1024;
 
-type Ordered = TemplateCandidate & { readonly owner?: string | undefined };
+type OwnedCandidate = TemplateCandidate & { readonly owner?: string | undefined };
 
 export class Templates {
   readonly #options: TemplatesOptions;
   readonly #ready = new Map<string, SavedGuest>();
-  readonly #making = new Map<string, Promise<SavedGuest>>();
+  readonly #pending = new Map<string, Promise<SavedGuest>>();
   readonly #failedAt = new Map<string, number>();
-  /** Being removed, perhaps once their last users are done: until then their directories are taken. */
-  readonly #leaving = new Map<string, Promise<void>>();
+  /** Templates being removed, possibly after their last users finish; their directories exist until then. */
+  readonly #removals = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
   readonly #uses = new Map<string, number>();
-  /** Those that several have used: nobody's share. */
-  readonly #common = new WeakSet<SavedGuest>();
+  /** Templates that more than one tenant used; they count towards no tenant's share. */
+  readonly #shared = new WeakSet<SavedGuest>();
   readonly #checksums: Checksums;
   readonly trust = new TemplateTrust();
-  /** What creates that could have one found. */
+  /** Counts creates that may use a template, by the result of the lookup. */
   readonly lookups = { hit: 0, made: 0, none: 0 };
 
   constructor(options: TemplatesOptions) {
@@ -73,41 +79,41 @@ export class Templates {
     this.#checksums = new Checksums(options.log);
   }
 
-  /** Opens the templates that still fit this daemon's engine and kernel, and removes the others. */
+  /** Opens the templates that match this daemon's engine, kernel and agent, and removes the others. */
   async start(): Promise<void> {
     const { context, log } = this.#options;
     const root = templatesRoot(context.directories.dataDir);
     for (const key of await sweepSaved(root, () => true)) {
       try {
         const saved = await SavedGuest.open(join(root, key));
-        const why = saved.incompatibility(context.engines.current.compatibility());
-        if (why !== undefined) throw new Error(why);
+        const reason = saved.incompatibility(context.engines.current.compatibility());
+        if (reason !== undefined) throw new Error(reason);
         if (saved.manifest.kernelDigest !== context.kernel.digest)
-          throw new Error('it was made with another kernel');
+          throw new Error('it was made with a different kernel');
         const agent = await this.#agentRootfs();
         if (agent !== undefined && saved.manifest.options.rootfs.agentPath !== agent.agentPath)
-          throw new Error('it was made with another agent');
+          throw new Error('it was made with a different agent');
         this.#ready.set(key, saved);
         this.#checksums.add(saved);
       } catch (error) {
-        log.info({ template: key, reason: toError(error).message }, 'removed a template');
+        log.info({ template: key, reason: toError(error).message }, 'template removed at start');
         await removeSaved(join(root, key));
       }
     }
     await this.#evict();
   }
 
-  /** Cancels what is being made. */
+  /** Cancels the templates that are being made, and waits until they are undone. */
   async stop(): Promise<void> {
     this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
-    await Promise.allSettled(this.#making.values());
+    await Promise.allSettled(this.#pending.values());
     await this.#checksums.stop();
   }
 
   /**
-   * The template for a create, made first if there is none yet; callers that want the same one wait for it together.
-   * Undefined when such a create has to boot: templates are off, it has boot arguments, or none could be made.
-   * FirstStartError as `bootOrReplaceEngine` has it.
+   * Returns the template for a create, and makes it if it does not exist; concurrent callers share one build.
+   * Undefined when the create must cold-boot: templates are off, it has boot arguments, or the template could not be
+   * made. Throws FirstStartError as `bootOrReplaceEngine` does.
    */
   async obtain(
     options: ResolvedSandboxOptions,
@@ -116,16 +122,17 @@ export class Templates {
   ): Promise<SavedGuest | undefined> {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
     const agent = await this.#agentRootfs();
-    const context = this.#ground();
+    const context = this.#templateContext();
     const inRoot = templatesInRoot(options, agent?.agentPath, context);
-    const fitting = agent === undefined ? inRoot : [...inRoot, templateWithoutRoot(options, agent, context)];
-    const ready = fitting.find(({ key }) => this.#ready.has(key));
-    // What is farthest is of use to most, and a create that waits for a boot waits for that.
-    const candidate = ready ?? fitting.at(-1);
-    const found = candidate && (await this.#ensure({ ...candidate, owner }, signal));
-    if (found !== undefined && found.manifest.owner !== owner) this.#common.add(found);
-    this.lookups[found === undefined ? 'none' : ready === undefined ? 'made' : 'hit'] += 1;
-    return found;
+    const candidates =
+      agent === undefined ? inRoot : [...inRoot, templateWithoutRoot(options, agent, context)];
+    const ready = candidates.find(({ key }) => this.#ready.has(key));
+    // The least specific template serves the most creates, so a create that must wait for a boot waits for that one.
+    const candidate = ready ?? candidates.at(-1);
+    const template = candidate && (await this.#ensure({ ...candidate, owner }, signal));
+    if (template !== undefined && template.manifest.owner !== owner) this.#shared.add(template);
+    this.lookups[template === undefined ? 'none' : ready === undefined ? 'made' : 'hit'] += 1;
+    return template;
   }
 
   get count(): number {
@@ -133,28 +140,32 @@ export class Templates {
   }
 
   /**
-   * A copy of `saved` was made with these options. What is used again gets a template that is nearer to it, made of another
-   * copy behind that answer: its copies need not enter their root any more, nor be given an interface.
+   * Records that a copy of `saved` started with these options. Options that are used repeatedly get a more specific
+   * template, which is made in the background from another copy. Its copies skip entering a root and adding an
+   * interface.
    */
-  worked(saved: SavedGuest, options: ResolvedSandboxOptions, owner?: string): void {
-    this.trust.worked(saved);
+  copySucceeded(saved: SavedGuest, options: ResolvedSandboxOptions, owner?: string): void {
+    this.trust.copySucceeded(saved);
     const { agentPath } = saved.manifest.options.rootfs;
-    const [nearest] = templatesInRoot(options, agentPath, this.#ground());
+    const [nearest] = templatesInRoot(options, agentPath, this.#templateContext());
     const { key } = nearest;
     if (this.#ready.has(key) || basename(saved.dir) === key) return;
     const uses = (this.#uses.get(key) ?? 0) + 1;
     remember(this.#uses, key, uses);
-    if (uses < USES_OF_OWN || this.#making.has(key) || this.#hasFailed(key)) return;
-    this.#begin({ ...nearest, owner }, saved).catch((error) => {
+    if (uses < USES_BEFORE_SPECIFIC || this.#pending.has(key) || this.#hasFailed(key)) return;
+    this.#startMaking({ ...nearest, owner }, saved).catch((error) => {
       if (this.#stopping.signal.aborted) return;
-      this.#options.log.warn({ template: key, err: toError(error) }, 'a root filesystem gets no template');
+      this.#options.log.warn(
+        { template: key, err: toError(error) },
+        'cannot make a template for a root filesystem',
+      );
       remember(this.#failedAt, key, performance.now());
     });
   }
 
-  /** The template, made when there is none. */
-  async #ensure(wanted: Ordered, signal: AbortSignal): Promise<SavedGuest | undefined> {
-    const { key } = wanted;
+  /** Returns the template, and makes it if it does not exist. Undefined when it could not be made. */
+  async #ensure(candidate: OwnedCandidate, signal: AbortSignal): Promise<SavedGuest | undefined> {
+    const { key } = candidate;
     const ready = this.#ready.get(key);
     if (ready !== undefined) {
       await this.#touch(ready);
@@ -162,15 +173,12 @@ export class Templates {
     }
     if (this.#hasFailed(key)) return undefined;
     try {
-      return await raceSignal(this.#making.get(key) ?? this.#begin(wanted), signal);
+      return await raceSignal(this.#pending.get(key) ?? this.#startMaking(candidate), signal);
     } catch (error) {
       signal.throwIfAborted();
-      // What could not be booted as a template cannot be booted without one either.
+      // If the guest cannot boot as a template, it cannot cold-boot either.
       if (error instanceof FirstStartError) throw error;
-      this.#options.log.warn(
-        { template: key, err: toError(error) },
-        'cannot make a template; booting instead',
-      );
+      this.#options.log.warn({ template: key, err: toError(error) }, 'cannot make a template, cold-booting');
       remember(this.#failedAt, key, performance.now());
       return undefined;
     }
@@ -180,63 +188,63 @@ export class Templates {
     return performance.now() - (this.#failedAt.get(key) ?? Number.NEGATIVE_INFINITY) < RETRY_MS;
   }
 
-  #begin(wanted: Ordered, from?: SavedGuest): Promise<SavedGuest> {
-    const making = this.#make(wanted, from).finally(() => this.#making.delete(wanted.key));
-    this.#making.set(wanted.key, making);
-    return making;
+  #startMaking(candidate: OwnedCandidate, from?: SavedGuest): Promise<SavedGuest> {
+    const made = this.#make(candidate, from).finally(() => this.#pending.delete(candidate.key));
+    this.#pending.set(candidate.key, made);
+    return made;
   }
 
-  #ground(): TemplateContext {
+  #templateContext(): TemplateContext {
     const { context, diskBytes } = this.#options;
     const compatibility = context.engines.current.compatibility();
     return { compatibility, kernelDigest: context.kernel.digest, diskBytes };
   }
 
-  /** Undefined where guests cannot be saved before they have a root. */
+  /** Undefined when the engine cannot save guests that have no root file system. */
   async #agentRootfs(): Promise<RootfsSource | undefined> {
     const { engines, agentRootfs } = this.#options.context;
     if (engines.current.takesOtherDisks !== true || agentRootfs === undefined) return undefined;
     try {
       return await agentRootfs();
     } catch (err) {
-      this.#options.log.warn(
-        { err },
-        'no image of the agent; each root filesystem gets a template of its own',
-      );
+      this.#options.log.warn({ err }, 'agent image unavailable; each root filesystem gets its own template');
       return undefined;
     }
   }
 
-  /** Whether the create whose copy of `saved` failed shall boot. Forgets a bad one, so that the next create makes it anew. */
-  judge(saved: SavedGuest, error: unknown): boolean {
-    const { isBad, isWorthBooting } = this.trust.failed(saved, error);
+  /**
+   * Returns whether a create should cold-boot after its copy of `saved` failed. Discards a bad template, so that the
+   * next create makes it again.
+   */
+  copyFailed(saved: SavedGuest, error: unknown): boolean {
+    const { isBad, isWorthBooting } = this.trust.copyFailed(saved, error);
     if (!isBad) return isWorthBooting;
     const { log } = this.#options;
-    log.warn({ err: error, dir: saved.dir }, 'a template is unusable');
+    log.warn({ err: error, dir: saved.dir }, 'template unusable, discarding it');
     this.#discard(saved).catch((err) => log.warn({ err }, 'cannot remove an unusable template'));
     return isWorthBooting;
   }
 
   async #discard(saved: SavedGuest): Promise<void> {
-    for (const [key, ready] of this.#ready) if (ready === saved) await this.#leave(key, saved);
+    for (const [key, ready] of this.#ready) if (ready === saved) await this.#remove(key, saved);
   }
 
-  async #leave(key: string, saved: SavedGuest): Promise<void> {
+  async #remove(key: string, saved: SavedGuest): Promise<void> {
     this.#ready.delete(key);
-    const removal = saved.remove().finally(() => this.#leaving.delete(key));
-    this.#leaving.set(key, removal);
+    const removal = saved.remove().finally(() => this.#removals.delete(key));
+    this.#removals.set(key, removal);
     await removal;
   }
 
-  /** Boots its guest, or has one `from` another template that enters its root. */
-  async #make({ key, options, owner }: Ordered, from?: SavedGuest): Promise<SavedGuest> {
+  /** Cold-boots the template's guest, or starts a copy of template `from` that enters its root file system. */
+  async #make({ key, options, owner }: OwnedCandidate, from?: SavedGuest): Promise<SavedGuest> {
     const { context, log } = this.#options;
     const { faults } = context;
     const { signal } = this.#stopping;
     const startedAt = performance.now();
     const root = templatesRoot(context.directories.dataDir);
-    using _held = await this.#options.reserveDisk(options.memoryMib * 2 ** 20 + LAYER_BYTES);
-    const temporary = unfinished(root, key);
+    using _reservation = await this.#options.reserveDisk(options.memoryMib * 2 ** 20 + LAYER_BYTES);
+    const temporary = unfinishedDir(root, key);
     await removeSaved(temporary);
     await mkdir(temporary, { recursive: true, mode: 0o700 });
     await using undo = new AsyncDisposableStack();
@@ -247,15 +255,16 @@ export class Templates {
     const boot = () => startSandbox(context, { ...start, origin: { kind: 'boot', memoryPath } });
     const copy = (saved: SavedGuest) =>
       saved.use(() => startSandbox(context, { ...start, origin: { kind: 'saved', saved } }));
-    const begin = () => (from === undefined ? context.engines.bootOrReplaceEngine(boot, signal) : copy(from));
-    const sandbox = await enqueue(this.#options.startQueue, begin, signal);
+    const startGuest = () =>
+      from === undefined ? context.engines.bootOrReplaceEngine(boot, signal) : copy(from);
+    const sandbox = await enqueue(this.#options.startQueue, startGuest, signal);
     undo.defer(() => sandbox.remove());
     faults.reach('template.booted');
     const isAwaited = from === undefined;
     await warm(sandbox, { timeoutMs: context.bootTimeoutMs, isAwaited, signal });
     const { pausedMs } = await saveAndDestroy(context, sandbox, { dir: temporary, options, owner, signal });
     faults.reach('template.saved');
-    await this.#leaving.get(key)?.catch(() => undefined);
+    await this.#removals.get(key)?.catch(() => undefined);
     await publishSaved(temporary, join(root, key));
     faults.reach('template.published');
     const saved = new SavedGuest(join(root, key), (await SavedGuest.open(join(root, key))).manifest, true);
@@ -282,7 +291,10 @@ export class Templates {
     await utimes(saved.dir, now, now).catch(() => undefined);
   }
 
-  /** Removes templates until all fit the budget: those of who has most, the least recently used first; `spare` stays. */
+  /**
+   * Evicts templates until the rest fit the budget: first those of the tenant with the most, least recently used
+   * first. `spare` stays.
+   */
   async #evict(spare?: SavedGuest): Promise<void> {
     const entries = await Promise.all(
       [...this.#ready].map(async ([key, saved]) => {
@@ -290,26 +302,26 @@ export class Templates {
           savedBytes(saved),
           stat(saved.dir).then(({ mtimeMs }) => mtimeMs),
         ]);
-        const owner = this.#common.has(saved) ? undefined : saved.manifest.owner;
+        const owner = this.#shared.has(saved) ? undefined : saved.manifest.owner;
         return { key, saved, owner, size, usedAtMs, isPinned: saved === spare };
       }),
     );
     for (const { key, saved, size } of chooseEvicted(entries, this.#options.budgetBytes)) {
-      await this.#leave(key, saved);
+      await this.#remove(key, saved);
       this.#options.context.events.emit({ kind: 'template-evicted', template: key, sizeBytes: size });
     }
   }
 }
 
-/** Sizes are whatever clients ask for: of those that there is no template of, the oldest is forgotten. */
-function remember(of: Map<string, number>, key: string, value: number): void {
-  of.delete(key);
-  of.set(key, value);
-  const [oldest] = of.keys();
-  if (of.size > MAX_REMEMBERED && oldest !== undefined) of.delete(oldest);
+/** Stores a value for a key. Clients choose the sizes in keys, so the oldest key is dropped above the limit. */
+function remember(map: Map<string, number>, key: string, value: number): void {
+  map.delete(key);
+  map.set(key, value);
+  const [oldest] = map.keys();
+  if (map.size > MAX_REMEMBERED && oldest !== undefined) map.delete(oldest);
 }
 
-/** Without the root filesystems that it keeps: they are there in any case. */
+/** Size on disk without the pinned root file systems, which exist anyway. */
 async function savedBytes({ dir, manifest }: SavedGuest): Promise<number> {
   const files = Object.values(manifest.files);
   const sizes = await Promise.all(files.map(({ name }) => allocatedBytes(join(dir, name)).catch(() => 0)));

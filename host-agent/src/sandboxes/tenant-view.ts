@@ -1,4 +1,5 @@
-// The sandboxes and snapshots of one client: those of other tenants do not exist for it, and what it makes belongs to it.
+// One client's view of sandboxes and snapshots: those of other tenants do not exist for it, and what it creates
+// belongs to it.
 import { canSee, clampTimeout, type Owner, type RequestContext, type SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { PublishedPort } from '../network/index.ts';
@@ -10,7 +11,7 @@ import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } f
 
 export type IsVisible = (owner: Owner | undefined) => boolean;
 
-/** The sandboxes and snapshots of all tenants, for callers that check who may see them. Calls are as in `Sandboxes`. */
+/** The sandboxes and snapshots of all tenants, for callers that check visibility. Calls are as in `Sandboxes`. */
 export interface AllSandboxes {
   create(
     options: CreateSandboxOptions,
@@ -18,9 +19,9 @@ export interface AllSandboxes {
     request: RequestContext,
   ): Promise<SandboxInfo>;
   list(isVisible: IsVisible): SandboxInfo[];
-  /** One that is being deleted, too. */
+  /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
-  /** A second delete waits for the first. */
+  /** A concurrent second delete waits for the first. */
   delete(id: string): Promise<void>;
   readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'delete'>;
   exportSnapshot(id: string): PullStream;

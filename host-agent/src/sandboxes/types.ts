@@ -1,5 +1,4 @@
-// What a sandbox is to the rest of the host agent.
-
+// Types of sandboxes that the rest of the host agent uses.
 import type { CreatedService, ServiceSpec } from '@sandboxd/api';
 import type { PullMode } from '../images/index.ts';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
@@ -8,32 +7,32 @@ import type { PublishedPort } from '../network/index.ts';
 export type CreateSandboxOptions = {
   /** Absent: the daemon's default profile. */
   readonly rootfs?: RootfsRequest | undefined;
-  /** Of an image; absent: missing. */
+  /** Pull mode of an image; absent: missing. */
   readonly pull?: PullMode | undefined;
   readonly vcpus?: number | undefined;
   readonly memoryMib?: number | undefined;
   /** Size of the writable layer. */
   readonly diskBytes?: number | undefined;
-  /** Seconds of life; 0 or absent is no limit. */
+  /** Seconds until it is deleted; 0 or absent is no limit. */
   readonly timeoutS?: number | undefined;
-  /** Absent: it may be idle for as long as it likes. */
+  /** Absent: no idle timeout. */
   readonly idle?: IdleRule | undefined;
   readonly bootArgs?: string | undefined;
-  /** Configured and started before the sandbox is anyone's. Of an image: what differs from its own. */
+  /** Configured and started before the create resolves. For an image: overrides of its own service. */
   readonly service?: CreatedService | undefined;
-  /** Absent: no network at all. */
+  /** Absent: no network. */
   readonly network?: NetworkWish | undefined;
-  /** Ports of the host that lead into it, which gives it a network. */
+  /** Host ports that are forwarded to it; they imply a network. */
   readonly publish?: readonly PublishedPort[] | undefined;
 };
 
-/** After so many seconds without use it is deleted, or saved first. */
+/** After `timeoutS` seconds without use it is deleted, or saved and deleted. */
 export type IdleRule = { readonly timeoutS: number; readonly action: 'delete' | 'snapshot' };
 
-/** Host names that the guest may reach, normalized; nothing else. */
+/** Normalized host names that the guest may reach; all others are blocked. */
 export type NetworkWish = { readonly allowlist: readonly string[] };
 
-/** Every default filled in and every bound checked. */
+/** All defaults filled in and all bounds checked. */
 export type ResolvedSandboxOptions = {
   readonly rootfs: RootfsSource;
   readonly vcpus: number;
@@ -47,7 +46,7 @@ export type ResolvedSandboxOptions = {
   readonly publish?: readonly PublishedPort[] | undefined;
 };
 
-/** What a create request gets that leaves a field out. */
+/** Values of fields that a create request omits. */
 export type SandboxDefaults = {
   readonly profile: string;
   readonly vcpus: number;
@@ -55,7 +54,7 @@ export type SandboxDefaults = {
   readonly diskBytes: number;
 };
 
-/** The public picture of a sandbox. */
+/** The public description of a sandbox. */
 export type SandboxInfo = {
   readonly id: string;
   readonly createdAt: Date;
@@ -65,7 +64,7 @@ export type SandboxInfo = {
   readonly rootfs: Pick<RootfsSource, 'kind' | 'name'>;
   /** The sandbox's directory on the host. */
   readonly workdir: string;
-  /** The snapshot it was forked from. */
+  /** The snapshot from which it was forked. */
   readonly sourceSnapshotId?: string;
   readonly network?: NetworkInfo;
   readonly published?: readonly PublishedPort[];
@@ -73,7 +72,7 @@ export type SandboxInfo = {
 
 export type NetworkInfo = NetworkWish & { readonly guestIp: string; readonly gateway: string };
 
-/** The public picture of a snapshot. */
+/** The public description of a snapshot. */
 export type SnapshotInfo = {
   readonly id: string;
   readonly createdAt: Date;
@@ -87,6 +86,6 @@ export type SnapshotInfo = {
 };
 
 export type ImportOptions = {
-  /** The guest is booted from its disk: it need not be of this engine or processor. */
+  /** The guest is cold-booted from its disk, so the snapshot may be of another engine or processor. */
   readonly isDiskOnly: boolean;
 };

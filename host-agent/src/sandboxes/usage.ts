@@ -1,5 +1,4 @@
-// What sandboxes take of the host and of their owners' limits, those that exist and those that are asked for.
-
+// Resource accounting: what existing and requested sandboxes use of the host and of their owners' limits.
 import type { Engine } from '../engines/engine.ts';
 import type { Holding, RequestedResources } from '../keys/index.ts';
 import { allocatedBytes } from '../lib/extents.ts';
@@ -8,10 +7,10 @@ import type { Sandbox } from './sandbox.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
-/** What a guest writes into its layer before anyone uses it. */
+/** What a guest writes to its layer before its first use. */
 const NEW_LAYER_BYTES = 16 * 2 ** 20;
 
-/** `leaving` are deleted, and may still run. */
+/** `leaving`: deleted sandboxes whose VMMs may still run. */
 export function countInUse(
   sandboxes: readonly Sandbox[],
   leaving: readonly Sandbox[],
@@ -28,7 +27,7 @@ export function toHoldings(sandboxes: Iterable<Sandbox>): Holding[] {
   });
 }
 
-/** `count` of a fork; absent for a create. What a copy runs on with was allowed when it was started. */
+/** `count`: of a fork; absent for a create. A copy's inherited service was checked when the original was created. */
 export function toRequestedResources(options: ResolvedSandboxOptions, count?: number): RequestedResources {
   const { vcpus, memoryMib, diskBytes, timeoutS, idle, rootfs, service, network, publish = [] } = options;
   return {
@@ -40,7 +39,7 @@ export function toRequestedResources(options: ResolvedSandboxOptions, count?: nu
     timeoutS,
     idleTimeoutS: idle?.timeoutS ?? 0,
     savesItself: idle?.action === 'snapshot',
-    // No user's has the agent's image alone.
+    // A user's sandbox never has the agent image as its root file system.
     rootfs: { kind: rootfs.kind === 'profile' ? 'profile' : 'image', name: rootfs.name },
     startsService: service !== undefined,
     ...(network !== undefined && { allowlist: network.allowlist }),
@@ -48,13 +47,13 @@ export function toRequestedResources(options: ResolvedSandboxOptions, count?: nu
   };
 }
 
-/** What a new sandbox needs of the host. */
+/** What a new sandbox needs from the host. */
 export function toCreateNeed(options: ResolvedSandboxOptions, reservesDisks: boolean): Need {
   const diskBytes = reservesDisks ? options.diskBytes : NEW_LAYER_BYTES;
   return { memoryMib: [options.memoryMib], areCopies: false, diskBytes };
 }
 
-/** What copies of a saved guest need of the host. */
+/** What copies of a saved guest need from the host. */
 export async function toForkNeed(
   saved: SavedGuest,
   count: number,
@@ -70,7 +69,7 @@ export async function toForkNeed(
   };
 }
 
-/** Memory that the first of the copies that run takes for all, while it is not there yet. */
+/** Memory that all running copies share and that is not allocated yet. */
 async function sharedBy(
   engine: Pick<Engine, 'neededBytes'>,
   { vm }: SavedGuest,
@@ -79,8 +78,8 @@ async function sharedBy(
   return bytes > 0 ? { shared: { of: vm.memoryPath, bytes } } : {};
 }
 
-/** Holds that, for a copy whose own needs are held already. AppError exhausted. */
-export async function holdShared(
+/** Reserves the shared memory, for a copy whose own needs are already reserved. AppError exhausted. */
+export async function reserveShared(
   admission: Admission,
   engine: Engine,
   saved: SavedGuest,

@@ -1,65 +1,69 @@
-// Using a guest before it is saved: what runs once is compiled, opened and cached in every copy.
+// Warms a guest up before it is saved: what is compiled, opened and cached here is there in every copy.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AGENT_DIR } from '@sandboxd/proto';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import { readProcessUsage } from '../lib/process-usage.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
-import { makeIdentity } from './identity.ts';
+import { makeIdentity } from './resources/agent.ts';
 import type { Sandbox } from './sandbox.ts';
 
-/** More of them made no copy faster, by 20 creates of each in turn. */
+/** More rounds made no copy faster, measured by 20 creates of each in turn. */
 const ROUNDS = 2;
-/** A program that every guest has. Its outcome does not matter, nor that of the others. */
+/** A program that every guest has. Its exit code does not matter. */
 const COMMAND = [`${AGENT_DIR}/lib/ld-linux-x86-64.so.2`, '--help'];
 const COMMAND_TIMEOUT_S = 60;
-/** What most commands read of their root, where it has them: a copy has it in memory. */
-const USUAL = [['true'], ['sh', '-c', 'true | true']];
-/** A guest that has used no more CPU time than this in each of the last looks has nothing left to do. */
+/** Commands that load what most others read from their root file system, so that copies have it in memory. */
+const COMMON_COMMANDS = [['true'], ['sh', '-c', 'true | true']];
+/** A guest is idle if it used at most this much CPU time between each of the last samples. */
 const QUIET_MS = 10;
-const LOOK_MS = 250;
-const QUIET_LOOKS = 4;
-const MAX_LOOKS = 80;
+const SAMPLE_MS = 250;
+const QUIET_SAMPLES = 4;
+const MAX_SAMPLES = 80;
 
 export type WarmOptions = {
-  /** Of a round. */
+  /** Of one round. */
   readonly timeoutMs: number;
-  /** Somebody waits for it: only what makes most of the difference is done. */
+  /** A client waits: only the most effective steps are done. */
   readonly isAwaited: boolean;
   readonly signal: AbortSignal;
 };
 
-/** As its copies will be used, over connections of their own. AppError when it hangs meanwhile: it makes no template. */
+/**
+ * Uses the guest as its copies will be used, over separate connections. AppError when it hangs; it must not become a
+ * template then.
+ */
 export async function warm(
   { id, guest, record, vm }: Pick<Sandbox, 'id' | 'guest' | 'record' | 'vm'>,
-  { timeoutMs, isAwaited, signal: outer }: WarmOptions,
+  { timeoutMs, isAwaited, signal }: WarmOptions,
 ): Promise<void> {
   const tooLate = () => new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`);
   for (let round = 0; round < ROUNDS; round++) {
-    using limit = deadline(timeoutMs, tooLate, outer);
+    using limit = deadline(timeoutMs, tooLate, signal);
     await guest.reconnect(`warm-${round}`, limit.signal);
     await guest.setIdentity(makeIdentity(id, record.network), limit.signal);
-    await raceSignal(isAwaited ? run(guest, {}) : useAll(guest), limit.signal);
+    await raceSignal(isAwaited ? run(guest, {}) : runAllKinds(guest), limit.signal);
   }
   if (isAwaited) return;
-  await settle(() => readProcessUsage(vm.identity)?.cpuMs, outer);
-  using limit = deadline(timeoutMs, tooLate, outer);
-  // Nothing may run in a copy before it has an identity; only an odd root has programs that stay behind so short commands.
+  await settle(() => readProcessUsage(vm.identity)?.cpuMs, signal);
+  using limit = deadline(timeoutMs, tooLate, signal);
+  // No process may run in a copy before the copy has an identity. Few root file systems have programs that leave
+  // processes.
   const { execCgroups } = await guest.stats(limit.signal);
   if (execCgroups > 0) throw new AppError('internal', 'processes stayed when its first commands had ended');
 }
 
-/** Commands on every way that the guest has. */
-async function useAll(guest: Guest): Promise<void> {
+/** Runs commands with and without stdin, and in a terminal. */
+async function runAllKinds(guest: Guest): Promise<void> {
   await run(guest, {});
-  for (const cmd of USUAL) await run(guest, { cmd });
+  for (const cmd of COMMON_COMMANDS) await run(guest, { cmd });
   await run(guest, { hasStdin: true });
   await run(guest, { tty: { cols: 80, rows: 24 } });
 }
 
 /**
- * Waits until the guest has nothing left to do. What V8 compiles behind the last command would otherwise be compiled anew by
- * each copy, in the time of its first commands and into memory of its own. `readCpuMs` gives the CPU time that it has used.
+ * Waits until the guest is idle. Otherwise each copy would repeat V8's background compilation during its first
+ * commands, in private memory. `readCpuMs` returns the CPU time used so far.
  */
 export async function settle(
   readCpuMs: () => number | undefined,
@@ -67,10 +71,10 @@ export async function settle(
   wait: typeof sleep = sleep,
 ): Promise<void> {
   let beforeMs = readCpuMs() ?? 0;
-  for (let look = 0, quietLooks = 0; look < MAX_LOOKS && quietLooks < QUIET_LOOKS; look++) {
-    await wait(LOOK_MS, undefined, { signal });
+  for (let sample = 0, quietSamples = 0; sample < MAX_SAMPLES && quietSamples < QUIET_SAMPLES; sample++) {
+    await wait(SAMPLE_MS, undefined, { signal });
     const nowMs = readCpuMs() ?? beforeMs;
-    quietLooks = nowMs - beforeMs <= QUIET_MS ? quietLooks + 1 : 0;
+    quietSamples = nowMs - beforeMs <= QUIET_MS ? quietSamples + 1 : 0;
     beforeMs = nowMs;
   }
 }

@@ -1,5 +1,5 @@
-// Notices guests that hang: each agent is asked for a sign of life again and again, and operations on one that gives none
-// say so instead of waiting. Its VMM is asked, too.
+// Detects guests that hang by heartbeats: each agent is pinged regularly, and operations on a silent one fail at once
+// instead of waiting. Each VMM is polled too.
 import type { Logger } from 'pino';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -11,31 +11,31 @@ export type Watched = Pick<Sandbox, 'id' | 'state' | 'isSaving' | 'hang'> & {
 };
 
 export type WatchdogOptions = {
-  /** An agent that has not answered for this long hangs; 0 watches nothing. */
+  /** An agent that has not answered for this long hangs; 0 turns the watchdog off. */
   readonly timeoutMs: number;
   readonly sandboxes: () => Iterable<Watched>;
   readonly events: LifecycleEvents;
   readonly log: Logger;
 };
 
-/** Looks in the time after which a guest counts as hanging. */
-const ROUNDS = 3;
+/** Ticks within the timeout after which a guest counts as hanging. */
+const TICKS = 3;
 const VMM_ANSWER_MS = 2000;
-/** The first may be one to a VMM that an adoption has no connection to yet. */
-const VMM_SILENCES = 2;
+/** After adoption the first poll may fail, because the VMM is not connected yet. */
+const MAX_UNANSWERED_POLLS = 2;
 
-/** What is known of one sandbox. Time is counted in looks: one in which the daemon itself did not run is none. */
+/** State of one sandbox. Time is counted in ticks, so time in which the daemon did not run does not count. */
 type Watch = {
-  isAsking: boolean;
+  isPinging: boolean;
   isReporting: boolean;
-  /** Looks since its agent last answered. */
-  silentLooks: number;
-  isAskingVmm: boolean;
-  /** Questions in a row that its VMM did not answer. */
-  vmmSilences: number;
-  /** Whether it was being saved since its VMM was asked, which may keep that from answering. */
+  /** Ticks since its agent last answered. */
+  silentTicks: number;
+  isPollingVmm: boolean;
+  /** Consecutive polls that its VMM did not answer. */
+  unansweredPolls: number;
+  /** Whether it was being saved since the last poll of its VMM; a save may delay the answer. */
   wasSaving: boolean;
-  /** What its kernel said last of a task that waits for ever. */
+  /** The last message of the guest's kernel about a blocked task. */
   blockedTask: string | undefined;
 };
 
@@ -47,27 +47,27 @@ export class Watchdog implements Disposable {
   constructor(options: WatchdogOptions) {
     this.#options = options;
     if (options.timeoutMs === 0) return;
-    this.#timer = setInterval(() => this.#look(), options.timeoutMs / ROUNDS).unref();
+    this.#timer = setInterval(() => this.#tick(), options.timeoutMs / TICKS).unref();
   }
 
   [Symbol.dispose](): void {
     clearInterval(this.#timer);
   }
 
-  #look(): void {
+  #tick(): void {
     for (const sandbox of this.#options.sandboxes()) {
       if (sandbox.state !== 'running') continue;
       const watch = this.#watchOf(sandbox);
-      // One question at a time: a hanging guest's would pile up.
-      const isSilent = watch.isAsking || !sandbox.guest.isConnected;
-      // It stands still while it is saved: that is no silence of its own, which begins anew with the next look.
-      if (sandbox.isSaving) watch.silentLooks = 0;
-      else if (isSilent) watch.silentLooks += 1;
+      // One ping at a time: those of a hanging guest would pile up.
+      const isSilent = watch.isPinging || !sandbox.guest.isConnected;
+      // A guest is paused while it is saved; that does not count as silence.
+      if (sandbox.isSaving) watch.silentTicks = 0;
+      else if (isSilent) watch.silentTicks += 1;
       watch.wasSaving ||= sandbox.isSaving;
-      if (!isSilent) void this.#ask(sandbox, watch);
-      if (!watch.isAskingVmm) void this.#askVmm(sandbox, watch);
+      if (!isSilent) void this.#ping(sandbox, watch);
+      if (!watch.isPollingVmm) void this.#pollVmm(sandbox, watch);
       void this.#readBlocked(sandbox, watch);
-      if (watch.silentLooks >= ROUNDS && !watch.isReporting) void this.#report(sandbox, watch);
+      if (watch.silentTicks >= TICKS && !watch.isReporting) void this.#report(sandbox, watch);
     }
   }
 
@@ -75,11 +75,11 @@ export class Watchdog implements Disposable {
     let watch = this.#watches.get(sandbox);
     if (watch === undefined) {
       watch = {
-        isAsking: false,
+        isPinging: false,
         isReporting: false,
-        silentLooks: 0,
-        isAskingVmm: false,
-        vmmSilences: 0,
+        silentTicks: 0,
+        isPollingVmm: false,
+        unansweredPolls: 0,
         wasSaving: false,
         blockedTask: undefined,
       };
@@ -88,26 +88,29 @@ export class Watchdog implements Disposable {
     return watch;
   }
 
-  async #ask(sandbox: Watched, watch: Watch): Promise<void> {
-    watch.isAsking = true;
+  async #ping(sandbox: Watched, watch: Watch): Promise<void> {
+    watch.isPinging = true;
     try {
       await sandbox.guest.ping();
-      watch.silentLooks = 0;
+      watch.silentTicks = 0;
       if (sandbox.hang !== undefined) this.#emit(sandbox, { kind: 'recovered', sandbox: sandbox.id });
       sandbox.hang = undefined;
     } catch {
-      // The connection broke: that has its own message, and is made again. Until it answers it is as silent as before.
+      // The connection broke, which is logged elsewhere, and it is reconnected. Until it answers, it counts as
+      // silent.
     } finally {
-      watch.isAsking = false;
+      watch.isPinging = false;
     }
   }
 
   async #report(sandbox: Watched, watch: Watch): Promise<void> {
     watch.isReporting = true;
-    const who = (await sandbox.vm.responds(VMM_ANSWER_MS)) ? 'the guest agent' : 'the VMM, and so its guest,';
+    const subject = (await sandbox.vm.responds(VMM_ANSWER_MS))
+      ? 'the guest agent'
+      : 'the VMM, and so its guest,';
     watch.isReporting = false;
-    if (sandbox.state !== 'running' || sandbox.isSaving || watch.silentLooks < ROUNDS) return;
-    const reason = sandbox.vm.ioPauseReason ?? `${who} has not answered for ${this.#seconds} s`;
+    if (sandbox.state !== 'running' || sandbox.isSaving || watch.silentTicks < TICKS) return;
+    const reason = sandbox.vm.ioPauseReason ?? `${subject} has not answered for ${this.#seconds} s`;
     if (reason === sandbox.hang) return;
     sandbox.hang = reason;
     this.#emit(sandbox, { kind: 'hung', sandbox: sandbox.id, reason });
@@ -117,21 +120,22 @@ export class Watchdog implements Disposable {
     this.#options.events.emit(event, record?.owner);
   }
 
-  /** A guest whose VMM alone hangs can be used; saving, growing and ending it cannot be relied on. */
-  async #askVmm(sandbox: Watched, watch: Watch): Promise<void> {
-    watch.isAskingVmm = true;
+  /** A guest whose VMM alone hangs is usable, but saving, growing and stopping it may fail. */
+  async #pollVmm(sandbox: Watched, watch: Watch): Promise<void> {
+    watch.isPollingVmm = true;
     watch.wasSaving = sandbox.isSaving;
     const responds = await sandbox.vm.responds(this.#options.timeoutMs);
-    watch.isAskingVmm = false;
+    watch.isPollingVmm = false;
     if (sandbox.state !== 'running' || watch.wasSaving) return;
-    const before = watch.vmmSilences;
-    watch.vmmSilences = responds ? 0 : before + 1;
-    if (watch.vmmSilences === VMM_SILENCES)
+    const before = watch.unansweredPolls;
+    watch.unansweredPolls = responds ? 0 : before + 1;
+    if (watch.unansweredPolls === MAX_UNANSWERED_POLLS)
       this.#log(sandbox).warn({ seconds: this.#seconds }, 'the VMM of a sandbox does not answer');
-    if (responds && before >= VMM_SILENCES) this.#log(sandbox).info('the VMM of a sandbox answers again');
+    if (responds && before >= MAX_UNANSWERED_POLLS)
+      this.#log(sandbox).info('the VMM of a sandbox answers again');
   }
 
-  /** An agent that answers may have commands that never end, as their disk does not. */
+  /** An agent may answer while commands never end because their disk is blocked. */
   async #readBlocked(sandbox: Watched, watch: Watch): Promise<void> {
     const task = await sandbox.vm.readBlockedTask();
     if (task === undefined || task === watch.blockedTask) return;

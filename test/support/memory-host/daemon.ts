@@ -10,11 +10,14 @@ import type { Profiles } from '../../../host-agent/src/images/profiles.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { type Faults, NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
-import { type LifecycleEvent, LifecycleEvents } from '../../../host-agent/src/sandboxes/lifecycle-events.ts';
+import {
+  type LifecycleEvent,
+  LifecycleEvents,
+  type StoredEvent,
+} from '../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import type { SandboxManagerOptions } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
-import type { StoredEvent } from '../../../host-agent/src/sandboxes/stored-event.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
 import { oneEngine } from '../one-engine.ts';
 import { scaled } from '../time-scale.ts';

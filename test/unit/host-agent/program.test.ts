@@ -14,6 +14,6 @@ t.test('it says its version and nothing else, not even that its code cache was r
 
 t.test('it holds nothing that lets it fail on purpose', async (t) => {
   const program = readFileSync(DAEMON_PROGRAM);
-  t.ok(program.includes('the lifetime of a sandbox is over'), 'its text can be found in it');
+  t.ok(program.includes('the timeout_s of a sandbox has passed'), 'its text can be found in it');
   t.notOk(program.includes('a fault was injected') || program.includes('TEST_FAULTS'));
 });

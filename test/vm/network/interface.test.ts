@@ -11,7 +11,7 @@ import { makeEngines } from '../../../host-agent/src/engines/index.ts';
 import { Jail } from '../../../host-agent/src/engines/jail/jail.ts';
 import { Guest } from '../../../host-agent/src/guest/guest.ts';
 import type { NetworkSlot } from '../../../host-agent/src/network/slot.ts';
-import { makeIdentity } from '../../../host-agent/src/sandboxes/identity.ts';
+import { makeIdentity } from '../../../host-agent/src/sandboxes/resources/agent.ts';
 import { BAKED_DATA_DIR } from '../../support/daemon.ts';
 import { HELPERS } from '../../support/helper-programs.ts';
 import { TEST_CGROUPS, TEST_UIDS } from '../../support/jailed.ts';

@@ -16,7 +16,7 @@ export const keys: Group = {
     // Looking makes no registry.
     if (!existsSync(path)) {
       const mark = new KeyMark(path);
-      return [checkNone(mark.isThere ? mark.path : undefined, config)];
+      return [checkNone(mark.exists ? mark.path : undefined, config)];
     }
     let store: Store;
     try {

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { Entry, Journal } from '../../events/index.ts';
 import { type Chunk, type PullStream, toChunk } from '../../lib/byte-queue.ts';
-import { type StoredEvent, toEventBody } from '../../sandboxes/stored-event.ts';
+import { type StoredEvent, toEventBody } from '../../sandboxes/lifecycle-events.ts';
 
 export type EventStreamOptions = {
   readonly journal: Journal<StoredEvent>;

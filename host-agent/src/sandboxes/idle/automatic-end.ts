@@ -1,4 +1,4 @@
-// Sandboxes that end without a request: timeout_s has passed, or no client used one for its idle_timeout_s.
+// Deletes sandboxes without a request: after their timeout_s, or after an idle timeout.
 import type { Logger } from 'pino';
 import type { Owner, SnapshotMaker } from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
@@ -6,22 +6,25 @@ import type { LifecycleEvent, LifecycleEvents } from '../lifecycle-events.ts';
 import type { Sandbox, SandboxOwner } from '../sandbox.ts';
 import type { SnapshotInfo } from '../types.ts';
 
-export type EndIdleParts = {
+export type EndIdleDeps = {
   readonly events: LifecycleEvents;
   readonly log: Logger;
   readonly save: (owner: Owner | undefined) => Promise<SnapshotInfo>;
-  readonly unsave: (snapshotId: string) => Promise<void>;
-  readonly remove: (why: string, events: readonly LifecycleEvent[]) => Promise<void>;
+  readonly deleteSnapshot: (snapshotId: string) => Promise<void>;
+  readonly remove: (reason: string, events: readonly LifecycleEvent[]) => Promise<void>;
 };
 
-/** Whoever uses it before it is being deleted wins: then it stays, without a snapshot. Never rejects. */
+/**
+ * Deletes an idle sandbox, after a snapshot if its idle rule says so. A use before the delete starts cancels it: the
+ * sandbox stays, and the snapshot is deleted. Never rejects.
+ */
 export async function endIdle(
   sandbox: Pick<Sandbox, 'id' | 'record' | 'state' | 'note'>,
   signal: AbortSignal,
-  { events, log, save, unsave, remove }: EndIdleParts,
+  { events, log, save, deleteSnapshot, remove }: EndIdleDeps,
 ): Promise<void> {
   const { idle } = sandbox.record.options;
-  // One whose VM died says why until somebody deletes it, as it would without.
+  // A sandbox whose VM died stays listed with the cause until a client deletes it.
   if (idle === undefined || sandbox.state !== 'running') return;
   let snapshot: string | undefined;
   try {
@@ -29,38 +32,38 @@ export async function endIdle(
       ({ id: snapshot } = await save(sandbox.record.owner));
       if (signal.aborted || sandbox.state !== 'running') throw new Error('it is used again, or was deleted');
     }
-    const about = { kind: 'idle', sandbox: sandbox.id, idleS: idle.timeoutS } as const;
-    const event = { ...about, ...(snapshot !== undefined && { snapshot }) };
+    const idleEvent = { kind: 'idle', sandbox: sandbox.id, idleS: idle.timeoutS } as const;
+    const event = { ...idleEvent, ...(snapshot !== undefined && { snapshot }) };
     events.notify(event);
     const saved = snapshot === undefined ? '' : `, and was saved as ${snapshot}`;
     await remove(`: nobody used it for its idle_timeout_s of ${idle.timeoutS}${saved}`, [event]);
   } catch (error) {
-    // What stays is not saved again and again.
-    if (snapshot !== undefined) await unsave(snapshot).catch(() => undefined);
+    // A sandbox that stays must not leave a snapshot after each attempt.
+    if (snapshot !== undefined) await deleteSnapshot(snapshot).catch(() => undefined);
     if (signal.aborted || sandbox.state !== 'running') return;
     const reason = toError(error).message;
-    log.warn({ err: error, sandbox: sandbox.id }, 'cannot end an idle sandbox; it is tried again');
+    log.warn({ err: error, sandbox: sandbox.id }, 'cannot delete an idle sandbox; retrying');
     if (idle.action !== 'snapshot') return;
     sandbox.note(`idle for ${idle.timeoutS} s, but it could not be saved and stays: ${reason}`);
     events.emit({ kind: 'idle-kept', sandbox: sandbox.id, reason }, sandbox.record.owner);
   }
 }
 
-/** A delete that failed is tried again: a disk in trouble may recover. */
+/** A failed delete is retried after this time: a failing disk may recover. */
 const RETRY_MS = 10_000;
 
-export type AutomaticEndDeps = Pick<EndIdleParts, 'events' | 'log' | 'unsave'> & {
+export type AutomaticEndDeps = Pick<EndIdleDeps, 'events' | 'log' | 'deleteSnapshot'> & {
   readonly save: (
     sandbox: Sandbox,
     signal: AbortSignal | undefined,
     by: SnapshotMaker | undefined,
   ) => Promise<SnapshotInfo>;
-  readonly remove: (sandbox: Sandbox, why: string, events: readonly LifecycleEvent[]) => Promise<void>;
-  /** Whether the daemon still has it, and is not stopping. */
-  readonly isWanted: (sandbox: Sandbox) => boolean;
+  readonly remove: (sandbox: Sandbox, reason: string, events: readonly LifecycleEvent[]) => Promise<void>;
+  /** Whether the daemon still manages it and is not stopping. */
+  readonly isManaged: (sandbox: Sandbox) => boolean;
 };
 
-/** What sandboxes ask of the manager for themselves. */
+/** The manager's side of sandboxes that end themselves. */
 export class AutomaticEnd implements SandboxOwner {
   readonly #deps: AutomaticEndDeps;
 
@@ -76,7 +79,7 @@ export class AutomaticEnd implements SandboxOwner {
     return endIdle(sandbox, signal, {
       ...this.#deps,
       save: (owner) => this.#deps.save(sandbox, signal, owner),
-      remove: (why, events) => this.#remove(sandbox, why, events),
+      remove: (reason, events) => this.#remove(sandbox, reason, events),
     });
   }
 
@@ -87,13 +90,13 @@ export class AutomaticEnd implements SandboxOwner {
     void this.#remove(sandbox, ': its timeout_s has passed', [expired]);
   }
 
-  /** A delete at the same time waits for this one. Never rejects. */
-  #remove(sandbox: Sandbox, why: string, events: readonly LifecycleEvent[]): Promise<void> {
-    const { remove, isWanted, log } = this.#deps;
-    return remove(sandbox, why, events).catch((err) => {
-      if (!isWanted(sandbox)) return;
-      log.error({ err, sandbox: sandbox.id }, 'cannot delete an expired sandbox; it is tried again');
-      setTimeout(() => void this.#remove(sandbox, why, events), RETRY_MS).unref();
+  /** A concurrent delete waits for this one. Never rejects. */
+  #remove(sandbox: Sandbox, reason: string, events: readonly LifecycleEvent[]): Promise<void> {
+    const { remove, isManaged, log } = this.#deps;
+    return remove(sandbox, reason, events).catch((err) => {
+      if (!isManaged(sandbox)) return;
+      log.error({ err, sandbox: sandbox.id }, 'cannot delete an expired sandbox; retrying');
+      setTimeout(() => void this.#remove(sandbox, reason, events), RETRY_MS).unref();
     });
   }
 }

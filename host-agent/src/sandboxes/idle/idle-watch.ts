@@ -1,25 +1,28 @@
-// How long nobody has used a sandbox. What passes through the daemon is told; what does not is seen in counters of the host, so
-// that no guest is woken to be asked.
+// Measures how long a sandbox is idle. Uses through the daemon are reported to it; other activity is read from
+// counters of the host, so that no guest is woken by polling.
 import { mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { z } from 'zod';
 
-/** Share of one CPU below which a guest does nothing but exist. */
+/** Share of one CPU below which a guest counts as idle. */
 const CPU_FLOOR = 0.05;
-/** Below this in one look it is neighbour discovery and the like. */
+/** Traffic below this in one sample is neighbour discovery and similar. */
 const BYTES_FLOOR = 256;
-/** Looks in the time after which it is idle, within bounds. */
-const LOOKS = 4;
-const MIN_LOOK_MS = 250;
-const MAX_LOOK_MS = 15_000;
+/** Samples within the idle timeout, if the interval stays within its bounds. */
+const SAMPLES = 4;
+const MIN_SAMPLE_MS = 250;
+const MAX_SAMPLE_MS = 15_000;
 
-/** What only grows while a guest does something. */
+/** Counters that grow only while a guest works. */
 export type Counters = { readonly cpuMs: number; readonly networkBytes: number };
 
-/** Milliseconds that go on while the daemon does not run, and do not jump when somebody sets the clock. */
+/**
+ * A monotonic clock in milliseconds, which continues while the daemon does not run and ignores changes of the wall
+ * clock.
+ */
 export type Clock = {
   now(): number;
-  /** Calls back once after that; the result calls it off. */
+  /** Calls back once after `ms`; returns the function that cancels it. */
   after(ms: number, callback: () => void): () => void;
 };
 
@@ -33,30 +36,33 @@ export const HOST_CLOCK: Clock = {
 
 export type IdleWatchOptions = {
   readonly idleMs: number;
-  /** Keeps the time for the next daemon, where a reboot empties it and no VMM can write. */
+  /** File that stores the state for the next daemon, in a directory that a reboot empties and no VMM can write. */
   readonly path: string;
   readonly clock?: Clock | undefined;
-  /** Undefined when they cannot be read: then only what passes through the daemon counts. */
+  /** Undefined when the counters cannot be read; then only uses through the daemon count. */
   readonly read: () => Counters | undefined;
-  /** Asked when all else is quiet. */
+  /** Called when there is no other sign of use. */
   readonly hasConnection: () => Promise<boolean>;
-  /** Nobody used it for so long. `signal` fires when somebody does after all. When it resolves and it is still there, its time begins anew. */
+  /**
+   * Called after the idle timeout. `signal` fires when a client uses the sandbox again. If the sandbox still exists
+   * when this resolves, the idle time starts again.
+   */
   readonly onIdle: (signal: AbortSignal) => Promise<void>;
 };
 
-const keptSchema = z.object({
+const stateSchema = z.object({
   activeAt: z.number(),
   lookedAt: z.number(),
   counters: z.object({ cpuMs: z.number(), networkBytes: z.number() }).optional(),
 });
-type Kept = z.infer<typeof keptSchema>;
+type State = z.infer<typeof stateSchema>;
 
 export class IdleWatch {
   readonly #options: IdleWatchOptions;
   readonly #clock: Clock;
-  #kept: Kept;
+  #state: State;
   #uses = 0;
-  #callOff: () => void = () => undefined;
+  #cancelTimer: () => void = () => undefined;
   #ending: AbortController | undefined;
   #isStopped = false;
 
@@ -64,100 +70,100 @@ export class IdleWatch {
     this.#options = options;
     this.#clock = options.clock ?? HOST_CLOCK;
     const now = this.#clock.now();
-    const earlier = readKept(options.path);
-    this.#kept = earlier !== undefined && earlier.lookedAt <= now ? earlier : this.#look(now, now);
+    const earlier = readState(options.path);
+    this.#state = earlier !== undefined && earlier.lookedAt <= now ? earlier : this.#sample(now, now);
     this.#schedule();
   }
 
-  /** Somebody uses it until the result is called, which may be more than once. */
-  begin(): () => void {
+  /** Begins a use of the sandbox; returns the function that ends it, which may be called more than once. */
+  beginUse(): () => void {
     this.#uses += 1;
     this.touch();
-    let isOver = false;
+    let hasEnded = false;
     return () => {
-      if (isOver) return;
-      isOver = true;
+      if (hasEnded) return;
+      hasEnded = true;
       this.#uses -= 1;
       this.touch();
     };
   }
 
-  /** Somebody used it, or it did something. */
+  /** Notes a use or an activity. */
   touch(): void {
-    this.#kept = { ...this.#kept, activeAt: this.#clock.now() };
+    this.#state = { ...this.#state, activeAt: this.#clock.now() };
     this.#ending?.abort(new Error('the sandbox is used again'));
   }
 
-  /** `isGone`: nothing of it is for a later daemon. */
+  /** `isGone`: the stored state is removed. */
   stop(isGone: boolean): void {
-    if (!this.#isStopped && !isGone) this.#keep();
+    if (!this.#isStopped && !isGone) this.#store();
     this.#isStopped = true;
-    this.#callOff();
+    this.#cancelTimer();
     if (!isGone) return;
     rmSync(this.#options.path, { force: true });
     try {
       rmdirSync(dirname(this.#options.path));
     } catch {
-      // There are others.
+      // The directory contains files of other sandboxes.
     }
   }
 
   #schedule(): void {
     if (this.#isStopped) return;
-    const ms = Math.min(MAX_LOOK_MS, Math.max(MIN_LOOK_MS, this.#options.idleMs / LOOKS));
-    this.#callOff = this.#clock.after(ms, () => void this.#turn());
+    const ms = Math.min(MAX_SAMPLE_MS, Math.max(MIN_SAMPLE_MS, this.#options.idleMs / SAMPLES));
+    this.#cancelTimer = this.#clock.after(ms, () => void this.#tick());
   }
 
-  async #turn(): Promise<void> {
-    const before = this.#kept;
+  async #tick(): Promise<void> {
+    const before = this.#state;
     const now = this.#clock.now();
-    const next = this.#look(now, before.activeAt);
-    this.#kept = this.#uses > 0 || isBusy(before, next) ? { ...next, activeAt: now } : next;
-    this.#keep();
-    if (this.#isOver && (await this.#options.hasConnection())) this.touch();
-    // Once more: somebody may have come while that was found out.
-    if (this.#isOver && !this.#isStopped) await this.#end();
+    const next = this.#sample(now, before.activeAt);
+    this.#state = this.#uses > 0 || isBusy(before, next) ? { ...next, activeAt: now } : next;
+    this.#store();
+    if (this.#isIdle && (await this.#options.hasConnection())) this.touch();
+    // Checked again: a use may have begun during the call.
+    if (this.#isIdle && !this.#isStopped) await this.#end();
     this.#schedule();
   }
 
-  get #isOver(): boolean {
-    return this.#uses === 0 && this.#clock.now() - this.#kept.activeAt >= this.#options.idleMs;
+  get #isIdle(): boolean {
+    return this.#uses === 0 && this.#clock.now() - this.#state.activeAt >= this.#options.idleMs;
   }
 
   async #end(): Promise<void> {
     this.#ending = new AbortController();
-    // Nothing may come between the decision and the call.
+    // No await between the decision and the call.
     await this.#options.onIdle(this.#ending.signal);
     this.#ending = undefined;
     this.touch();
   }
 
-  #look(now: number, activeAt: number): Kept {
+  #sample(now: number, activeAt: number): State {
     const counters = this.#options.read();
     return { activeAt, lookedAt: now, ...(counters && { counters }) };
   }
 
-  /** Where it cannot be written, the next daemon begins anew. */
-  #keep(): void {
+  /** If the file cannot be written, the next daemon starts with a full idle time. */
+  #store(): void {
     if (this.#isStopped) return;
     try {
       mkdirSync(dirname(this.#options.path), { recursive: true, mode: 0o700 });
-      writeFileSync(this.#options.path, JSON.stringify(this.#kept), { mode: 0o600 });
+      writeFileSync(this.#options.path, JSON.stringify(this.#state), { mode: 0o600 });
     } catch {
-      // So it is on a full disk; this one goes on all the same.
+      // For example on a full disk; this daemon continues with its state in memory.
     }
   }
 }
 
-function isBusy({ lookedAt, counters: before }: Kept, { lookedAt: now, counters }: Kept): boolean {
+function isBusy({ lookedAt, counters: before }: State, { lookedAt: now, counters }: State): boolean {
   if (before === undefined || counters === undefined || now <= lookedAt) return false;
   const hasWorked = counters.cpuMs - before.cpuMs > CPU_FLOOR * (now - lookedAt);
   return hasWorked || counters.networkBytes - before.networkBytes > BYTES_FLOOR;
 }
 
-function readKept(path: string): Kept | undefined {
+function readState(path: string): State | undefined {
   try {
-    return keptSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
+    return stateSchema.parse(JSON.parse(readFileSync(path, 'utf8')));
   } catch {
     return undefined;
   }

@@ -1,20 +1,19 @@
-// What counts as use of a sandbox, and where its counters are.
+// What counts as a use of a sandbox, and how its activity counters are read.
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ExecEvents, ExecSession } from '../../guest/exec-types.ts';
 import type { GuestFiles, PulledFile } from '../../guest/files.ts';
 import { hasOpenConnection } from '../../network/index.ts';
-import type { Directories } from '../resources/paths.ts';
-import type { ResourceContext } from '../resources/resource.ts';
+import type { Directories, ResourceContext } from '../resources/resource.ts';
 import type { IdleRule } from '../types.ts';
-import { readVmUsage, type Used } from '../vm-usage.ts';
+import { readVmUsage, type UsageSource } from '../vm-usage.ts';
 import { type Counters, IdleWatch } from './idle-watch.ts';
 
-/** Not beneath the directories of sandboxes, where their VMMs can write. */
+/** Outside the directories of sandboxes, where their VMMs can write. */
 const idleRoot = ({ runDir }: Directories): string => join(runDir, 'idle');
 
 export function watchIdle(
-  sandbox: Used & { readonly id: string },
+  sandbox: UsageSource & { readonly id: string },
   { directories, idleClock, readCounters }: ResourceContext,
   { timeoutS }: IdleRule,
   onIdle: (signal: AbortSignal) => Promise<void>,
@@ -30,27 +29,27 @@ export function watchIdle(
   });
 }
 
-/** Removes the times of sandboxes that are not there any more. */
+/** Removes stored idle states of sandboxes that no longer exist. */
 export async function forgetIdle(directories: Directories, known: ReadonlySet<string>): Promise<void> {
   const root = idleRoot(directories);
   const names = await readdir(root).catch(() => []);
   await Promise.all(names.filter((name) => !known.has(name)).map((name) => rm(join(root, name))));
 }
 
-function toCounters(sandbox: Used): Counters | undefined {
+function toCounters(sandbox: UsageSource): Counters | undefined {
   const usage = readVmUsage(sandbox);
   if (usage === undefined) return undefined;
   const { receivedBytes = 0, sentBytes = 0 } = usage.network ?? {};
   return { cpuMs: usage.cpuMs, networkBytes: receivedBytes + sentBytes };
 }
 
-/** A command is a use until it has ended. */
+/** A command is a use until it has exited. */
 export function trackExecUse(
   idle: IdleWatch,
   events: ExecEvents,
   run: (events: ExecEvents) => ExecSession,
 ): ExecSession {
-  const end = idle.begin();
+  const end = idle.beginUse();
   try {
     return run({
       started: (pid) => events.started?.(pid),
@@ -67,13 +66,13 @@ export function trackExecUse(
   }
 }
 
-/** A transfer is a use until its last byte, or until nobody wants the rest. */
+/** A transfer is a use until its last byte, or until it is cancelled. */
 export function trackTransferUse(idle: IdleWatch, files: GuestFiles): GuestFiles {
-  const pull = async (ask: () => Promise<PulledFile>): Promise<PulledFile> => {
-    const end = idle.begin();
+  const pull = async (start: () => Promise<PulledFile>): Promise<PulledFile> => {
+    const end = idle.beginUse();
     try {
-      const pulled = await ask();
-      return { ...pulled, body: inUse(pulled.body, end) };
+      const pulled = await start();
+      return { ...pulled, body: trackBody(pulled.body, end) };
     } catch (error) {
       end();
       throw error;
@@ -81,7 +80,7 @@ export function trackTransferUse(idle: IdleWatch, files: GuestFiles): GuestFiles
   };
   return {
     pushFiles: (path, read, signal) => {
-      const end = idle.begin();
+      const end = idle.beginUse();
       return files.pushFiles(path, read, signal).finally(end);
     },
     pullFile: (path, maxBytes, signal) => pull(() => files.pullFile(path, maxBytes, signal)),
@@ -89,7 +88,7 @@ export function trackTransferUse(idle: IdleWatch, files: GuestFiles): GuestFiles
   };
 }
 
-function inUse(body: PulledFile['body'], end: () => void): PulledFile['body'] {
+function trackBody(body: PulledFile['body'], end: () => void): PulledFile['body'] {
   return {
     next: async () => {
       try {

@@ -1,19 +1,21 @@
-// The connection to a sandbox's guest agent. Whoever has it can be sure that the guest is this sandbox and no other.
-import { AgentError } from '@sandboxd/proto';
+// The connection to a sandbox's guest agent. Once acquired, the guest has this sandbox's identity.
+import { randomBytes } from 'node:crypto';
+import { AgentError, type IdentityInput, type NetworkInput } from '@sandboxd/proto';
 import type { Vm } from '../../engines/engine.ts';
+import { nowUs } from '../../guest/clock.ts';
 import { Guest } from '../../guest/guest.ts';
 import { AppError } from '../../lib/errors.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
-import { makeIdentity } from '../identity.ts';
+import type { NetworkSlot } from '../../network/slot.ts';
 import type { Resource, SandboxContext, StartContext } from './resource.ts';
 
-/** The start of a daemon waits at least so long for guests to answer, and on a host whose guests may take longer, longer. */
-const LEAST_HELLO_WAIT_MS = 5000;
-/** Of the time after which a guest hangs: one that does must not hold up all the others for all of it. */
+/** A starting daemon waits at least this long for guests to answer; longer if the watchdog's timeout is long. */
+const MIN_HELLO_WAIT_MS = 5000;
+/** Share of the watchdog's timeout: one hanging guest must not delay the adoption of the others for all of it. */
 const HELLO_WAIT_SHARE = 1 / 3;
-/** A connection breaks a moment before the end of its VMM is seen. */
+/** A connection breaks a moment before the exit of its VMM is noticed. */
 const EXIT_WAIT_MS = 300;
-/** The same for one that is known to be ending. */
+/** The same for a VMM that is known to be exiting. */
 const ENDING_WAIT_MS = 10_000;
 
 export const agent: Resource = {
@@ -22,12 +24,12 @@ export const agent: Resource = {
   async acquire(start) {
     const { context, handles, signal } = start;
     const vm = vmOf(start);
-    handles.guest = connectionTo(vm, start);
+    handles.guest = connectTo(vm, start);
     const { bootTimeoutMs: timeoutMs } = context;
     const tooLate = () =>
       new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`, { isTimeout: true });
     using limit = deadline(timeoutMs, tooLate, signal);
-    await greet(handles.guest, start, limit.signal);
+    await identify(handles.guest, start, limit.signal);
     context.engines.markProven(start.engine);
     context.faults.reach('start.agent');
   },
@@ -35,20 +37,20 @@ export const agent: Resource = {
   async adopt(sandbox) {
     const { context, handles, log } = sandbox;
     if (handles.vm === undefined) return;
-    handles.guest = connectionTo(handles.vm, sandbox);
+    handles.guest = connectTo(handles.vm, sandbox);
     if (handles.vm.exit !== undefined) return;
-    const waitMs = Math.max(LEAST_HELLO_WAIT_MS, context.watchdogTimeoutMs * HELLO_WAIT_SHARE);
-    // One that has not answered by then is adopted all the same; its connection is tried on.
+    const waitMs = Math.max(MIN_HELLO_WAIT_MS, context.watchdogTimeoutMs * HELLO_WAIT_SHARE);
+    // A silent agent is adopted as well; the connection is retried.
     if (!(await handles.guest.adopt(waitMs)))
-      log.warn('a guest agent does not answer after the restart; trying on');
+      log.warn('a guest agent does not answer after the restart; retrying');
   },
 
-  async release({ handles, why }) {
-    handles.guest?.close(new Error(why));
+  async release({ handles, reason }) {
+    handles.guest?.close(new Error(reason));
   },
 };
 
-function connectionTo(vm: Vm, { record, log }: SandboxContext): Guest {
+function connectTo(vm: Vm, { record, log }: SandboxContext): Guest {
   return new Guest({
     source: vm,
     incarnation: record.incarnation,
@@ -57,27 +59,27 @@ function connectionTo(vm: Vm, { record, log }: SandboxContext): Guest {
   });
 }
 
-/** Until the guest is who it shall be, before anyone can reach it. */
-async function greet(
+/** Gives the guest its identity, before any client can reach it. */
+async function identify(
   guest: Guest,
   { id, origin, handles, log, context: { pidsLimit } }: StartContext,
   signal: AbortSignal,
 ): Promise<void> {
   const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
   const hello = await raceSignal(guest.connect(signal, { needsResync }), signal);
-  const isBare = origin.kind === 'saved' && origin.saved.isBare;
+  const isGeneric = origin.kind === 'saved' && origin.saved.isGeneric;
   try {
-    const root = isBare ? { entersRoot: true } : {};
+    const root = isGeneric ? { entersRoot: true } : {};
     await guest.setIdentity({ ...makeIdentity(id, handles.network), ...root, pidsLimit }, signal);
   } catch (error) {
-    // A root that cannot be entered says nothing about the guest that was saved without it.
-    if (!isBare || !(error instanceof AgentError) || error.code !== 'not_found') throw error;
+    // A root file system that cannot be entered does not mean that the generic template is bad.
+    if (!isGeneric || !(error instanceof AgentError) || error.code !== 'not_found') throw error;
     throw new AppError('internal', error.message, { stage: 'root', cause: error });
   }
   log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
 }
 
-/** The reason once the VM has ended, undefined when it has not within a moment and does not seem about to. */
+/** Returns the reason of the VM's exit; undefined when it has not exited within a moment and is not exiting. */
 export async function explainExit(vm: Pick<Vm, 'exited' | 'isEnding'>): Promise<string | undefined> {
   const reason = await exitWithin(vm, EXIT_WAIT_MS);
   if (reason !== undefined || !(await vm.isEnding())) return reason;
@@ -90,6 +92,24 @@ function exitWithin({ exited }: Pick<Vm, 'exited'>, ms: number): Promise<string 
 }
 
 function vmOf({ handles }: SandboxContext): Vm {
-  if (handles.vm === undefined) throw new Error('a VM comes before the connection to its agent');
+  if (handles.vm === undefined) throw new Error('the VM must be acquired before the connection to its agent');
   return handles.vm;
+}
+
+const ENTROPY_BYTES = 64;
+
+/** Without `network` the guest has only the loopback interface. */
+export function makeIdentity(sandboxId: string, network?: NetworkSlot): IdentityInput {
+  return {
+    sandboxId,
+    hostname: sandboxId.replaceAll('_', '-'),
+    machineId: randomBytes(16).toString('hex'),
+    entropy: randomBytes(ENTROPY_BYTES),
+    unixTimeUs: nowUs(),
+    ...(network !== undefined && { network: networkOf(network) }),
+  };
+}
+
+function networkOf({ mac, gatewayMac, guestIp, gateway, prefixLength }: NetworkSlot): NetworkInput {
+  return { mac, gatewayMac, address: guestIp, prefixLength, gateway, dns: gateway };
 }

@@ -1,26 +1,32 @@
-// All that a sandbox owns, in the order in which it is got and found again; it is given back in the opposite one.
+// All resources of a sandbox, in the order in which they are acquired and adopted; they are released in reverse
+// order.
 import { agent } from './agent.ts';
-import { files } from './files.ts';
-import { log } from './log.ts';
+import { files, log } from './files.ts';
 import { network } from './network.ts';
 import type { Resource, SandboxContext, TeardownContext } from './resource.ts';
 import { vmm } from './vmm.ts';
 
 export const RESOURCES: readonly Resource[] = [log, files, network, vmm, agent];
 
-/** The same: those of one step need nothing of each other and are got at once, so that a network costs a create no time of its own. */
+/**
+ * The same in steps: resources of one step are independent and acquired concurrently, so that a network adds no time
+ * to a create.
+ */
 export const STEPS: readonly (readonly [Resource, ...Resource[]])[] = [[log, files, network], [vmm], [agent]];
 
 export async function adoptResources(sandbox: SandboxContext): Promise<void> {
   for (const { adopt } of RESOURCES) await adopt?.(sandbox);
 }
 
-/** The half of giving back that somebody waits for. Ends with the first that fails. */
+/** First half of a delete, which the client waits for. Stops at the first failure. */
 export async function releaseResources(teardown: TeardownContext): Promise<void> {
   for (const { release } of RESOURCES.toReversed()) await release?.(teardown);
 }
 
-/** The half that only takes time. Ends with the first that fails; what comes after it needs it to be gone. */
+/**
+ * Second half of a delete: slow clean-up. Stops at the first failure, because later resources need the earlier ones
+ * to be gone.
+ */
 export async function sweepResources(teardown: TeardownContext): Promise<void> {
   for (const { sweep } of RESOURCES.toReversed()) await sweep?.(teardown);
 }

@@ -1,4 +1,4 @@
-// The network of a sandbox: addresses of its own, and a namespace that its VMM runs in.
+// The network of a sandbox: its addresses, and the network namespace of its VMM.
 import { AppError } from '../../lib/errors.ts';
 import type { Network, NetworkSlot } from '../../network/index.ts';
 import type { Resource, ResourceContext, SandboxContext } from './resource.ts';
@@ -17,7 +17,7 @@ export const network: Resource = {
     context.faults.reach('start.network-made');
     await network.publish(slot, record.options.publish ?? []);
     context.faults.reach('start.network-published');
-    await serve(network, slot, start, false);
+    await startNetwork(network, slot, start, false);
     handles.network = slot;
     context.faults.reach('start.network');
   },
@@ -29,8 +29,8 @@ export const network: Resource = {
     const network = networkOf(context);
     handles.network = slot;
     network.adopt(slot);
-    // A boot of the host has ended it, with its VMM.
-    await serve(network, slot, sandbox, true).catch((err) =>
+    // After a reboot of the host, neither the network nor the VMM exists.
+    await startNetwork(network, slot, sandbox, true).catch((err) =>
       log.warn({ err }, 'a sandbox has lost its network'),
     );
     await network
@@ -55,7 +55,7 @@ function networkOf({ network }: ResourceContext): Network {
   throw new AppError('unsupported', 'networks are not enabled on this daemon; leave network and publish out');
 }
 
-async function serve(
+async function startNetwork(
   network: Network,
   slot: NetworkSlot,
   { record, handles }: SandboxContext,

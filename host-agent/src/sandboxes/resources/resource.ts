@@ -1,8 +1,8 @@
-// What a sandbox owns, one file a kind: how it is got, found again by the next daemon, and given back. Start, delete and
-// the clean-up after a crash are walks through the list of them (index.ts).
+// Resources of a sandbox, one file for each kind: how it is acquired, adopted by the next daemon, and released.
+// Start, delete and the clean-up after a crash iterate over the list in index.ts.
 import type { Logger } from 'pino';
 import type { Engines } from '../../engines/choice.ts';
-import type { Engine, Vm } from '../../engines/engine.ts';
+import type { Engine, Vm, VmPaths } from '../../engines/engine.ts';
 import type { Guest } from '../../guest/guest.ts';
 import type { RootfsSource } from '../../images/rootfs-source.ts';
 import type { Faults } from '../../lib/faults.ts';
@@ -13,45 +13,47 @@ import type { Clock, Counters } from '../idle/idle-watch.ts';
 import type { LifecycleEvents } from '../lifecycle-events.ts';
 import type { SandboxRecord } from '../record.ts';
 import type { SavedGuest } from '../saved/saved-guest.ts';
-import type { Directories, SandboxPaths } from './paths.ts';
+
+export type Directories = { readonly dataDir: string; readonly runDir: string };
+export type SandboxPaths = VmPaths & { readonly layerPath: string };
 
 /** What all sandboxes of a daemon share. */
 export type ResourceContext = {
-  /** For new VMs. */
+  /** Choose the engine for new VMs. */
   readonly engines: Engines;
-  /** Every engine there is: a sandbox stays with its own, whichever is chosen for new ones. */
+  /** Every engine: a sandbox stays with the engine that started it. */
   readonly adopters: readonly Engine[];
   readonly kernel: { readonly vmlinuxPath: string; readonly initramfsPath: string; readonly digest: string };
-  /** The root of guests that are saved before they have one; absent: there is none, and no such guests. */
+  /** The agent image, from which guests of generic templates run; absent: no generic templates. */
   readonly agentRootfs?: (() => Promise<RootfsSource>) | undefined;
   readonly directories: Directories;
   readonly records: Table<SandboxRecord>;
-  /** Whether a sandbox gets all of its disk at once, not as it writes. */
+  /** Whether the whole disk of a sandbox is allocated at its start, not on write. */
   readonly reservesDisks: boolean;
   /** Absent when this daemon keeps no logs. */
   readonly logs?: LogStore | undefined;
-  /** Absent where no sandbox can have one. */
+  /** Absent where sandboxes cannot have a network. */
   readonly network?: Network | undefined;
   readonly faults: Faults;
   readonly events: LifecycleEvents;
   /** From the VMM's start to the agent's answer. */
   readonly bootTimeoutMs: number;
-  /** Most processes of one command in a guest; 0: by the guest's size. */
+  /** Maximum processes of one command in a guest; 0: derived from the guest's size. */
   readonly pidsLimit: number;
-  /** Absent: the host's. Idle sandboxes are told by it. */
+  /** Clock of idle timeouts; absent: the host's. */
   readonly idleClock?: Clock | undefined;
-  /** Absent: those of the VM. */
+  /** Activity counters of a sandbox; absent: read from its VM. */
   readonly readCounters?: ((id: string) => Counters | undefined) | undefined;
-  /** A guest agent that does not answer for this long hangs; 0 never. */
+  /** A guest agent that does not answer for this long hangs; 0: never. */
   readonly watchdogTimeoutMs: number;
 };
 
 export type StartFrom =
-  /** `memoryPath`: keep the guest's memory in this new file. `layerPath`: its layer is a copy of this one, not an empty one. */
+  /** `memoryPath`: back the guest's memory by this new file. `layerPath`: copy this layer instead of an empty one. */
   | { readonly kind: 'boot'; readonly memoryPath?: string; readonly layerPath?: string }
   | { readonly kind: 'saved'; readonly saved: SavedGuest };
 
-/** What a sandbox holds in this process. Each resource fills in its own. */
+/** Handles of a sandbox in this process. Each resource sets its own. */
 export type Handles = {
   vm?: Vm | undefined;
   guest?: Guest;
@@ -59,7 +61,7 @@ export type Handles = {
   network?: NetworkSlot | undefined;
 };
 
-/** A sandbox of which there is a record. */
+/** A sandbox with a record. */
 export type SandboxContext = {
   readonly id: string;
   readonly context: ResourceContext;
@@ -67,42 +69,45 @@ export type SandboxContext = {
   /** As it is in the registry. */
   readonly record: SandboxRecord;
   readonly handles: Handles;
-  /** Milliseconds that making it took, by stage; absent when an earlier daemon made it. */
+  /** Milliseconds that its start took, by stage; absent when an earlier daemon started it. */
   readonly times?: Record<string, number>;
   readonly log: Logger;
 };
 
-/** One that is being made. */
+/** A sandbox that is being started. */
 export type StartContext = SandboxContext & {
-  /** Of its VM. */
+  /** The engine of its VM. */
   readonly engine: Engine;
   readonly origin: StartFrom;
-  /** Fires when nobody wants it any more, or it takes too long. */
+  /** Fires when the create is cancelled, times out or is aborted. */
   readonly signal: AbortSignal;
-  /** The guest can come to nothing any more, so nobody waits for it. */
+  /** Aborts the start at once, because it can no longer succeed. */
   abortStart(reason: Error): void;
-  /** Changes the record, in the registry too. */
+  /** Changes the record, also in the registry. */
   update(change: Partial<SandboxRecord>): Promise<void>;
 };
 
-/** One that exists no longer, or was never whole. There may be no record: what a crash leaves has an id at least. */
+/** A sandbox that is being removed, or whose start failed. After a crash only its id may be known, without a record. */
 export type TeardownContext = Omit<SandboxContext, 'record'> & {
   readonly record: SandboxRecord | undefined;
-  /** Whether anybody ever heard of it: only then its log is worth keeping. */
-  readonly wasKnown: boolean;
-  /** Why it is over, for those who still talk to its guest: `sandbox sbx_… was deleted`. */
-  readonly why: string;
+  /** Whether it was ever visible to users; only then its log is kept. */
+  readonly wasVisible: boolean;
+  /** Why it ended, for the errors of calls in progress: `sandbox sbx_… was deleted`. */
+  readonly reason: string;
 };
 
 export interface Resource {
-  /** The stage that a failure to get it names. */
+  /** The stage that an error of `acquire` names. */
   stage(origin: StartFrom): string;
-  /** Gets it. What it has got when it fails is given back by `release`. */
+  /** Acquires it. After a failure, `release` and `sweep` undo what was acquired so far. */
   acquire(start: StartContext): Promise<void>;
-  /** Finds again what an earlier daemon's sandbox has. The VM may have ended. */
+  /** Adopts the resource of an earlier daemon's sandbox. The VM may have exited. */
   adopt?(sandbox: SandboxContext): Promise<void>;
-  /** Gives back what others may want, or may meet. A delete answers behind that. Can be called again after a failure. */
+  /**
+   * Frees what other sandboxes may need or clients may reach, before a delete is answered. Can be called again after
+   * a failure.
+   */
   release?(teardown: TeardownContext): Promise<void>;
-  /** Gives back the rest of it, which only takes time, once every resource was released. Can be called again. */
+  /** Frees the rest, which is slow, after every resource was released. Can be called again. */
   sweep?(teardown: TeardownContext): Promise<void>;
 }

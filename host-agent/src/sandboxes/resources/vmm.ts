@@ -10,11 +10,11 @@ import type { SandboxRecord } from '../record.ts';
 import type { ResolvedSandboxOptions } from '../types.ts';
 import type { Resource, ResourceContext, StartContext } from './resource.ts';
 
-/** A word for the initramfs: the root filesystem has no agent; it is on a third disk. */
+/** Kernel argument for the initramfs: the root file system has no agent, which is on a third disk. */
 const AGENT_DISK = 'sandbox.agent-disk';
-/** A word for it: the guest gets its root as a copy. */
-const BARE = 'sandbox.bare';
-/** Of a VMM that was killed. */
+/** Kernel argument for the initramfs: generic template; a copy gets its root file system later. */
+const GENERIC = 'sandbox.bare';
+/** A killed VMM must exit within this time. */
 const END_TIMEOUT_MS = 5000;
 
 export const vmm: Resource = {
@@ -41,35 +41,35 @@ export const vmm: Resource = {
   async adopt({ id, context, record, handles, log }) {
     if (record.vmm === null) return;
     const engine = engineOf(context, record.vmm);
-    // Its clock is set by whoever connects to its agent first, in any case.
+    // The clock is also set on each new connection to the agent.
     const onResumed = (): void => handles.guest?.stepClock();
-    handles.vm = engine?.adopt(record.vmm, { log, onResumed }) ?? (await findDead(engine, record));
+    handles.vm = engine?.adopt(record.vmm, { log, onResumed }) ?? (await findExited(engine, record));
     if (handles.vm?.exit === undefined || record.exit !== undefined) return;
     const diagnosis = await handles.vm.diagnose();
     const { exit } = handles.vm;
     const died = context.events.prepare({ kind: 'died', sandbox: id, exit, diagnosis }, record.owner);
-    // Without it the next start finds the cause anew, as this one did.
+    // If this fails, the next start finds the cause again.
     await context.records
       .put(id, { ...record, exit }, died.persist)
-      .catch((err) => log.error({ err }, 'cannot record the end of a VM'));
+      .catch((err) => log.error({ err }, 'cannot record the exit of a VM'));
     died.publish();
   },
 
   async release({ handles }) {
-    // Nothing in it is worth a grace: its disk and memory go with it. Its end is waited for by `sweep`.
+    // Killed at once, because its disk and memory are removed too. `sweep` waits for its exit.
     handles.vm?.kill().catch(() => undefined);
   },
 
   async sweep({ context, record, handles, log }) {
     const vm =
       handles.vm ?? (record?.vmm ? engineOf(context, record.vmm)?.adopt(record.vmm, { log }) : undefined);
-    if (vm) await end(vm);
+    if (vm) await stop(vm);
     context.faults.reach('delete.killed');
   },
 };
 
-/** Rejects when it does not end, as one may that waits for a disk: nothing else waits for that. */
-async function end(vm: Vm): Promise<void> {
+/** Rejects when it does not exit in time, as a VMM may that waits for a disk; nothing else waits for it. */
+async function stop(vm: Vm): Promise<void> {
   using limit = loadScaledTimeout({
     timeoutMs: END_TIMEOUT_MS,
     reason: (waitedMs) =>
@@ -78,7 +78,7 @@ async function end(vm: Vm): Promise<void> {
   await raceSignal(vm.kill(), limit.signal);
 }
 
-function vmOptions({ context, record, paths, handles, log, update, abortStart: giveUp }: StartContext) {
+function vmOptions({ context, record, paths, handles, log, update, abortStart }: StartContext) {
   const { options } = record;
   const { network: net } = handles;
   const { agentPath } = options.rootfs;
@@ -100,7 +100,7 @@ function vmOptions({ context, record, paths, handles, log, update, abortStart: g
     diskBytes: options.diskBytes,
     log,
     onResumed: () => handles.guest?.stepClock(),
-    onStandstill: (cause: string) => giveUp(new AppError('exhausted', cause, { retryAfterS: 5 })),
+    onStandstill: (cause: string) => abortStart(new AppError('exhausted', cause, { retryAfterS: 5 })),
     onSpawn: async (identity: VmmIdentity) => {
       context.faults.reach('start.spawned');
       await update({ vmm: identity });
@@ -110,12 +110,12 @@ function vmOptions({ context, record, paths, handles, log, update, abortStart: g
 }
 
 function toBootArgs({ rootfs, bootArgs }: ResolvedSandboxOptions): string {
-  if (rootfs.kind === 'agent') return BARE;
+  if (rootfs.kind === 'agent') return GENERIC;
   return rootfs.agentPath === undefined ? bootArgs : `${AGENT_DISK} ${bootArgs}`.trim();
 }
 
-/** Undefined when nobody misses it: its host was started anew, which ended it in order. */
-async function findDead(engine: Engine | undefined, record: SandboxRecord): Promise<Vm | undefined> {
+/** Undefined when the host was rebooted, which ended the sandbox in order. */
+async function findExited(engine: Engine | undefined, record: SandboxRecord): Promise<Vm | undefined> {
   const { vmm: identity } = record;
   if (identity === null || identity.bootId !== readBootId() || !existsSync(identity.paths.socketDir))
     return undefined;

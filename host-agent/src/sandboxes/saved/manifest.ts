@@ -1,4 +1,4 @@
-// What a saved guest says about itself: enough to know whether it can be restored here, and whether it is intact.
+// The manifest of a saved guest: whether it can be restored here, and whether its files are intact.
 import { readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -12,9 +12,9 @@ export const DISK_FILE = 'disk';
 const fileSchema = z.object({
   name: z.string(),
   sizeBytes: z.number().int(),
-  /** See lib/extents.ts. Absent until the file was read whole, which nobody waits for. */
+  /** See lib/extents.ts. Absent until it was computed in the background. */
   checksum: z.string().optional(),
-  /** A file of another time is read whole before it is used. */
+  /** A file with another modification time is checked by its checksum before use. */
   mtimeMs: z.number(),
 });
 
@@ -31,12 +31,12 @@ const rootfsSchema = z.object({
 export const manifestSchema = z.object({
   formatVersion: z.literal(SAVED_FORMAT),
   createdAt: z.string(),
-  /** What the engine needs to be equal: its name, version, CPU model, device layout. */
+  /** Engine properties that must be equal: name, version, CPU model, device layout. */
   compatibility: z.record(z.string(), z.string()),
   kernelDigest: z.string(),
-  /** Of a template: the tenant, or key without one, that it was made for. */
+  /** Of a template: the tenant, or the key without a tenant, for which it was made. */
   owner: z.string().optional(),
-  /** Of the sandbox that was saved, whole. What a copy has of them: inheritOptions. */
+  /** All options of the saved sandbox. For what a copy inherits, see inheritOptions. */
   options: z.object({
     rootfs: rootfsSchema,
     vcpus: z.number().int(),
@@ -47,12 +47,12 @@ export const manifestSchema = z.object({
     idle: z.object({ timeoutS: z.number().int(), action: z.enum(['delete', 'snapshot']) }).optional(),
     network: z.object({ allowlist: z.array(z.string()).readonly() }).optional(),
   }),
-  /** Whether the guest may have been in the middle of a frame. */
+  /** Whether the guest may have been saved in the middle of a frame. */
   needsResync: z.boolean(),
   files: z.object({ memory: fileSchema, state: fileSchema, disk: fileSchema }),
 });
 
-/** Version 1 named what a copy needed one by one, and knew profiles only. */
+/** Version 1 listed the options at the top level, and had only profiles. */
 const firstSchema = manifestSchema.omit({ options: true }).extend({
   formatVersion: z.literal(1),
   profile: rootfsSchema.omit({ kind: true }),
@@ -78,18 +78,21 @@ function upgrade({
 export type SavedManifest = z.infer<typeof manifestSchema>;
 type SavedFile = z.infer<typeof fileSchema>;
 
-/** Without its checksum. */
+/** Without the checksum. */
 export async function describeFile(dir: string, name: string): Promise<SavedFile> {
   const { size, mtimeMs } = await stat(join(dir, name));
   return { name, sizeBytes: size, mtimeMs };
 }
 
-/** Whether damage to the content of every file would be found. */
+/** Whether every file has a checksum, so that damage is detected. */
 export function isChecksummed({ files }: SavedManifest): boolean {
   return Object.values(files).every(({ checksum }) => checksum !== undefined);
 }
 
-/** The manifest with the checksums that it lacks. AppError internal when a file is not what it was when it was described. */
+/**
+ * Returns the manifest with the missing checksums added. AppError internal when a file changed since it was
+ * described.
+ */
 export async function withChecksums(
   dir: string,
   manifest: SavedManifest,
@@ -100,23 +103,23 @@ export async function withChecksums(
     if (file.checksum !== undefined) return file;
     const path = join(dir, file.name);
     const checksum = await checksumSparse(path, signal);
-    // Looked at when it was read: what came in between is not taken for what was saved.
-    const found = await describeFile(dir, file.name);
-    if (!isSame(found, file)) throw damaged(path, 'was changed before its checksum was taken');
+    // Checked after reading, so that a change in between is not taken for saved content.
+    const current = await describeFile(dir, file.name);
+    if (!isSame(current, file)) throw damaged(path, 'was changed before its checksum was taken');
     return { ...file, checksum };
   };
   const files = { memory: await complete(memory), state: await complete(state), disk: await complete(disk) };
   return { ...manifest, files };
 }
 
-/** Writes the manifest, by which a saved guest becomes complete. */
+/** Writes the manifest, which makes a saved guest complete. */
 export async function writeManifest(dir: string, manifest: SavedManifest): Promise<void> {
   const path = join(dir, MANIFEST_FILE);
   await writeFile(`${path}.new`, `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600, flush: true });
   await rename(`${path}.new`, path);
 }
 
-/** AppError internal when there is none or it cannot be read. */
+/** AppError internal when it is missing or invalid. */
 export async function readManifest(dir: string): Promise<SavedManifest> {
   try {
     const text = await readFile(join(dir, MANIFEST_FILE), 'utf8');
@@ -134,8 +137,8 @@ export async function readManifest(dir: string): Promise<SavedManifest> {
 }
 
 /**
- * Finds damage: a missing or resized file at once, changed content by its checksum when the file was touched or
- * `isThorough`. AppError internal naming the file.
+ * Detects damage: missing or resized files at once, changed content by checksum if the modification time differs or
+ * `isThorough`. AppError internal with the file.
  */
 export async function verifyFiles(dir: string, manifest: SavedManifest, isThorough: boolean): Promise<void> {
   for (const file of Object.values(manifest.files)) {
@@ -157,7 +160,7 @@ export async function verifyFiles(dir: string, manifest: SavedManifest, isThorou
   }
 }
 
-/** As far as one can tell without reading it. */
+/** Compares size and modification time only. */
 function isSame(a: SavedFile, b: SavedFile): boolean {
   return a.sizeBytes === b.sizeBytes && Math.abs(a.mtimeMs - b.mtimeMs) < 1;
 }

@@ -1,31 +1,31 @@
-// Saving a running guest into a directory: memory, device state and writable layer of one moment, and the manifest.
+// Saves a running guest to a directory: memory, device state and writable layer of one moment, and the manifest.
 import { mkdir, open } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import type { Vm } from '../../engines/engine.ts';
 import type { Guest } from '../../guest/guest.ts';
 import { copyRegular } from '../../lib/untrusted-path.ts';
-import { pinAgent, pinRootfs } from '../resources/pin.ts';
+import { pinAgent, pinRootfs } from '../resources/files.ts';
 import { DISK_FILE, describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './manifest.ts';
 import { SavedGuest } from './saved-guest.ts';
 
 export type SaveInput = {
-  /** New directory, on the file system of the layer. */
+  /** A new directory on the layer's file system. */
   readonly dir: string;
   readonly vm: Vm;
   readonly guest: Guest;
   readonly layerPath: string;
   readonly manifest: Omit<SavedManifest, 'formatVersion' | 'createdAt' | 'needsResync' | 'files'>;
-  /** Called while the guest stands still. */
+  /** Called while the guest is paused. */
   readonly onPaused?: () => void;
-  /** The guest is not needed any more and stays paused. */
+  /** Leaves the guest paused, because it is not needed any more. */
   readonly staysPaused?: boolean;
   readonly signal?: AbortSignal;
 };
 
 export type SaveTimes = { readonly pausedMs: number; readonly totalMs: number };
 
-/** Nothing is removed on failure: the caller owns the directory. */
+/** Removes nothing on failure: the caller owns the directory. */
 export async function saveGuest(input: SaveInput): Promise<{ readonly saved: SavedGuest } & SaveTimes> {
   const { dir, vm, guest } = input;
   const startedAt = performance.now();
@@ -37,7 +37,7 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
   const written = await vm.save({
     dir,
     memoryBytes: input.manifest.options.memoryMib * 2 ** 20,
-    // Not earlier: what comes before and after the pause may take long, and the guest can be used meanwhile.
+    // As late as possible: the steps before and after the pause may be slow, and the guest remains usable meanwhile.
     beforePause: async () => {
       isQuiet = await guest.hold();
     },
@@ -47,7 +47,7 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
     },
     afterPause: () => {
       guest.release();
-      // Its clock stood still with it; snapshots taken often would let it fall behind.
+      // Its clock stopped during the pause; frequent snapshots would let it fall behind.
       if (!input.staysPaused) guest.stepClock();
     },
     ...(input.staysPaused && { staysPaused: true }),
@@ -66,7 +66,7 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
     needsResync: !isQuiet,
     files: { memory, state, disk },
   };
-  // The checksums come later, when nobody waits: see SavedGuest.addChecksums.
+  // Checksums are computed in the background: see SavedGuest.addChecksums.
   await Promise.all([...names.map((name) => flush(join(dir, name))), writeManifest(dir, manifest)]);
   await flush(dir);
   return {
@@ -76,7 +76,7 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
   };
 }
 
-/** Makes a file's content, or what was created and renamed in a directory, survive a crash of the host. */
+/** Fsync: a file's content, or created and renamed entries of a directory, survive a crash of the host. */
 export async function flush(path: string): Promise<void> {
   await using file = await open(path, 'r');
   await file.sync();

@@ -1,8 +1,10 @@
-// A saved guest on disk: restored any number of times, removed when nobody uses it any more.
-import { rename, rm } from 'node:fs/promises';
+// Saved guests on disk: restored any number of times, removed after their last use.
+import { readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import PQueue from 'p-queue';
+import type { Logger } from 'pino';
 import type { SavedVm } from '../../engines/engine.ts';
-import { AppError } from '../../lib/errors.ts';
+import { AppError, toError } from '../../lib/errors.ts';
 import {
   isChecksummed,
   readManifest,
@@ -15,7 +17,7 @@ import {
 export class SavedGuest {
   readonly dir: string;
   #manifest: SavedManifest;
-  readonly #leaving = new AbortController();
+  readonly #removing = new AbortController();
   #users = 0;
   #isVerified: boolean;
   #removal: Promise<void> | undefined;
@@ -45,19 +47,19 @@ export class SavedGuest {
     return join(this.dir, this.manifest.files.disk.name);
   }
 
-  /** Whether it was saved before it had a root: each copy brings its own. */
-  get isBare(): boolean {
+  /** Generic template: it was saved without a root file system, and each copy brings its own. */
+  get isGeneric(): boolean {
     return this.manifest.options.rootfs.kind === 'agent';
   }
 
-  /** Why this engine cannot restore it, or undefined when it can. */
+  /** Why this engine cannot restore it; undefined when it can. */
   incompatibility(compatibility: Readonly<Record<string, string>>): string | undefined {
     return findDifferences(this.manifest.compatibility, compatibility);
   }
 
   /**
-   * Runs `task` while the files are sure to stay. AppError not_found once it is being removed, internal when it is
-   * damaged; the files are read whole at the first use.
+   * Runs `task` while the files are locked against removal. Verifies them by checksum at the first use. AppError
+   * not_found during its removal, internal when it is damaged.
    */
   async use<T>(task: () => Promise<T>): Promise<T> {
     if (this.#removal !== undefined)
@@ -73,11 +75,11 @@ export class SavedGuest {
   }
 
   /**
-   * Reads the files whole and notes their checksums; it can be used meanwhile. Does nothing where they are there, and stops when
-   * it is removed, or `outer` fires. AppError internal when a file was changed before: it is then refused by `use`, too.
+   * Computes and stores missing checksums; the guest stays usable meanwhile. Stops when it is removed or `outer`
+   * fires. AppError internal when a file changed since the save; `use` refuses it then, too.
    */
   async addChecksums(outer: AbortSignal): Promise<void> {
-    const signal = AbortSignal.any([this.#leaving.signal, outer]);
+    const signal = AbortSignal.any([this.#removing.signal, outer]);
     if (signal.aborted || isChecksummed(this.#manifest)) return;
     this.#users += 1;
     try {
@@ -96,15 +98,15 @@ export class SavedGuest {
     if (this.#users === 0) this.#onUnused();
   }
 
-  /** It is being removed: who can stop using it does. */
+  /** Fires when its removal begins; long users should stop then. */
   get leaving(): AbortSignal {
-    return this.#leaving.signal;
+    return this.#removing.signal;
   }
 
-  /** Removes the files once nobody uses them. Guests that run from them go on: their mappings keep the memory file. */
+  /** Removes the files after the last use. Guests that run from them continue: their mappings keep the memory file. */
   remove(): Promise<void> {
-    this.#leaving.abort();
-    // One that failed can be tried again.
+    this.#removing.abort();
+    // A failed removal can be retried.
     this.#removal ??= this.#remove().catch((error) => {
       this.#removal = undefined;
       throw error;
@@ -122,7 +124,7 @@ export class SavedGuest {
   }
 }
 
-/** Removes a directory of saved files; one that is half removed after a crash does not look complete. */
+/** Removes a directory of saved files, the manifest first: after a crash, a half-removed one must not look complete. */
 export async function removeSaved(dir: string): Promise<void> {
   await rm(join(dir, 'manifest.json'), { force: true });
   await rm(dir, { recursive: true, force: true });
@@ -132,15 +134,63 @@ export async function publishSaved(temporary: string, dir: string): Promise<void
   await rename(temporary, dir);
 }
 
-/** What an engine is not that a guest was saved with, in words; undefined: nothing. */
+/** Describes the engine properties that differ from those of the saved guest; undefined when none differ. */
 export function findDifferences(
-  wanted: Readonly<Record<string, string>>,
+  saved: Readonly<Record<string, string>>,
   own: Readonly<Record<string, string>>,
 ): string | undefined {
-  const names = new Set([...Object.keys(wanted), ...Object.keys(own)]);
-  const different = [...names].filter((name) => wanted[name] !== own[name]);
+  const names = new Set([...Object.keys(saved), ...Object.keys(own)]);
+  const different = [...names].filter((name) => saved[name] !== own[name]);
   if (different.length === 0) return undefined;
   return different
-    .map((name) => `${name} was ${wanted[name] ?? 'absent'}, is ${own[name] ?? 'absent'}`)
+    .map((name) => `${name} was ${saved[name] ?? 'absent'}, is ${own[name] ?? 'absent'}`)
     .join('; ');
+}
+
+export function snapshotsRoot(dataDir: string): string {
+  return join(dataDir, 'snapshots');
+}
+
+export function templatesRoot(dataDir: string): string {
+  return join(dataDir, 'templates');
+}
+
+export function unfinishedDir(root: string, name: string): string {
+  return join(root, `.${name}`);
+}
+
+/** Removes directories for which `keep` returns false, and unfinished ones. Returns the other names. */
+export async function sweepSaved(root: string, keep: (name: string) => boolean): Promise<string[]> {
+  const names = await readdir(root).catch(() => []);
+  const valid = names.filter((name) => !name.startsWith('.') && keep(name));
+  for (const name of names) if (!valid.includes(name)) await removeSaved(join(root, name));
+  return valid;
+}
+
+export class Checksums {
+  readonly #queue = new PQueue({ concurrency: 1 });
+  readonly #log: Logger;
+  readonly #stopping = new AbortController();
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  /** Also used for guests that an earlier daemon left without checksums. */
+  add(saved: SavedGuest): void {
+    void this.#queue.add(() =>
+      saved.addChecksums(this.#stopping.signal).catch((error) => {
+        this.#log.error(
+          { dir: saved.dir, err: toError(error) },
+          'cannot compute the checksums of a saved guest',
+        );
+      }),
+    );
+  }
+
+  /** Resolves when no file is read or written any more; the next daemon continues. */
+  stop(): Promise<void> {
+    this.#stopping.abort();
+    return this.#queue.onIdle();
+  }
 }

@@ -1,4 +1,4 @@
-// The journal: in order, whole with the change that it tells of, bounded, found again.
+// The journal: ordered, atomic with its changes, bounded, reopened.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ const names = (journal: Journal<Event>, from = journal.prunedTo) => {
 };
 const now = (name: string) => ({ atMs: Date.now(), name });
 
-t.test('what was written is there again, in order, and numbers go on', async (t) => {
+t.test('written events are read again in order, and numbers continue', async (t) => {
   const first = await openJournal(t);
   for (const name of 'abc') await first.journal.append(now(name));
   const id = first.journal.toId(2);
@@ -45,7 +45,7 @@ t.test('what was written is there again, in order, and numbers go on', async (t)
   await second.close();
 });
 
-t.test('an event is there exactly when the change that it tells of is', async (t) => {
+t.test('an event exists exactly when its change does', async (t) => {
   const { store, journal, close } = await openJournal(t);
   const table = store.table<string>('things');
   await table.put('1', 'one', () => journal.put(now('one')));
@@ -57,12 +57,12 @@ t.test('an event is there exactly when the change that it tells of is', async (t
   );
   t.same([table.get('1'), table.get('2')], ['one', undefined]);
   await table.remove('1', () => journal.put(now('none')));
-  journal.look();
+  journal.refresh();
   t.same(names(journal), ['one', 'none']);
   await close();
 });
 
-t.test('many at once are told in order, once each, to all who wait', async (t) => {
+t.test('many events are delivered in order, once each, to all subscribers', async (t) => {
   const { journal, close } = await openJournal(t);
   const seen: string[] = [];
   let seq = 0;
@@ -72,19 +72,19 @@ t.test('many at once are told in order, once each, to all who wait', async (t) =
     seen.push(...more.map(({ event }) => event.name));
   });
   await Promise.all(Array.from({ length: 3000 }, (_, at) => journal.append(now(String(at)))));
-  const wanted = Array.from({ length: 3000 }, (_, at) => String(at));
+  const requested = Array.from({ length: 3000 }, (_, at) => String(at));
   while (seq < journal.last) {
     const more = journal.read(seq);
     seq = more.at(-1)?.seq ?? seq;
     seen.push(...more.map(({ event }) => event.name));
   }
-  t.same(seen, wanted);
-  t.same(names(journal), wanted, 'also those that are on disk only');
+  t.same(seen, requested);
+  t.same(names(journal), requested, 'also those that are on disk only');
   unlisten();
   await close();
 });
 
-t.test('the oldest go first, by age and by size, and who was behind them learns it', async (t) => {
+t.test('the oldest are pruned first, by age and size, and a reader before them gets an error', async (t) => {
   const { at, journal, close } = await openJournal(t, undefined, { keepMs: 1000, maxBytes: 400 });
   const start = Date.now();
   await journal.append({ atMs: start - 2000, name: 'old' });
@@ -92,7 +92,7 @@ t.test('the oldest go first, by age and by size, and who was behind them learns 
   const old = journal.toId(1);
   await journal.prune(start);
   t.same(names(journal), ['new']);
-  t.equal(journal.toSeq(old), 1, 'behind it nothing is missing');
+  t.equal(journal.toSeq(old), 1, 'nothing after it is missing');
   t.throws(() => journal.toSeq(journal.toId(0)), { code: 'gone', message: /not kept any more/ });
   for (let count = 0; count < 50; count++) await journal.append({ atMs: start, name: `n${count}` });
   await journal.prune(start);
@@ -104,13 +104,17 @@ t.test('the oldest go first, by age and by size, and who was behind them learns 
   const newest = journal.toId(journal.last);
   await close();
   const again = await openJournal(t, at);
-  t.equal(again.journal.toId(again.journal.toSeq(newest)), newest, 'the last one is known though it is gone');
+  t.equal(
+    again.journal.toId(again.journal.toSeq(newest)),
+    newest,
+    'the last one is known although it is pruned',
+  );
   await again.journal.append(now('next'));
   t.same(names(again.journal, again.journal.toSeq(newest)), ['next']);
   await again.close();
 });
 
-t.test('ids of others are none', async (t) => {
+t.test('ids of other journals are invalid', async (t) => {
   const { journal, close } = await openJournal(t);
   const other = await openJournal(t);
   await journal.append(now('a'));

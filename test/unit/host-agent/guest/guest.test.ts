@@ -4,7 +4,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
 import { GuestService } from '../../../../host-agent/src/guest/service.ts';
-import { makeIdentity } from '../../../../host-agent/src/sandboxes/identity.ts';
+import { makeIdentity } from '../../../../host-agent/src/sandboxes/resources/agent.ts';
 import { loopLinks } from '../../../support/memory-host/link.ts';
 import { until } from '../../../support/until.ts';
 import { openHostile, openSilent } from '../support/silent-guest.ts';

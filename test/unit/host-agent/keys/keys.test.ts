@@ -1,4 +1,4 @@
-// Keys in the registry, also as other processes change them; what policies cover; addresses with wrong keys.
+// Keys in the registry, also changed by other processes; checks of policies; backoff of wrong keys.
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,8 +12,8 @@ import {
   KeyRegistry,
   type RequestedResources,
 } from '../../../../host-agent/src/keys/index.ts';
-import { areSameHash, hashKey, isKeyText, mintKey } from '../../../../host-agent/src/keys/key-text.ts';
-import { findPassed } from '../../../../host-agent/src/keys/policy.ts';
+import { findExceeded } from '../../../../host-agent/src/keys/policy.ts';
+import { areSameHash, hashKey, isKeyText, mintKey } from '../../../../host-agent/src/keys/record.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../../..');
@@ -29,14 +29,14 @@ async function open(t: Test) {
   return { dir, path, registry: new KeyRegistry(store), store };
 }
 
-t.test('a key is 32 random characters that a URL and a WebSocket protocol can hold', (t) => {
+t.test('a key has 32 random characters that are valid in a URL and a WebSocket protocol', (t) => {
   const texts = Array.from({ length: 100 }, mintKey);
   t.ok(texts.every((text) => /^sbk_[A-Za-z0-9_-]{32}$/.test(text) && isKeyText(text)));
   t.equal(new Set(texts).size, 100);
   t.end();
 });
 
-t.test('the registry has neither the key nor anything that is one', async (t) => {
+t.test('the registry contains neither the key nor another valid one', async (t) => {
   const { registry } = await open(t);
   const { text, key } = await registry.create({ name: 'a' });
   t.notMatch(JSON.stringify(registry.list()), new RegExp(text.slice(4)));
@@ -45,7 +45,7 @@ t.test('the registry has neither the key nor anything that is one', async (t) =>
   t.match(registry.find(text), { state: 'valid', principal: { key: 'a', id: key.id } });
 });
 
-t.test('a name is of one valid key at a time', async (t) => {
+t.test('a name belongs to one valid key at a time', async (t) => {
   const { registry } = await open(t);
   const made = await Promise.allSettled(Array.from({ length: 5 }, () => registry.create({ name: 'a' })));
   t.equal(made.filter(({ status }) => status === 'fulfilled').length, 1);
@@ -56,7 +56,7 @@ t.test('a name is of one valid key at a time', async (t) => {
   t.equal((await registry.revoke(key.id))[0]?.id, key.id, 'by its id');
 });
 
-t.test('another process makes and revokes keys while this one reads them', async (t) => {
+t.test('another process creates and revokes keys while this one reads them', async (t) => {
   const { dir, registry } = await open(t);
   const run = async (...words: string[]) => {
     const program = join(ROOT, 'host-agent/src/main.ts');
@@ -88,7 +88,7 @@ t.test('another process makes and revokes keys while this one reads them', async
   await registry.takeChanges(() => t.fail('they are told once'));
 });
 
-t.test('the time of a comparison says nothing of where it fails', (t) => {
+t.test('the comparison takes constant time', (t) => {
   const hash = hashKey('x');
   const flip = (at: number): string =>
     hash.slice(0, at) + (hash[at] === '0' ? '1' : '0') + hash.slice(at + 1);
@@ -122,7 +122,7 @@ const WANTED: RequestedResources = {
 
 t.test('hosts within net_allow_max', (t) => {
   const passed = (most: string[], allowlist?: string[]) =>
-    findPassed({ net_allow_max: most }, { ...WANTED, ...(allowlist && { allowlist }) }).length > 0;
+    findExceeded({ net_allow_max: most }, { ...WANTED, ...(allowlist && { allowlist }) }).length > 0;
   t.notOk(passed([]), 'no network at all');
   t.ok(passed([], ['a.example']));
   t.ok(passed([], []), 'published ports alone are a network');
@@ -134,19 +134,19 @@ t.test('hosts within net_allow_max', (t) => {
   t.ok(passed(['*.a.example'], ['a.example']));
   t.ok(passed(['*.a.example'], ['x.y.a.example']), 'exactly one more label');
   t.ok(passed(['*.a.example'], ['*.y.a.example']));
-  t.notOk(findPassed({}, { ...WANTED, allowlist: ['a.example'] }).length > 0, 'absent is any');
+  t.notOk(findExceeded({}, { ...WANTED, allowlist: ['a.example'] }).length > 0, 'absent is any');
   t.end();
 });
 
-t.test('an image is no allowed profile, whatever its name', (t) => {
+t.test('an image is never among allow_profiles, whatever its name', (t) => {
   const image = { kind: 'image', name: 'base' } as const;
-  t.equal(findPassed({ allow_profiles: ['base'] }, { ...WANTED, rootfs: image }).length, 1);
-  t.same(findPassed({}, { ...WANTED, rootfs: image }), []);
+  t.equal(findExceeded({ allow_profiles: ['base'] }, { ...WANTED, rootfs: image }).length, 1);
+  t.same(findExceeded({}, { ...WANTED, rootfs: image }), []);
   t.same([clampTimeout(0, {}), clampTimeout(9, { max_timeout_s: 3 })], [0, 3]);
   t.end();
 });
 
-t.test('an address with wrong keys waits longer each time, others do not', (t) => {
+t.test('an address with wrong keys waits longer each time, and others do not', (t) => {
   let now = 0;
   const attempts = new Attempts(() => now);
   const fail = (address: string): number => {
@@ -159,11 +159,11 @@ t.test('an address with wrong keys waits longer each time, others do not', (t) =
     [0, 0, 0, 100, 200, 400],
   );
   for (let n = 0; n < 2000; n++) fail('192.0.2.1');
-  t.equal(fail('192.0.2.1'), 10_000, 'there is a longest');
+  t.equal(fail('192.0.2.1'), 10_000, 'there is a maximum');
   t.equal(fail('::ffff:192.0.2.1'), 10_000, 'the same address on a socket of IPv6');
   t.equal(fail('192.0.2.2'), 0);
   for (let n = 0; n < 3; n++) fail('2001:db8:0:1::5');
-  t.equal(fail('2001:db8::1:aaaa:bbbb:cccc:dddd'), 100, 'who has one address of IPv6 has many');
+  t.equal(fail('2001:db8::1:aaaa:bbbb:cccc:dddd'), 100, 'a client with one IPv6 address has many');
   t.equal(fail('2001:db8:0:2::5'), 0);
   now += 10 * 60_000 + 1;
   t.equal(fail('192.0.2.1'), 0, 'it is forgotten');
@@ -174,7 +174,7 @@ t.test('an address with wrong keys waits longer each time, others do not', (t) =
   t.end();
 });
 
-t.test('a registry of an older daemon is not changed beside it', async (t) => {
+t.test('a registry of an older daemon is not changed by a second process', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'keys-'));
   t.teardown(() => rm(dir, { recursive: true }));
   const path = join(dir, 'state.lmdb');

@@ -1,4 +1,4 @@
-// What a tenant asked for within a minute, however much that was.
+// The create rate limit of a tenant.
 import t from 'tap';
 import { Limits } from '../../../../host-agent/src/keys/index.ts';
 import type { RequestedResources } from '../../../../host-agent/src/keys/policy.ts';
@@ -17,7 +17,7 @@ const WANTED: RequestedResources = {
 };
 const caller = { id: '0123456789abcdef', key: 'k', tenant: 'acme' };
 
-t.test('requests that fail later are counted, and cost no more the more there were', async (t) => {
+t.test('failed requests count, and counting costs no more for many', async (t) => {
   let nowMs = 1_000_000_000;
   let looks = 0;
   let most: number | undefined;

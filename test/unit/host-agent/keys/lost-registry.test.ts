@@ -1,5 +1,5 @@
-// A registry that was lost, or moved away as an error advised, opens nothing that had keys: who is let in, what the log says, and how a
-// key is made again.
+// A lost or moved registry must not open a daemon that had keys: which clients are let in, what is logged, and how a
+// key is created again.
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
@@ -22,20 +22,20 @@ async function makeDir(t: Test) {
   return { dir, path: join(dir, 'state.lmdb'), mark: join(dir, 'keys-required') };
 }
 
-/** What a daemon that starts on it makes of it, until `use` is over. */
+/** How a daemon starts on this registry, until `use` resolves. */
 async function start<T>(
   path: string,
   use: (seen: {
     keys: KeyRegistry;
-    said: readonly { level: number; msg: string }[];
+    logged: readonly { level: number; msg: string }[];
     isLetIn: (key?: string) => Promise<boolean>;
   }) => Promise<T>,
   options?: KeyRegistryOptions,
 ): Promise<T> {
   const store = await Store.open(path);
   try {
-    const said: { level: number; msg: string }[] = [];
-    const log = pino({}, { write: (line: string) => void said.push(JSON.parse(line)) });
+    const logged: { level: number; msg: string }[] = [];
+    const log = pino({}, { write: (line: string) => void logged.push(JSON.parse(line)) });
     const keys = new KeyRegistry(store, options);
     await keys.ensureMark();
     warnOfNoKeys({ listen: LISTEN }, keys, log);
@@ -51,7 +51,7 @@ async function start<T>(
           () => true,
           () => false,
         );
-    return await use({ keys, said, isLetIn });
+    return await use({ keys, logged, isLetIn });
   } finally {
     await store.close();
   }
@@ -68,33 +68,33 @@ const run = async (dir: string, ...words: string[]) => {
   return { stdout: stdout.trim(), stderr };
 };
 
-t.test('a daemon whose registry is gone lets in nobody until there is a key again', async (t) => {
+t.test('a daemon whose registry is gone requires a key until one exists again', async (t) => {
   const { dir, path, mark } = await makeDir(t);
   await start(path, async ({ keys }) => {
     await keys.create({ name: 'alice' });
   });
   t.equal((await stat(mark)).mode & 0o777, 0o600);
   await rename(path, `${path}.away`);
-  await start(path, async ({ keys, said, isLetIn }) => {
+  await start(path, async ({ keys, logged, isLetIn }) => {
     t.ok(keys.isClosed);
     t.notOk(await isLetIn());
-    t.match(said, [{ level: 50, msg: /there were keys.*nobody is let in.*keys create/ }]);
+    t.match(logged, [{ level: 50, msg: /there were keys.*nobody is let in.*keys create/ }]);
     t.match(await run(dir, 'keys', 'list'), { stderr: /nobody is let in, as there were some/ });
     const { stdout: key } = await run(dir, 'keys', 'create', 'alice');
     t.notOk(await isLetIn());
     t.ok(await isLetIn(key), 'without a restart');
   });
-  await start(path, async ({ said, isLetIn }) => {
-    t.same(said, []);
+  await start(path, async ({ logged, isLetIn }) => {
+    t.same(logged, []);
     t.notOk(await isLetIn());
   });
 });
 
-t.test('each start without keys says so', async (t) => {
+t.test('each start without keys logs a warning', async (t) => {
   const { path, mark } = await makeDir(t);
   for (let n = 0; n < 2; n++)
-    await start(path, async ({ said, isLetIn }) => {
-      t.match(said, [
+    await start(path, async ({ logged, isLetIn }) => {
+      t.match(logged, [
         { level: 40, msg: /there are no keys: who reaches 127\.0\.0\.1:7878 may do everything/ },
       ]);
       t.ok(await isLetIn());
@@ -102,8 +102,8 @@ t.test('each start without keys says so', async (t) => {
   t.notOk(existsSync(mark));
   await start(
     path,
-    async ({ said, isLetIn, keys }) => {
-      t.match(said, [{ level: 40, msg: /require_keys is set: nobody is let in/ }]);
+    async ({ logged, isLetIn, keys }) => {
+      t.match(logged, [{ level: 40, msg: /require_keys is set: nobody is let in/ }]);
       t.notOk(await isLetIn());
       const { text } = await keys.create({ name: 'first' });
       t.ok(await isLetIn(text));
@@ -112,7 +112,7 @@ t.test('each start without keys says so', async (t) => {
   );
 });
 
-t.test('a registry of before there were marks gets one at the next start', async (t) => {
+t.test('a registry older than marks gets one at the next start', async (t) => {
   const { path, mark } = await makeDir(t);
   await start(path, ({ keys }) => keys.create({ name: 'old' }));
   await rm(mark);
@@ -121,14 +121,14 @@ t.test('a registry of before there were marks gets one at the next start', async
   await start(path, async ({ isLetIn }) => t.notOk(await isLetIn()));
 });
 
-t.test('keys that are revoked or over are keys, and another registry is none', async (t) => {
+t.test('revoked and expired keys count as keys, and an empty registry has none', async (t) => {
   const { path } = await makeDir(t);
   await start(path, async ({ keys }) => {
     await keys.create({ name: 'a' });
     await keys.revoke('a');
   });
-  await start(path, async ({ said, isLetIn }) => {
-    t.same(said, []);
+  await start(path, async ({ logged, isLetIn }) => {
+    t.same(logged, []);
     t.notOk(await isLetIn());
   });
   // An empty file is an empty registry.
@@ -136,13 +136,13 @@ t.test('keys that are revoked or over are keys, and another registry is none', a
   await start(path, async ({ isLetIn }) => t.notOk(await isLetIn()));
 });
 
-t.test('a mark that is a link to what is gone is a mark', async (t) => {
+t.test('a mark that is a dangling link is a mark', async (t) => {
   const { path, mark } = await makeDir(t);
   await symlink('/nowhere/keys-required', mark);
   await start(path, async ({ isLetIn }) => t.notOk(await isLetIn()));
 });
 
-t.test('a key that cannot be marked is none', async (t) => {
+t.test('a key that cannot be marked is not created', async (t) => {
   const { path, mark } = await makeDir(t);
   await start(path, async ({ keys }) => {
     await promisify(execFile)('mkdir', [mark]);

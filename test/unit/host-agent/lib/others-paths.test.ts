@@ -162,7 +162,7 @@ t.test('the mark of keys is written through no link that somebody can foresee', 
   const mark = new KeyMark(join(dir, 'state.lmdb'));
   symlinkSync(secret, `${mark.path}.${process.pid}.part`);
   await mark.ensure();
-  t.ok(new KeyMark(join(dir, 'state.lmdb')).isThere);
+  t.ok(new KeyMark(join(dir, 'state.lmdb')).exists);
   assertUntouched();
   t.equal(statSync(secret).size, 6);
   t.equal(readdirSync(dir).filter((name) => name.endsWith('.part')).length, 1, 'the one that was there');

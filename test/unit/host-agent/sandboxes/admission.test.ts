@@ -1,4 +1,4 @@
-// Room on the host: promised before it is used, never twice.
+// Admission control: capacity is reserved before use, and never twice.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -43,9 +43,9 @@ const need = (memoryMib: readonly number[], changes = {}) => ({
   ...changes,
 });
 
-t.test('the sum of promises stays within the budget, also for what is only starting', async (t) => {
+t.test('the sum of reserved memory stays within the budget, including starts in progress', async (t) => {
   const admission = make({ inUse: () => ({ sandboxes: 2, memoryMib: [1000, 1000], sharedBytes: 0 }) });
-  // 7168 MiB: two of 1096 exist, four more fit.
+  // 7168 MiB: two guests of 1096 MiB exist, four more fit.
   const held = await Promise.all([1, 2, 3, 4].map(() => admission.reserve(need([1000]))));
   await t.rejects(admission.reserve(need([1000])), {
     code: 'exhausted',
@@ -58,7 +58,7 @@ t.test('the sum of promises stays within the budget, also for what is only start
   await t.rejects(admission.reserve(need([1000])), { code: 'exhausted' });
 });
 
-t.test('overcommit widens the promises, not what is there', async (t) => {
+t.test('overcommit raises the memory budget, not the available memory', async (t) => {
   const copies = need(new Array(8).fill(2048), { areCopies: true });
   await t.rejects(make().reserve(copies), { code: 'exhausted' });
   await make({ memoryOvercommit: 3 }).reserve(copies);
@@ -70,10 +70,10 @@ t.test('overcommit widens the promises, not what is there', async (t) => {
   );
 });
 
-t.test('memory that copies share counts once, as promised and as taken soon', async (t) => {
+t.test('memory shared by copies counts once, both in the budget and against available memory', async (t) => {
   const shared = { sandboxes: 0, memoryMib: [], sharedBytes: 1024 * MIB };
   const copies = need([1000, 1000, 1000], { areCopies: true, shared: { of: 'saved', bytes: 3000 * MIB } });
-  // 7168 MiB: 3288 for the copies, 3000 that they share.
+  // 7168 MiB: 3288 MiB for the copies, 3000 MiB that they share.
   (await make().reserve(copies))[Symbol.dispose]();
   await t.rejects(make({ inUse: () => shared }).reserve(copies), { message: /7168 MiB .*7312 MiB/ });
   await t.rejects(make({ capacity: { memoryAvailableBytes: 4 * GIB } }).reserve(copies), {
@@ -81,7 +81,7 @@ t.test('memory that copies share counts once, as promised and as taken soon', as
   });
 });
 
-t.test('memory that is to be shared counts before it is made, once for each saved guest', async (t) => {
+t.test('memory to be shared counts before it is allocated, once for each saved guest', async (t) => {
   const admission = make();
   const first = (path: string) => need([], { areCopies: true, shared: { of: path, bytes: 3000 * MIB } });
   // 7168 MiB.
@@ -90,15 +90,15 @@ t.test('memory that is to be shared counts before it is made, once for each save
   await t.rejects(admission.reserve(need([2000], { areCopies: true })), { message: /7168 MiB .*8096 MiB/ });
 });
 
-t.test('of many at once exactly as many as fit are let in', async (t) => {
+t.test('of many concurrent requests exactly as many as fit are admitted', async (t) => {
   const admission = make({ capacity: { memoryAvailableBytes: 3 * GIB } });
   const results = await Promise.allSettled(Array.from({ length: 10 }, () => admission.reserve(need([512]))));
-  // 2048 MiB beside the reserve, 352 MiB for each boot.
+  // 2048 MiB besides the reserve, 352 MiB for each boot.
   t.equal(results.filter(({ status }) => status === 'fulfilled').length, 5);
 });
 
-t.test('what fits to the last byte is let in, and one more is not', async (t) => {
-  // One guest with its VMM, beside the reserve.
+t.test('a request that fits to the last byte is admitted, and one byte more is refused', async (t) => {
+  // One guest with its VMM, besides the reserve.
   const memoryTotalBytes = (1024 + 128 + 96) * MIB;
   await make({ capacity: { memoryTotalBytes } }).reserve(need([128]));
   await t.rejects(make({ capacity: { memoryTotalBytes: memoryTotalBytes - 1 } }).reserve(need([128])), {
@@ -125,7 +125,7 @@ t.test('what fits to the last byte is let in, and one more is not', async (t) =>
   );
 });
 
-t.test('slots and disk count what is starting, too', async (t) => {
+t.test('slots and disk include starts in progress', async (t) => {
   const slots = make({ maxSandboxes: 3, inUse: () => ({ sandboxes: 1, memoryMib: [], sharedBytes: 0 }) });
   await slots.reserve(need([128, 128]));
   await t.rejects(slots.reserve(need([128])), { message: /takes 3 sandboxes, 4 would exist/ });
@@ -138,7 +138,7 @@ t.test('slots and disk count what is starting, too', async (t) => {
   await disk.reserve(need([], { diskBytes: 512 * MIB }));
 });
 
-t.test('room that deletes are about to give back is waited for, but not without end', async (t) => {
+t.test('a request waits for space that deletes will free, with a time limit', async (t) => {
   let diskFreeBytes = 0;
   const waits: (Promise<void> | undefined)[] = [];
   const options = {
@@ -154,7 +154,7 @@ t.test('room that deletes are about to give back is waited for, but not without 
   diskFreeBytes = 257 * MIB;
   resolve();
   (await reserved)[Symbol.dispose]();
-  t.same([...admission.refusals], [], 'who got it in the end was not refused');
+  t.same([...admission.refusals], [], 'a request that got it in the end was not refused');
   diskFreeBytes = 0;
   waits.push(Promise.resolve());
   await t.rejects(admission.reserve(disk), { code: 'exhausted' });
@@ -180,7 +180,7 @@ t.test('room that deletes are about to give back is waited for, but not without 
   await t.rejects(late, { code: 'exhausted' });
 });
 
-t.test('the host’s own numbers are read', async (t) => {
+t.test('the capacity is read from the host', async (t) => {
   const capacity = await readHostCapacity('/');
   t.ok(
     capacity.memoryTotalBytes > 64 * MIB && capacity.memoryAvailableBytes > 0 && capacity.diskFreeBytes > 0,
@@ -188,7 +188,7 @@ t.test('the host’s own numbers are read', async (t) => {
   t.ok(capacity.memoryAvailableBytes <= capacity.memoryTotalBytes);
 });
 
-t.test('the tightest limit of the daemon’s control groups counts as the host’s', async (t) => {
+t.test('the tightest limit of the daemon’s cgroups counts as the host’s capacity', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'room-test-'));
   t.teardown(() => rmSync(dir, { recursive: true }));
   const [proc, cgroup] = [join(dir, 'proc'), join(dir, 'cgroup')];
@@ -224,7 +224,7 @@ t.test('the tightest limit of the daemon’s control groups counts as the host�
   t.same(await read(), [MIB, 0]);
 });
 
-t.test('a full disk of the host is told by codes, not by what somebody wrote', async (t) => {
+t.test('a full host disk is recognized by error codes, not by message texts', async (t) => {
   const small = mkdtempSync(join(tmpdir(), 'room-full-'));
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', small]);
   t.teardown(() => {
@@ -246,7 +246,7 @@ t.test('a full disk of the host is told by codes, not by what somebody wrote', a
   for (const error of [own, program, saved])
     t.match(asNoSpace(error, 'do it', 'save'), { code: 'exhausted', details: { stage: 'save' } });
   const panic = 'the guest panicked (ENOSPC: No space left on device)';
-  const told = new AppError('internal', panic, { cause: new Error('no space left on device') });
-  t.equal(asNoSpace(told, 'do it', 'boot'), undefined, 'the words of a guest');
+  const received = new AppError('internal', panic, { cause: new Error('no space left on device') });
+  t.equal(asNoSpace(received, 'do it', 'boot'), undefined, 'text of a guest');
   t.equal(asNoSpace('ENOSPC', 'do it', 'boot'), undefined);
 });

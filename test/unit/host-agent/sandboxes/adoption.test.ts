@@ -1,4 +1,4 @@
-// What the next daemon makes of what the last one left.
+// Adoption: what the next daemon does with sandboxes of the last one.
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -8,10 +8,10 @@ import { type Home, makeHome, startMemoryDaemon } from '../../../support/memory-
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
-// Daemon after daemon, on a host that may be busy.
+// Several daemons in a row, on a host that may be busy.
 t.setTimeout(scaled(180_000));
 
-t.test('sandboxes go on, with their clocks set', async (t) => {
+t.test('sandboxes keep running after a restart, with their clocks set', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   const created = await first.manager.create({ timeoutS: 3600 });
@@ -28,7 +28,7 @@ t.test('sandboxes go on, with their clocks set', async (t) => {
   t.notOk(home.host.of(created.id).isPaused);
 });
 
-t.test('one that ended meanwhile is listed with its cause until it is deleted', async (t) => {
+t.test('a sandbox that died between two daemons is listed with its cause until it is deleted', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   const { id } = await first.manager.create({});
@@ -40,14 +40,10 @@ t.test('one that ended meanwhile is listed with its cause until it is deleted', 
   await next.manager.delete(id);
   t.same(next.manager.list(), []);
   await next.manager.stop('keep');
-  t.same(
-    readdirSync(join(home.dataDir, 'sandboxes')),
-    [],
-    'the stop has waited for what was behind the answer',
-  );
+  t.same(readdirSync(join(home.dataDir, 'sandboxes')), [], 'the stop has waited for the background clean-up');
 });
 
-t.test('the root of a sandbox is pinned by whoever adopts it', async (t) => {
+t.test('an adopting daemon pins the root file system of a sandbox', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
   const { id } = await first.manager.create({});
@@ -58,7 +54,7 @@ t.test('the root of a sandbox is pinned by whoever adopts it', async (t) => {
   t.ok(existsSync(pin));
 });
 
-t.test('one whose end this daemon saw says the same of it in the next', async (t) => {
+t.test('an exit that one daemon saw has the same reason in the next', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   const { id } = await first.manager.create({});
@@ -71,14 +67,14 @@ t.test('one whose end this daemon saw says the same of it in the next', async (t
   t.same(
     next.happened.map(({ kind }) => kind),
     ['adopted'],
-    'and it is told once only',
+    'and it is published only once',
   );
 });
 
-t.test('what was half made is removed, also from a run directory of another daemon', async (t) => {
+t.test('half-created sandboxes are removed, also from another run directory', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
-  const kept = await first.manager.create({});
+  const retained = await first.manager.create({});
   const { id } = await first.manager.create({});
   const record = first.store.table<Record<string, unknown>>('sandboxes').get(id)!;
   await first.store.table('sandboxes').put(id, { ...record, isReady: false });
@@ -90,24 +86,24 @@ t.test('what was half made is removed, also from a run directory of another daem
   const next = await startMemoryDaemon(t, { home: { ...home, runDir: elsewhere } });
   t.same(
     next.manager.list().map((sandbox) => sandbox.id),
-    [kept.id],
+    [retained.id],
   );
   t.notOk(existsSync(socketDir), 'its sockets were where the record says');
-  t.same(readdirSync(join(home.dataDir, 'sandboxes')), [kept.id]);
+  t.same(readdirSync(join(home.dataDir, 'sandboxes')), [retained.id]);
   t.same(
     next.store
       .table('sandboxes')
       .all()
       .map(({ id }) => id),
-    [kept.id],
+    [retained.id],
   );
   t.same(
-    home.host.running.map(({ identity }) => identity.paths.socketDir.endsWith(kept.id)),
+    home.host.running.map(({ identity }) => identity.paths.socketDir.endsWith(retained.id)),
     [true],
   );
 });
 
-/** A daemon that ended without a word, behind what `change` did to what it had written down. */
+/** A crashed daemon, whose registry `change` modified before. */
 async function crashed(
   t: Test,
   home: Home,
@@ -125,7 +121,7 @@ async function crashed(
 const kindsOf = ({ happened }: Awaited<ReturnType<typeof startMemoryDaemon>>) =>
   happened.map((event) => [event.kind, 'sandbox' in event && event.sandbox]);
 
-t.test('the boot of a host ends its sandboxes in order, and that is told', async (t) => {
+t.test('a reboot of the host ends its sandboxes in order and publishes that', async (t) => {
   for (const how of ['another boot', 'no run directory'] as const) {
     const home = await makeHome(t);
     const id = await crashed(t, home, (record) => {
@@ -137,14 +133,14 @@ t.test('the boot of a host ends its sandboxes in order, and that is told', async
     const next = await startMemoryDaemon(t, { home });
     t.same(next.manager.list(), []);
     t.same(kindsOf(next), [['deleted', id]], how);
-    next.journal.look();
-    const told = next.journal.read(0).map(({ event }) => [event.kind, event.owner?.tenant]);
-    t.same(told.at(-1), ['deleted', 'red']);
+    next.journal.refresh();
+    const received = next.journal.read(0).map(({ event }) => [event.kind, event.owner?.tenant]);
+    t.same(received.at(-1), ['deleted', 'red']);
     t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
   }
 });
 
-t.test('one of an engine that there is no more is dead, and that its owner is told once', async (t) => {
+t.test('a sandbox of a removed engine is dead, and its owner gets one event', async (t) => {
   const home = await makeHome(t);
   const id = await crashed(t, home);
   const next = await startMemoryDaemon(t, { home, adopters: [] });
@@ -154,17 +150,17 @@ t.test('one of an engine that there is no more is dead, and that its owner is to
     ['died', id],
     ['adopted', id],
   ]);
-  const told = next.journal.read(0).map(({ event }) => [event.kind, event.owner?.tenant, event.reason]);
-  t.same(told.slice(1, 2), [['died', 'red', 'this daemon has no engine memory']]);
+  const received = next.journal.read(0).map(({ event }) => [event.kind, event.owner?.tenant, event.reason]);
+  t.same(received.slice(1, 2), [['died', 'red', 'this daemon has no engine memory']]);
   t.match(
     next.lines.find(({ msg }) => msg === 'sandboxes adopted'),
     { adopted: 0, failed: 1, removed: 0, strangers: 0 },
   );
-  t.equal(home.host.running.length, 1, 'who does not know an engine does not touch its VMs');
+  t.equal(home.host.running.length, 1, 'a daemon without the engine does not touch its VMs');
   await next.manager.delete(id);
 });
 
-t.test('an end that cannot be written down is said all the same', async (t) => {
+t.test('an exit that cannot be recorded is published nevertheless', async (t) => {
   const home = await makeHome(t);
   const id = await crashed(t, home);
   home.host.of(id).end('killed');
@@ -175,11 +171,11 @@ t.test('an end that cannot be written down is said all the same', async (t) => {
   });
   t.throws(() => next.manager.get(id).assertAlive(), { message: /ended while nobody looked/ });
   t.equal(kindsOf(next)[0]?.[0], 'died');
-  t.ok(next.lines.some(({ msg }) => msg === 'cannot record the end of a VM'));
+  t.ok(next.lines.some(({ msg }) => msg === 'cannot record the exit of a VM'));
   t.equal(next.store.table<SandboxRecord>('sandboxes').get(id)?.exit, undefined);
 });
 
-t.test('what cannot be removed now stands in nobody’s way, and the next start tries again', async (t) => {
+t.test('what cannot be removed does not block the start, and the next start tries again', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
   const ids: string[] = [];
@@ -202,12 +198,12 @@ t.test('what cannot be removed now stands in nobody’s way, and the next start 
     second.manager.list().map(({ id }) => id),
     [whole],
   );
-  const failure = 'cannot remove what an earlier daemon left of a sandbox';
+  const failure = 'cannot remove leftovers of a sandbox of an earlier daemon';
   t.same(
     second.lines.filter(({ msg }) => msg === failure).map(({ sandbox }) => sandbox),
     [stuck],
   );
-  t.same(kindsOf(second), [['adopted', whole]], 'nobody ever heard of the others');
+  t.same(kindsOf(second), [['adopted', whole]], 'the others were never visible');
   const records = second.store.table<SandboxRecord>('sandboxes');
   t.same([records.get(half), records.get(stuck)?.isReady], [undefined, false]);
   await second.crash();
@@ -215,7 +211,7 @@ t.test('what cannot be removed now stands in nobody’s way, and the next start 
   t.equal(third.store.table('sandboxes').get(stuck), undefined);
 });
 
-t.test('one that was adopted and ends then has that written down and told', async (t) => {
+t.test('an exit after adoption is recorded and published', async (t) => {
   const home = await makeHome(t);
   const id = await crashed(t, home);
   const next = await startMemoryDaemon(t, { home });
@@ -225,14 +221,15 @@ t.test('one that was adopted and ends then has that written down and told', asyn
   t.match(records.get(id), { isReady: true, exit: { reason: 'the guest panicked' } });
   await until(() => next.happened.some(({ kind }) => kind === 'died'));
   t.match(next.happened.at(-1), { kind: 'died', sandbox: id, diagnosis: 'console: (empty)' });
-  next.journal.look();
+  next.journal.refresh();
   t.match(next.journal.read(0).at(-1)?.event, { kind: 'died', reason: 'the guest panicked' });
 });
 
-t.test('a daemon that stops says what stays, if anything does', async (t) => {
+t.test('a stopping daemon logs how many sandboxes keep running', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
-  const stays = (lines: typeof first.lines) => lines.filter(({ msg }) => msg?.startsWith('sandboxes stay'));
+  const stays = (lines: typeof first.lines) =>
+    lines.filter(({ msg }) => msg?.startsWith('sandboxes keep running'));
   await first.crash();
   t.same(stays(first.lines), []);
   const second = await startMemoryDaemon(t, { home });
@@ -241,5 +238,5 @@ t.test('a daemon that stops says what stays, if anything does', async (t) => {
   await second.crash();
   t.match(stays(second.lines), [{ sandboxes: 1 }]);
   t.equal(agent.connections, 0, 'it is let go of');
-  t.ok(existsSync(join(home.runDir, 'idle', id)), 'with the time for which nobody used it');
+  t.ok(existsSync(join(home.runDir, 'idle', id)), 'with its idle time');
 });

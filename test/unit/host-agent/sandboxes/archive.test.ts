@@ -1,13 +1,13 @@
-// A snapshot as a stream for another host, and what strangers send in its place.
+// Exported snapshots, and malformed archives of untrusted clients.
 import { randomBytes } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import {
+  CHUNK_BYTES,
   MAGIC,
   MAX_MANIFEST_BYTES,
-  PIECE_BYTES,
 } from '../../../../host-agent/src/sandboxes/saved/archive/format.ts';
 import { ArchiveReader } from '../../../../host-agent/src/sandboxes/saved/archive/read-archive.ts';
 import { forge, manifestOf, readAll, source, whole } from '../../../support/archives.ts';
@@ -15,7 +15,7 @@ import { execText } from '../../../support/memory-host/client.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import type { OperatorManager } from '../../../support/memory-host/operator-manager.ts';
 
-/** A daemon with a snapshot of a guest that was told something. */
+/** A daemon with a snapshot of a guest that has state. */
 async function withSnapshot(t: Test) {
   const daemon = await startMemoryDaemon(t);
   const { id } = await daemon.manager.create({ vcpus: 2, memoryMib: 256, timeoutS: 60 });
@@ -26,7 +26,7 @@ async function withSnapshot(t: Test) {
 const PLAIN = { isDiskOnly: false };
 const importOf = (manager: OperatorManager, bytes: Buffer) => manager.importSnapshot(source(bytes), PLAIN);
 
-t.test('a snapshot goes on as another host’s, in whatever pieces it comes', async (t) => {
+t.test('an exported snapshot can be imported on another host, in chunks of any size', async (t) => {
   const from = await withSnapshot(t);
   const bytes = await readAll(from.manager.exportSnapshot(from.snapshot.id));
   const to = await startMemoryDaemon(t);
@@ -35,10 +35,10 @@ t.test('a snapshot goes on as another host’s, in whatever pieces it comes', as
     t.match(imported, { sourceId: from.id, vcpus: 2, memoryMib: 256 });
     const [fork] = await to.manager.fork(imported.id, 1);
     t.equal(await execText(to.manager, fork?.id ?? '', ['recall', 'state']), 'prepared once');
-    const told = to.happened.find(
+    const received = to.happened.find(
       (event) => event.kind === 'snapshot-imported' && event.snapshot === imported.id,
     );
-    t.match(told, { sandbox: from.id });
+    t.match(received, { sandbox: from.id });
     await to.manager.deleteSnapshot(imported.id);
   }
   t.equal(to.manager.listSnapshots().length, 0);
@@ -48,9 +48,9 @@ t.test('a snapshot goes on as another host’s, in whatever pieces it comes', as
   t.same(manifestOf(second), { ...manifestOf(bytes), takenAtMs }, 'nor is anything lost on the next way');
 });
 
-t.test('a delete breaks off what reads a snapshot, and leaves nothing', async (t) => {
+t.test('a delete aborts an export in progress and leaves nothing', async (t) => {
   const { manager, id } = await withSnapshot(t);
-  // More than waits between the files and the client.
+  // More bytes than the buffers between files and client hold.
   await execText(manager, id, ['note', 'state', randomBytes(600_000).toString('base64')]);
   const snapshot = await manager.get(id).snapshot();
   const stream = manager.exportSnapshot(snapshot.id);
@@ -60,7 +60,7 @@ t.test('a delete breaks off what reads a snapshot, and leaves nothing', async (t
   await t.rejects(readAll(stream), { code: 'not_found', message: /deleted while it was read/ });
 });
 
-t.test('what is cut off, changed or longer is refused, and nothing of it is left', async (t) => {
+t.test('a truncated, changed or extended archive is refused, and nothing of it remains', async (t) => {
   const from = await withSnapshot(t);
   const bytes = await readAll(from.manager.exportSnapshot(from.snapshot.id));
   const { manager, home } = await startMemoryDaemon(t);
@@ -83,12 +83,12 @@ t.test('what is cut off, changed or longer is refused, and nothing of it is left
   t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
 });
 
-t.test('a stranger’s archive may say anything, and is held to what a snapshot can be', async (t) => {
+t.test('fields of an untrusted archive are bounded by what a snapshot can be', async (t) => {
   const from = await withSnapshot(t);
   const good = manifestOf(await readAll(from.manager.exportSnapshot(from.snapshot.id)));
   const { manager, home } = await startMemoryDaemon(t);
   const { memory, state, disk } = good.parts;
-  const room = { ...memory, sizeBytes: 4 * PIECE_BYTES, contentBytes: 2 * PIECE_BYTES };
+  const room = { ...memory, sizeBytes: 4 * CHUNK_BYTES, contentBytes: 2 * CHUNK_BYTES };
   const roomy = { ...good, parts: { ...good.parts, memory: room } };
   const bytes = Buffer.alloc(10, 1);
   const parts = (changes: object) => forge({ ...good, parts: { ...good.parts, ...changes } });
@@ -114,7 +114,7 @@ t.test('a stranger’s archive may say anything, and is held to what a snapshot 
       /a piece of 10 bytes/,
     ],
     [
-      forge(roomy, { memory: [{ offset: 0, length: PIECE_BYTES + 1, bytes }] }),
+      forge(roomy, { memory: [{ offset: 0, length: CHUNK_BYTES + 1, bytes }] }),
       'invalid_argument',
       /a piece of 1048577/,
     ],
@@ -130,7 +130,7 @@ t.test('a stranger’s archive may say anything, and is held to what a snapshot 
     ],
     [
       forge(roomy, {
-        memory: [0, 1, 2].map((at) => ({ offset: at * PIECE_BYTES, bytes: Buffer.alloc(PIECE_BYTES, 1) })),
+        memory: [0, 1, 2].map((at) => ({ offset: at * CHUNK_BYTES, bytes: Buffer.alloc(CHUNK_BYTES, 1) })),
       }),
       'invalid_argument',
       /a piece of 1048576 bytes at 2097152/,
@@ -160,28 +160,31 @@ t.test('a stranger’s archive may say anything, and is held to what a snapshot 
   t.match(await importOf(manager, fits), { vcpus: 2 }, 'what just fits is taken');
 });
 
-t.test('an archive unpacks to some amount, or to so many times what was sent, and to no more', async (t) => {
-  const from = await withSnapshot(t);
-  const good = manifestOf(await readAll(from.manager.exportSnapshot(from.snapshot.id)));
-  const sizeBytes = 8 * PIECE_BYTES;
-  const room = { ...good.parts.memory, sizeBytes, contentBytes: sizeBytes };
-  const roomy = { ...good, parts: { ...good.parts, memory: room } };
-  const dir = t.testdir();
-  const read = async (freeBytes: number | undefined, fill: (at: number) => Buffer) => {
-    const memory = Array.from({ length: 8 }, (_, at) => ({ offset: at * PIECE_BYTES, bytes: fill(at) }));
-    await using reader = new ArchiveReader(source(forge(roomy, { memory })), freeBytes);
-    await reader.readParts(dir, await reader.readManifest(), []);
-  };
-  for (const value of [0, 1])
-    await t.rejects(
-      read(PIECE_BYTES, () => Buffer.alloc(PIECE_BYTES, value)),
-      { code: 'invalid_argument', message: /it unpacks to more than 400 times its \d+ bytes/ },
-    );
-  await read(undefined, () => Buffer.alloc(PIECE_BYTES, 1));
-  await read(PIECE_BYTES, () => randomBytes(PIECE_BYTES));
-});
+t.test(
+  'decompression bomb: an archive may unpack to a fixed size or a multiple of the bytes received',
+  async (t) => {
+    const from = await withSnapshot(t);
+    const good = manifestOf(await readAll(from.manager.exportSnapshot(from.snapshot.id)));
+    const sizeBytes = 8 * CHUNK_BYTES;
+    const room = { ...good.parts.memory, sizeBytes, contentBytes: sizeBytes };
+    const roomy = { ...good, parts: { ...good.parts, memory: room } };
+    const dir = t.testdir();
+    const read = async (freeBytes: number | undefined, fill: (at: number) => Buffer) => {
+      const memory = Array.from({ length: 8 }, (_, at) => ({ offset: at * CHUNK_BYTES, bytes: fill(at) }));
+      await using reader = new ArchiveReader(source(forge(roomy, { memory })), freeBytes);
+      await reader.readParts(dir, await reader.readManifest(), []);
+    };
+    for (const value of [0, 1])
+      await t.rejects(
+        read(CHUNK_BYTES, () => Buffer.alloc(CHUNK_BYTES, value)),
+        { code: 'invalid_argument', message: /it unpacks to more than 400 times its \d+ bytes/ },
+      );
+    await read(undefined, () => Buffer.alloc(CHUNK_BYTES, 1));
+    await read(CHUNK_BYTES, () => randomBytes(CHUNK_BYTES));
+  },
+);
 
-t.test('one that does not fit the engine boots from its disk alone', async (t) => {
+t.test('a snapshot of a different engine cold-boots from its disk only', async (t) => {
   const from = await withSnapshot(t);
   const good = manifestOf(await readAll(from.manager.exportSnapshot(from.snapshot.id)));
   const { manager } = await startMemoryDaemon(t);
@@ -191,10 +194,10 @@ t.test('one that does not fit the engine boots from its disk alone', async (t) =
   t.same(readdirSync(imported.dir).includes('imported'), false);
   const [fork] = await manager.fork(imported.id, 1);
   await execText(manager, fork?.id ?? '', ['note', 'state', 'it runs']);
-  t.equal(manager.list().length, 1, 'nobody sees the guest that was booted for it');
+  t.equal(manager.list().length, 1, 'the guest booted for it is invisible');
 });
 
-t.test('a client that leaves within its upload says so itself', async (t) => {
+t.test('a disconnect during an upload is reported as such, not as a malformed archive', async (t) => {
   const from = await withSnapshot(t);
   const bytes = await readAll(from.manager.exportSnapshot(from.snapshot.id));
   const { manager, home } = await startMemoryDaemon(t);

@@ -1,4 +1,4 @@
-// Creates, from socketless request to a sandbox or to nothing at all.
+// Creates, from the request to a sandbox or a complete rollback.
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ServiceSpec } from '@sandboxd/api';
@@ -7,13 +7,13 @@ import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { until } from '../../../support/until.ts';
 
-t.test('the first create boots once, all others are copies', async (t) => {
+t.test('the first create boots once, and all others are copies', async (t) => {
   const { host, manager, happened } = await startMemoryDaemon(t);
   const first = await manager.create({});
   const second = await manager.create({});
   t.equal(host.counts.boots, 1);
   t.equal(host.counts.restores, 2);
-  t.equal(host.running.length, 2, 'what a template was made of is gone');
+  t.equal(host.running.length, 2, 'the guest of the template is gone');
   t.not(first.id, second.id);
   t.same(manager.list(), [first, second]);
   await manager.delete(first.id);
@@ -28,7 +28,7 @@ t.test('the first create boots once, all others are copies', async (t) => {
   );
 });
 
-t.test('a disk that is to be reserved is there whole, of a copy as of its source', async (t) => {
+t.test('a reserved disk is allocated completely, for a copy as for its source', async (t) => {
   const diskBytes = 64 * 2 ** 20;
   const sizes = async (reservesDisks: boolean): Promise<number[]> => {
     const { manager, home } = await startMemoryDaemon(t, { reservesDisks });
@@ -41,31 +41,28 @@ t.test('a disk that is to be reserved is there whole, of a copy as of its source
   for (const bytes of await sizes(false)) t.ok(bytes < diskBytes, `${bytes} bytes`);
 });
 
-t.test(
-  'a disk that is to be reserved is so for one that boots, and not for what a template is made of',
-  async (t) => {
-    const diskBytes = 64 * 2 ** 20;
-    const sizes: number[] = [];
-    for (const templateBudgetBytes of [0, 2 ** 30]) {
-      const { manager, home, host } = await startMemoryDaemon(t, {
-        reservesDisks: true,
-        templateBudgetBytes,
-      });
-      const layers = () => {
-        const root = join(home.dataDir, 'sandboxes');
-        return readdirSync(root).map((id) => statSync(join(root, id, 'layer.ext4')).blocks * 512);
-      };
-      host.onSave = () => void sizes.push(...layers());
-      await manager.create({ diskBytes });
-      if (templateBudgetBytes === 0) sizes.push(...layers());
-    }
-    t.ok((sizes[0] ?? 0) >= diskBytes, `${sizes[0]} bytes`);
-    t.ok((sizes[1] ?? diskBytes) < diskBytes, `${sizes[1]} bytes`);
-    t.equal(sizes.length, 2);
-  },
-);
+t.test('a reserved disk is allocated for a cold boot, but not for a template', async (t) => {
+  const diskBytes = 64 * 2 ** 20;
+  const sizes: number[] = [];
+  for (const templateBudgetBytes of [0, 2 ** 30]) {
+    const { manager, home, host } = await startMemoryDaemon(t, {
+      reservesDisks: true,
+      templateBudgetBytes,
+    });
+    const layers = () => {
+      const root = join(home.dataDir, 'sandboxes');
+      return readdirSync(root).map((id) => statSync(join(root, id, 'layer.ext4')).blocks * 512);
+    };
+    host.onSave = () => void sizes.push(...layers());
+    await manager.create({ diskBytes });
+    if (templateBudgetBytes === 0) sizes.push(...layers());
+  }
+  t.ok((sizes[0] ?? 0) >= diskBytes, `${sizes[0]} bytes`);
+  t.ok((sizes[1] ?? diskBytes) < diskBytes, `${sizes[1]} bytes`);
+  t.equal(sizes.length, 2);
+});
 
-t.test('a create that nobody wants any more leaves nothing', async (t) => {
+t.test('a cancelled create leaves nothing', async (t) => {
   const { host, manager, home } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
   const gone = new AbortController();
   host.onBoot = () => gone.abort(new Error('the client left'));
@@ -76,19 +73,19 @@ t.test('a create that nobody wants any more leaves nothing', async (t) => {
   t.notOk(existsSync(join(home.runDir, 'x')));
 });
 
-t.test('a start that fails leaves no record, and closes its connection for good', async (t) => {
+t.test('a failed start leaves no record, and closes its connection for good', async (t) => {
   const { host, manager, store } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
   host.agentFaults = { refuses: 'identity' };
   await t.rejects(manager.create({}), { code: 'internal', message: /identity was refused/ });
   t.equal(host.running.length, 0);
   t.same(store.table('sandboxes').all(), []);
   const { channels } = host.counts;
-  // The pause before a connection is tried again is a second.
+  // The delay before a reconnect is one second.
   await new Promise((resolve) => setTimeout(resolve, 1300));
-  t.equal(host.counts.channels, channels, 'nobody tries to reach a guest that was given up');
+  t.equal(host.counts.channels, channels, 'an aborted guest is not reconnected');
 });
 
-t.test('a VM that ends while it starts names its cause, whatever else was waited for', async (t) => {
+t.test('a VM that exits during its start names the cause, whatever else was pending', async (t) => {
   const { host, manager } = await startMemoryDaemon(t, { templateBudgetBytes: 0, bootTimeoutMs: 600_000 });
   host.agentFaults = { deafFrom: 1 };
   const creating = manager.create({});
@@ -99,7 +96,7 @@ t.test('a VM that ends while it starts names its cause, whatever else was waited
   t.same(manager.list(), []);
 });
 
-t.test('a create that could not be written down leaves nothing', async (t) => {
+t.test('a create that cannot be recorded leaves nothing', async (t) => {
   const home = await makeHome(t);
   const { manager, host } = await startMemoryDaemon(t, {
     home,
@@ -110,7 +107,7 @@ t.test('a create that could not be written down leaves nothing', async (t) => {
   await t.rejects(manager.create({}), { message: /the registry is full/ });
   t.equal(host.running.length, 0);
   t.same(manager.list(), []);
-  t.same(readdirSync(join(home.dataDir, 'logs')), [], 'not even a log, as nobody ever heard of it');
+  t.same(readdirSync(join(home.dataDir, 'logs')), [], 'not even a log, as it was never visible');
 });
 
 t.test('commands and services get their profile’s environment without the home of root', async (t) => {

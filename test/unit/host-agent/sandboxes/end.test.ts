@@ -1,4 +1,4 @@
-// The end of a sandbox: who still uses it learns why, and by then nobody sees it any more.
+// Deletes: calls in progress get the reason, and by then no client sees the sandbox.
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -10,12 +10,12 @@ import type { OperatorManager } from '../../../support/memory-host/operator-mana
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
-// Daemon after daemon, on a host that may be busy.
+// Several daemons in a row, on a host that may be busy.
 t.setTimeout(scaled(180_000));
 
 const MIB = 2 ** 20;
 
-/** A command that goes on for ever; resolves with its last frame, and whether its sandbox could be seen then. */
+/** A command that runs for ever; resolves with its last frame, and whether its sandbox was visible then. */
 function waitIn(manager: OperatorManager, id: string): Promise<{ outcome: ExecOutcome; isSeen: boolean }> {
   return new Promise((resolve) => {
     manager.get(id).exec(
@@ -44,7 +44,7 @@ t.test('a command in a sandbox that is deleted', async (t) => {
   await manager.delete(id);
   const { outcome, isSeen } = await ended;
   t.match(outcome, { exitCode: -1, error: new RegExp(`: sandbox ${id} was deleted$`) });
-  t.notOk(isSeen, 'nobody sees the sandbox when its last frame comes');
+  t.notOk(isSeen, 'the sandbox is invisible when its last frame arrives');
   const page = await logs.read(id, { since: 0 });
   t.same(
     page?.records.map(({ text }) => text),
@@ -52,7 +52,7 @@ t.test('a command in a sandbox that is deleted', async (t) => {
   );
 });
 
-t.test('a command in a sandbox whose time is over', async (t) => {
+t.test('a command in a sandbox whose timeout_s passes', async (t) => {
   const { manager, happened } = await startMemoryDaemon(t);
   const { id } = await manager.create({ timeoutS: 1 });
   const { outcome, isSeen } = await waitIn(manager, id);
@@ -69,28 +69,31 @@ const doesNotEnd = (): never => {
   throw new Error('the VMM does not end');
 };
 
-t.test('a delete answers when nobody can reach the sandbox; what takes time goes on behind', async (t) => {
-  const { manager, host, home, store, happened } = await startMemoryDaemon(t);
-  const { id } = await manager.create({});
-  const gate = Promise.withResolvers<void>();
-  host.onKill = () => gate.promise;
-  await Promise.all([manager.delete(id), manager.delete(id)]);
-  t.same(manager.list(), []);
-  t.throws(() => manager.get(id), { code: 'not_found' });
-  await t.rejects(manager.delete(id), { code: 'not_found' });
-  t.equal(happened.filter(({ kind }) => kind === 'deleted').length, 1);
-  const records = store.table<Record<string, unknown>>('sandboxes');
-  t.match(records.get(id), { isReady: false, isDeleting: true }, 'a crash now loses nothing');
-  t.equal(host.running.length, 1);
-  const dir = join(home.dataDir, 'sandboxes', id);
-  t.ok(existsSync(dir));
-  gate.resolve();
-  await until(() => records.get(id) === undefined);
-  t.equal(host.running.length, 0);
-  t.notOk(existsSync(dir));
-});
+t.test(
+  'a delete responds when the sandbox is unreachable; slow clean-up continues in the background',
+  async (t) => {
+    const { manager, host, home, store, happened } = await startMemoryDaemon(t);
+    const { id } = await manager.create({});
+    const gate = Promise.withResolvers<void>();
+    host.onKill = () => gate.promise;
+    await Promise.all([manager.delete(id), manager.delete(id)]);
+    t.same(manager.list(), []);
+    t.throws(() => manager.get(id), { code: 'not_found' });
+    await t.rejects(manager.delete(id), { code: 'not_found' });
+    t.equal(happened.filter(({ kind }) => kind === 'deleted').length, 1);
+    const records = store.table<Record<string, unknown>>('sandboxes');
+    t.match(records.get(id), { isReady: false, isDeleting: true }, 'a crash now loses nothing');
+    t.equal(host.running.length, 1);
+    const dir = join(home.dataDir, 'sandboxes', id);
+    t.ok(existsSync(dir));
+    gate.resolve();
+    await until(() => records.get(id) === undefined);
+    t.equal(host.running.length, 0);
+    t.notOk(existsSync(dir));
+  },
+);
 
-t.test('what a daemon that crashed behind the answer left is removed by the next one', async (t) => {
+t.test('clean-up that a daemon crashed in is finished by the next one', async (t) => {
   const home = await makeHome(t);
   const { host } = home;
   const first = await startMemoryDaemon(t, { home });
@@ -111,7 +114,7 @@ t.test('what a daemon that crashed behind the answer left is removed by the next
 });
 
 t.test(
-  'a delete that cannot be written down is done when it answers; failed, it can be tried again',
+  'a delete that cannot be recorded is complete at its response, and can be retried after a failure',
   async (t) => {
     let isFull = false;
     const { manager, host, home } = await startMemoryDaemon(t, {
@@ -137,13 +140,13 @@ t.test(
   },
 );
 
-t.test('the memory of a deleted sandbox is given to the next one once its VMM is gone', async (t) => {
+t.test('the memory of a deleted sandbox is available once its VMM is gone', async (t) => {
   const { manager, host } = await startMemoryDaemon(t, {
     templateBudgetBytes: 0,
     limits: { vcpus: 4, memoryMib: 4096, diskBytes: 1024 * MIB, sandboxes: 1, fork: 64 },
     admission: { memoryReserveBytes: 0, memoryOvercommit: 1 },
     readCapacity: async () => ({
-      // For one of 128 MiB with its VMM.
+      // For one guest of 128 MiB with its VMM.
       memoryTotalBytes: 300 * MIB,
       memoryAvailableBytes: 4096 * MIB,
       diskFreeBytes: 4096 * MIB,
@@ -165,19 +168,19 @@ t.test('the memory of a deleted sandbox is given to the next one once its VMM is
   );
 });
 
-t.test('a sandbox that died is not called any more', async (t) => {
+t.test('a dead sandbox is not reconnected', async (t) => {
   const { manager, host } = await startMemoryDaemon(t);
   const { id } = await manager.create({});
   const ended = waitIn(manager, id);
   host.of(id).end('the guest panicked');
   t.match((await ended).outcome, { exitCode: -1, error: /the guest panicked$/ });
   const { channels } = host.counts;
-  // The pause before a connection is tried again is a second.
+  // The delay before a reconnect is one second.
   await new Promise((resolve) => setTimeout(resolve, 1300));
   t.equal(host.counts.channels, channels);
 });
 
-t.test('a stop waits until what was being made is undone', async (t) => {
+t.test('a stop waits until creates in progress are undone', async (t) => {
   const { manager, host, home } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
   const { promise, resolve: goOn } = Promise.withResolvers<void>();
   host.onBoot = () => promise;
@@ -196,8 +199,8 @@ t.test('a stop waits until what was being made is undone', async (t) => {
   t.equal(host.running.length, 0);
 });
 
-t.test('an end is told once, with whatever can be written last', async (t) => {
-  for (const [failing, kept] of [
+t.test('an exit is published once, with the last record that can be written', async (t) => {
+  for (const [failing, retained] of [
     [['put'], ['created', 'deleted']],
     [['put', 'remove with'], ['created']],
   ] as const) {
@@ -219,10 +222,10 @@ t.test('an end is told once, with whatever can be written last', async (t) => {
     await manager.delete(id);
     t.equal(store.table('sandboxes').get(id), undefined, 'what is left is removed all the same');
     t.equal(host.running.length, 0);
-    journal.look();
+    journal.refresh();
     t.same(
       journal.read(0).map(({ event }) => event.kind),
-      kept,
+      retained,
     );
     t.same(
       happened.map(({ kind }) => kind),
@@ -231,7 +234,7 @@ t.test('an end is told once, with whatever can be written last', async (t) => {
   }
 });
 
-t.test('an end that comes before its beginning is told behind it', async (t) => {
+t.test('an exit before the creation event is published after it', async (t) => {
   const home = await makeHome(t);
   const { manager, store, journal } = await startMemoryDaemon(t, {
     home,
@@ -251,14 +254,14 @@ t.test('an end that comes before its beginning is told behind it', async (t) => 
   const records = store.table<SandboxRecord>('sandboxes');
   await until(() => records.get(id)?.exit !== undefined, 'its end in the registry');
   t.match(records.get(id), { isReady: true, exit: { reason: 'the guest panicked' } });
-  journal.look();
+  journal.refresh();
   t.same(
     journal.read(0).map(({ event }) => event.kind),
     ['created', 'died'],
   );
 });
 
-t.test('one whose record is gone is deleted as any other', async (t) => {
+t.test('a sandbox whose record is gone is deleted like any other', async (t) => {
   const { manager, host, store } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
   const { id } = await manager.create({});
   await store.table('sandboxes').remove(id);
@@ -270,7 +273,7 @@ t.test('one whose record is gone is deleted as any other', async (t) => {
   await until(() => host.running.length === 0);
 });
 
-t.test('one that nobody heard of is marked as such while it goes', async (t) => {
+t.test('a sandbox that was never visible is marked as such during its removal', async (t) => {
   const marks: unknown[] = [];
   const faults = {
     reach: (point: string) => {

@@ -1,13 +1,13 @@
-// What is written down of the life of sandboxes: each event once, with the change that it names, wherever the daemon is killed.
+// Persisted lifecycle events: each once, atomically with its change, wherever the daemon is killed.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { dirname, join, resolve } from 'node:path';
 import t from 'tap';
 import type { Engines } from '../../../../host-agent/src/engines/choice.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
+import type { StoredEvent } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import type { SnapshotRecord } from '../../../../host-agent/src/sandboxes/snapshots.ts';
-import type { StoredEvent } from '../../../../host-agent/src/sandboxes/stored-event.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { type MemoryDaemon, makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { MemoryEngine } from '../../../support/memory-host/engine.ts';
@@ -15,15 +15,15 @@ import { oneEngine } from '../../../support/one-engine.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
-function told({ journal }: Pick<MemoryDaemon, 'journal'>): StoredEvent[] {
-  journal.look();
+function received({ journal }: Pick<MemoryDaemon, 'journal'>): StoredEvent[] {
+  journal.refresh();
   return journal.read(0).map(({ event }) => event);
 }
-const kinds = (daemon: Pick<MemoryDaemon, 'journal'>) => told(daemon).map(({ kind }) => kind);
+const kinds = (daemon: Pick<MemoryDaemon, 'journal'>) => received(daemon).map(({ kind }) => kind);
 t.setTimeout(scaled(180_000));
 const caller = { key: 'k', id: '1', tenant: 'acme' };
 
-t.test('a life, with whose it is and nothing of the host', async (t) => {
+t.test('the events of one sandbox have its owner and no details of the host', async (t) => {
   const daemon = await startMemoryDaemon(t);
   const { manager, host } = daemon;
   const { id } = await manager.create({}, undefined, { principal: caller });
@@ -34,7 +34,7 @@ t.test('a life, with whose it is and nothing of the host', async (t) => {
   await until(() => kinds(daemon).includes('died'));
   await manager.delete(id);
   await manager.delete(fork?.id ?? '');
-  const events = told(daemon);
+  const events = received(daemon);
   t.same(
     events.map(({ kind, sandbox, snapshot: of }) => [kind, sandbox, of]),
     [
@@ -53,7 +53,7 @@ t.test('a life, with whose it is and nothing of the host', async (t) => {
   t.ok(host);
 });
 
-t.test('killed anywhere, the next daemon goes on without gap or duplicate', async (t) => {
+t.test('after a kill at any point the next daemon continues without gap or duplicate', async (t) => {
   const points = [
     'start.recorded',
     'start.made',
@@ -73,7 +73,7 @@ t.test('killed anywhere, the next daemon goes on without gap or duplicate', asyn
       reach: (name: string) => {
         if (name === point || isDead) {
           isDead = true;
-          // Nothing of this daemon happens any more.
+          // From here on this daemon does nothing more.
           throw new AppError('internal', `killed at ${point}`);
         }
       },
@@ -88,10 +88,10 @@ t.test('killed anywhere, the next daemon goes on without gap or duplicate', asyn
     await live().catch(() => undefined);
     await first.crash().catch(() => undefined);
     const second = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
-    const events = told(second).filter(({ kind }) => kind !== 'adopted');
+    const events = received(second).filter(({ kind }) => kind !== 'adopted');
     const listed = new Set(second.manager.list().map(({ id }) => id));
     for (const { id } of second.manager.listSnapshots()) listed.add(id);
-    // What users know of is exactly what was told: begun and not ended.
+    // The sandboxes that users know are exactly those with a creation event and no deletion event.
     const alive = new Set<string>();
     for (const { kind, sandbox = '', snapshot = '' } of events) {
       if (kind === 'created') {
@@ -109,7 +109,7 @@ t.test('killed anywhere, the next daemon goes on without gap or duplicate', asyn
   }
 });
 
-t.test('one that nobody ever heard of leaves no event', async (t) => {
+t.test('a sandbox that was never visible leaves no event', async (t) => {
   const daemon = await startMemoryDaemon(t, {
     changeRecords: (records) =>
       Object.assign(records, { putAll: () => Promise.reject(new Error('the registry is full')) }),
@@ -119,7 +119,7 @@ t.test('one that nobody ever heard of leaves no event', async (t) => {
   t.same(kinds(daemon), []);
 });
 
-t.test('a client that leaves at the last moment sees it come and go', async (t) => {
+t.test('a client that disconnects at the last moment gets a creation and a deletion event', async (t) => {
   const left = new AbortController();
   const faults = {
     reach: (name: string) => {
@@ -131,7 +131,7 @@ t.test('a client that leaves at the last moment sees it come and go', async (t) 
   t.same(kinds(daemon), ['created', 'deleted']);
 });
 
-t.test('a client that leaves a moment sooner sees nothing', async (t) => {
+t.test('a client that disconnects a moment earlier gets no events', async (t) => {
   const left = new AbortController();
   const home = await makeHome(t);
   const engines: Engines = {
@@ -147,15 +147,15 @@ t.test('a client that leaves a moment sooner sees nothing', async (t) => {
   t.same(kinds(daemon), []);
 });
 
-t.test('the end of a lifetime says so before it says deleted', async (t) => {
+t.test('an expired timeout is published before the deletion', async (t) => {
   const daemon = await startMemoryDaemon(t);
   await daemon.manager.create({ timeoutS: 1 });
   await until(() => kinds(daemon).includes('deleted'));
   t.same(kinds(daemon), ['created', 'expired', 'deleted']);
-  t.equal(told(daemon)[1]?.timeoutS, 1);
+  t.equal(received(daemon)[1]?.timeoutS, 1);
 });
 
-t.test('a delete that fails and is tried again is told once', async (t) => {
+t.test('a retried delete is published once', async (t) => {
   const daemon = await startMemoryDaemon(t);
   let failures = 1;
   const { id } = await daemon.manager.create({});
@@ -169,7 +169,7 @@ t.test('a delete that fails and is tried again is told once', async (t) => {
   t.same(kinds(daemon), ['created', 'deleted']);
 });
 
-t.test('killed by SIGKILL at any moment, the registry and what was told agree', async (t) => {
+t.test('after SIGKILL at any moment the registry and the events agree', async (t) => {
   t.setTimeout(scaled(120_000));
   const home = await makeHome(t);
   const program = resolve(import.meta.dirname, 'killed-life.ts');
@@ -197,19 +197,19 @@ t.test('killed by SIGKILL at any moment, the registry and what was told agree', 
         .all()
         .flatMap(({ id, record }) => (record.isComplete ? [id] : [])),
     ]);
-    const told = new Set<string>();
+    const received = new Set<string>();
     const events = store.table<{ readonly event: StoredEvent }>('events').all();
     for (const { record } of events) {
       const { kind, sandbox = '', snapshot = '' } = record.event;
       const subject = kind.startsWith('snapshot-') ? snapshot : sandbox;
       if (kind === 'created' || kind === 'snapshot-taken') {
-        if (told.has(subject)) t.fail(`${subject} began twice`);
-        told.add(subject);
+        if (received.has(subject)) t.fail(`${subject} began twice`);
+        received.add(subject);
       }
-      if ((kind === 'deleted' || kind === 'snapshot-deleted') && !told.delete(subject))
+      if ((kind === 'deleted' || kind === 'snapshot-deleted') && !received.delete(subject))
         t.fail(`${subject} ended without a beginning, or twice`);
     }
-    t.same([...told].sort(), [...known].sort(), `round ${round}, ${events.length} events`);
+    t.same([...received].sort(), [...known].sort(), `round ${round}, ${events.length} events`);
     count = events.length;
     await store.close();
   }

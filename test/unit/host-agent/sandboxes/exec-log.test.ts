@@ -1,4 +1,4 @@
-// What of an exec's output is logged: all of a short one, the ends of a long one, and never half a character.
+// Logged output of execs: a short one completely, the ends of a long one, never part of a character.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,13 +6,12 @@ import fc from 'fast-check';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { type LogRecord, LogStore } from '../../../../host-agent/src/logs/index.ts';
-import { logExecEvents, logExecStart } from '../../../../host-agent/src/sandboxes/exec-log.ts';
-import { OutputTail } from '../../../../host-agent/src/sandboxes/output-tail.ts';
+import { logExecEvents, logExecStart, OutputTail } from '../../../../host-agent/src/sandboxes/exec-log.ts';
 
 const ID = 'sbx_0123456789abc';
 const MIB = 2 ** 20;
 
-/** The records of one exec that wrote `output` to stdout in pieces of `pieceBytes`. */
+/** The records of one exec that wrote `output` to stdout in chunks of `pieceBytes`. */
 async function logged(t: Test, output: Buffer, pieceBytes: number): Promise<LogRecord[]> {
   const dir = await mkdtemp(join(tmpdir(), 'sandboxd-exec-log-'));
   t.teardown(() => rm(dir, { recursive: true, force: true }));
@@ -49,7 +48,7 @@ async function logged(t: Test, output: Buffer, pieceBytes: number): Promise<LogR
   return records;
 }
 
-t.test('a short output is logged whole', async (t) => {
+t.test('a short output is logged completely', async (t) => {
   const text = 'é€𝄞'.repeat(100_000);
   const records = await logged(t, Buffer.from(text), 10_007);
   const parts = records.filter(({ stream }) => stream === 'stdout').map((record) => record.text);
@@ -60,7 +59,7 @@ t.test('a short output is logged whole', async (t) => {
   );
 });
 
-t.test('a long output is logged from both ends, and what is missing is counted', async (t) => {
+t.test('a long output is logged from both ends, and the omitted bytes are counted', async (t) => {
   const text = Array.from({ length: 400_000 }, (_, n) => `line ${n} é€𝄞\n`).join('');
   const whole = Buffer.from(text);
   for (const pieceBytes of [60_013, 262_144]) {
@@ -77,7 +76,7 @@ t.test('a long output is logged from both ends, and what is missing is counted',
   }
 });
 
-t.test('an output that is just longer than its beginning is logged whole', async (t) => {
+t.test('an output just longer than its head is logged completely', async (t) => {
   const text = 'x'.repeat(4 * MIB + 65_536);
   const records = await logged(t, Buffer.from(text), MIB);
   t.same(
@@ -88,7 +87,7 @@ t.test('an output that is just longer than its beginning is logged whole', async
   t.equal(parts.join('').length, text.length);
 });
 
-t.test('a command line is logged up to a length, and all that is told is passed on', (t) => {
+t.test('a command line is truncated at a length, and all events are passed on', (t) => {
   const said: unknown[] = [];
   const log = {
     execStarted: (text: string) => said.push(text.length, text.at(-1)),
@@ -108,20 +107,20 @@ t.test('a command line is logged up to a length, and all that is told is passed 
   logExecStart(log, ['x'.repeat(16_382), 'y']);
   logExecStart(log, ['x'.repeat(16_383), 'y']);
   t.same(said.splice(0), [16_384, 'y', 16_385, '…']);
-  const told: unknown[] = [];
+  const received: unknown[] = [];
   const events = logExecEvents(log, {
-    started: (pid) => told.push(`started ${pid}`),
-    output: (stream, chunk) => told.push(`${stream} ${chunk}`),
-    exit: ({ exitCode }) => told.push(`exit ${exitCode}`),
-    drain: () => told.push('drain'),
+    started: (pid) => received.push(`started ${pid}`),
+    output: (stream, chunk) => received.push(`${stream} ${chunk}`),
+    exit: ({ exitCode }) => received.push(`exit ${exitCode}`),
+    drain: () => received.push('drain'),
   });
   events.started?.(7);
   events.output('stderr', Buffer.from('e'));
-  // A character that never comes whole.
+  // A character that never becomes complete.
   events.output('stdout', Buffer.of(0x6f, 0xc3));
   events.drain?.();
   events.exit({ exitCode: 3, durationMs: 1 });
-  t.same(told, ['started 7', 'stderr e', 'stdout o\ufffd', 'drain', 'exit 3']);
+  t.same(received, ['started 7', 'stderr e', 'stdout o\ufffd', 'drain', 'exit 3']);
   t.same(said, ['exec stderr e', true, 'exec stdout o', true, 'exec stdout \ufffd', true, 'exit 3']);
   const silent = logExecEvents(log, { output: () => undefined, exit: () => undefined });
   silent.started?.(7);
@@ -129,7 +128,7 @@ t.test('a command line is logged up to a length, and all that is told is passed 
   t.end();
 });
 
-t.test('after a crash the log says that the commands that ran then ended', async (t) => {
+t.test('after a crash the log has the exit of the commands that ran', async (t) => {
   const dir = await mkdtemp(join(tmpdir(), 'sandboxd-exec-log-'));
   t.teardown(() => rm(dir, { recursive: true, force: true }));
   const openStore = async (alive: readonly string[]) => {
@@ -179,10 +178,10 @@ t.test('a tail is the end of what was pushed', (t) => {
         const tail = new OutputTail(most);
         for (const piece of pieces) tail.push(Buffer.from(piece));
         const all = Buffer.concat(pieces);
-        const kept = tail.take();
-        const trimmed = Math.min(most, all.length) - kept.length;
-        t.ok(all.subarray(all.length - kept.length).equals(kept) && trimmed <= 3);
-        t.equal(tail.omittedBytes, all.length - kept.length);
+        const retained = tail.take();
+        const trimmed = Math.min(most, all.length) - retained.length;
+        t.ok(all.subarray(all.length - retained.length).equals(retained) && trimmed <= 3);
+        t.equal(tail.omittedBytes, all.length - retained.length);
       },
     ),
   );

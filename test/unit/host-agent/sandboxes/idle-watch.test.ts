@@ -1,4 +1,4 @@
-// How long nobody used a sandbox: what is looked at, what counts as use, and what a later daemon makes of it.
+// The idle timeout: what is sampled, what counts as use, and what a later daemon restores.
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -28,7 +28,7 @@ async function makeScratch(t: Test): Promise<string> {
   return dir;
 }
 
-/** A watch of its own, and all that it was told and asked. */
+/** An idle watch, with recorded calls. */
 async function watch(t: Test, changes: Partial<ConstructorParameters<typeof IdleWatch>[0]> = {}) {
   const clock = new MadeClock();
   const waits: number[] = [];
@@ -37,7 +37,7 @@ async function watch(t: Test, changes: Partial<ConstructorParameters<typeof Idle
     waits.push(ms);
     return after(ms, callback);
   };
-  const asked = { reads: 0, connections: 0 };
+  const requests = { reads: 0, connections: 0 };
   const ends: number[] = [];
   const counters = { cpuMs: 0, networkBytes: 0 };
   const path = join(await makeScratch(t), 'times', 'sbx');
@@ -46,11 +46,11 @@ async function watch(t: Test, changes: Partial<ConstructorParameters<typeof Idle
     path,
     clock,
     read: () => {
-      asked.reads++;
+      requests.reads++;
       return { ...counters };
     },
     hasConnection: async () => {
-      asked.connections++;
+      requests.connections++;
       return false;
     },
     onIdle: async () => void ends.push(clock.now()),
@@ -58,10 +58,10 @@ async function watch(t: Test, changes: Partial<ConstructorParameters<typeof Idle
   };
   const idle = new IdleWatch(options);
   t.teardown(() => idle.stop(true));
-  return { idle, clock, counters, asked, ends, path, waits, options };
+  return { idle, clock, counters, requests, ends, path, waits, options };
 }
 
-t.test('it is looked at four times in its time, within bounds, until it is stopped', async (t) => {
+t.test('four samples are taken within the timeout, within bounds, until the watch is stopped', async (t) => {
   for (const [idleMs, ms] of [
     [100, 250],
     [20_000, 5000],
@@ -71,22 +71,22 @@ t.test('it is looked at four times in its time, within bounds, until it is stopp
     const { waits } = await watch(t, { idleMs });
     t.same(waits, [ms]);
   }
-  const { idle, clock, asked, ends, path } = await watch(t);
+  const { idle, clock, requests, ends, path } = await watch(t);
   await clock.pass(45_000);
-  t.same(asked, { reads: 4, connections: 0 }, 'nobody is asked for connections before its time is over');
+  t.same(requests, { reads: 4, connections: 0 }, 'connections are not counted before the timeout');
   idle.stop(false);
-  const kept = JSON.parse(readFileSync(path, 'utf8'));
-  t.match(kept, { activeAt: 1_000_000, lookedAt: 1_045_000, counters: { cpuMs: 0, networkBytes: 0 } });
+  const retained = JSON.parse(readFileSync(path, 'utf8'));
+  t.match(retained, { activeAt: 1_000_000, lookedAt: 1_045_000, counters: { cpuMs: 0, networkBytes: 0 } });
   await clock.pass(10 * MINUTE);
-  t.same([asked, ends], [{ reads: 4, connections: 0 }, []]);
+  t.same([requests, ends], [{ reads: 4, connections: 0 }, []]);
   idle.touch();
   idle.stop(false);
-  t.same(JSON.parse(readFileSync(path, 'utf8')), kept, 'it is the next daemon’s now');
+  t.same(JSON.parse(readFileSync(path, 'utf8')), retained, 'it is the next daemon’s now');
   idle.stop(true);
   t.notOk(existsSync(dirname(path)));
 });
 
-t.test('what a guest has done since the last look is work beyond a share and a size', async (t) => {
+t.test('activity between samples counts above a share of CPU and a number of bytes', async (t) => {
   const { clock, counters, ends } = await watch(t);
   const isKept = async (cpuMs: number, networkBytes: number): Promise<boolean> => {
     const before = ends.length;
@@ -101,10 +101,10 @@ t.test('what a guest has done since the last look is work beyond a share and a s
   t.ok(await isKept(751, 0));
   t.ok(await isKept(0, 257));
   t.equal(ends[0], 1_000_000 + MINUTE);
-  t.equal(ends[1], 1_000_000 + 2 * MINUTE, 'when it stayed all the same its time began anew');
+  t.equal(ends[1], 1_000_000 + 2 * MINUTE, 'when it stayed, its idle time started again');
 });
 
-t.test('counters that cannot be read say nothing', async (t) => {
+t.test('unreadable counters mean nothing', async (t) => {
   const { clock, ends, path } = await watch(t, { read: () => undefined });
   await clock.pass(30_000);
   t.notOk('counters' in JSON.parse(readFileSync(path, 'utf8')));
@@ -113,13 +113,13 @@ t.test('counters that cannot be read say nothing', async (t) => {
 });
 
 t.test(
-  'who comes while its connections are counted keeps it, and one that is stopped then has no end',
+  'a use during the count of connections keeps the sandbox, and a stopped watch ends nothing',
   async (t) => {
     for (const meanwhile of ['begin', 'touch', 'stop'] as const) {
       let idle: IdleWatch | undefined;
       const made = await watch(t, {
         hasConnection: async () => {
-          if (meanwhile === 'begin') idle?.begin();
+          if (meanwhile === 'begin') idle?.beginUse();
           else if (meanwhile === 'touch') idle?.touch();
           else idle?.stop(false);
           return false;
@@ -133,7 +133,7 @@ t.test(
   },
 );
 
-t.test('its end is called off when somebody comes, and by nothing that was before', async (t) => {
+t.test('a use cancels the end, and uses before it do not', async (t) => {
   const signals: AbortSignal[] = [];
   const { promise, resolve } = Promise.withResolvers<void>();
   const { idle, clock } = await watch(t, {
@@ -144,7 +144,7 @@ t.test('its end is called off when somebody comes, and by nothing that was befor
   });
   await clock.pass(MINUTE);
   t.equal(signals[0]?.aborted, false);
-  const end = idle.begin();
+  const end = idle.beginUse();
   t.match(signals[0]?.reason, { message: 'the sandbox is used again' });
   end();
   end();
@@ -152,14 +152,14 @@ t.test('its end is called off when somebody comes, and by nothing that was befor
   resolve();
   await new Promise(setImmediate);
   await clock.pass(MINUTE - 1);
-  t.equal(signals.length, 1, 'its time begins when its end has come to nothing');
+  t.equal(signals.length, 1, 'its idle time starts when its end was cancelled');
   await clock.pass(1);
   t.equal(signals.length, 2);
   idle.touch();
   t.equal(signals[1]?.aborted, false, 'that one is over');
 });
 
-t.test('a time of before a boot of the host, or none, begins anew', async (t) => {
+t.test('without a stored time of this boot the idle time starts again', async (t) => {
   const { idle, clock, path, options } = await watch(t);
   await clock.pass(30_000);
   idle.stop(false);
@@ -185,7 +185,7 @@ t.test('a time of before a boot of the host, or none, begins anew', async (t) =>
   rmSync(dirname(path));
 });
 
-t.test('the clock of the host goes on, and calls back once or not at all', async (t) => {
+t.test('the host clock continues, and calls back once or not at all', async (t) => {
   const ms = Number(process.hrtime.bigint()) / 1e6;
   t.ok(Math.abs(HOST_CLOCK.now() - ms) < 60_000);
   const alive = setInterval(() => undefined, 1000);
@@ -197,7 +197,7 @@ t.test('the clock of the host goes on, and calls back once or not at all', async
   t.same(called, []);
 });
 
-t.test('counters are those of the VM, where it still runs', async (t) => {
+t.test('counters are those of the VM while it runs', async (t) => {
   const root = await makeScratch(t);
   const clock = new MadeClock();
   const directories = { dataDir: root, runDir: root };
@@ -239,16 +239,16 @@ t.test('counters are those of the VM, where it still runs', async (t) => {
   await forgetIdle({ ...directories, runDir: join(root, 'nowhere') }, new Set());
 });
 
-t.test('a use passes on all that it is told', async (t) => {
+t.test('tracked uses pass on all calls and events', async (t) => {
   const { idle, clock, ends } = await watch(t);
-  const told: string[] = [];
+  const received: string[] = [];
   trackExecUse(
     idle,
     {
-      started: (pid) => told.push(`started ${pid}`),
-      output: (stream, chunk) => told.push(`${stream} ${chunk}`),
-      exit: ({ exitCode }) => told.push(`exit ${exitCode}`),
-      drain: () => told.push('drain'),
+      started: (pid) => received.push(`started ${pid}`),
+      output: (stream, chunk) => received.push(`${stream} ${chunk}`),
+      exit: ({ exitCode }) => received.push(`exit ${exitCode}`),
+      drain: () => received.push('drain'),
     },
     (events) => {
       events.started?.(7);
@@ -258,7 +258,7 @@ t.test('a use passes on all that it is told', async (t) => {
       return {} as ExecSession;
     },
   );
-  t.same(told, ['started 7', 'stderr x', 'drain', 'exit 3']);
+  t.same(received, ['started 7', 'stderr x', 'drain', 'exit 3']);
   const outer = { output: () => undefined, exit: () => undefined };
   trackExecUse(idle, outer, (events) => {
     events.started?.(7);
@@ -266,24 +266,24 @@ t.test('a use passes on all that it is told', async (t) => {
     events.exit({ exitCode: 0, durationMs: 1 });
     return {} as ExecSession;
   });
-  const asked: unknown[][] = [];
-  const poked: string[] = [];
+  const requests: unknown[][] = [];
+  const calledOn: string[] = [];
   const failing = {
     next: () => Promise.reject(new Error('it broke')),
-    cancel: () => poked.push('cancel'),
-    keepalive: () => poked.push('keepalive'),
+    cancel: () => calledOn.push('cancel'),
+    keepalive: () => calledOn.push('keepalive'),
   };
   const files = trackTransferUse(idle, {
     pushFiles: (...all) => {
-      asked.push(all);
+      requests.push(all);
       return Promise.reject(new Error('no room'));
     },
     pullFile: async (...all) => {
-      asked.push(all);
+      requests.push(all);
       return { body: failing };
     },
     pullDirectory: async (...all) => {
-      asked.push(all);
+      requests.push(all);
       return { body: { next: async () => undefined, cancel: () => undefined } };
     },
   });
@@ -297,12 +297,12 @@ t.test('a use passes on all that it is told', async (t) => {
   const directory = await files.pullDirectory('/c', signal);
   t.notOk('keepalive' in directory.body);
   t.equal(await directory.body.next(), undefined);
-  t.same(asked, [
+  t.same(requests, [
     ['/a', read, signal],
     ['/b', 5, signal],
     ['/c', signal],
   ]);
-  t.same(poked, ['keepalive', 'cancel']);
+  t.same(calledOn, ['keepalive', 'cancel']);
   await clock.pass(MINUTE);
   t.equal(ends.length, 1, 'none of them is a use that never ends');
 });

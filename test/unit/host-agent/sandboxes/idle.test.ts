@@ -1,4 +1,4 @@
-// Sandboxes that nobody uses: when they end, what keeps them, who wins at the end.
+// Idle sandboxes: when they are deleted, what keeps them, and races at the end.
 import { readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -56,7 +56,7 @@ function run(sandbox: Sandbox): { readonly session: ExecSession; readonly exited
   return { session, exited: promise };
 }
 
-t.test('after its time without use it is deleted, and that is said', async (t) => {
+t.test('after its idle timeout a sandbox is deleted, with an event', async (t) => {
   const { clock, manager, id, isThere, happened, home, gone } = await start(t);
   await clock.pass(MINUTE - 1000);
   t.ok(isThere());
@@ -71,7 +71,7 @@ t.test('after its time without use it is deleted, and that is said', async (t) =
   t.notOk(readdirSync(home.runDir).includes('idle'), 'its time is kept no longer');
 });
 
-t.test('without the option it may be idle for ever', async (t) => {
+t.test('without the option there is no idle timeout', async (t) => {
   const { clock, manager } = await start(t);
   const { id } = await manager.create({});
   await clock.pass(100 * MINUTE);
@@ -81,7 +81,7 @@ t.test('without the option it may be idle for ever', async (t) => {
   );
 });
 
-t.test('work and traffic keep it, and what a guest does that does nothing does not', async (t) => {
+t.test('CPU work and traffic keep it, and background noise does not', async (t) => {
   const { clock, counters, isThere, gone } = await start(t);
   for (let minutes = 0; minutes < 3; minutes++) {
     counters.cpuMs += 1000;
@@ -99,7 +99,7 @@ t.test('work and traffic keep it, and what a guest does that does nothing does n
   await gone();
 });
 
-t.test('a command keeps it until it has ended', async (t) => {
+t.test('a command keeps it until it has exited', async (t) => {
   const { clock, sandbox, isThere, gone } = await start(t);
   const { session, exited } = run(sandbox);
   await clock.pass(10 * MINUTE);
@@ -107,12 +107,12 @@ t.test('a command keeps it until it has ended', async (t) => {
   session.cancel();
   await exited;
   await clock.pass(MINUTE - 1000);
-  t.ok(isThere(), 'its time began anew');
+  t.ok(isThere(), 'its idle time started again');
   await clock.pass(16_000);
   await gone();
 });
 
-t.test('a transfer keeps it until its last byte, or until it failed or nobody wants the rest', async (t) => {
+t.test('a transfer keeps it until its last byte, its failure or its cancellation', async (t) => {
   const clock = new MadeClock();
   let ends = 0;
   const idle = new IdleWatch({
@@ -160,7 +160,7 @@ t.test('a transfer keeps it until its last byte, or until it failed or nobody wa
   t.notOk(await isKept(), 'failed');
 });
 
-t.test('an open connection keeps it, however silent', async (t) => {
+t.test('an open connection keeps it, even without traffic', async (t) => {
   const clock = new MadeClock();
   let isOpen = true;
   let ends = 0;
@@ -175,7 +175,7 @@ t.test('an open connection keeps it, however silent', async (t) => {
   t.equal(ends, 1);
 });
 
-t.test('a command that cannot begin is no use that never ends', async (t) => {
+t.test('a command that cannot start is not a use that never ends', async (t) => {
   const { clock, sandbox, gone } = await start(t);
   sandbox.guest.close(new Error('the channel broke'));
   t.throws(() => run(sandbox), { code: 'guest_unreachable' });
@@ -183,7 +183,7 @@ t.test('a command that cannot begin is no use that never ends', async (t) => {
   await gone();
 });
 
-t.test('the next daemon goes on with its time', async (t) => {
+t.test('the next daemon continues the idle time', async (t) => {
   const first = await start(t);
   await first.clock.pass(40_000);
   await first.crash();
@@ -196,7 +196,7 @@ t.test('the next daemon goes on with its time', async (t) => {
   await until(() => next.manager.list().length === 0);
 });
 
-t.test('asked for a snapshot it is saved, and its copy is as idle', async (t) => {
+t.test('with idle_action snapshot it is saved, and its copy has the same idle time', async (t) => {
   const { clock, manager, id, gone, happened, kinds } = await start(t, SNAPSHOT);
   await clock.pass(MINUTE);
   await gone();
@@ -213,7 +213,7 @@ t.test('asked for a snapshot it is saved, and its copy is as idle', async (t) =>
   t.equal(manager.listSnapshots().length, 2);
 });
 
-t.test('a command that comes while it is saved wins: it stays, and the snapshot goes', async (t) => {
+t.test('a command during the save wins: the sandbox stays, and the snapshot is deleted', async (t) => {
   const { clock, host, manager, sandbox, isThere, kinds } = await start(t, SNAPSHOT);
   host.onPaused = () => void run(sandbox);
   await clock.pass(MINUTE);
@@ -225,7 +225,7 @@ t.test('a command that comes while it is saved wins: it stays, and the snapshot 
   t.notOk(kinds().includes('idle-kept'));
 });
 
-t.test('one that cannot be saved stays, and its log says why', async (t) => {
+t.test('a sandbox that cannot be saved stays, and its log has the reason', async (t) => {
   const { clock, host, manager, id, isThere, kinds, logs } = await start(t, SNAPSHOT);
   host.onSave = () => {
     throw new Error('the disk is broken');
@@ -242,7 +242,7 @@ t.test('one that cannot be saved stays, and its log says why', async (t) => {
   );
 });
 
-t.test('a sandbox whose VM died is not deleted for that', async (t) => {
+t.test('a sandbox whose VM died is not deleted as idle', async (t) => {
   const { clock, host, id, isThere } = await start(t);
   host.of(id).end('the guest panicked');
   await clock.pass(10 * MINUTE);

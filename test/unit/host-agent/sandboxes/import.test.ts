@@ -1,5 +1,4 @@
-// The finer points of archives: what just fits and what just does not, what an import needs of the host, and that nothing goes on
-// behind its end.
+// Imports: exact bounds, reserved capacity, and no work after the end.
 import { getEventListeners } from 'node:events';
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,8 +7,8 @@ import { agentRootfs } from '../../../../host-agent/src/images/rootfs-source.ts'
 import { type ImportContext, resolveImport } from '../../../../host-agent/src/sandboxes/import-snapshot.ts';
 import {
   type ArchiveManifest,
+  CHUNK_BYTES,
   MAX_MANIFEST_BYTES,
-  PIECE_BYTES,
 } from '../../../../host-agent/src/sandboxes/saved/archive/format.ts';
 import {
   exportStream,
@@ -23,7 +22,7 @@ import { makeSaved, scratch } from '../../../support/saved-guests.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
-// Daemon after daemon, on a host that may be busy.
+// Several daemons in a row, on a host that may be busy.
 t.setTimeout(scaled(180_000));
 
 const MIB = 2 ** 20;
@@ -31,7 +30,7 @@ const { signal } = new AbortController();
 const PLAIN = { isDiskOnly: false };
 const DISK_ONLY = { isDiskOnly: true };
 
-/** What another host says of a snapshot that this one could have. */
+/** The manifest of another host’s snapshot that is valid here. */
 async function goodManifest(t: Test): Promise<ArchiveManifest> {
   const { manager } = await startMemoryDaemon(t);
   const { id } = await manager.create({ memoryMib: 256, timeoutS: 60 });
@@ -39,7 +38,7 @@ async function goodManifest(t: Test): Promise<ArchiveManifest> {
   return manifestOf(await readAll(manager.exportSnapshot(snapshot.id)));
 }
 
-t.test('what is at a bound is taken, and what is beyond it is not', async (t) => {
+t.test('a value at a bound is accepted, and one beyond it is refused', async (t) => {
   const good = await goodManifest(t);
   const { manager, home } = await startMemoryDaemon(t);
   const imported = (bytes: Buffer) => manager.importSnapshot(source(bytes), PLAIN);
@@ -87,7 +86,7 @@ t.test('what is at a bound is taken, and what is beyond it is not', async (t) =>
   t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
 });
 
-t.test('an import has room for all that it writes before it writes it', async (t) => {
+t.test('an import reserves the space for all that it writes', async (t) => {
   const good = await goodManifest(t);
   const reserve = 256 * MIB;
   let diskFreeBytes = 0;
@@ -126,7 +125,7 @@ t.test('an import has room for all that it writes before it writes it', async (t
   );
 });
 
-t.test('what is booted has the disk that came, and nothing else of its host', async (t) => {
+t.test('a cold-booted import has the imported disk, and nothing else of its host', async (t) => {
   const good = await goodManifest(t);
   const home = await makeHome(t);
   const { manager, host } = await startMemoryDaemon(t, { home });
@@ -148,7 +147,7 @@ t.test('what is booted has the disk that came, and nothing else of its host', as
   t.match(await SavedGuest.open(imported.dir), { manifest: { compatibility: { engine: 'memory 1' } } });
 });
 
-t.test('an import that fails here says why, and reads nothing more', async (t) => {
+t.test('a failing import reports the reason, and reads nothing more', async (t) => {
   const good = await goodManifest(t);
   const { manager, host, home } = await startMemoryDaemon(t);
   let reads = 0;
@@ -188,7 +187,7 @@ t.test('an import that fails here says why, and reads nothing more', async (t) =
   t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
 });
 
-t.test('an agent is the one that the guest runs from, wherever this host has it', async (t) => {
+t.test('an import uses the agent from which the guest runs, wherever this host has it', async (t) => {
   const good = await goodManifest(t);
   const { compatibility, options } = good;
   const root = {
@@ -242,7 +241,7 @@ t.test('an agent is the one that the guest runs from, wherever this host has it'
   await t.rejects(resolveImport(good, ground, false, left), { message: 'left' });
 });
 
-t.test('a stream has of each file what is not zero, and goes with whoever reads it', async (t) => {
+t.test('an export contains the non-zero bytes of each file, and ends with its reader', async (t) => {
   const dir = join(await scratch(t), 'one');
   const small = await makeSaved(dir);
   const path = join(dir, 'memory');
@@ -269,7 +268,7 @@ t.test('a stream has of each file what is not zero, and goes with whoever reads 
   const cut = writeArchive(exported);
   await cut.next();
   const { value: piece } = await cut.next();
-  t.equal(piece?.length, PIECE_BYTES + 12);
+  t.equal(piece?.length, CHUNK_BYTES + 12);
   truncateSync(path, 3.25 * MIB);
   await t.rejects(cut.next(), { message: /became shorter while it was read/ });
   await t.rejects(readAll(exportStream(exported)), {
@@ -281,7 +280,7 @@ t.test('a stream has of each file what is not zero, and goes with whoever reads 
   await t.rejects(readAll(exportStream(exported)), { code: 'not_found' });
 });
 
-t.test('zeros that come are not written', async (t) => {
+t.test('received zeros are not written', async (t) => {
   const good = await goodManifest(t);
   const { manager } = await startMemoryDaemon(t);
   const room = { ...good.parts.memory, sizeBytes: 4 * MIB, contentBytes: 2 * MIB };

@@ -1,4 +1,4 @@
-// A daemon without VMs that makes, saves and deletes sandboxes until somebody kills it.
+// A daemon without VMs that creates, saves and deletes sandboxes until it is killed.
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';

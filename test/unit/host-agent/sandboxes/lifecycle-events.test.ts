@@ -1,4 +1,4 @@
-// Events of life: who is told what of each, and what of it users may know.
+// Lifecycle events: what listeners and users get.
 import { pino } from 'pino';
 import t from 'tap';
 import type { Journal } from '../../../../host-agent/src/events/index.ts';
@@ -6,12 +6,10 @@ import {
   type LifecycleEvent,
   LifecycleEvents,
   logLifecycleEvents,
-} from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import {
   type StoredEvent,
   toEventBody,
   toStored,
-} from '../../../../host-agent/src/sandboxes/stored-event.ts';
+} from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 
 const OWNER = { key: 'k', tenant: 'red' };
 const EXIT = { reason: 'the guest panicked', exitCode: 1, signal: null };
@@ -33,7 +31,7 @@ const TEMPLATE: LifecycleEvent = {
   totalMs: 2,
 };
 
-t.test('what users may know of an event is none of the host’s business', (t) => {
+t.test('stored events have no details of the host', (t) => {
   t.same(toStored(CREATED, OWNER, 5), {
     atMs: 5,
     kind: 'created',
@@ -82,7 +80,7 @@ t.test('what users may know of an event is none of the host’s business', (t) =
   t.end();
 });
 
-t.test('an event as clients get it has all that was kept', (t) => {
+t.test('an event for clients has all stored fields', (t) => {
   const event: StoredEvent = {
     kind: 'forked',
     atMs: 86_400_000,
@@ -116,7 +114,7 @@ t.test('an event as clients get it has all that was kept', (t) => {
   t.end();
 });
 
-/** A journal that says what it was asked. */
+/** A journal that records its calls. */
 function makeJournal(appended: () => Promise<void> = async () => undefined) {
   const calls: string[] = [];
   const journal = {
@@ -125,23 +123,23 @@ function makeJournal(appended: () => Promise<void> = async () => undefined) {
       return appended();
     },
     put: (event: StoredEvent) => calls.push(`put ${event.kind}`),
-    look: () => calls.push('look'),
+    refresh: () => calls.push('refresh'),
   } as unknown as Journal<StoredEvent>;
   return { calls, journal };
 }
 
-t.test('listeners hear each event once, and what follows the disk looks each time', (t) => {
+t.test('listeners get each event once, and the journal is refreshed each time', (t) => {
   const { calls, journal } = makeJournal();
   const events = new LifecycleEvents(journal);
   const heard: string[] = [];
   const unsubscribe = events.subscribe(({ kind }) => heard.push(kind));
-  const told = events.prepare(CREATED, OWNER);
+  const received = events.prepare(CREATED, OWNER);
   t.same([calls, heard], [[], []], 'nothing of it has happened yet');
-  told.persist();
+  received.persist();
   t.same([calls, heard], [['put created'], []]);
-  told.publish();
-  told.publish();
-  t.same([calls, heard], [['put created', 'look', 'look'], ['created']]);
+  received.publish();
+  received.publish();
+  t.same([calls, heard], [['put created', 'refresh', 'refresh'], ['created']]);
   const hidden = events.prepare(TEMPLATE);
   hidden.persist();
   hidden.publish();
@@ -149,7 +147,7 @@ t.test('listeners hear each event once, and what follows the disk looks each tim
   events.emit({ kind: 'hung', sandbox: 'sbx', reason: 'why' });
   events.notify({ kind: 'expired', sandbox: 'sbx', timeoutS: 1 });
   events.published();
-  t.same(calls.slice(3), ['look', 'append hung', 'look']);
+  t.same(calls.slice(3), ['refresh', 'append hung', 'refresh']);
   t.same(heard.slice(1), ['template-made', 'template-made', 'hung', 'expired']);
   unsubscribe();
   events.emit(CREATED);
@@ -157,7 +155,7 @@ t.test('listeners hear each event once, and what follows the disk looks each tim
   t.end();
 });
 
-t.test('what cannot be written is said, and without a journal nothing is written', async (t) => {
+t.test('a failed write is reported, and without a journal nothing is written', async (t) => {
   const lost: unknown[] = [];
   const { journal } = makeJournal(() => Promise.reject(new Error('no room')));
   new LifecycleEvents(journal, (error) => lost.push(error)).emit(CREATED);
@@ -168,14 +166,14 @@ t.test('what cannot be written is said, and without a journal nothing is written
   const events = new LifecycleEvents();
   events.subscribe(({ kind }) => heard.push(kind));
   events.emit(CREATED);
-  const told = events.prepare(CREATED);
-  told.persist();
-  told.publish();
+  const received = events.prepare(CREATED);
+  received.persist();
+  received.publish();
   events.published();
   t.same(heard, ['created', 'created']);
 });
 
-t.test('each event is one line of the log, with its times beside its other facts', (t) => {
+t.test('each event is one line of the log, with its times beside its other fields', (t) => {
   const lines: Record<string, unknown>[] = [];
   const listen = logLifecycleEvents(pino({}, { write: (line: string) => lines.push(JSON.parse(line)) }));
   listen(CREATED);
@@ -184,8 +182,8 @@ t.test('each event is one line of the log, with its times beside its other facts
   listen({ kind: 'snapshot-imported', sandbox: 'sbx', snapshot: 'snap' });
   t.match(lines, [
     { level: 30, msg: 'sandbox created', sandbox: 'sbx', diskMs: 2, totalMs: 7 },
-    { level: 40, msg: 'the VM of a sandbox ended by itself', exit: EXIT, diagnosis: 'console' },
-    { level: 40, msg: 'an idle sandbox stays, as it could not be saved', reason: 'why' },
+    { level: 40, msg: 'the VM of a sandbox exited unexpectedly', exit: EXIT, diagnosis: 'console' },
+    { level: 40, msg: 'an idle sandbox could not be saved and keeps running', reason: 'why' },
     { level: 30, msg: 'snapshot imported', snapshot: 'snap' },
   ]);
   for (const line of lines) t.notOk('times' in line || 'kind' in line);

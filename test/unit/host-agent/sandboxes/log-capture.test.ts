@@ -1,4 +1,4 @@
-// Recording a service's output: over lost connections and restarts of the daemon nothing is missing or comes twice.
+// Log capture of services: over lost connections and restarts of the daemon nothing is missing or duplicated.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { LogCapture } from '../../../../host-agent/src/sandboxes/log-capture.ts'
 
 const ID = 'sbx_0123456789abc';
 
-/** A guest whose service wrote `output` into one ring after the other. */
+/** A guest whose service wrote `output` to one ring after the other. */
 class FakeGuest {
   isConnected = true;
   readonly requests: ServiceOutputRequest[] = [];
@@ -92,7 +92,7 @@ async function makeLogs(t: Test) {
   return open;
 }
 
-t.test('a connection that comes back goes on behind the last record', async (t) => {
+t.test('a new connection continues after the last record', async (t) => {
   const { log, logger, texts } = await (await makeLogs(t))();
   const guest = new FakeGuest();
   const capture = new LogCapture({ guest, log, logger });
@@ -118,7 +118,7 @@ t.test('a connection that comes back goes on behind the last record', async (t) 
   t.equal(guest.requests.length, 2, 'not after its end');
 });
 
-t.test('a daemon that comes back goes on where its log ends, in the middle of a character', async (t) => {
+t.test('a restarted daemon continues where its log ends, in the middle of a character', async (t) => {
   const open = await makeLogs(t);
   const first = await open();
   const euro = Buffer.from('€');
@@ -142,62 +142,65 @@ t.test('a daemon that comes back goes on where its log ends, in the middle of a 
   await second.store.stop();
 });
 
-/** A log that says what it was told, has room when a test says so, and fails when it says so. */
+/** A log that records its calls, and is full or fails when a test asks for it. */
 function makeLog() {
-  const said: string[] = [];
+  const logged: string[] = [];
   const waiting: (() => void)[] = [];
   const log = {
     hasFailed: false,
     position: undefined,
     append: ({ stream, timeMs, data }: { stream: string; timeMs: number; data: Buffer }) =>
-      said.push(`${stream} ${data.toString('latin1')}${timeMs < 2000 ? '' : ' late'}`),
-    event: (_source: string, text: string) => said.push(text.slice(0, 24)),
+      logged.push(`${stream} ${data.toString('latin1')}${timeMs < 2000 ? '' : ' late'}`),
+    event: (_source: string, text: string) => logged.push(text.slice(0, 24)),
     whenRoomy: (goOn: () => void) => waiting.push(goOn),
   };
-  return { said, waiting, log };
+  return { logged, waiting, log };
 }
 
-t.test('output waits in its guest for a log that has no room, and ends with one that failed', async (t) => {
-  const { said, waiting, log } = makeLog();
-  const guest = new FakeGuest();
-  let outputs = 0;
-  const parts = { guest, log: log as never, logger: pino({ level: 'silent' }), onOutput: () => outputs++ };
-  new LogCapture(parts);
-  guest.send({ kind: 'ring', seq: 0, id: 'a' });
-  t.equal(outputs, 0, 'a ring alone is nothing that the service did');
-  guest.send(out(0, 'one'));
-  t.same([outputs, guest.consumed, waiting.length], [1, 0, 2]);
-  for (const goOn of waiting.splice(0)) goOn();
-  t.equal(guest.consumed, 20);
-  guest.send({ kind: 'gap', seq: 5, records: 2, bytes: 9 });
-  t.equal(outputs, 2);
-  log.hasFailed = true;
-  guest.send(out(5, 'two'));
-  t.equal(waiting.length, 1);
-  t.equal(guest.events, undefined, 'it wants no more');
-  guest.connect();
-  t.equal(guest.requests.length, 1);
-  t.same(said, ['stdout one', 'about 9 bytes of output ', 'stdout two']);
-  new LogCapture(parts);
-  t.equal(guest.requests.length, 1);
-});
+t.test(
+  'backpressure: output waits in the guest for a full log, and capture stops when the log fails',
+  async (t) => {
+    const { logged, waiting, log } = makeLog();
+    const guest = new FakeGuest();
+    let outputs = 0;
+    const parts = { guest, log: log as never, logger: pino({ level: 'silent' }), onOutput: () => outputs++ };
+    new LogCapture(parts);
+    guest.send({ kind: 'ring', seq: 0, id: 'a' });
+    t.equal(outputs, 0, 'a ring alone is nothing that the service did');
+    guest.send(out(0, 'one'));
+    t.same([outputs, guest.consumed, waiting.length], [1, 0, 2]);
+    for (const goOn of waiting.splice(0)) goOn();
+    t.equal(guest.consumed, 20);
+    guest.send({ kind: 'gap', seq: 5, records: 2, bytes: 9 });
+    t.equal(outputs, 2);
+    log.hasFailed = true;
+    guest.send(out(5, 'two'));
+    t.equal(waiting.length, 1);
+    t.equal(guest.events, undefined, 'it wants no more');
+    guest.connect();
+    t.equal(guest.requests.length, 1);
+    t.same(logged, ['stdout one', 'about 9 bytes of output ', 'stdout two']);
+    new LogCapture(parts);
+    t.equal(guest.requests.length, 1);
+  },
+);
 
-t.test('the rest of characters that never come is logged before what comes in their place', (t) => {
-  const { said, log } = makeLog();
+t.test('incomplete characters are logged before the output that replaces them', (t) => {
+  const { logged, log } = makeLog();
   const guest = new FakeGuest();
   new LogCapture({ guest, log: log as never, logger: pino({ level: 'silent' }) });
   const half = (seq: number, stream: 'stdout' | 'stderr') => ({ ...out(seq, Buffer.of(0xe2, 0x82)), stream });
   guest.send({ kind: 'ring', seq: 0, id: 'a' }, half(0, 'stdout'), half(1, 'stderr'));
-  t.same(said, []);
+  t.same(logged, []);
   guest.send({ kind: 'gap', seq: 4, records: 2, bytes: 9 }, out(4, 'x'));
   const rest = ['stdout \u00e2\u0082 late', 'stderr \u00e2\u0082 late'];
-  t.same(said, [...rest, 'about 9 bytes of output ', 'stdout x']);
+  t.same(logged, [...rest, 'about 9 bytes of output ', 'stdout x']);
   guest.send(half(5, 'stderr'), { kind: 'ring', seq: 0, id: 'b' }, out(0, 'y'));
-  t.same(said.slice(4), [rest[1], 'stdout y']);
+  t.same(logged.slice(4), [rest[1], 'stdout y']);
   t.end();
 });
 
-t.test('output that breaks off while the guest is there is asked for again a second later', (t) => {
+t.test('a lost subscription with a live guest is renewed a second later', (t) => {
   const timers = new Map<object, { readonly callback: () => void; readonly ms: number }>();
   t.intercept(globalThis, 'setTimeout', {
     value: (callback: () => void, ms: number) => {
@@ -224,7 +227,7 @@ t.test('output that breaks off while the guest is there is asked for again a sec
   t.equal(guest.requests.length, 2);
   guest.breakConnection();
   t.same(pass(), [1000]);
-  t.equal(guest.requests.length, 2, 'nobody is there');
+  t.equal(guest.requests.length, 2, 'the agent is absent');
   guest.connect();
   t.equal(guest.requests.length, 3);
   guest.events?.end({} as never);
@@ -247,12 +250,12 @@ t.test('output that breaks off while the guest is there is asked for again a sec
   timers.clear();
   absent.isConnected = false;
   absent.announce();
-  t.equal(timers.size, 1, 'one that is gone again by then is tried again');
+  t.equal(timers.size, 1, 'a connection that is lost again by then is retried');
   absent.connect();
   t.equal(absent.requests.length, 2);
   const { events } = absent;
   later.stop();
-  t.equal(absent.events, undefined, 'who stops is not written to any more');
+  t.equal(absent.events, undefined, 'a stopped capture gets no output');
   events?.failed(new AppError('guest_unreachable', 'lost'));
   t.equal(timers.size, 0);
   t.end();

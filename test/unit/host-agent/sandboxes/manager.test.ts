@@ -1,4 +1,4 @@
-// What the manager keeps about all sandboxes together: room, the disks of a VM, the end of a daemon.
+// The manager: capacity, disks of VMs, stopping the daemon.
 import { appendFileSync, existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -6,7 +6,7 @@ import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon
 import { until } from '../../../support/until.ts';
 
 const MIB = 2 ** 20;
-/** Room for one guest of 128 MiB with its VMM, and not for two. */
+/** Capacity for one guest of 128 MiB with its VMM, and not for two. */
 const ONE_GUEST = {
   admission: { memoryReserveBytes: 0, memoryOvercommit: 1 },
   readCapacity: async () => ({
@@ -16,7 +16,7 @@ const ONE_GUEST = {
   }),
 };
 
-t.test('memory is promised to what runs, and to nothing that ended', async (t) => {
+t.test('memory is reserved for running sandboxes, and not for dead ones', async (t) => {
   const { host, manager } = await startMemoryDaemon(t, { ...ONE_GUEST, templateBudgetBytes: 0 });
   await t.rejects(manager.create({ memoryMib: 512 }), { code: 'exhausted', message: /memory/ });
   t.equal(host.counts.boots, 0, 'that was known before anything was started');
@@ -28,7 +28,7 @@ t.test('memory is promised to what runs, and to nothing that ended', async (t) =
   await manager.delete(next.id);
 });
 
-t.test('memory that copies of a template share must have room before it is made', async (t) => {
+t.test('memory that copies of a template share is reserved before it is allocated', async (t) => {
   const { host, manager } = await startMemoryDaemon(t, ONE_GUEST);
   host.neededBytes = 300 * MIB;
   await t.rejects(manager.create({}), {
@@ -44,7 +44,7 @@ t.test('memory that copies of a template share must have room before it is made'
   t.equal(host.counts.restores, 2, 'nothing is held any more');
 });
 
-t.test('a VM has its profile’s image to read and its own layer to write', async (t) => {
+t.test('a VM has its profile’s image read-only and its own layer writable', async (t) => {
   const { host, home, manager } = await startMemoryDaemon(t, { templateBudgetBytes: 0 });
   const { id } = await manager.create({ vcpus: 2, memoryMib: 256, bootArgs: 'a=b' });
   const dir = join(home.dataDir, 'sandboxes', id);
@@ -69,11 +69,11 @@ t.test('a VM has its profile’s image to read and its own layer to write', asyn
     readdirSync(dir, { recursive: true }).some(
       (name) => statSync(join(dir, `${name}`)).ino === statSync(image).ino,
     ),
-    'the image is kept for as long as the sandbox is there',
+    'the image is pinned while the sandbox exists',
   );
 });
 
-t.test('a copy with a larger disk than its template has it grown, and its file system too', async (t) => {
+t.test('a copy with a larger disk than its template gets its disk and file system grown', async (t) => {
   const { host, manager } = await startMemoryDaemon(t);
   const plain = await manager.create({ diskBytes: 64 * MIB });
   t.same(host.of(plain.id).resizes, []);
@@ -84,27 +84,24 @@ t.test('a copy with a larger disk than its template has it grown, and its file s
   t.equal(host.counts.boots, 1, 'they are copies of the same template');
 });
 
-t.test(
-  'a service that cannot be configured, and a disk that cannot be grown, leave no sandbox',
-  async (t) => {
-    for (const [refuses, options] of [
-      ['serviceConfigure', { service: { cmd: ['x'] } }],
-      ['growDisk', { diskBytes: 128 * MIB }],
-    ] as const) {
-      const { host, home, manager, store } = await startMemoryDaemon(t);
-      host.agentFaults = { refuses };
-      const stage = refuses === 'growDisk' ? /stage grow disk/ : /stage service/;
-      await t.rejects(manager.create(options as Parameters<typeof manager.create>[0]), { message: stage });
-      t.equal(host.running.length, 0);
-      t.same(store.table('sandboxes').all(), []);
-      t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
-      t.same(readdirSync(home.runDir), []);
-    }
-  },
-);
+t.test('a failing service configuration or disk growth leaves no sandbox', async (t) => {
+  for (const [refuses, options] of [
+    ['serviceConfigure', { service: { cmd: ['x'] } }],
+    ['growDisk', { diskBytes: 128 * MIB }],
+  ] as const) {
+    const { host, home, manager, store } = await startMemoryDaemon(t);
+    host.agentFaults = { refuses };
+    const stage = refuses === 'growDisk' ? /stage grow disk/ : /stage service/;
+    await t.rejects(manager.create(options as Parameters<typeof manager.create>[0]), { message: stage });
+    t.equal(host.running.length, 0);
+    t.same(store.table('sandboxes').all(), []);
+    t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
+    t.same(readdirSync(home.runDir), []);
+  }
+});
 
 t.test(
-  'a template whose files changed is not used: the create boots, and the next one makes it anew',
+  'a template whose files changed is not used: the create boots, and the next one makes it again',
   async (t) => {
     const { host, home, manager, crash } = await startMemoryDaemon(t);
     await manager.create({});
@@ -123,7 +120,7 @@ t.test(
   },
 );
 
-t.test('a daemon that stops waits for the snapshot that is being taken', async (t) => {
+t.test('a stopping daemon waits for a snapshot in progress', async (t) => {
   const home = await makeHome(t);
   const { host, manager, crash } = await startMemoryDaemon(t, { home });
   const { id } = await manager.create({});
@@ -151,7 +148,7 @@ t.test('a daemon that stops waits for the snapshot that is being taken', async (
   t.equal(host.running.length, 1);
 });
 
-t.test('a daemon that is to delete everything says when it could not', async (t) => {
+t.test('a daemon that destroys its sandboxes at exit reports a failure', async (t) => {
   const { host, manager } = await startMemoryDaemon(t);
   await manager.create({});
   host.onKill = () => {
@@ -162,7 +159,7 @@ t.test('a daemon that is to delete everything says when it could not', async (t)
   await t.rejects(manager.create({}), { code: 'cancelled', message: /stopping/ });
 });
 
-t.test('a fork that nobody wants any more leaves nothing of any copy', async (t) => {
+t.test('a cancelled fork leaves nothing of any copy', async (t) => {
   const { host, manager } = await startMemoryDaemon(t);
   const { id } = await manager.create({});
   const snapshot = await manager.snapshot(manager.get(id));
@@ -179,7 +176,7 @@ t.test('a fork that nobody wants any more leaves nothing of any copy', async (t)
   t.equal(host.running.length, 1);
 });
 
-t.test('snapshots are listed in their order, and a deleted one is gone with its files', async (t) => {
+t.test('snapshots are listed in order, and a deleted one is gone with its files', async (t) => {
   const { home, manager, happened } = await startMemoryDaemon(t);
   const { id } = await manager.create({});
   const first = await manager.snapshot(manager.get(id));

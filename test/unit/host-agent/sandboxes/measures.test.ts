@@ -1,4 +1,4 @@
-// The numbers of sandboxes: each is of what it says, as of the moment in which somebody asks.
+// Metrics of sandboxes, as of each scrape.
 import { createSocket } from 'node:dgram';
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,8 +7,11 @@ import t from 'tap';
 import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import { Metrics } from '../../../../host-agent/src/metrics/index.ts';
 import { originOf } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import { countLifecycleEvents, measureSandboxes } from '../../../../host-agent/src/sandboxes/measures.ts';
-import type { SandboxMetricsSource } from '../../../../host-agent/src/sandboxes/metrics-source.ts';
+import {
+  countLifecycleEvents,
+  measureSandboxes,
+  type SandboxMetricsSource,
+} from '../../../../host-agent/src/sandboxes/measures.ts';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
 import { readVmUsage } from '../../../../host-agent/src/sandboxes/vm-usage.ts';
 
@@ -26,7 +29,7 @@ async function read(metrics: Metrics): Promise<Map<string, number>> {
 
 const SELF = { pid: process.pid, startTicks: readStartTicks(process.pid) ?? 0 };
 
-/** One whose VMM is this process. */
+/** A sandbox whose VMM is this process. */
 function makeSandbox(id: string, layerPath: string, change: object = {}): Sandbox {
   return {
     id,
@@ -39,7 +42,7 @@ function makeSandbox(id: string, layerPath: string, change: object = {}): Sandbo
   } as unknown as Sandbox;
 }
 
-t.test('what there is is counted by its state, and what runs has memory promised', async (t) => {
+t.test('sandboxes are counted by state, and running ones have memory reserved', async (t) => {
   const layer = join(t.testdir(), 'layer');
   writeFileSync(layer, Buffer.alloc(8192, 1));
   const vm = { identity: SELF, exit: undefined, ioPauseReason: undefined };
@@ -117,7 +120,7 @@ t.test('what there is is counted by its state, and what runs has memory promised
   );
 });
 
-t.test('a VMM is read with its layer, and with its link where it has one', async (t) => {
+t.test('a VMM is measured with its layer, and with its link if it has one', async (t) => {
   const layer = join(t.testdir(), 'layer');
   writeFileSync(layer, Buffer.alloc(8192, 1));
   const used = makeSandbox('sbx', layer);
@@ -133,7 +136,7 @@ t.test('a VMM is read with its layer, and with its link where it has one', async
   t.equal(readVmUsage(makeSandbox('sbx', layer, { vm: { identity: gone } })), undefined);
 });
 
-t.test('starts are timed by what they came from, and pauses by what they were for', async (t) => {
+t.test('starts are timed by origin, and pauses by purpose', async (t) => {
   const metrics = new Metrics();
   const listen = countLifecycleEvents(metrics);
   const born = { sandbox: 'sbx', rootfs: 'image', times: { totalMs: 4000 } } as const;

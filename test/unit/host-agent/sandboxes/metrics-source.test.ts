@@ -1,4 +1,4 @@
-// What all sandboxes have together: quotas, room, who sees what of them while they come and go.
+// All sandboxes together: quotas, capacity, and visibility while they are created and deleted.
 import t from 'tap';
 import type { RequestedResources } from '../../../../host-agent/src/keys/index.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
@@ -6,64 +6,60 @@ import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
-// Daemon after daemon, on a host that may be busy.
+// Several daemons in a row, on a host that may be busy.
 t.setTimeout(scaled(180_000));
 
 const MIB = 2 ** 20;
 
-t.test(
-  'a tenant has what their quota allows, also of what is being made, and gets back what failed',
-  async (t) => {
-    const quotaOf = (tenant: string) =>
-      tenant === 'red' ? { max_sandboxes: 2, max_snapshots: 1 } : undefined;
-    const { manager, host } = await startMemoryDaemon(t, { quotaOf, templateBudgetBytes: 0 });
-    const wanted: RequestedResources[] = [];
-    const red = manager.as({ id: 'i', key: 'k', tenant: 'red' }, (each) => wanted.push(each));
-    const blue = manager.as({ id: 'j', key: 'k', tenant: 'blue' });
-    const over = { code: 'forbidden', message: /max_/ };
-    host.onBoot = () => {
-      throw new Error('not now');
-    };
-    for (let tries = 0; tries < 3; tries++) await t.rejects(red.create({}), { message: /not now/ });
-    host.onBoot = () => undefined;
-    const results = await Promise.allSettled([1, 2, 3].map(() => red.create({})));
-    t.equal(results.filter(({ status }) => status === 'fulfilled').length, 2);
-    await t.rejects(red.create({}), over);
-    const [first, second] = red.list().map(({ id }) => id) as [string, string];
-    await blue.create({});
-    host.onSave = () => {
-      throw new Error('not now');
-    };
-    await t.rejects(red.get(first).snapshot(), { message: /not now/ });
-    host.onSave = () => undefined;
-    const { id } = await red.get(first).snapshot();
-    await t.rejects(red.get(first).snapshot(), over);
-    await t.rejects(red.fork(id, 1), over);
-    await red.deleteSnapshot(id);
-    const other = await red.get(first).snapshot();
-    await red.delete(second);
-    await t.rejects(red.fork(other.id, 2), over);
-    await red.fork(other.id, 1);
-    const plain = { vcpus: 1, memoryMib: 128, diskBytes: 64 * MIB, timeoutS: 0, idleTimeoutS: 0 };
-    const wish = {
-      ...plain,
-      savesItself: false,
-      rootfs: { kind: 'profile', name: 'base' },
-      startsService: false,
-    };
-    t.same(wanted[0], { ...wish, count: 1, areForks: false });
-    t.same(wanted.at(-1), { ...wish, count: 1, areForks: true });
-    t.same(wanted.at(-2)?.count, 2);
-    const some = {
-      network: { allowlist: ['example.org'] },
-      idle: { timeoutS: 9, action: 'snapshot' } as const,
-    };
-    await t.rejects(red.create({ ...some, timeoutS: 7 }), over);
-    t.match(wanted.at(-1), { allowlist: ['example.org'], idleTimeoutS: 9, savesItself: true, timeoutS: 7 });
-  },
-);
+t.test('a quota includes creates in progress, and failed ones are released', async (t) => {
+  const quotaOf = (tenant: string) => (tenant === 'red' ? { max_sandboxes: 2, max_snapshots: 1 } : undefined);
+  const { manager, host } = await startMemoryDaemon(t, { quotaOf, templateBudgetBytes: 0 });
+  const requested: RequestedResources[] = [];
+  const red = manager.as({ id: 'i', key: 'k', tenant: 'red' }, (each) => requested.push(each));
+  const blue = manager.as({ id: 'j', key: 'k', tenant: 'blue' });
+  const over = { code: 'forbidden', message: /max_/ };
+  host.onBoot = () => {
+    throw new Error('not now');
+  };
+  for (let tries = 0; tries < 3; tries++) await t.rejects(red.create({}), { message: /not now/ });
+  host.onBoot = () => undefined;
+  const results = await Promise.allSettled([1, 2, 3].map(() => red.create({})));
+  t.equal(results.filter(({ status }) => status === 'fulfilled').length, 2);
+  await t.rejects(red.create({}), over);
+  const [first, second] = red.list().map(({ id }) => id) as [string, string];
+  await blue.create({});
+  host.onSave = () => {
+    throw new Error('not now');
+  };
+  await t.rejects(red.get(first).snapshot(), { message: /not now/ });
+  host.onSave = () => undefined;
+  const { id } = await red.get(first).snapshot();
+  await t.rejects(red.get(first).snapshot(), over);
+  await t.rejects(red.fork(id, 1), over);
+  await red.deleteSnapshot(id);
+  const other = await red.get(first).snapshot();
+  await red.delete(second);
+  await t.rejects(red.fork(other.id, 2), over);
+  await red.fork(other.id, 1);
+  const plain = { vcpus: 1, memoryMib: 128, diskBytes: 64 * MIB, timeoutS: 0, idleTimeoutS: 0 };
+  const wish = {
+    ...plain,
+    savesItself: false,
+    rootfs: { kind: 'profile', name: 'base' },
+    startsService: false,
+  };
+  t.same(requested[0], { ...wish, count: 1, areForks: false });
+  t.same(requested.at(-1), { ...wish, count: 1, areForks: true });
+  t.same(requested.at(-2)?.count, 2);
+  const some = {
+    network: { allowlist: ['example.org'] },
+    idle: { timeoutS: 9, action: 'snapshot' } as const,
+  };
+  await t.rejects(red.create({ ...some, timeoutS: 7 }), over);
+  t.match(requested.at(-1), { allowlist: ['example.org'], idleTimeoutS: 9, savesItself: true, timeoutS: 7 });
+});
 
-t.test('a disk is counted as it is written, or whole where it is reserved', async (t) => {
+t.test('a disk counts as it is written, or completely when reserved', async (t) => {
   for (const [reservesDisks, layerMib] of [
     [false, 16],
     [true, 64],
@@ -96,27 +92,27 @@ t.test('a disk is counted as it is written, or whole where it is reserved', asyn
   }
 });
 
-t.test('who only looks at the house sees what there is, and what is on its way', async (t) => {
+t.test('the metrics source has existing sandboxes and those in progress', async (t) => {
   const { manager, host } = await startMemoryDaemon(t, { templateBudgetBytes: 0, maxConcurrentStarts: 1 });
-  const { metricsSource: house } = manager;
+  const { metricsSource: source } = manager;
   const gate = Promise.withResolvers<void>();
   host.onBoot = () => gate.promise;
   const creating = [1, 2].map(() => manager.create({}));
   await until(
-    () => house.starting.size === 2 && house.startQueue.pending === 1 && house.startQueue.size === 1,
+    () => source.starting.size === 2 && source.startQueue.pending === 1 && source.startQueue.size === 1,
   );
   gate.resolve();
   const [info] = await Promise.all(creating);
-  t.same([house.starting.size, house.sandboxes.size, house.snapshots.owners.length], [0, 2, 0]);
+  t.same([source.starting.size, source.sandboxes.size, source.snapshots.owners.length], [0, 2, 0]);
   const end = Promise.withResolvers<void>();
   host.onKill = () => end.promise;
   await manager.delete(info?.id ?? '');
-  t.same([house.sandboxes.size, house.sweeps.sandboxes.length], [1, 1]);
+  t.same([source.sandboxes.size, source.sweeps.sandboxes.length], [1, 1]);
   end.resolve();
-  await until(() => house.sweeps.sandboxes.length === 0);
+  await until(() => source.sweeps.sandboxes.length === 0);
 });
 
-t.test('one that is leaving is there for nobody, but who may see it can wait for its end', async (t) => {
+t.test('a sandbox being deleted is invisible, but its owner can wait for the end', async (t) => {
   const gate = Promise.withResolvers<void>();
   const { manager } = await startMemoryDaemon(t, {
     templateBudgetBytes: 0,
@@ -144,7 +140,7 @@ t.test('one that is leaving is there for nobody, but who may see it can wait for
   await Promise.all([first, second]);
 });
 
-t.test('an end that fails when its time is over is tried again, until there is no need', async (t) => {
+t.test('a failed delete after a timeout is retried until it is not needed', async (t) => {
   const { manager, lines } = await startMemoryDaemon(t);
   const { id } = await manager.create({ timeoutS: 1 });
   const retries: (() => void)[] = [];
@@ -176,7 +172,7 @@ t.test('an end that fails when its time is over is tried again, until there is n
   t.equal(failed(), 2);
 });
 
-t.test('a daemon that stops waits for what is being deleted, but not without end', async (t) => {
+t.test('a stopping daemon waits for deletes in progress, with a time limit', async (t) => {
   for (const isEndless of [false, true]) {
     const gate = Promise.withResolvers<void>();
     const { manager, host } = await startMemoryDaemon(t, {

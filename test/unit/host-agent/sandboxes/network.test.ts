@@ -1,4 +1,4 @@
-// What a sandbox does with its network: in which order it comes and goes, and that nothing of it stays with one that was not made.
+// The network of a sandbox: order of allocation and release, and that a failed create leaves nothing of it.
 import t, { type Test } from 'tap';
 import type { Network, NetworkSlot } from '../../../../host-agent/src/network/index.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
@@ -11,17 +11,17 @@ import {
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
-// Daemon after daemon, on a host that may be busy.
+// Several daemons in a row, on a host that may be busy.
 t.setTimeout(scaled(180_000));
 
 const allowlist = ['example.org'];
 const publish = [{ hostPort: 8080, guestPort: 80 }];
 
-/** Networks of the host that only say what they were asked, and fail where a test says so. */
-class ToldNetwork {
+/** A host network that records its calls, and fails where a test asks for it. */
+class RecordingNetwork {
   readonly calls: string[] = [];
   fails = '';
-  /** Called before what it says is done. */
+  /** Called before the call takes effect. */
   onCall: (call: string, slot?: NetworkSlot) => void = () => undefined;
   deny: (text: string) => void = () => undefined;
   #allocated = 0;
@@ -63,7 +63,7 @@ class ToldNetwork {
     options: { allowlist: readonly string[]; wasServed: boolean; onDenied: (text: string) => void },
   ) {
     this.deny = options.onDenied;
-    this.#call(`start [${options.allowlist}] ${options.wasServed ? 'again' : 'anew'}`, slot);
+    this.#call(`start [${options.allowlist}] ${options.wasServed ? 'again' : 'first'}`, slot);
   }
 
   adopt(slot: NetworkSlot) {
@@ -84,30 +84,30 @@ class ToldNetwork {
 }
 
 async function start(t: Test, options: MemoryDaemonOptions = {}) {
-  const told = new ToldNetwork();
-  const network = told as unknown as Network;
-  return { told, ...(await startMemoryDaemon(t, { templateBudgetBytes: 0, network, ...options })) };
+  const recorder = new RecordingNetwork();
+  const network = recorder as unknown as Network;
+  return { recorder, ...(await startMemoryDaemon(t, { templateBudgetBytes: 0, network, ...options })) };
 }
 
-t.test('it is there before the VM, and goes before it is another’s', async (t) => {
-  const { told, manager, host, store, logs } = await start(t);
+t.test('the network exists before the VM, and is removed before another sandbox gets it', async (t) => {
+  const { recorder, manager, host, store, logs } = await start(t);
   const recorded: unknown[] = [];
   const records = store.table<SandboxRecord>('sandboxes');
-  told.onCall = (call) => {
+  recorder.onCall = (call) => {
     if (call === 'create') recorded.push(...records.all().map(({ record }) => record.network?.tap));
   };
-  host.onBoot = () => void told.calls.push('boot');
-  host.onKill = () => void told.calls.push('kill');
+  host.onBoot = () => void recorder.calls.push('boot');
+  host.onKill = () => void recorder.calls.push('kill');
   const info = await manager.create({ network: { allowlist } });
-  t.same(told.calls, [
+  t.same(recorder.calls, [
     'tidy',
     'allocate',
     'create tap1',
     'publish [] tap1',
-    'start [example.org] anew tap1',
+    'start [example.org] first tap1',
     'boot',
   ]);
-  t.same(recorded, ['tap1'], 'a crash from there on leaves nothing that nobody knows of');
+  t.same(recorded, ['tap1'], 'a crash after that leaves nothing unrecorded');
   t.same(info.network, { allowlist, guestIp: '10.0.1.2', gateway: '10.0.1.1' });
   t.notOk('published' in info);
   const { spec, agent } = host.of(info.id);
@@ -120,11 +120,11 @@ t.test('it is there before the VM, and goes before it is another’s', async (t)
     gateway: '10.0.1.1',
     dns: '10.0.1.1',
   });
-  told.deny('denied: other.example');
-  told.calls.length = 0;
+  recorder.deny('denied: other.example');
+  recorder.calls.length = 0;
   await manager.delete(info.id);
   await until(() => records.get(info.id) === undefined);
-  t.same(told.calls, ['kill', 'stop tap1', 'kill', 'destroy tap1']);
+  t.same(recorder.calls, ['kill', 'stop tap1', 'kill', 'destroy tap1']);
   const page = await logs.read(info.id, { since: 0 });
   t.same(
     page?.records.map(({ text }) => text),
@@ -132,57 +132,54 @@ t.test('it is there before the VM, and goes before it is another’s', async (t)
   );
 });
 
-t.test('one without a network asks for none', async (t) => {
-  const { told, manager, host } = await start(t);
+t.test('a sandbox without a network allocates none', async (t) => {
+  const { recorder, manager, host } = await start(t);
   const info = await manager.create({});
   t.notOk('network' in info || 'published' in info);
   t.notOk(host.of(info.id).agent.identities[0]?.network);
   t.notOk('net' in (host.of(info.id).spec ?? {}));
   await manager.delete(info.id);
   await manager.stop('destroy');
-  t.same(told.calls, ['tidy']);
+  t.same(recorder.calls, ['tidy']);
 });
 
-t.test(
-  'ports alone give it one from which nothing is reached, and a copy has ports of its own',
-  async (t) => {
-    const { told, manager } = await start(t);
-    const info = await manager.create({ publish });
-    t.match(info, { network: { allowlist: [] }, published: publish });
-    t.ok(told.calls.includes('publish [8080] tap1') && told.calls.includes('start [] anew tap1'));
-    const snapshot = await manager.get(info.id).snapshot();
-    const [plain] = await manager.fork(snapshot.id, 1);
-    t.notOk('published' in (plain ?? {}), 'the ports of its source are taken');
-    const [fork] = await manager.fork(snapshot.id, 1, undefined, undefined, [
-      { hostPort: 9090, guestPort: 80 },
-    ]);
-    t.match(fork, { published: [{ hostPort: 9090 }], network: { guestIp: '10.0.3.2' } });
-    t.same(
-      told.calls.filter((call) => call.startsWith('publish')),
-      ['publish [8080] tap1', 'publish [] tap2', 'publish [9090] tap3'],
-    );
-    await t.rejects(manager.fork(snapshot.id, 2, undefined, undefined, publish), {
-      message: /needs count 1/,
-    });
-  },
-);
+t.test('published ports alone give an empty allowlist, and a copy has its own ports', async (t) => {
+  const { recorder, manager } = await start(t);
+  const info = await manager.create({ publish });
+  t.match(info, { network: { allowlist: [] }, published: publish });
+  t.ok(recorder.calls.includes('publish [8080] tap1') && recorder.calls.includes('start [] first tap1'));
+  const snapshot = await manager.get(info.id).snapshot();
+  const [plain] = await manager.fork(snapshot.id, 1);
+  t.notOk('published' in (plain ?? {}), 'the ports of its source are taken');
+  const [fork] = await manager.fork(snapshot.id, 1, undefined, undefined, [
+    { hostPort: 9090, guestPort: 80 },
+  ]);
+  t.match(fork, { published: [{ hostPort: 9090 }], network: { guestIp: '10.0.3.2' } });
+  t.same(
+    recorder.calls.filter((call) => call.startsWith('publish')),
+    ['publish [8080] tap1', 'publish [] tap2', 'publish [9090] tap3'],
+  );
+  await t.rejects(manager.fork(snapshot.id, 2, undefined, undefined, publish), {
+    message: /needs count 1/,
+  });
+});
 
-t.test('whatever of it cannot be made, nothing of the sandbox or of it stays', async (t) => {
+t.test('if any step fails, nothing of the sandbox or its network remains', async (t) => {
   for (const fails of ['allocate', 'create', 'publish', 'start']) {
-    const { told, manager, host, store } = await start(t);
-    told.fails = fails;
+    const { recorder, manager, host, store } = await start(t);
+    recorder.fails = fails;
     await t.rejects(manager.create({ network: { allowlist } }), {
       message: `cannot create the sandbox (stage network): cannot ${fails}`,
     });
-    const undone = told.calls.filter((call) => /^(stop|destroy)/.test(call));
+    const undone = recorder.calls.filter((call) => /^(stop|destroy)/.test(call));
     t.same(undone, fails === 'allocate' ? [] : ['stop tap1', 'destroy tap1'], fails);
     t.equal(host.counts.boots, 0);
     t.same(store.table('sandboxes').all(), []);
   }
 });
 
-t.test('one that cannot be written down is given back', async (t) => {
-  const { told, manager } = await start(t, {
+t.test('a network that cannot be recorded is released', async (t) => {
+  const { recorder, manager } = await start(t, {
     changeRecords: (records) => {
       const put = records.put.bind(records);
       return Object.assign(records, {
@@ -192,8 +189,8 @@ t.test('one that cannot be written down is given back', async (t) => {
     },
   });
   await t.rejects(manager.create({ network: { allowlist } }), { message: /the registry is full/ });
-  t.notOk(told.calls.some((call) => call.startsWith('create')));
-  t.equal(told.calls.at(-1), 'destroy tap1');
+  t.notOk(recorder.calls.some((call) => call.startsWith('create')));
+  t.equal(recorder.calls.at(-1), 'destroy tap1');
 });
 
 async function crashWithNetworks(t: Test, home: Home) {
@@ -204,14 +201,14 @@ async function crashWithNetworks(t: Test, home: Home) {
   return { ...first, id, plain, records };
 }
 
-t.test('the next daemon goes on with it, and says what of it is lost', async (t) => {
+t.test('the next daemon adopts the network, and logs what of it is lost', async (t) => {
   for (const fails of ['', 'start', 'adopt ports']) {
     const home = await makeHome(t);
     const first = await crashWithNetworks(t, home);
     await first.crash();
-    const told = new ToldNetwork();
-    told.fails = fails;
-    const next = await startMemoryDaemon(t, { home, network: told as unknown as Network });
+    const recorder = new RecordingNetwork();
+    recorder.fails = fails;
+    const next = await startMemoryDaemon(t, { home, network: recorder as unknown as Network });
     t.same(
       next.manager
         .list()
@@ -219,12 +216,17 @@ t.test('the next daemon goes on with it, and says what of it is lost', async (t)
         .sort(),
       [first.id, first.plain.id].sort(),
     );
-    t.same(told.calls, ['adopt tap1', 'start [example.org] again tap1', 'adopt ports [8080] tap1', 'tidy']);
+    t.same(recorder.calls, [
+      'adopt tap1',
+      'start [example.org] again tap1',
+      'adopt ports [8080] tap1',
+      'tidy',
+    ]);
     const warned = next.lines.filter(({ msg }) => msg?.startsWith('a sandbox has lost its'));
     t.equal(warned.length, fails === '' ? 0 : 1);
     t.match(next.manager.get(first.id).info, { network: { guestIp: '10.0.1.2' }, published: publish });
     await next.manager.delete(first.id);
-    await until(() => told.calls.includes('destroy tap1'));
+    await until(() => recorder.calls.includes('destroy tap1'));
   }
 });
 
@@ -234,39 +236,45 @@ t.test('without published ports none are adopted, and a daemon without networks 
   await first.manager.create({ network: { allowlist } });
   await first.crash();
   const next = await start(t, { home });
-  t.ok(next.told.calls.includes('adopt ports [] tap1'));
+  t.ok(next.recorder.calls.includes('adopt ports [] tap1'));
   const { manager } = await startMemoryDaemon(t);
   const wish = manager.create({ network: { allowlist } });
   await t.rejects(wish, { code: 'unsupported', message: /networks are not enabled/ });
 });
 
-t.test('the next daemon removes that of one that was half made, with networks or without', async (t) => {
-  for (const hasNetworks of [true, false]) {
-    const home = await makeHome(t);
-    const first = await crashWithNetworks(t, home);
-    await first.records.put(first.id, { ...first.records.get(first.id)!, isReady: false });
-    await first.crash();
-    const told = new ToldNetwork();
-    const network = hasNetworks ? (told as unknown as Network) : undefined;
-    const next = await startMemoryDaemon(t, { home, network });
-    t.same(
-      next.manager.list().map(({ id }) => id),
-      [first.plain.id],
-    );
-    t.same(told.calls, hasNetworks ? ['stop tap1', 'destroy tap1', 'tidy'] : []);
-  }
-});
+t.test(
+  'the next daemon removes the network of a half-created sandbox, with networks or without',
+  async (t) => {
+    for (const hasNetworks of [true, false]) {
+      const home = await makeHome(t);
+      const first = await crashWithNetworks(t, home);
+      await first.records.put(first.id, { ...first.records.get(first.id)!, isReady: false });
+      await first.crash();
+      const recorder = new RecordingNetwork();
+      const network = hasNetworks ? (recorder as unknown as Network) : undefined;
+      const next = await startMemoryDaemon(t, { home, network });
+      t.same(
+        next.manager.list().map(({ id }) => id),
+        [first.plain.id],
+      );
+      t.same(recorder.calls, hasNetworks ? ['stop tap1', 'destroy tap1', 'tidy'] : []);
+    }
+  },
+);
 
-t.test('what is created again with a network is a copy of what has one', async (t) => {
-  const { told, manager, host, happened } = await start(t, { templateBudgetBytes: 2 ** 30 });
+t.test('a second create with a network copies a template with a network', async (t) => {
+  const { recorder, manager, host, happened } = await start(t, { templateBudgetBytes: 2 ** 30 });
   const made = () => happened.flatMap((event) => (event.kind === 'template-made' ? [event.hasNetwork] : []));
   await manager.create({ network: { allowlist } });
   t.same(made(), [false]);
   await manager.create({ network: { allowlist: [] } });
   await until(() => made().length === 2);
   t.same(made(), [false, true]);
-  await until(() => told.calls.includes('destroy tap3'), 'that of its own guest to go');
-  t.ok(told.calls.includes('start [] anew tap3'), 'it reached nobody');
+  await until(
+    () => recorder.calls.includes('destroy tap3'),
+    'the network of the template’s guest to be destroyed',
+  );
+  t.ok(recorder.calls.includes('start [] first tap3'), 'its allowlist is empty');
   const copy = await manager.create({ network: { allowlist } });
   t.equal(host.counts.boots, 1);
   t.equal(host.of(copy.id).agent.identities[0]?.network?.address, copy.network?.guestIp);

@@ -1,4 +1,4 @@
-// What a new daemon finds and nobody has: what is ours goes, and nothing else is touched.
+// Reconciliation: a new daemon removes its own leftovers, and touches nothing else.
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon
 
 const ADOPTED = 'sandboxes adopted';
 
-/** Starts a process, and holds it at its end. */
+/** Starts a process, and keeps it from exiting completely. */
 const HOLDER = `
 import ctypes, os, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -24,7 +24,7 @@ print(pid, flush=True)
 time.sleep(600)
 `;
 
-t.test('a VMM that no record knows is ended, and one whose process id is another’s now is not', async (t) => {
+t.test('a stray VMM is ended, and a reused process id is not', async (t) => {
   const home = await makeHome(t);
   const [stray, other] = [1, 2].map(() => {
     const child = spawn('sleep', ['600'], { stdio: 'ignore' });
@@ -43,33 +43,33 @@ t.test('a VMM that no record knows is ended, and one whose process id is another
   );
 });
 
-t.test('a VMM that does not end costs its own sandbox, and no start', async (t) => {
+t.test('a VMM that does not exit affects only its own sandbox, not the start', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
-  const [kept, stuck] = [await first.manager.create({}), await first.manager.create({})];
+  const [retained, stuck] = [await first.manager.create({}), await first.manager.create({})];
   const records = first.store.table<SandboxRecord>('sandboxes');
   await records.put(stuck.id, { ...records.get(stuck.id)!, isReady: false });
   await first.crash();
-  // Its last thread waits for its tracer, who is in no hurry.
+  // Its last thread waits for its tracer.
   const tracer = spawn('python3', ['-c', HOLDER], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const said = createInterface({ input: tracer.stdout })[Symbol.asyncIterator]();
-  const pid = Number((await said.next()).value);
+  const logged = createInterface({ input: tracer.stdout })[Symbol.asyncIterator]();
+  const pid = Number((await logged.next()).value);
   t.teardown(() => {
     tracer.kill('SIGKILL');
   });
   const startTicks = readStartTicks(pid) ?? 0;
   home.host.strangers = [{ pid, startTicks, socketDir: join(home.runDir, stuck.id) }];
   const { manager, lines, store } = await startMemoryDaemon(t, { home });
-  t.ok(isRunning({ pid, startTicks }), 'it has been killed and is there');
+  t.ok(isRunning({ pid, startTicks }), 'it was killed and has not exited');
   t.same(
     manager.list().map(({ id }) => id),
-    [kept.id],
+    [retained.id],
   );
   t.ok(store.table('sandboxes').get(stuck.id), 'the next start tries again');
-  t.match(lines.filter(({ msg }) => /does not end; the next start tries again/.test(msg ?? '')).length, 1);
+  t.match(lines.filter(({ msg }) => /does not exit; the next start tries again/.test(msg ?? '')).length, 1);
 });
 
-t.test('directories without a record go, and those that are no sandbox’s stay', async (t) => {
+t.test('directories without a record are removed, and other directories stay', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   const { id } = await first.manager.create({});
@@ -85,7 +85,7 @@ t.test('directories without a record go, and those that are no sandbox’s stay'
   );
 });
 
-t.test('a daemon that finds nothing says nothing', async (t) => {
+t.test('a daemon without leftovers logs nothing', async (t) => {
   const { lines } = await startMemoryDaemon(t);
   t.same(
     lines.filter(({ msg }) => msg === ADOPTED),
@@ -93,7 +93,7 @@ t.test('a daemon that finds nothing says nothing', async (t) => {
   );
 });
 
-t.test('a log stays when somebody knew its sandbox', async (t) => {
+t.test('a log stays if its sandbox was visible', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
   const ids: Record<string, string> = {};
@@ -107,13 +107,13 @@ t.test('a log stays when somebody knew its sandbox', async (t) => {
   await records.put(unready, { ...records.get(unready)!, isReady: false });
   await records.put(leaving, { ...records.get(leaving)!, isReady: false, isDeleting: true });
   await first.crash();
-  // Its record went, its files did not.
+  // Its record was removed, its files were not.
   const second = await startMemoryDaemon(t, { home });
   t.same(
     second.manager.list().map(({ id }) => id),
     [forgotten],
   );
-  t.equal(await second.logs.read(unready, { since: 0 }), undefined, 'nobody ever had its id');
+  t.equal(await second.logs.read(unready, { since: 0 }), undefined, 'its id was never visible');
   const page = await second.logs.read(leaving, { since: 0 });
   t.match(page?.records[0], { text: 'exec: true' });
   await second.store.table('sandboxes').remove(forgotten);
@@ -123,7 +123,7 @@ t.test('a log stays when somebody knew its sandbox', async (t) => {
   t.match((await third.logs.read(forgotten, { since: 0 }))?.records[0], { text: 'exec: true' });
 });
 
-t.test('a snapshot that was never completed goes, one that cannot be read is left alone', async (t) => {
+t.test('an incomplete snapshot is removed, and an unreadable one is left alone', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   const { id } = await first.manager.create({});
@@ -144,7 +144,7 @@ t.test('a snapshot that was never completed goes, one that cannot be read is lef
     [whole.id],
   );
   t.notOk(existsSync(unfinished.dir));
-  t.ok(existsSync(join(damaged.dir, 'memory')), 'it is somebody’s data all the same');
+  t.ok(existsSync(join(damaged.dir, 'memory')), 'it is user data');
   const unread = next.lines.filter(({ msg }) => msg?.startsWith('a snapshot cannot be read'));
   t.match(unread, [{ snapshot: damaged.id }]);
   const known = next.store

@@ -1,4 +1,4 @@
-// What a sandbox is made of, piece by piece: what each asks for, what stands in its way, and what is said of that.
+// Resources of a sandbox: acquisition, failures, and their messages.
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -8,7 +8,7 @@ import { Guest } from '../../../../host-agent/src/guest/guest.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { agent, explainExit } from '../../../../host-agent/src/sandboxes/resources/agent.ts';
-import { pinRootfs } from '../../../../host-agent/src/sandboxes/resources/pin.ts';
+import { pinRootfs } from '../../../../host-agent/src/sandboxes/resources/files.ts';
 import type { SandboxContext } from '../../../../host-agent/src/sandboxes/resources/resource.ts';
 import { vmm } from '../../../../host-agent/src/sandboxes/resources/vmm.ts';
 import { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
@@ -20,7 +20,7 @@ import { until } from '../../../support/until.ts';
 
 const PLAIN = { templateBudgetBytes: 0 };
 
-/** Has timers pass at once, and says how long they were to wait. */
+/** Lets timers pass at once, and returns how long they were to wait. */
 function passTimers(t: Test): number[] {
   const waits: number[] = [];
   const { setImmediate } = globalThis;
@@ -36,7 +36,7 @@ function passTimers(t: Test): number[] {
 }
 
 t.test(
-  'a VM that has lost its channel is given a moment to say why, and one that is ending more',
+  'a VM that lost its channel gets a moment to report its exit, and an exiting one gets longer',
   async (t) => {
     const waits = passTimers(t);
     const never = new Promise<VmExit>(() => undefined);
@@ -56,7 +56,7 @@ t.test(
   },
 );
 
-t.test('a guest is waited for at the start of a daemon, in bounds, if its VM runs', async (t) => {
+t.test('a starting daemon waits for guests, within bounds, if their VM runs', async (t) => {
   const waits: number[] = [];
   let answers = false;
   t.intercept(Guest.prototype, 'adopt', {
@@ -73,7 +73,7 @@ t.test('a guest is waited for at the start of a daemon, in bounds, if its VM run
     await agent.adopt?.(site as unknown as SandboxContext);
     return { lines, guest: handles.guest };
   };
-  t.match((await adopt(0, {})).lines, ['a guest agent does not answer after the restart; trying on']);
+  t.match((await adopt(0, {})).lines, ['a guest agent does not answer after the restart; retrying']);
   await adopt(15_003, {});
   t.same(waits.splice(0), [5000, 5001]);
   answers = true;
@@ -83,11 +83,11 @@ t.test('a guest is waited for at the start of a daemon, in bounds, if its VM run
   t.ok((await adopt(0, { exit })).guest, 'one whose VM ended has a connection that is never made');
   t.equal((await adopt(0)).guest, undefined);
   t.same(waits, []);
-  const bare = { id: 'sbx', record: { isReady: true }, handles: {} } as unknown as SandboxContext;
-  t.throws(() => new Sandbox(bare), { message: 'a sandbox has a VM and a guest' });
+  const incomplete = { id: 'sbx', record: { isReady: true }, handles: {} } as unknown as SandboxContext;
+  t.throws(() => new Sandbox(incomplete), { message: 'a sandbox has a VM and a guest' });
 });
 
-t.test('a VM that stands still while it starts has come to nothing, and says why', async (t) => {
+t.test('a VM that is paused by a full disk while it starts fails the create with the reason', async (t) => {
   const home = await makeHome(t);
   class StandingEngine extends MemoryEngine {
     override async boot(options: ColdBootOptions): Promise<Vm> {
@@ -107,7 +107,7 @@ t.test('a VM that stands still while it starts has come to nothing, and says why
   t.equal(host.running.length, 0);
 });
 
-t.test('a guest whose VM went on again has its clock set', async (t) => {
+t.test('a resumed guest gets its clock set', async (t) => {
   const home = await makeHome(t);
   let resume: () => void = () => undefined;
   class ResumingEngine extends MemoryEngine {
@@ -126,7 +126,7 @@ t.test('a guest whose VM went on again has its clock set', async (t) => {
   t.equal(clocks.length, before + 1);
 });
 
-t.test('what takes too long says what, and that it was nothing but the time', async (t) => {
+t.test('a timeout names what took too long, and that it was a timeout', async (t) => {
   const bootTimeoutMs = 100;
   const late = (stage: string, message: RegExp) => ({
     code: 'internal',
@@ -134,7 +134,7 @@ t.test('what takes too long says what, and that it was nothing but the time', as
     details: { stage, isTimeout: true },
   });
   const { manager, host } = await startMemoryDaemon(t, { ...PLAIN, bootTimeoutMs });
-  // A timer that began later is over later.
+  // A timer that started later ends later.
   host.onBoot = () => new Promise((resolve) => setTimeout(resolve, bootTimeoutMs + 50));
   await t.rejects(manager.create({}), late('boot', /stage boot\): the VM did not start within 100 ms$/));
   host.onBoot = () => undefined;
@@ -152,80 +152,85 @@ t.test('what takes too long says what, and that it was nothing but the time', as
   t.equal(hanging.host.running.length, 0);
 });
 
+t.test('a failed start names its stage in one line, and a full disk has its own error', async (t) => {
+  const { manager, host, home, lines } = await startMemoryDaemon(t, PLAIN);
+  let error: unknown = new Error('it broke\nwith a long story');
+  host.onBoot = () => {
+    throw error;
+  };
+  await t.rejects(manager.create({}), {
+    code: 'internal',
+    message: 'cannot create the sandbox (stage boot): it broke',
+    details: { stage: 'boot' },
+  });
+  error = new AppError('upstream', 'nobody is there', { stage: 'far away', retryAfterS: 9 });
+  await t.rejects(manager.create({}), {
+    code: 'upstream',
+    message: 'cannot create the sandbox (stage far away): nobody is there',
+    details: { stage: 'far away', retryAfterS: 9 },
+  });
+  error = Object.assign(new Error('write failed'), { code: 'ENOSPC' });
+  await t.rejects(manager.create({}), {
+    code: 'exhausted',
+    message: /cannot create the sandbox \(stage boot\): no space left/,
+  });
+  t.same(readdirSync(join(home.dataDir, 'logs')), [], 'they were never visible');
+  t.notOk(lines.some(({ msg }) => msg === 'a sandbox did not start'));
+  host.onBoot = () => undefined;
+  host.agentFaults = { refuses: 'identity' };
+  await t.rejects(manager.create({}), { message: /stage agent\): .*identity was refused/ });
+  t.match(
+    lines.find(({ msg }) => msg === 'a sandbox did not start'),
+    { diagnosis: 'console: (empty)' },
+  );
+});
+
 t.test(
-  'a start that fails says at which stage, in one line, and is told apart from a full disk',
+  'the timeout starts when clients can use the sandbox, and the event has the times of the start',
   async (t) => {
-    const { manager, host, home, lines } = await startMemoryDaemon(t, PLAIN);
-    let error: unknown = new Error('it broke\nwith a long story');
-    host.onBoot = () => {
-      throw error;
+    const { manager, host, happened, store } = await startMemoryDaemon(t, PLAIN);
+    let bootedAt = 0;
+    host.onBoot = async () => {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      bootedAt = Date.now();
     };
-    await t.rejects(manager.create({}), {
-      code: 'internal',
-      message: 'cannot create the sandbox (stage boot): it broke',
-      details: { stage: 'boot' },
-    });
-    error = new AppError('upstream', 'nobody is there', { stage: 'far away', retryAfterS: 9 });
-    await t.rejects(manager.create({}), {
-      code: 'upstream',
-      message: 'cannot create the sandbox (stage far away): nobody is there',
-      details: { stage: 'far away', retryAfterS: 9 },
-    });
-    error = Object.assign(new Error('write failed'), { code: 'ENOSPC' });
-    await t.rejects(manager.create({}), {
-      code: 'exhausted',
-      message: /cannot create the sandbox \(stage boot\): no space left/,
-    });
-    t.same(readdirSync(join(home.dataDir, 'logs')), [], 'nobody ever heard of them');
-    t.notOk(lines.some(({ msg }) => msg === 'a guest did not start'));
-    host.onBoot = () => undefined;
-    host.agentFaults = { refuses: 'identity' };
-    await t.rejects(manager.create({}), { message: /stage agent\): .*identity was refused/ });
-    t.match(
-      lines.find(({ msg }) => msg === 'a guest did not start'),
-      { diagnosis: 'console: (empty)' },
-    );
+    const startedAt = performance.now();
+    const caller = { id: 'i', key: 'k', tenant: 'red' };
+    const info = await manager.create({}, undefined, { principal: caller });
+    const tookMs = performance.now() - startedAt;
+    t.ok(info.createdAt.getTime() >= bootedAt);
+    const record = store.table<SandboxRecord>('sandboxes').get(info.id);
+    t.match(record, { isReady: true, kernelDigest: 'kernel', owner: { key: 'k', tenant: 'red' } });
+    const received = happened.find(({ kind }) => kind === 'created');
+    const { times } = received as Extract<typeof received, { times: unknown }>;
+    t.same(Object.keys(times).sort(), ['agentMs', 'bootMs', 'diskMs', 'logMs', 'networkMs', 'totalMs']);
+    for (const [name, ms] of Object.entries(times)) t.ok(ms >= 0 && ms <= tookMs + 1, `${name} ${ms}`);
+    t.ok((times.bootMs ?? 0) >= 4 && times.totalMs! >= times.bootMs!);
+    t.match(received, { origin: 'boot' });
   },
 );
 
-t.test('a life begins when somebody can use it, and says what its beginning took', async (t) => {
-  const { manager, host, happened, store } = await startMemoryDaemon(t, PLAIN);
-  let bootedAt = 0;
-  host.onBoot = async () => {
-    await new Promise((resolve) => setTimeout(resolve, 5));
-    bootedAt = Date.now();
-  };
-  const startedAt = performance.now();
-  const caller = { id: 'i', key: 'k', tenant: 'red' };
-  const info = await manager.create({}, undefined, { principal: caller });
-  const tookMs = performance.now() - startedAt;
-  t.ok(info.createdAt.getTime() >= bootedAt);
-  const record = store.table<SandboxRecord>('sandboxes').get(info.id);
-  t.match(record, { isReady: true, kernelDigest: 'kernel', owner: { key: 'k', tenant: 'red' } });
-  const told = happened.find(({ kind }) => kind === 'created');
-  const { times } = told as Extract<typeof told, { times: unknown }>;
-  t.same(Object.keys(times).sort(), ['agentMs', 'bootMs', 'diskMs', 'logMs', 'networkMs', 'totalMs']);
-  for (const [name, ms] of Object.entries(times)) t.ok(ms >= 0 && ms <= tookMs + 1, `${name} ${ms}`);
-  t.ok((times.bootMs ?? 0) >= 4 && times.totalMs! >= times.bootMs!);
-  t.match(told, { origin: 'boot' });
-});
+t.test(
+  'a pinned file stays when its other names are removed, and a missing one is not an error',
+  async (t) => {
+    const dir = await scratch(t);
+    const path = join(dir, 'bake');
+    writeFileSync(path, 'content');
+    for (const name of ['one', 'two']) mkdirSync(join(dir, name));
+    await pinRootfs(join(dir, 'one'), path);
+    await pinRootfs(join(dir, 'one'), path);
+    t.equal(statSync(path).nlink, 2);
+    rmSync(path);
+    t.equal(readFileSync(join(dir, 'one/rootfs.ext4'), 'utf8'), 'content');
+    await pinRootfs(join(dir, 'two'), path);
+    t.same(readdirSync(join(dir, 'two')), []);
+    await t.rejects(pinRootfs(join(dir, 'one/rootfs.ext4'), join(dir, 'one/rootfs.ext4')), {
+      code: 'ENOTDIR',
+    });
+  },
+);
 
-t.test('what is pinned stays when its other names go, and what cannot be is no failure', async (t) => {
-  const dir = await scratch(t);
-  const path = join(dir, 'bake');
-  writeFileSync(path, 'content');
-  for (const name of ['one', 'two']) mkdirSync(join(dir, name));
-  await pinRootfs(join(dir, 'one'), path);
-  await pinRootfs(join(dir, 'one'), path);
-  t.equal(statSync(path).nlink, 2);
-  rmSync(path);
-  t.equal(readFileSync(join(dir, 'one/rootfs.ext4'), 'utf8'), 'content');
-  await pinRootfs(join(dir, 'two'), path);
-  t.same(readdirSync(join(dir, 'two')), []);
-  await t.rejects(pinRootfs(join(dir, 'one/rootfs.ext4'), join(dir, 'one/rootfs.ext4')), { code: 'ENOTDIR' });
-});
-
-t.test('each piece names its stage, and is given back also where it never came to be', async (t) => {
+t.test('each resource names its stage, and is released also when it was never acquired', async (t) => {
   const saved = { kind: 'saved' } as Parameters<typeof vmm.stage>[0];
   t.same([vmm.stage(saved), vmm.stage({ kind: 'boot' })], ['restore', 'boot']);
   const { manager, host } = await startMemoryDaemon(t, { ...PLAIN, logs: undefined });

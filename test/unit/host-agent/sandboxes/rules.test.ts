@@ -1,4 +1,4 @@
-// Rules of sandboxes that need no guest: states, bounds, template keys, which saved guests stay, lifetimes.
+// Rules of sandboxes that need no guest: states, bounds, template keys, sweeps of saved guests, lifetimes.
 import { readdir, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -8,12 +8,11 @@ import { AppError, type ErrorCode } from '../../../../host-agent/src/lib/errors.
 import { checksumSparse, parseExtents } from '../../../../host-agent/src/lib/extents.ts';
 import { NO_FAULTS } from '../../../../host-agent/src/lib/faults.ts';
 import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import { resolveSandboxOptions } from '../../../../host-agent/src/sandboxes/resolve-options.ts';
-import { sweepSaved } from '../../../../host-agent/src/sandboxes/saved/layout.ts';
+import { checkTransition, type SandboxState } from '../../../../host-agent/src/sandboxes/record.ts';
+import { resolveSandboxOptions } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
+import { sweepSaved } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
 import { type SnapshotRecord, Snapshots } from '../../../../host-agent/src/sandboxes/snapshots.ts';
-import { checkTransition, type SandboxState } from '../../../../host-agent/src/sandboxes/states.ts';
-import { templateKey } from '../../../../host-agent/src/sandboxes/template-key.ts';
-import { TemplateTrust } from '../../../../host-agent/src/sandboxes/template-trust.ts';
+import { TemplateTrust, templateKey } from '../../../../host-agent/src/sandboxes/template-choice.ts';
 import type { Table } from '../../../../host-agent/src/store/store.ts';
 import { oneEngine } from '../../../support/one-engine.ts';
 import { makeSaved, rootfs, scratch } from '../../../support/saved-guests.ts';
@@ -104,39 +103,36 @@ t.test('a template key changes with all that a guest depends on, and with nothin
   t.equal(new Set([key, ...others.map(templateKey)]).size, others.length + 1);
 });
 
-t.test(
-  'a snapshot is deleted though nothing can be written, and again when it could not be forgotten',
-  async (t) => {
-    const dataDir = await scratch(t);
-    const id = 'snap_0123456789abc';
-    await makeSaved(join(dataDir, 'snapshots', id));
-    const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
-    const kept = new Map([[id, { createdAtMs: 0, sourceId: 'sbx_0123456789abc', isComplete: true }]]);
-    let isForgetful = false;
-    const records = {
-      all: () => [...kept].map(([id, record]) => ({ id, record })),
-      get: (id: string) => kept.get(id),
-      put: () => Promise.reject(full),
-      remove: async (id: string) => {
-        if (!isForgetful) throw full;
-        kept.delete(id);
-      },
-    } as unknown as Table<SnapshotRecord>;
-    const engines = oneEngine({} as Engine);
-    const events = new LifecycleEvents();
-    const log = pino({ level: 'silent' });
-    const snapshots = new Snapshots({ dataDir, engines, records, faults: NO_FAULTS, events, log });
-    await snapshots.start();
-    t.equal(snapshots.list(() => true).length, 1);
-    await t.rejects(snapshots.delete(id), { code: 'ENOSPC' });
-    t.same(await readdir(join(dataDir, 'snapshots')), [], 'its files made room');
-    isForgetful = true;
-    await snapshots.delete(id);
-    t.same([snapshots.list(() => true).length, kept.size], [0, 0]);
-  },
-);
+t.test('a snapshot is deleted on a full disk, and can be deleted again if its record stayed', async (t) => {
+  const dataDir = await scratch(t);
+  const id = 'snap_0123456789abc';
+  await makeSaved(join(dataDir, 'snapshots', id));
+  const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+  const retained = new Map([[id, { createdAtMs: 0, sourceId: 'sbx_0123456789abc', isComplete: true }]]);
+  let isForgetful = false;
+  const records = {
+    all: () => [...retained].map(([id, record]) => ({ id, record })),
+    get: (id: string) => retained.get(id),
+    put: () => Promise.reject(full),
+    remove: async (id: string) => {
+      if (!isForgetful) throw full;
+      retained.delete(id);
+    },
+  } as unknown as Table<SnapshotRecord>;
+  const engines = oneEngine({} as Engine);
+  const events = new LifecycleEvents();
+  const log = pino({ level: 'silent' });
+  const snapshots = new Snapshots({ dataDir, engines, records, faults: NO_FAULTS, events, log });
+  await snapshots.start();
+  t.equal(snapshots.list(() => true).length, 1);
+  await t.rejects(snapshots.delete(id), { code: 'ENOSPC' });
+  t.same(await readdir(join(dataDir, 'snapshots')), [], 'its files are removed');
+  isForgetful = true;
+  await snapshots.delete(id);
+  t.same([snapshots.list(() => true).length, retained.size], [0, 0]);
+});
 
-t.test('only what a failed create says about its template counts against it', async (t) => {
+t.test('only failures that concern the template count against it', async (t) => {
   const root = await scratch(t);
   const [fresh, used] = [await makeSaved(join(root, 'fresh')), await makeSaved(join(root, 'used'))];
   const failure = (stage: string, details = {}, code: ErrorCode = 'internal') =>
@@ -145,7 +141,7 @@ t.test('only what a failed create says about its template counts against it', as
   const bad = { isBad: true, isWorthBooting: true };
   const innocent = { isBad: false, isWorthBooting: false };
   const trust = new TemplateTrust();
-  trust.worked(used);
+  trust.copySucceeded(used);
   for (const error of [
     new Error('anything'),
     failure('disk'),
@@ -153,17 +149,21 @@ t.test('only what a failed create says about its template counts against it', as
     failure('restore', {}, 'exhausted'),
     failure('agent', {}, 'cancelled'),
   ]) {
-    t.same([trust.failed(fresh, error), trust.failed(used, error)], [innocent, innocent]);
+    t.same([trust.copyFailed(fresh, error), trust.copyFailed(used, error)], [innocent, innocent]);
   }
-  t.same(trust.failed(fresh, failure('restore')), bad, 'a VMM that refuses one that nobody could use yet');
-  t.same(trust.failed(used, failure('restore')), innocent, 'but not one that gave copies before');
-  t.same(trust.failed(used, failure('verify')), bad, 'unless its files changed');
-  t.same([trust.failed(fresh, late()), trust.failed(fresh, late())], [innocent, innocent], 'a slow host');
-  t.same(trust.failed(fresh, late()), { isBad: true, isWorthBooting: false }, 'or a template that hangs');
-  for (let n = 0; n < 5; n++) t.same(trust.failed(used, late()), innocent);
+  t.same(trust.copyFailed(fresh, failure('restore')), bad, 'a VMM that refuses an unproven template');
+  t.same(trust.copyFailed(used, failure('restore')), innocent, 'but not one that gave copies before');
+  t.same(trust.copyFailed(used, failure('verify')), bad, 'unless its files changed');
+  t.same(
+    [trust.copyFailed(fresh, late()), trust.copyFailed(fresh, late())],
+    [innocent, innocent],
+    'a slow host',
+  );
+  t.same(trust.copyFailed(fresh, late()), { isBad: true, isWorthBooting: false }, 'or a template that hangs');
+  for (let n = 0; n < 5; n++) t.same(trust.copyFailed(used, late()), innocent);
 });
 
-t.test('what is unfinished or unknown is swept', async (t) => {
+t.test('unfinished and unknown directories are swept', async (t) => {
   const root = await scratch(t);
   for (const name of ['.half', 'known', 'stranger']) await makeSaved(join(root, name));
   t.same(await sweepSaved(root, (name) => name === 'known'), ['known']);

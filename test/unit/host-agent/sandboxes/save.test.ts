@@ -1,16 +1,15 @@
-// Saving a guest: what is written while it stands still, what it hears of that, and what vouches for it afterwards.
+// Saving a guest: what is written during the pause, what the guest is told, and checksums afterwards.
 import { readFileSync, statSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { SaveOptions } from '../../../../host-agent/src/engines/engine.ts';
-import { Checksums } from '../../../../host-agent/src/sandboxes/saved/checksums.ts';
 import { type SaveInput, saveGuest } from '../../../../host-agent/src/sandboxes/saved/save.ts';
-import { SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
+import { Checksums, SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
 import { rootfs, scratch } from '../../../support/saved-guests.ts';
 
-/** A guest that says what is done to it. */
+/** A guest that records the calls to it. */
 async function makeInput(t: Test, changes: Partial<SaveInput> = {}, isQuiet = true) {
   const root = await scratch(t);
   const layerPath = join(root, 'layer.ext4');
@@ -51,32 +50,35 @@ async function makeInput(t: Test, changes: Partial<SaveInput> = {}, isQuiet = tr
   return { input: { dir, vm, guest, layerPath, manifest, onPaused, ...changes }, done, dir, options };
 }
 
-t.test('a guest that goes on is let go, with its clock set, and what is written is described', async (t) => {
-  const { input, done, dir, options } = await makeInput(t);
-  const before = Date.now();
-  const { saved, pausedMs, totalMs } = await saveGuest(input);
-  t.same(done, ['save {"memoryBytes":2097152}', 'hold', 'pause', 'paused', 'release', 'step clock']);
-  t.equal(pausedMs, 7);
-  t.ok(totalMs > 0 && totalMs < 60_000);
-  const { manifest } = await SavedGuest.open(dir);
-  t.same(manifest, saved.manifest);
-  t.match(manifest, { compatibility: { engine: 'x' }, kernelDigest: 'k', options, needsResync: false });
-  t.ok(Date.parse(manifest.createdAt) >= before);
-  for (const [part, name] of [
-    ['memory', 'memory'],
-    ['state', 'state'],
-    ['disk', 'disk'],
-  ] as const) {
-    const { size, mtimeMs } = statSync(join(dir, name));
-    t.same(manifest.files[part], { name, sizeBytes: size, mtimeMs });
-  }
-  t.equal(readFileSync(join(dir, 'disk'), 'utf8'), `content of ${input.layerPath}`);
-  t.equal(statSync(join(dir, 'rootfs.ext4')).ino, statSync(options.rootfs.rootfsPath).ino);
-  t.equal(statSync(join(dir, 'agent.ext4')).ino, statSync(options.rootfs.agentPath).ino);
-  t.equal(statSync(dir).mode & 0o777, 0o700);
-});
+t.test(
+  'a guest that keeps running is resumed, with its clock set, and the files are described',
+  async (t) => {
+    const { input, done, dir, options } = await makeInput(t);
+    const before = Date.now();
+    const { saved, pausedMs, totalMs } = await saveGuest(input);
+    t.same(done, ['save {"memoryBytes":2097152}', 'hold', 'pause', 'paused', 'release', 'step clock']);
+    t.equal(pausedMs, 7);
+    t.ok(totalMs > 0 && totalMs < 60_000);
+    const { manifest } = await SavedGuest.open(dir);
+    t.same(manifest, saved.manifest);
+    t.match(manifest, { compatibility: { engine: 'x' }, kernelDigest: 'k', options, needsResync: false });
+    t.ok(Date.parse(manifest.createdAt) >= before);
+    for (const [part, name] of [
+      ['memory', 'memory'],
+      ['state', 'state'],
+      ['disk', 'disk'],
+    ] as const) {
+      const { size, mtimeMs } = statSync(join(dir, name));
+      t.same(manifest.files[part], { name, sizeBytes: size, mtimeMs });
+    }
+    t.equal(readFileSync(join(dir, 'disk'), 'utf8'), `content of ${input.layerPath}`);
+    t.equal(statSync(join(dir, 'rootfs.ext4')).ino, statSync(options.rootfs.rootfsPath).ino);
+    t.equal(statSync(join(dir, 'agent.ext4')).ino, statSync(options.rootfs.agentPath).ino);
+    t.equal(statSync(dir).mode & 0o777, 0o700);
+  },
+);
 
-t.test('one that is not needed any more stays paused, with its clock as it was', async (t) => {
+t.test('a guest that is not needed any more stays paused, with its clock unchanged', async (t) => {
   const { input, done } = await makeInput(t, { staysPaused: true, onPaused: () => undefined }, false);
   const { saved } = await saveGuest(input);
   t.same(done, ['save {"memoryBytes":2097152,"staysPaused":true}', 'hold', 'pause', 'release']);
@@ -85,7 +87,7 @@ t.test('one that is not needed any more stays paused, with its clock as it was',
   t.match((await saveGuest(plain)).saved.manifest, { needsResync: false });
 });
 
-t.test('one that nobody wants any more when it was saved is no saved guest', async (t) => {
+t.test('a save that was cancelled meanwhile is not a saved guest', async (t) => {
   const left = new AbortController();
   const { input, done, dir } = await makeInput(t, {
     signal: left.signal,
@@ -100,14 +102,14 @@ t.test('one that nobody wants any more when it was saved is no saved guest', asy
   });
 });
 
-t.test('a layer that is no file of its own is not followed', async (t) => {
+t.test('a layer that is a link is not followed', async (t) => {
   const { input, dir } = await makeInput(t);
   await mkdir(join(dir, '..', 'folder'));
   await t.rejects(saveGuest({ ...input, layerPath: join(dir, '..', 'folder') }));
   await t.rejects(SavedGuest.open(dir));
 });
 
-t.test('checksums are taken of one after the other, and a stop ends what is under way', async (t) => {
+t.test('checksums are computed one guest at a time, and a stop cancels the one in progress', async (t) => {
   const lines: Record<string, unknown>[] = [];
   const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
   const checksums = new Checksums(log);

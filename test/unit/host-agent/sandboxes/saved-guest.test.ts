@@ -1,4 +1,4 @@
-// Saved guests on disk: read, checked, removed.
+// Saved guests on disk: read, verified, removed.
 import { mkdir, readdir, rename, rm, rmdir, stat, truncate, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
@@ -6,7 +6,7 @@ import { describeFile, writeManifest } from '../../../../host-agent/src/sandboxe
 import { findDifferences, SavedGuest } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
 import { makeSaved, scratch } from '../../../support/saved-guests.ts';
 
-t.test('a saved guest of the first format can be copied still', async (t) => {
+t.test('a saved guest of the first format can still be copied', async (t) => {
   const dir = join(await scratch(t), 'old');
   const { manifest } = await makeSaved(dir);
   const { options, ...rest } = manifest;
@@ -17,7 +17,7 @@ t.test('a saved guest of the first format can be copied still', async (t) => {
   t.same((await SavedGuest.open(dir)).manifest, manifest);
 });
 
-t.test('a saved guest finds damage, and is not removed under its users', async (t) => {
+t.test('a saved guest detects damage, and is not removed while it is used', async (t) => {
   const dir = join(await scratch(t), 'one');
   const saved = await makeSaved(dir);
   t.equal(await saved.use(async () => 'used'), 'used');
@@ -63,7 +63,7 @@ t.test('a saved guest finds damage, and is not removed under its users', async (
 });
 
 t.test(
-  'a saved guest is used before it has its checksums, and refused when it was changed by then',
+  'a saved guest is usable before its checksums exist, and refused when it changed before',
   async (t) => {
     const dir = join(await scratch(t), 'new');
     const saved = await makeSaved(dir, { hasChecksums: false });
@@ -101,7 +101,7 @@ t.test(
   },
 );
 
-t.test('a saved guest whose checksums are taken can be removed, and nothing of it comes back', async (t) => {
+t.test('a saved guest can be removed while its checksums are computed, and no file reappears', async (t) => {
   const dir = join(await scratch(t), 'large');
   const saved = await makeSaved(dir, { hasChecksums: false });
   const adding = saved.addChecksums(new AbortController().signal);
@@ -114,7 +114,7 @@ t.test('a saved guest whose checksums are taken can be removed, and nothing of i
 
 const never = new AbortController().signal;
 
-t.test('a file of another time, be it a millisecond, is another file', async (t) => {
+t.test('a file with another modification time, even by a millisecond, is a different file', async (t) => {
   const dir = join(await scratch(t), 'one');
   const { manifest } = await makeSaved(dir, { hasChecksums: false });
   const atS = 1_700_000_000;
@@ -140,7 +140,7 @@ t.test('a file of another time, be it a millisecond, is another file', async (t)
   }
 });
 
-t.test('what was read whole once is not read again while its files look the same', async (t) => {
+t.test('a verified guest is not read again while its files look the same', async (t) => {
   const dir = join(await scratch(t), 'one');
   const saved = await makeSaved(dir);
   const { mtime } = await stat(join(dir, 'memory'));
@@ -168,7 +168,7 @@ t.test('what was read whole once is not read again while its files look the same
   );
 });
 
-t.test('checksums that are there are kept, and none are taken for who stops', async (t) => {
+t.test('existing checksums are kept, and a stop computes none', async (t) => {
   const dir = join(await scratch(t), 'one');
   const saved = await makeSaved(dir);
   const { ino } = await stat(join(dir, 'manifest.json'));
@@ -191,7 +191,7 @@ t.test('checksums that are there are kept, and none are taken for who stops', as
   t.match(half.manifest.files, { state: { checksum: state.checksum }, disk: { checksum: disk.checksum } });
 });
 
-t.test('the last of its users is waited for, and a removal that failed is tried again', async (t) => {
+t.test('a removal waits for the last user, and can be retried after a failure', async (t) => {
   const dir = join(await scratch(t), 'one');
   const saved = await makeSaved(dir);
   const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -222,7 +222,7 @@ t.test('the last of its users is waited for, and a removal that failed is tried 
   await t.rejects(stat(dir), { code: 'ENOENT' });
 });
 
-t.test('what differs is named, also where one of both has nothing of it', (t) => {
+t.test('differing engine properties are named, also where one side lacks them', (t) => {
   t.equal(findDifferences({ a: '1', b: '2' }, { b: '2', a: '1' }), undefined);
   t.equal(
     findDifferences({ a: '1', b: '2' }, { c: '3', b: '4' }),
@@ -231,7 +231,7 @@ t.test('what differs is named, also where one of both has nothing of it', (t) =>
   t.end();
 });
 
-t.test('where its files are is said by its manifest', async (t) => {
+t.test('the manifest decides where the files are', async (t) => {
   const dir = join(await scratch(t), 'one');
   const { manifest } = await makeSaved(dir);
   for (const name of ['memory', 'state', 'disk'] as const) {
@@ -242,12 +242,12 @@ t.test('where its files are is said by its manifest', async (t) => {
   const saved = await SavedGuest.open(dir);
   t.same(saved.vm, { memoryPath: join(dir, 'a-memory'), statePath: join(dir, 'a-state') });
   t.equal(saved.diskPath, join(dir, 'a-disk'));
-  t.equal(saved.isBare, false);
+  t.equal(saved.isGeneric, false);
   const { options } = manifest;
   const bare = {
     ...manifest,
     options: { ...options, rootfs: { ...options.rootfs, kind: 'agent' as const } },
   };
-  t.equal(new SavedGuest(dir, bare, true).isBare, true);
+  t.equal(new SavedGuest(dir, bare, true).isGeneric, true);
   t.equal(await saved.use(async () => 'used'), 'used');
 });

@@ -1,4 +1,4 @@
-// What is left of snapshots that could not be taken, that the next daemon finds, and that are deleted, and what is told of each.
+// Failed, found and deleted snapshots: what remains of them, and which events are published.
 import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -10,16 +10,16 @@ import { MemoryEngine } from '../../../support/memory-host/engine.ts';
 import { oneEngine } from '../../../support/one-engine.ts';
 import { scaled } from '../../../support/time-scale.ts';
 
-// Daemon after daemon, on a host that may be busy.
+// Several daemons in a row, on a host that may be busy.
 t.setTimeout(scaled(180_000));
 
-/** What is written down, by kind. */
-function told({ journal }: MemoryDaemon): string[] {
-  journal.look();
+/** Persisted events, by kind. */
+function received({ journal }: MemoryDaemon): string[] {
+  journal.refresh();
   return journal.read(0).map(({ event }) => event.kind);
 }
 
-t.test('one that nobody wants any more is undone, whenever they leave', async (t) => {
+t.test('a cancelled snapshot is undone, at any point', async (t) => {
   for (const [point, saves, events] of [
     ['snapshot.recorded', 0, []],
     ['snapshot.published', 1, ['snapshot-taken', 'snapshot-deleted']],
@@ -40,7 +40,7 @@ t.test('one that nobody wants any more is undone, whenever they leave', async (t
     t.same(manager.listSnapshots(), []);
     t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
     t.same(store.table('snapshots').all(), []);
-    t.same(told(daemon).slice(1), events, point);
+    t.same(received(daemon).slice(1), events, point);
     t.notOk(daemon.happened.some(({ kind }) => kind === 'snapshot-taken'));
     const stopped = AbortSignal.abort(new AppError('cancelled', 'too late'));
     await t.rejects(manager.get(id).snapshot(stopped), { message: 'too late' });
@@ -62,7 +62,7 @@ t.test('a source that dies while it is saved has no snapshot, and that is the re
   t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
 });
 
-t.test('a full disk, and what else fails, is told to who wanted the snapshot', async (t) => {
+t.test('a full disk and other failures are reported to the client', async (t) => {
   const { manager, host, happened } = await startMemoryDaemon(t);
   const { id } = await manager.create({});
   let error: Error = Object.assign(new Error('write failed'), { code: 'ENOSPC' });
@@ -86,7 +86,7 @@ t.test('a full disk, and what else fails, is told to who wanted the snapshot', a
   t.ok(event.totalMs >= 0 && event.totalMs <= performance.now() - startedAt + 1);
 });
 
-t.test('lists are in the order of their beginnings, also in the next daemon', async (t) => {
+t.test('lists are in the order of creation, also in the next daemon', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   const { id } = await first.manager.create({});
@@ -110,7 +110,7 @@ t.test('lists are in the order of their beginnings, also in the next daemon', as
   }
 });
 
-t.test('what the next daemon finds is kept, opened or given up, and only that is told', async (t) => {
+t.test('the next daemon keeps, opens or removes what it finds, and publishes only removals', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   const { id } = await first.manager.create({});
@@ -121,7 +121,7 @@ t.test('what the next daemon finds is kept, opened or given up, and only that is
   ];
   const records = first.store.table<SnapshotRecord>('snapshots');
   await records.put(half.id, { ...records.get(half.id)!, isComplete: false });
-  const before = told(first).length;
+  const before = received(first).length;
   await first.crash();
   rmSync(gone.dir, { recursive: true });
   rmSync(join(whole.dir, 'rootfs.ext4'));
@@ -135,12 +135,12 @@ t.test('what the next daemon finds is kept, opened or given up, and only that is
   const deleted = next.happened.filter(({ kind }) => kind === 'snapshot-deleted');
   t.match(deleted, [{ snapshot: gone.id }]);
   t.same(
-    told(next)
+    received(next)
       .slice(before)
       .filter((kind) => kind === 'snapshot-deleted').length,
     1,
   );
-  t.same(next.lines.filter(({ msg }) => msg === 'forgot a snapshot').length, 2);
+  t.same(next.lines.filter(({ msg }) => msg === 'snapshot record removed').length, 2);
   t.match(next.manager.getSnapshot(whole.id), {
     dir: whole.dir,
     memoryPath: join(whole.dir, 'memory'),
@@ -154,7 +154,7 @@ t.test('what the next daemon finds is kept, opened or given up, and only that is
   await t.rejects(next.manager.fork(whole.id, 1), unfit);
 });
 
-t.test('a delete that fails and is tried again is told once, whatever could be written down', async (t) => {
+t.test('a retried delete is published once, whatever could be recorded', async (t) => {
   for (const isFull of [false, true]) {
     const daemon = await startMemoryDaemon(t, {
       changeSnapshotRecords: (records) => {
@@ -180,20 +180,20 @@ t.test('a delete that fails and is tried again is told once, whatever could be w
     rmdirSync(manifest);
     const both = await Promise.allSettled([1, 2].map(() => manager.deleteSnapshot(snapshot.id)));
     t.equal(both[0]?.status, 'fulfilled');
-    t.equal(told(daemon).filter((kind) => kind === 'snapshot-deleted').length, 1);
+    t.equal(received(daemon).filter((kind) => kind === 'snapshot-deleted').length, 1);
     t.equal(happened.filter(({ kind }) => kind === 'snapshot-deleted').length, 1);
     t.equal(store.table('snapshots').get(snapshot.id), undefined);
     t.notOk(existsSync(snapshot.dir));
   }
 });
 
-t.test('a delete that two ask for at once is told once', async (t) => {
+t.test('two concurrent deletes are published once', async (t) => {
   const daemon = await startMemoryDaemon(t);
   const { manager, happened } = daemon;
   const { id } = await manager.create({});
   const snapshot = await manager.get(id).snapshot();
   await Promise.all([1, 2, 3].map(() => manager.deleteSnapshot(snapshot.id)));
-  t.same(told(daemon).slice(-2), ['snapshot-taken', 'snapshot-deleted']);
+  t.same(received(daemon).slice(-2), ['snapshot-taken', 'snapshot-deleted']);
   t.equal(happened.filter(({ kind }) => kind === 'snapshot-deleted').length, 1);
   await t.rejects(manager.deleteSnapshot(snapshot.id), { code: 'not_found' });
 });

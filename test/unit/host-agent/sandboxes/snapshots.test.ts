@@ -1,4 +1,4 @@
-// Snapshots and forks: what a copy has of its source, and what is left when one cannot be made.
+// Snapshots and forks: what a copy has of its source, and what remains when one cannot be made.
 import { readdirSync } from 'node:fs';
 import { open, stat, utimes } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { execText } from '../../../support/memory-host/client.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { until } from '../../../support/until.ts';
 
-t.test('a fork goes on where its source stood, as somebody else', async (t) => {
+t.test('a fork continues where its source was, with a new identity', async (t) => {
   const { host, manager } = await startMemoryDaemon(t);
   const source = await manager.create({ vcpus: 2, memoryMib: 256, timeoutS: 3600 });
   await execText(manager, source.id, ['note', 'state', 'prepared once']);
@@ -50,7 +50,7 @@ t.test('forks are all or none', async (t) => {
   t.same(readdirSync(join(home.dataDir, 'sandboxes')), [source.id]);
 });
 
-t.test('the first copy that fails spares the others their start', async (t) => {
+t.test('the first copy that fails cancels the starts of the others', async (t) => {
   const { host, manager } = await startMemoryDaemon(t, { maxConcurrentStarts: 1 });
   const source = await manager.create({});
   const snapshot = await manager.get(source.id).snapshot();
@@ -62,7 +62,7 @@ t.test('the first copy that fails spares the others their start', async (t) => {
   t.equal(host.counts.restores, before + 2);
 });
 
-t.test('a snapshot that cannot be taken leaves its source as it was, and nothing else', async (t) => {
+t.test('a failed snapshot leaves its source unchanged, and nothing else', async (t) => {
   const { host, manager, home } = await startMemoryDaemon(t);
   const source = await manager.create({});
   host.onPaused = () => {
@@ -75,7 +75,7 @@ t.test('a snapshot that cannot be taken leaves its source as it was, and nothing
   t.equal(await execText(manager, source.id, ['note', 'a', 'b']), '');
 });
 
-t.test('a snapshot for which there is no room is refused before its source stands still', async (t) => {
+t.test('a snapshot without space is refused before its source is paused', async (t) => {
   let diskFreeBytes = 2 ** 40;
   const readRoom = async () => ({ memoryTotalBytes: 2 ** 40, memoryAvailableBytes: 2 ** 40, diskFreeBytes });
   const { host, manager } = await startMemoryDaemon(t, { readCapacity: readRoom });
@@ -87,7 +87,7 @@ t.test('a snapshot for which there is no room is refused before its source stand
   t.equal(host.counts.saves, before);
 });
 
-t.test('a snapshot that cannot be written down leaves nothing', async (t) => {
+t.test('a snapshot that cannot be recorded leaves nothing', async (t) => {
   const { manager, home } = await startMemoryDaemon(t, {
     changeSnapshotRecords: (records) => {
       const put = records.put.bind(records);
@@ -103,7 +103,7 @@ t.test('a snapshot that cannot be written down leaves nothing', async (t) => {
   t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
 });
 
-t.test('a changed byte is found at the first use, whatever the times of the file say', async (t) => {
+t.test('a changed byte is detected at the first use, whatever the times of the file are', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   const source = await first.manager.create({});
@@ -119,7 +119,7 @@ t.test('a changed byte is found at the first use, whatever the times of the file
   await t.rejects(next.manager.fork(snapshot.id, 1), { message: /damaged.*memory has checksum/ });
 });
 
-t.test('the guest’s clock is set after it stood still for a save', async (t) => {
+t.test('the guest’s clock is set after the pause of a save', async (t) => {
   const { host, manager } = await startMemoryDaemon(t);
   const { id } = await manager.create({});
   const { agent } = host.of(id);
@@ -131,14 +131,14 @@ t.test('the guest’s clock is set after it stood still for a save', async (t) =
   t.ok(agent.clocks.at(-1)! >= pausedUntil * 1000, 'to a time after the pause');
 });
 
-t.test('forks whose layers do not fit together are refused before any is started', async (t) => {
+t.test('forks whose layers together exceed the disk are refused before any is started', async (t) => {
   let diskFreeBytes = 2 ** 40;
   const readRoom = async () => ({ memoryTotalBytes: 2 ** 40, memoryAvailableBytes: 2 ** 40, diskFreeBytes });
   const { host, manager } = await startMemoryDaemon(t, { readCapacity: readRoom });
   const source = await manager.create({});
   const snapshot = await manager.get(source.id).snapshot();
   const before = host.counts.restores;
-  // Room for the reserve and three layers.
+  // Space for the reserve and three layers.
   diskFreeBytes = 256 * 2 ** 20 + 3 * (await allocatedBytes(snapshot.rootfsPath));
   await t.rejects(manager.fork(snapshot.id, 4), { code: 'exhausted', message: /no disk space/ });
   t.equal(host.counts.restores, before);
@@ -157,7 +157,7 @@ t.test('a hang after a snapshot is named', async (t) => {
   manager.get(id).assertAlive();
 });
 
-t.test('a snapshot is answered when it survives a crash of the host', async (t) => {
+t.test('a snapshot is acknowledged when it survives a crash of the host', async (t) => {
   const flushed: string[] = [];
   const { manager, store } = await startMemoryDaemon(t, {
     changeSnapshotRecords: (records) => {
@@ -182,7 +182,7 @@ t.test('a snapshot is answered when it survives a crash of the host', async (t) 
   t.match(store.table<SnapshotRecord>('snapshots').get(snapshot.id), { isComplete: true });
 });
 
-t.test('a guest that has not read everything when it is saved is told apart', async (t) => {
+t.test('a guest that was saved in the middle of a frame is marked', async (t) => {
   const { host, manager } = await startMemoryDaemon(t, { bootTimeoutMs: 5000 });
   const { id } = await manager.create({});
   const quiet = await manager.get(id).snapshot();

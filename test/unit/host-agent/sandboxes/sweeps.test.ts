@@ -1,11 +1,11 @@
-// What goes on behind the answer of a delete.
+// Background clean-up after a delete.
 import { pino } from 'pino';
 import t from 'tap';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
 import { Sweeps } from '../../../../host-agent/src/sandboxes/sweeps.ts';
 import { until } from '../../../support/until.ts';
 
-/** Fails as often as it shall. */
+/** Fails a given number of times. */
 function sandboxThatFails(
   id: string,
   times: number,
@@ -23,10 +23,10 @@ function make(retryMs: number): { readonly sweeps: Sweeps; readonly lines: Recor
   return { sweeps: new Sweeps(log, retryMs), lines };
 }
 
-t.test('a failure is logged and tried again until nothing is left', async (t) => {
+t.test('a failure is logged and retried until nothing is left', async (t) => {
   const { sweeps, lines } = make(1);
   const { sandbox, tries } = sandboxThatFails('sbx_a', 2);
-  sweeps.begin(sandbox);
+  sweeps.start(sandbox);
   t.same(sweeps.sandboxes, [sandbox]);
   await until(() => sweeps.sandboxes.length === 0);
   t.equal(tries(), 3);
@@ -38,22 +38,22 @@ t.test('a failure is logged and tried again until nothing is left', async (t) =>
   await sweeps.finish();
 });
 
-t.test('at the end all is tried a last time, and what is left is said', async (t) => {
+t.test('at the end everything is tried a last time, and a failure is reported', async (t) => {
   const { sweeps } = make(20);
   const { sandbox, tries } = sandboxThatFails('sbx_a', 9);
-  sweeps.begin(sandbox);
+  sweeps.start(sandbox);
   await sweeps.next();
   await t.rejects(sweeps.finish(), { message: 'no 2' });
   await new Promise((resolve) => setTimeout(resolve, 60));
   t.equal(tries(), 2);
 });
 
-t.test('what is under way is waited for and not begun twice', async (t) => {
+t.test('attempts in progress are awaited and not started twice', async (t) => {
   const { sweeps } = make(10_000);
   const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let tries = 0;
   for (const { promise } of gates)
-    sweeps.begin({
+    sweeps.start({
       id: 'sbx_a',
       sweep: () => {
         tries++;
@@ -75,7 +75,7 @@ t.test('what is under way is waited for and not begun twice', async (t) => {
   t.same([tries, sweeps.sandboxes.length, sweeps.next()], [2, 0, undefined]);
 });
 
-t.test('a retry that comes when all is gone does nothing', async (t) => {
+t.test('a retry after everything is gone does nothing', async (t) => {
   const timers = new Set<() => void>();
   t.intercept(globalThis, 'setTimeout', {
     value: (retry: () => void) => {
@@ -86,10 +86,10 @@ t.test('a retry that comes when all is gone does nothing', async (t) => {
   });
   const { sweeps } = make(10_000);
   const { sandbox, tries } = sandboxThatFails('sbx_a', 1);
-  sweeps.begin(sandbox);
+  sweeps.start(sandbox);
   await sweeps.next();
   t.equal(timers.size, 1);
-  sweeps.begin(sandbox);
+  sweeps.start(sandbox);
   await sweeps.next();
   for (const retry of timers) retry();
   t.equal(tries(), 2);

@@ -1,4 +1,4 @@
-// Templates: made once, used again, dropped in the right order, never by somebody else's failure.
+// Templates: made once, used again, evicted in the right order, and not blamed for unrelated failures.
 import { readdirSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { oneEngine } from '../../../support/one-engine.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
-// Daemon after daemon, on a host that may be busy.
+// Several daemons in a row, on a host that may be busy.
 t.setTimeout(scaled(180_000));
 
 const MIB = 2 ** 20;
@@ -25,21 +25,21 @@ async function directoryBytes(dir: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-t.test('creates that come together wait for one boot', async (t) => {
+t.test('concurrent creates wait for one boot', async (t) => {
   const { host, manager } = await startMemoryDaemon(t);
   await Promise.all(Array.from({ length: 6 }, () => manager.create({})));
   t.equal(host.counts.boots, 1);
   t.equal(host.counts.restores, 6);
 });
 
-t.test('the least recently used template goes first', async (t) => {
+t.test('the least recently used template is evicted first', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   await first.manager.create({ rootfs: { kind: 'profile', name: 'base' } });
   const [base = ''] = templatesOf(home.dataDir);
   await first.manager.create({ rootfs: { kind: 'profile', name: 'other' } });
   const [other = ''] = templatesOf(home.dataDir).filter((name) => name !== base);
-  // Times of use are those that the file system gives, which are some milliseconds apart at least.
+  // Times of use are those of the file system, which are at least some milliseconds apart.
   await new Promise((resolve) => setTimeout(resolve, 50));
   await first.manager.create({ rootfs: { kind: 'profile', name: 'base' } });
   await first.crash();
@@ -47,13 +47,13 @@ t.test('the least recently used template goes first', async (t) => {
   const sizeBytes = await directoryBytes(join(templates, base));
   const next = await startMemoryDaemon(t, { home, templateBudgetBytes: Math.floor(sizeBytes * 2.5) });
   await next.manager.create({ rootfs: { kind: 'profile', name: 'third' } });
-  const kept = templatesOf(home.dataDir);
-  t.equal(kept.length, 2);
-  t.ok(kept.includes(base), 'what was used again stays');
-  t.notOk(kept.includes(other));
+  const retained = templatesOf(home.dataDir);
+  t.equal(retained.length, 2);
+  t.ok(retained.includes(base), 'what was used again stays');
+  t.notOk(retained.includes(other));
 });
 
-t.test('odd sizes of one tenant cost their own templates, and not what others use', async (t) => {
+t.test('odd sizes of one tenant evict its own templates, and not those of others', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   const as = (tenant: string, { manager }: typeof first) =>
@@ -68,13 +68,13 @@ t.test('odd sizes of one tenant cost their own templates, and not what others us
   const next = await startMemoryDaemon(t, { home, templateBudgetBytes: sizeBytes * 8 });
   await as('blue', next).create({});
   for (let n = 1; n <= 12; n++) await as('red', next).create({ memoryMib: 128 + n });
-  const kept = templatesOf(home.dataDir);
-  t.ok(kept.includes(theirs), 'the longest unused of all, and of another tenant');
-  t.ok(kept.includes(common), 'made for red, and used by blue as well');
-  t.ok(kept.length < 12, `${kept.length} are left`);
+  const retained = templatesOf(home.dataDir);
+  t.ok(retained.includes(theirs), 'the longest unused of all, and of another tenant');
+  t.ok(retained.includes(common), 'made for red, and used by blue as well');
+  t.ok(retained.length < 12, `${retained.length} are left`);
 });
 
-t.test('a template outlives the daemon, and one of another kernel does not', async (t) => {
+t.test('a template outlives the daemon, and one of a different kernel does not', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   await first.manager.create({});
@@ -101,7 +101,7 @@ for (const agentFaults of [{ deafFrom: 2 }, { ignores: 'exec' }] as const) {
         [host.of(created.id).identity],
       );
       t.same(readdirSync(join(home.dataDir, 'templates')), []);
-      t.ok(lines.some(({ msg }) => msg === 'cannot make a template; booting instead'));
+      t.ok(lines.some(({ msg }) => msg === 'cannot make a template, cold-booting'));
       host.agentFaults = {};
       await manager.create({});
       t.equal(host.counts.boots, 3, 'and for a while it is not tried again');
@@ -118,14 +118,14 @@ for (const agentFaults of [{ deafFrom: 2 }, { ignores: 'exec' }] as const) {
   );
 }
 
-t.test('what a create found is counted, and one with boot arguments looks for nothing', async (t) => {
+t.test('template lookups are counted, and a create with boot arguments makes none', async (t) => {
   const { host, manager, happened } = await startMemoryDaemon(t);
   const startedAt = performance.now();
   await manager.create({});
   const tookMs = performance.now() - startedAt;
-  const told = happened[0] as Extract<(typeof happened)[number], { kind: 'template-made' }>;
-  t.match(told, { kind: 'template-made', rootfs: 'base', hasNetwork: false, pausedMs: 1 });
-  t.ok(told.totalMs >= 0 && told.totalMs <= tookMs + 1, `${told.totalMs} of ${tookMs} ms`);
+  const received = happened[0] as Extract<(typeof happened)[number], { kind: 'template-made' }>;
+  t.match(received, { kind: 'template-made', rootfs: 'base', hasNetwork: false, pausedMs: 1 });
+  t.ok(received.totalMs >= 0 && received.totalMs <= tookMs + 1, `${received.totalMs} of ${tookMs} ms`);
   t.match(host.machines[0]?.identity.memory, { kind: 'file' }, 'its memory is kept from the beginning');
   // What runs once is in every copy: the same command over two connections.
   const { execs, hellos } = host.machines[0]!.agent;
@@ -151,7 +151,7 @@ t.test('without a budget each create boots', async (t) => {
   t.notOk(readdirSync(home.dataDir).includes('templates'));
 });
 
-/** Two templates and what each takes, the second one used last. */
+/** Two templates and their sizes, the second one used last. */
 async function makeTwo(t: Test) {
   const home = await makeHome(t);
   const { manager, crash } = await startMemoryDaemon(t, { home });
@@ -168,7 +168,7 @@ async function makeTwo(t: Test) {
   return { home, base, other, sizes: { base: await bytesOf(base), other: await bytesOf(other) } };
 }
 
-t.test('what just fits the budget stays, and what is used now stays in any case', async (t) => {
+t.test('a template that just fits the budget stays, and one in use always stays', async (t) => {
   const { home, base, other, sizes } = await makeTwo(t);
   const together = sizes.base + sizes.other;
   const fits = await startMemoryDaemon(t, { home, templateBudgetBytes: together });
@@ -189,18 +189,18 @@ t.test('what just fits the budget stays, and what is used now stays in any case'
   t.equal(tiny.host.counts.restores, 3);
 });
 
-t.test('one of another engine goes, and says why', async (t) => {
+t.test('a template of a different engine is removed, with a logged reason', async (t) => {
   const { home } = await makeTwo(t);
   const engine = new MemoryEngine(home.host, { engine: 'memory 2' });
   const { lines } = await startMemoryDaemon(t, { home, engines: oneEngine(engine) });
   t.same(templatesOf(home.dataDir), []);
   t.same(
-    lines.filter(({ msg }) => msg === 'removed a template').map(({ reason }) => reason),
+    lines.filter(({ msg }) => msg === 'template removed at start').map(({ reason }) => reason),
     new Array(2).fill('engine was memory 1, is memory 2'),
   );
 });
 
-t.test('a template is made where there is room for its guest and its files', async (t) => {
+t.test('a template is made where there is space for its guest and its files', async (t) => {
   for (const isShort of [false, true]) {
     // The reserve, the create itself, the memory and two layers of the template.
     const diskFreeBytes = (256 + 16 + 128 + 32) * MIB - (isShort ? 1 : 0);
@@ -215,7 +215,7 @@ t.test('a template is made where there is room for its guest and its files', asy
   }
 });
 
-t.test('an engine that starts no guest is not asked for another one without a template', async (t) => {
+t.test('an engine that starts no guest is not asked for a cold boot after a template', async (t) => {
   const home = await makeHome(t);
   let tries = 0;
   const bootOrReplaceEngine = async (): Promise<never> => {
@@ -227,12 +227,12 @@ t.test('an engine that starts no guest is not asked for another one without a te
   await t.rejects(manager.create({}), { name: 'FirstStartError' });
   t.equal(tries, 1);
   const { id } = await manager.create({ bootArgs: 'a=b' });
-  t.equal(tries, 1, 'what a stranger’s arguments come to says nothing of it');
+  t.equal(tries, 1, 'a client’s boot arguments prove nothing about the engine');
   t.equal(host.counts.boots, 1);
   await manager.delete(id);
 });
 
-t.test('a daemon that stops gives up what it is making, and leaves nothing of it', async (t) => {
+t.test('a stopping daemon cancels the template in progress, and leaves nothing of it', async (t) => {
   const { host, manager, home } = await startMemoryDaemon(t);
   const { promise, resolve: goOn } = Promise.withResolvers<void>();
   host.onBoot = () => promise;

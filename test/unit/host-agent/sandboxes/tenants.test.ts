@@ -1,4 +1,4 @@
-// Two tenants of one daemon: what one makes is not there for the other, by whatever call.
+// Two tenants of one daemon: what one creates does not exist for the other, by any call.
 
 import { pino } from 'pino';
 import t from 'tap';
@@ -8,12 +8,12 @@ import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-
 import {
   assertCanPublish,
   resolveSandboxOptions,
-} from '../../../../host-agent/src/sandboxes/resolve-options.ts';
+} from '../../../../host-agent/src/sandboxes/resolve-create.ts';
 import type { SnapshotInfo } from '../../../../host-agent/src/sandboxes/types.ts';
 import { readAll, source } from '../../../support/archives.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 
-t.test('nothing of another tenant’s can be seen, used or ended', async (t) => {
+t.test('nothing of another tenant can be seen, used or deleted', async (t) => {
   const { manager } = await startMemoryDaemon(t);
   const [ours, theirs, operator] = ['red', 'blue', undefined].map((tenant) =>
     manager.as({ id: `id-${tenant}`, key: `key of ${tenant}`, ...(tenant !== undefined && { tenant }) }),
@@ -30,7 +30,7 @@ t.test('nothing of another tenant’s can be seen, used or ended', async (t) => 
   await t.rejects(theirs.deleteSnapshot(snapshotId), gone);
   await t.rejects(theirs.fork(snapshotId, 1), gone);
   t.equal(ours.getSnapshot(snapshotId).sourceId, id);
-  t.equal(operator.getSnapshot(snapshotId).id, snapshotId, 'who has no tenant sees all');
+  t.equal(operator.getSnapshot(snapshotId).id, snapshotId, 'a principal without a tenant sees all');
   t.same(
     operator.list().map((sandbox) => sandbox.id),
     [id],
@@ -47,14 +47,14 @@ t.test('nothing of another tenant’s can be seen, used or ended', async (t) => 
   t.equal(ours.list().length, 1);
 });
 
-t.test('a command is as long as the caller’s policy allows', async (t) => {
+t.test('a command’s timeout is limited by the client’s policy', async (t) => {
   const { manager } = await startMemoryDaemon(t);
   const { id } = await manager.create({});
-  const asked: number[] = [];
+  const requests: number[] = [];
   const sandbox = manager.get(id);
   const exec = sandbox.exec.bind(sandbox);
   sandbox.exec = (request, ...rest) => {
-    asked.push(request.timeout_s);
+    requests.push(request.timeout_s);
     return exec(request, ...rest);
   };
   const caller = { id: 'i', key: 'k', policy: { max_timeout_s: 10 } };
@@ -63,10 +63,10 @@ t.test('a command is as long as the caller’s policy allows', async (t) => {
       await new Promise((resolve) => {
         as.get(id).exec({ cmd: ['true'], env: {}, timeout_s }, { output: () => undefined, exit: resolve });
       });
-  t.same(asked, [10, 5, 10, 0, 5, 60]);
+  t.same(requests, [10, 5, 10, 0, 5, 60]);
 });
 
-/** What the end of an idle sandbox comes to, and what it called on the way. */
+/** How an idle sandbox ends, and the calls on the way. */
 async function end(
   action: 'delete' | 'snapshot',
   {
@@ -96,13 +96,13 @@ async function end(
       if (meanwhile(sandbox) === 'used') stop.abort();
       return { id: 'snap_1' } as SnapshotInfo;
     },
-    unsave: async (id) => call('unsave', id),
+    deleteSnapshot: async (id) => call('deleteSnapshot', id),
     remove: async (why) => call('remove', why),
   });
   return calls;
 }
 
-t.test('one that may be idle, or is not running, has no end for that', async (t) => {
+t.test('a sandbox without an idle rule, or that is not running, is not ended', async (t) => {
   const calls: string[] = [];
   const call = async () => {
     calls.push('called');
@@ -117,7 +117,7 @@ t.test('one that may be idle, or is not running, has no end for that', async (t)
   ] as const) {
     const sandbox = { id: 'sbx_1', state, record: { options }, note: () => calls.push('note') };
     const { signal } = new AbortController();
-    const rest = { unsave: async () => void call(), remove: async () => void call() };
+    const rest = { deleteSnapshot: async () => void call(), remove: async () => void call() };
     await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], signal, { ...parts, ...rest });
   }
   t.same(calls, []);
@@ -128,34 +128,34 @@ t.test('one that may be idle, or is not running, has no end for that', async (t)
   };
   const record = { options: { idle: { ...idle, action: 'snapshot' } } };
   const sandbox = { id: 'sbx_1', state: 'running', record, note: () => undefined };
-  const rest = { save, unsave: async () => undefined, remove: async () => undefined };
+  const rest = { save, deleteSnapshot: async () => undefined, remove: async () => undefined };
   const { signal } = new AbortController();
   await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], signal, { ...parts, ...rest });
-  t.same(callers, [undefined], 'nobody’s is saved as nobody’s');
+  t.same(callers, [undefined], 'a sandbox without an owner is saved without one');
 });
 
-t.test('an idle sandbox ends, or stays with all that it had', async (t) => {
+t.test('an idle sandbox is deleted, or stays unchanged', async (t) => {
   t.same(await end('delete'), ['event idle', 'remove : nobody used it for its idle_timeout_s of 60']);
   t.same(await end('snapshot'), [
     'save as k of red',
     'event idle',
     'remove : nobody used it for its idle_timeout_s of 60, and was saved as snap_1',
   ]);
-  const won = ['save as k of red', 'unsave snap_1'];
-  t.same(await end('snapshot', { meanwhile: () => 'used' }), won, 'who used it meanwhile keeps it');
+  const won = ['save as k of red', 'deleteSnapshot snap_1'];
+  t.same(await end('snapshot', { meanwhile: () => 'used' }), won, 'a use in the meantime keeps it');
   const died = (sandbox: { state: string }) => {
     sandbox.state = 'failed';
   };
   t.same(await end('snapshot', { meanwhile: died }), won, 'what died is not deleted for that');
-  const kept = 'note idle for 60 s, but it could not be saved and stays: ';
+  const retained = 'note idle for 60 s, but it could not be saved and stays: ';
   t.same(await end('snapshot', { fails: 'save' }), [
     'save as k of red',
-    `${kept}save failed`,
+    `${retained}save failed`,
     'event idle-kept',
   ]);
   t.same((await end('snapshot', { fails: 'remove' })).slice(3), [
-    'unsave snap_1',
-    `${kept}remove failed`,
+    'deleteSnapshot snap_1',
+    `${retained}remove failed`,
     'event idle-kept',
   ]);
   t.same(
@@ -173,7 +173,7 @@ function portsOf(count: number): Parameters<typeof assertCanPublish>[0] {
   })) as never;
 }
 
-t.test('ports of the host are for one copy with a network, and not without end', async (t) => {
+t.test('published ports are for one copy with a network, and limited', async (t) => {
   const network = { allowlist: [] };
   const refused = (message: RegExp) => ({ code: 'invalid_argument', message });
   assertCanPublish([], 5, {});

@@ -1,21 +1,18 @@
-// A guest is saved once it has nothing left to do.
+// A guest is saved once it is idle.
 import t from 'tap';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
 import { settle, warm } from '../../../../host-agent/src/sandboxes/warm.ts';
 
 const { signal } = new AbortController();
 
-t.test(
-  'a guest that still works is waited for, one that is quiet is not waited for any longer',
-  async (t) => {
-    let looks = 0;
-    const work = [0, 100, 200, 300, 305, 310, 315, 320];
-    await settle(() => work[Math.min(looks++, work.length - 1)], signal);
-    t.equal(looks, work.length);
-  },
-);
+t.test('a busy guest is waited for, and an idle one is not waited for any longer', async (t) => {
+  let looks = 0;
+  const work = [0, 100, 200, 300, 305, 310, 315, 320];
+  await settle(() => work[Math.min(looks++, work.length - 1)], signal);
+  t.equal(looks, work.length);
+});
 
-t.test('one short rest is none', async (t) => {
+t.test('one short rest does not count as idle', async (t) => {
   let looks = 0;
   const work = [0, 100, 100, 100, 200, 200, 200, 200, 200];
   await settle(() => work[Math.min(looks++, work.length - 1)], signal);
@@ -32,7 +29,7 @@ t.test('a VMM that is gone is not waited for, and a wait ends with its signal', 
   );
 });
 
-t.test('a guest is looked at for so long and no longer', async (t) => {
+t.test('a guest is sampled up to a limit', async (t) => {
   let looks = 0;
   const waits: unknown[] = [];
   const sleep = (async (ms: number) => waits.push(ms)) as unknown as Parameters<typeof settle>[2];
@@ -47,12 +44,12 @@ t.test('a guest is looked at for so long and no longer', async (t) => {
   t.equal(looks, 5);
 });
 
-/** What a guest is asked to run before it is saved. */
+/** The commands that a guest runs before it is saved. */
 async function warmed(isAwaited: boolean, stays = 0) {
-  const asked: string[] = [];
+  const requests: string[] = [];
   const guest = {
-    reconnect: async (name: string) => void asked.push(`connect ${name}`),
-    setIdentity: async ({ sandboxId }: { sandboxId: string }) => void asked.push(`identity ${sandboxId}`),
+    reconnect: async (name: string) => void requests.push(`connect ${name}`),
+    setIdentity: async ({ sandboxId }: { sandboxId: string }) => void requests.push(`identity ${sandboxId}`),
     stats: async () => ({ execCgroups: stays }),
     exec: (
       { cmd, tty, timeout_s }: { cmd: string[]; tty?: { cols: number; rows: number }; timeout_s: number },
@@ -62,25 +59,25 @@ async function warmed(isAwaited: boolean, stays = 0) {
       const words = [cmd.join(' ').replace(/.*ld-linux/, 'ld-linux'), `${timeout_s} s`];
       if (tty !== undefined) words.push(`on ${tty.cols}x${tty.rows}`);
       if (hasStdin) words.push('with input');
-      asked.push(words.join(', '));
+      requests.push(words.join(', '));
       setImmediate(() => {
         events.output('stdout', Buffer.from('help'));
         events.exit();
       });
       return {
-        consumed: (bytes: number) => asked.push(`consumed ${bytes}`),
-        write: (bytes: Buffer) => asked.push(`wrote ${JSON.stringify(`${bytes}`)}`),
-        closeStdin: () => asked.push('closed'),
+        consumed: (bytes: number) => requests.push(`consumed ${bytes}`),
+        write: (bytes: Buffer) => requests.push(`wrote ${JSON.stringify(`${bytes}`)}`),
+        closeStdin: () => requests.push('closed'),
       };
     },
   };
   const vm = { identity: { pid: 2 ** 23, startTicks: 0 } };
   const sandbox = { id: 'sbx_1', guest, record: {}, vm } as unknown as Sandbox;
   await warm(sandbox, { timeoutMs: 60_000, isAwaited, signal });
-  return asked;
+  return requests;
 }
 
-t.test('who is waited for runs one command twice, and any other what copies will run', async (t) => {
+t.test('an awaited template runs one command twice, and others run what copies will run', async (t) => {
   const one = ['ld-linux-x86-64.so.2 --help, 60 s', 'consumed 4'];
   const round = (at: number, ...commands: string[]) => [`connect warm-${at}`, 'identity sbx_1', ...commands];
   t.same(await warmed(true, 1), [...round(0, ...one), ...round(1, ...one)]);

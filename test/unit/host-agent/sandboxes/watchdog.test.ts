@@ -1,4 +1,4 @@
-// What the watchdog says of guests that hang, in whichever way, and when it takes that back.
+// The watchdog: reports guests that hang in several ways, and their recovery.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
@@ -19,12 +19,12 @@ type Fake = {
   ioPauseReason: string | undefined;
   isVmmWell: boolean;
   blockedTask: string | undefined;
-  /** Answers to what was asked of the agent and not answered yet. */
+  /** Answers to pending pings of the agent. */
   readonly waiting: (() => void)[];
   isAgentWell: boolean;
 };
 
-function watch(t: Test): { readonly fake: Fake; readonly said: string[] } {
+function watch(t: Test): { readonly fake: Fake; readonly logged: string[] } {
   const fake: Fake = {
     state: 'running',
     isSaving: false,
@@ -56,8 +56,8 @@ function watch(t: Test): { readonly fake: Fake; readonly said: string[] } {
       readBlockedTask: async () => fake.blockedTask,
     },
   });
-  const said: string[] = [];
-  const log = pino({}, { write: (line: string) => void said.push(JSON.parse(line).msg) });
+  const logged: string[] = [];
+  const log = pino({}, { write: (line: string) => void logged.push(JSON.parse(line).msg) });
   const events = new LifecycleEvents();
   events.subscribe(logLifecycleEvents(log));
   const watchdog = new Watchdog({ timeoutMs: TIMEOUT_MS, sandboxes: () => [sandbox], events, log });
@@ -66,88 +66,84 @@ function watch(t: Test): { readonly fake: Fake; readonly said: string[] } {
     watchdog[Symbol.dispose]();
     clearInterval(alive);
   });
-  return { fake, said };
+  return { fake, logged };
 }
 
-t.test('an agent that does not answer is named, once, until it answers', async (t) => {
-  const { fake, said } = watch(t);
+t.test('a silent agent is reported once, until it answers', async (t) => {
+  const { fake, logged } = watch(t);
   fake.isAgentWell = false;
   await until(() => fake.hang !== undefined);
   t.equal(fake.hang, 'the guest agent has not answered for 0 s');
   await sleep(TIMEOUT_MS * 3);
-  t.same(said, ['a sandbox hangs']);
+  t.same(logged, ['a sandbox hangs']);
   fake.isAgentWell = true;
   for (const answer of fake.waiting) answer();
   await until(() => fake.hang === undefined);
-  t.same(said, ['a sandbox hangs', 'the guest agent answers again']);
+  t.same(logged, ['a sandbox hangs', 'the guest agent answers again']);
 });
 
-t.test('a hang that begins in a save is named after it', async (t) => {
+t.test('a hang that begins during a save is reported after it', async (t) => {
   const { fake } = watch(t);
   fake.isSaving = true;
   fake.isAgentWell = false;
   await until(() => fake.waiting.length > 0);
   await sleep(TIMEOUT_MS * 4);
-  t.equal(fake.hang, undefined, 'it stands still on purpose');
+  t.equal(fake.hang, undefined, 'it is paused on purpose');
   fake.isSaving = false;
   await until(() => fake.hang !== undefined);
   t.match(fake.hang, /the guest agent has not answered/);
 });
 
-t.test('an agent that cannot be connected to hangs as well', async (t) => {
-  const { fake, said } = watch(t);
+t.test('an agent that cannot be connected hangs as well', async (t) => {
+  const { fake, logged } = watch(t);
   fake.isConnected = false;
   await until(() => fake.hang !== undefined);
   fake.isConnected = true;
   await until(() => fake.hang === undefined);
-  t.same(said, ['a sandbox hangs', 'the guest agent answers again']);
+  t.same(logged, ['a sandbox hangs', 'the guest agent answers again']);
 });
 
-t.test('a disk that was full: what is said follows what is so', async (t) => {
+t.test('a full disk: the reason follows the state', async (t) => {
   const { fake } = watch(t);
   fake.ioPauseReason = 'the host’s disk is full';
   fake.isAgentWell = false;
   await until(() => fake.hang === 'the host’s disk is full');
   fake.ioPauseReason = undefined;
   await until(() => fake.hang !== 'the host’s disk is full');
-  t.match(
-    fake.hang,
-    /^the guest agent has not answered/,
-    'there is room, and it does not answer all the same',
-  );
+  t.match(fake.hang, /^the guest agent has not answered/, 'there is space, and it still does not answer');
   fake.isVmmWell = false;
   await until(() => /^the VMM, and so its guest, /.test(fake.hang ?? ''));
 });
 
-t.test('a VMM that hangs alone is said, and its guest can be used', async (t) => {
-  const { fake, said } = watch(t);
+t.test('a hanging VMM is logged, and its guest stays usable', async (t) => {
+  const { fake, logged } = watch(t);
   fake.isVmmWell = false;
-  await until(() => said.length > 0);
+  await until(() => logged.length > 0);
   await sleep(TIMEOUT_MS * 3);
   t.equal(fake.hang, undefined);
   fake.isVmmWell = true;
-  await until(() => said.length > 1);
-  t.same(said, ['the VMM of a sandbox does not answer', 'the VMM of a sandbox answers again']);
+  await until(() => logged.length > 1);
+  t.same(logged, ['the VMM of a sandbox does not answer', 'the VMM of a sandbox answers again']);
   fake.isSaving = true;
   fake.isVmmWell = false;
   await sleep(TIMEOUT_MS * 3);
-  t.equal(said.length, 2, 'while it saves it need not answer');
+  t.equal(logged.length, 2, 'during a save it need not answer');
 });
 
-t.test('a task that is blocked in a guest that answers is said once for each time', async (t) => {
-  const { fake, said } = watch(t);
+t.test('a blocked task in a guest that answers is logged once each time', async (t) => {
+  const { fake, logged } = watch(t);
   fake.blockedTask = '[ 245.1] INFO: task sync:512 blocked for more than 120 seconds.';
-  await until(() => said.length > 0);
+  await until(() => logged.length > 0);
   await sleep(TIMEOUT_MS * 3);
   fake.blockedTask = '[ 367.9] INFO: task sync:512 blocked for more than 241 seconds.';
-  await until(() => said.length > 1);
+  await until(() => logged.length > 1);
   fake.blockedTask = undefined;
   await sleep(TIMEOUT_MS * 3);
-  t.same(said, ['a task of a guest is blocked', 'a task of a guest is blocked']);
+  t.same(logged, ['a task of a guest is blocked', 'a task of a guest is blocked']);
   t.equal(fake.hang, undefined, 'the others can be used');
 });
 
-/** A watchdog that looks when it is told to, every 3 s by its own account. */
+/** A watchdog that ticks on demand, every 3 s by its own clock. */
 function watchByHand(t: Test) {
   const looks: { readonly look: () => void; readonly ms: number; isCleared: boolean }[] = [];
   t.intercept(globalThis, 'setInterval', {
@@ -162,7 +158,7 @@ function watchByHand(t: Test) {
       if (timer !== undefined) timer.isCleared = true;
     },
   });
-  const asked = { pings: 0, vmm: [] as number[] };
+  const requests = { pings: 0, vmm: [] as number[] };
   const answers: ((isWell: boolean) => void)[] = [];
   const sandbox = {
     id: 'sbx_1',
@@ -172,23 +168,23 @@ function watchByHand(t: Test) {
     guest: {
       isConnected: true,
       ping: () => {
-        asked.pings++;
+        requests.pings++;
         return new Promise<number>(() => undefined);
       },
     },
     vm: {
       ioPauseReason: undefined,
       responds: (ms: number) => {
-        asked.vmm.push(ms);
+        requests.vmm.push(ms);
         return new Promise<boolean>((resolve) => answers.push(resolve));
       },
       readBlockedTask: async () => undefined,
     },
   };
-  const said: string[] = [];
-  const log = pino({}, { write: (line: string) => void said.push(JSON.parse(line).msg) });
+  const logged: string[] = [];
+  const log = pino({}, { write: (line: string) => void logged.push(JSON.parse(line).msg) });
   const events = new LifecycleEvents();
-  events.subscribe((event) => void said.push(`${event.kind} ${'reason' in event ? event.reason : ''}`));
+  events.subscribe((event) => void logged.push(`${event.kind} ${'reason' in event ? event.reason : ''}`));
   const options = { timeoutMs: 3000, sandboxes: () => [sandbox], events, log };
   const watchdog = new Watchdog(options);
   const look = async (times = 1) => {
@@ -197,40 +193,40 @@ function watchByHand(t: Test) {
       await new Promise(setImmediate);
     }
   };
-  /** Answers all that was asked of the VMM so far. */
+  /** Answers all pending polls of the VMM. */
   const answer = async (isWell = true) => {
     for (const each of answers.splice(0)) each(isWell);
     await new Promise(setImmediate);
   };
-  return { looks, asked, sandbox, said, look, answer, watchdog, options };
+  return { looks, requests, sandbox, logged, look, answer, watchdog, options };
 }
 
 const AGENT_HANGS = 'the guest agent has not answered for 3 s';
 
-t.test('three looks without an answer are a hang, and it is asked of the VMM once', async (t) => {
-  const { looks, asked, sandbox, said, look, answer, watchdog } = watchByHand(t);
+t.test('three silent ticks are a hang, and the VMM is polled once', async (t) => {
+  const { looks, requests, sandbox, logged, look, answer, watchdog } = watchByHand(t);
   t.same(
     looks.map(({ ms }) => ms),
     [1000],
   );
   await look(3);
-  t.same(asked, { pings: 1, vmm: [3000] }, 'one question at a time');
+  t.same(requests, { pings: 1, vmm: [3000] }, 'one ping at a time');
   await look();
-  t.same(asked.vmm, [3000, 2000], 'whether it is the VMM');
+  t.same(requests.vmm, [3000, 2000], 'whether it is the VMM');
   await look(2);
-  t.equal(asked.vmm.length, 2);
-  t.same(said, []);
+  t.equal(requests.vmm.length, 2);
+  t.same(logged, []);
   await answer();
   t.equal(sandbox.hang, AGENT_HANGS);
   await look(3);
   await answer();
-  t.same(said, [`hung ${AGENT_HANGS}`], 'once');
+  t.same(logged, [`hung ${AGENT_HANGS}`], 'once');
   watchdog[Symbol.dispose]();
   t.ok(looks[0]?.isCleared);
 });
 
-t.test('what is over, saved or heard again when the VMM has answered is no hang', async (t) => {
-  const { sandbox, said, look, answer } = watchByHand(t);
+t.test('no hang is reported if the sandbox ended, was saved or answered meanwhile', async (t) => {
+  const { sandbox, logged, look, answer } = watchByHand(t);
   await look(4);
   sandbox.state = 'deleting';
   await answer();
@@ -238,39 +234,39 @@ t.test('what is over, saved or heard again when the VMM has answered is no hang'
   await look();
   sandbox.isSaving = true;
   await answer();
-  t.same([sandbox.hang, said], [undefined, []]);
+  t.same([sandbox.hang, logged], [undefined, []]);
   await look();
   sandbox.isSaving = false;
   await look(2);
   await answer();
-  t.equal(sandbox.hang, undefined, 'it begins anew behind a save');
+  t.equal(sandbox.hang, undefined, 'the count starts again after a save');
   await look();
   await answer();
   t.equal(sandbox.hang, AGENT_HANGS);
 });
 
-t.test('a sandbox that is not running is not asked, and 0 watches nothing', async (t) => {
-  const { sandbox, asked, look, looks, options } = watchByHand(t);
+t.test('a sandbox that is not running is not polled, and 0 turns the watchdog off', async (t) => {
+  const { sandbox, requests, look, looks, options } = watchByHand(t);
   sandbox.state = 'failed';
   await look(5);
-  t.same(asked, { pings: 0, vmm: [] });
+  t.same(requests, { pings: 0, vmm: [] });
   const none = new Watchdog({ ...options, timeoutMs: 0 });
   t.equal(looks.length, 1);
   none[Symbol.dispose]();
 });
 
-t.test('a VMM is said to be silent at its second silence, unless it was saved meanwhile', async (t) => {
-  const { sandbox, said, look, answer } = watchByHand(t);
+t.test('a VMM is reported silent at its second silence, unless it was saved meanwhile', async (t) => {
+  const { sandbox, logged, look, answer } = watchByHand(t);
   const silence = async (isWell = false) => {
     await look();
     await answer(isWell);
   };
-  // Its agent is another matter.
+  // Its agent is a separate matter.
   sandbox.guest.ping = async () => 1;
   await silence();
   await silence(true);
   await silence();
-  t.same(said, []);
+  t.same(logged, []);
   sandbox.isSaving = true;
   await silence();
   sandbox.isSaving = false;
@@ -283,29 +279,29 @@ t.test('a VMM is said to be silent at its second silence, unless it was saved me
   sandbox.state = 'failed';
   await answer(false);
   sandbox.state = 'running';
-  t.same(said, [], 'none of these counts');
+  t.same(logged, [], 'none of these counts');
   await silence();
   await silence();
-  t.same(said, ['the VMM of a sandbox does not answer']);
+  t.same(logged, ['the VMM of a sandbox does not answer']);
   await silence(true);
   await silence(true);
-  t.same(said.slice(1), ['the VMM of a sandbox answers again']);
+  t.same(logged.slice(1), ['the VMM of a sandbox answers again']);
 });
 
-t.test('a question that broke off is asked again, and what it was of stays silent until then', async (t) => {
-  const { sandbox, asked, look, answer, said } = watchByHand(t);
+t.test('a failed ping is repeated, and its sandbox counts as silent until then', async (t) => {
+  const { sandbox, requests, look, answer, logged } = watchByHand(t);
   let isBroken = true;
   sandbox.guest.ping = async () => {
-    asked.pings++;
+    requests.pings++;
     if (isBroken) throw new Error('the connection broke');
     return 1;
   };
   sandbox.guest.isConnected = false;
   await look(2);
-  t.equal(asked.pings, 0);
+  t.equal(requests.pings, 0);
   sandbox.guest.isConnected = true;
   await look();
-  t.equal(asked.pings, 1);
+  t.equal(requests.pings, 1);
   sandbox.guest.isConnected = false;
   await look();
   await answer(false);
@@ -314,7 +310,7 @@ t.test('a question that broke off is asked again, and what it was of stays silen
   sandbox.guest.isConnected = true;
   await look();
   t.equal(sandbox.hang, undefined);
-  t.same(said.at(-1), 'recovered ');
+  t.same(logged.at(-1), 'recovered ');
   await look(2);
-  t.equal(said.length, 2);
+  t.equal(logged.length, 2);
 });

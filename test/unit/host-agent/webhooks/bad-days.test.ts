@@ -10,7 +10,7 @@ import { json } from 'node:stream/consumers';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Journal } from '../../../../host-agent/src/events/index.ts';
-import type { StoredEvent } from '../../../../host-agent/src/sandboxes/stored-event.ts';
+import type { StoredEvent } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { Dispatcher, WebhookRegistry } from '../../../../host-agent/src/webhooks/index.ts';
 import { send, sign } from '../../../../host-agent/src/webhooks/sender.ts';
@@ -122,7 +122,7 @@ t.test('of thousands that nobody took the newest thousand are kept, listed, and 
     for (let at = 0; at < 2500; at++)
       journal.put({ kind: 'hung', sandbox: `s${at % 50}`, reason: `${at}`, atMs: Date.now() });
   });
-  journal.look();
+  journal.refresh();
   const dead = () => registry.dead('one').map(({ body }) => Number((JSON.parse(body) as StoredEvent).reason));
   await until(
     () => registry.list().every((hook) => hook.queued === 0 && hook.dead === 1000 && hook.cursor === 2500),

@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { pino } from 'pino';
 import { Journal } from '../../../../host-agent/src/events/index.ts';
-import type { StoredEvent } from '../../../../host-agent/src/sandboxes/stored-event.ts';
+import type { StoredEvent } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { Dispatcher, WebhookRegistry } from '../../../../host-agent/src/webhooks/index.ts';
 

@@ -11,7 +11,7 @@ import { promisify } from 'node:util';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Journal } from '../../../../host-agent/src/events/index.ts';
-import type { StoredEvent } from '../../../../host-agent/src/sandboxes/stored-event.ts';
+import type { StoredEvent } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { Dispatcher, WebhookRegistry } from '../../../../host-agent/src/webhooks/index.ts';
 import { send } from '../../../../host-agent/src/webhooks/sender.ts';

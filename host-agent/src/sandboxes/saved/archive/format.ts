@@ -1,38 +1,39 @@
-// A snapshot as one stream, for another host: zstd around a magic word, a manifest, and of each file its allocated pieces with a digest.
+// The format of an exported snapshot: one zstd frame that contains
 //
-//   magic, u32 length and JSON of the manifest
-//   for each part of the manifest, in its order: pieces (u64 offset, u32 length, bytes), a length of 0, SHA-256 of all that
-//   SHA-256 of everything before
+//   the magic bytes, u32 length and JSON of the manifest;
+//   for each part of the manifest, in order: chunks (u64 offset, u32 length, bytes), a chunk of length 0, their SHA-256;
+//   SHA-256 of everything before;
 //
-// and behind that frame one that decoders skip, which says that the stream ends there.
+// followed by a skippable zstd frame, which marks the end of the stream.
 import { z } from 'zod';
 import { AppError } from '../../../lib/errors.ts';
 import { manifestSchema } from '../manifest.ts';
 
 export const MAGIC = Buffer.from('SBXSNAP1');
-/** A skippable frame of zstd: its magic word, the length of what follows, and that. */
+/** A skippable zstd frame: its magic number, the length of its content, its content. */
 export const END_MARK = Buffer.from('502a4d1808000000534258454e443031', 'hex');
 export const ARCHIVE_FORMAT = 1;
 export const MAX_MANIFEST_BYTES = 64 * 1024;
-export const PIECE_BYTES = 1 << 20;
-export const PIECE_HEADER_BYTES = 12;
+export const CHUNK_BYTES = 1 << 20;
+export const CHUNK_HEADER_BYTES = 12;
 export const DIGEST_BYTES = 32;
-/** Devices' state is some 200 KiB. */
+/** Device state takes some 200 KiB. */
 export const MAX_STATE_BYTES = 64 * 2 ** 20;
-/** Memory files may have a header, and round up. */
+/** Memory files may have a header and a rounded size. */
 export const MEMORY_SLACK_BYTES = 16 * 2 ** 20;
 
 const size = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 const name = z.string().regex(/^[a-z][a-z0-9.-]{0,31}$/);
 const { compatibility, kernelDigest, needsResync, options } = manifestSchema.shape;
 
-/** Parts in the order in which they come. */
+/** Parts in their order in the stream. */
 export const PARTS = ['memory', 'state', 'disk'] as const;
 export type Part = (typeof PARTS)[number];
 const part = z.strictObject({
   name,
   sizeBytes: size,
-  /** At most; what is left out is zeros. */ contentBytes: size,
+  /** Upper bound of the bytes in the stream; the rest of the file is zeros. */
+  contentBytes: size,
 });
 
 export const archiveManifestSchema = z.strictObject({
@@ -42,7 +43,7 @@ export const archiveManifestSchema = z.strictObject({
   compatibility,
   kernelDigest,
   needsResync,
-  /** Paths of the host that it is from mean nothing on another. */
+  /** Paths of the exporting host are omitted. */
   options: options.extend({
     rootfs: options.shape.rootfs
       .omit({ rootfsPath: true, agentPath: true })

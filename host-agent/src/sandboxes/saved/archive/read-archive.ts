@@ -1,5 +1,5 @@
-// Reads the stream of a snapshot from a stranger into files. Nothing is believed: every length is bounded before it is waited for,
-// and nothing is written but three files in one new directory.
+// Reads an exported snapshot from an untrusted client. Every length is bounded before its bytes are read, and only
+// three files in one new directory are written.
 import { createHash, type Hash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,6 +10,8 @@ import {
   type ArchiveManifest,
   archiveManifestSchema,
   badArchive,
+  CHUNK_BYTES,
+  CHUNK_HEADER_BYTES,
   DIGEST_BYTES,
   END_MARK,
   MAGIC,
@@ -18,23 +20,21 @@ import {
   MEMORY_SLACK_BYTES,
   PARTS,
   type Part,
-  PIECE_BYTES,
-  PIECE_HEADER_BYTES,
 } from './format.ts';
 import { isZero } from './write-archive.ts';
 
-/** What a decoder needs to remember; ours writes far less. */
+/** Maximum zstd window (log2 of bytes); our own archives need far less. */
 const WINDOW_LOG = 24;
 const RESERVED_NAMES = ['manifest.json', 'rootfs.ext4', 'agent.ext4'];
 
 export type ByteSource = () => Promise<Uint8Array | undefined>;
 
 /**
- * All of it is checked by its digest, whatever it took to send: so it unpacks to so much, or to so many times what has come. A
- * guest's memory and files, whose zeros are left out, come nowhere near that.
+ * Limit against decompression bombs: an archive may unpack to FREE_BYTES, or to MAX_RATIO times the bytes received.
+ * Memory and files of guests, whose zeros are left out, stay far below.
  */
 const FREE_BYTES = 256 * 2 ** 20;
-const MOST_TIMES = 400;
+const MAX_RATIO = 400;
 
 export class ArchiveReader implements AsyncDisposable {
   readonly #bytes: Bytes;
@@ -48,7 +48,7 @@ export class ArchiveReader implements AsyncDisposable {
     return this.#bytes.end();
   }
 
-  /** First. AppError invalid_argument. */
+  /** Must be called first. AppError invalid_argument. */
   async readManifest(): Promise<ArchiveManifest> {
     if (!(await this.#take(MAGIC.length)).equals(MAGIC)) throw badArchive('it does not begin as one');
     const length = (await this.#take(4)).readUInt32BE();
@@ -60,16 +60,20 @@ export class ArchiveReader implements AsyncDisposable {
   }
 
   /**
-   * Then, into a new directory; those that are not `wanted` are checked alike, and written nowhere. AppError invalid_argument; what was
-   * written then is the caller's to remove.
+   * Must be called second; writes to a new directory. Parts that are not in `wantedParts` are verified but not
+   * written. AppError invalid_argument; the caller removes what was written.
    */
-  async readParts(dir: string, { parts }: ArchiveManifest, wanted: readonly Part[] = PARTS): Promise<void> {
+  async readParts(
+    dir: string,
+    { parts }: ArchiveManifest,
+    wantedParts: readonly Part[] = PARTS,
+  ): Promise<void> {
     for (const key of PARTS) {
       const { name, sizeBytes, contentBytes } = parts[key];
-      await using file = wanted.includes(key) ? await open(join(dir, name), 'wx', 0o600) : undefined;
+      await using file = wantedParts.includes(key) ? await open(join(dir, name), 'wx', 0o600) : undefined;
       await file?.truncate(sizeBytes);
       const digest = createHash('sha256');
-      await this.#readPieces(file, sizeBytes, contentBytes, digest);
+      await this.#readChunks(file, sizeBytes, contentBytes, digest);
       if (!(await this.#take(DIGEST_BYTES)).equals(digest.digest()))
         throw badArchive(`its ${key} is damaged`);
     }
@@ -78,7 +82,7 @@ export class ArchiveReader implements AsyncDisposable {
     if (!(await this.#bytes.isAtEnd())) throw badArchive('something comes after its end');
   }
 
-  async #readPieces(
+  async #readChunks(
     file: FileHandle | undefined,
     sizeBytes: number,
     contentBytes: number,
@@ -87,12 +91,12 @@ export class ArchiveReader implements AsyncDisposable {
     let end = 0;
     let content = 0;
     for (;;) {
-      const header = await this.#take(PIECE_HEADER_BYTES, digest);
+      const header = await this.#take(CHUNK_HEADER_BYTES, digest);
       const length = header.readUInt32BE(8);
       if (length === 0) return;
       const offset = Number(header.readBigUInt64BE());
       content += length;
-      if (length > PIECE_BYTES || offset < end || offset + length > sizeBytes || content > contentBytes)
+      if (length > CHUNK_BYTES || offset < end || offset + length > sizeBytes || content > contentBytes)
         throw badArchive(`a piece of ${length} bytes at ${offset} cannot be`);
       end = offset + length;
       const bytes = await this.#take(length, digest);
@@ -117,7 +121,7 @@ function parse(text: Buffer): ArchiveManifest {
 }
 
 function checkSizes({ parts, options }: ArchiveManifest): void {
-  const most = {
+  const maxBytes = {
     memory: options.memoryMib * 2 ** 20 + MEMORY_SLACK_BYTES,
     state: MAX_STATE_BYTES,
     disk: options.diskBytes,
@@ -127,30 +131,33 @@ function checkSizes({ parts, options }: ArchiveManifest): void {
     throw badArchive('its files have names that they cannot have');
   for (const key of PARTS) {
     const { sizeBytes, contentBytes } = parts[key];
-    if (sizeBytes > most[key] || contentBytes > sizeBytes)
+    if (sizeBytes > maxBytes[key] || contentBytes > sizeBytes)
       throw badArchive(
-        `its ${key} has ${contentBytes} of ${sizeBytes} bytes, and at most ${most[key]} can be`,
+        `its ${key} has ${contentBytes} of ${sizeBytes} bytes, and at most ${maxBytes[key]} can be`,
       );
   }
 }
 
-/** All but the mark at its end. AppError where that is missing: the decoder itself does not miss the last bytes of what it gets. */
+/**
+ * Yields all bytes except the end mark. AppError when the mark is missing: the decoder does not detect missing bytes
+ * at the end.
+ */
 async function* withoutEnd(read: ByteSource): AsyncGenerator<Uint8Array> {
-  let kept: Buffer = Buffer.alloc(0);
+  let pending: Buffer = Buffer.alloc(0);
   for (let bytes = await read(); bytes !== undefined; bytes = await read()) {
-    const all = Buffer.concat([kept, bytes]);
+    const all = Buffer.concat([pending, bytes]);
     const end = Math.max(0, all.length - END_MARK.length);
-    kept = all.subarray(end);
+    pending = all.subarray(end);
     if (end > 0) yield all.subarray(0, end);
   }
-  if (!kept.equals(END_MARK)) throw badArchive('it is cut off, or something comes after its end');
+  if (!pending.equals(END_MARK)) throw badArchive('it is cut off, or something comes after its end');
 }
 
-/** What comes out of the decoder, in the amounts that are asked for. */
+/** Decoded bytes, in the amounts that are requested. */
 class Bytes {
   readonly #stream = createZstdDecompress({ params: { [constants.ZSTD_d_windowLogMax]: WINDOW_LOG } });
   readonly #chunks: AsyncIterator<Buffer>;
-  readonly #over: Promise<unknown>;
+  readonly #finished: Promise<unknown>;
   readonly #freeBytes: number;
   #receivedBytes = 0;
   #unpackedBytes = 0;
@@ -175,19 +182,19 @@ class Bytes {
       }
     }.bind(this);
     const { promise, resolve } = Promise.withResolvers<unknown>();
-    this.#over = promise;
+    this.#finished = promise;
     pipeline(Readable.from(source(), { highWaterMark: 2 }), this.#stream, resolve);
     this.#chunks = this.#stream[Symbol.asyncIterator]();
   }
 
   async take(length: number): Promise<Buffer> {
     const parts = [this.#rest];
-    let have = this.#rest.length;
-    while (have < length) {
+    let available = this.#rest.length;
+    while (available < length) {
       const next = await this.#next();
       if (next === undefined) throw badArchive('it is cut off');
       parts.push(next);
-      have += next.length;
+      available += next.length;
     }
     const all = parts.length === 1 ? this.#rest : Buffer.concat(parts);
     this.#rest = all.subarray(length);
@@ -200,15 +207,15 @@ class Bytes {
 
   async end(): Promise<void> {
     this.#stream.destroy();
-    await this.#over;
+    await this.#finished;
   }
 
   async #next(): Promise<Buffer | undefined> {
     const bytes = await this.#decoded();
     this.#unpackedBytes += bytes?.length ?? 0;
-    const most = Math.max(this.#freeBytes, MOST_TIMES * this.#receivedBytes);
-    if (this.#unpackedBytes > most)
-      throw badArchive(`it unpacks to more than ${MOST_TIMES} times its ${this.#receivedBytes} bytes`);
+    const maxBytes = Math.max(this.#freeBytes, MAX_RATIO * this.#receivedBytes);
+    if (this.#unpackedBytes > maxBytes)
+      throw badArchive(`it unpacks to more than ${MAX_RATIO} times its ${this.#receivedBytes} bytes`);
     return bytes;
   }
 
@@ -217,7 +224,7 @@ class Bytes {
       const { done, value } = await this.#chunks.next();
       return done === true ? undefined : value;
     } catch (error) {
-      // A client that left, or fell silent, is not a bad archive.
+      // A client that disconnected or stalled is not a malformed archive.
       if (this.#cause !== undefined) throw this.#cause;
       throw badArchive(`it cannot be decompressed: ${toError(error).message}`);
     }

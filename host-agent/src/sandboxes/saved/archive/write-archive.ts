@@ -1,4 +1,4 @@
-// Writes a saved guest as one stream; at no time is more of it in memory than a few pieces.
+// Exports a saved guest as one stream; only a few chunks are in memory at a time.
 import { createHash, type Hash } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -11,40 +11,43 @@ import type { SavedGuest } from '../saved-guest.ts';
 import {
   ARCHIVE_FORMAT,
   type ArchiveManifest,
+  CHUNK_BYTES,
+  CHUNK_HEADER_BYTES,
   END_MARK,
   MAGIC,
   PARTS,
   type Part,
-  PIECE_BYTES,
-  PIECE_HEADER_BYTES,
 } from './format.ts';
 
 export type Exported = { readonly saved: SavedGuest; readonly sourceId: string; readonly takenAtMs: number };
 
-/** Its files stay until the stream is over or cancelled; a delete does not wait for its reader, but breaks it off. */
+/**
+ * The files are locked until the stream ends or is cancelled. A delete does not wait for the reader, but aborts the
+ * stream.
+ */
 export function exportStream(exported: Exported): PullStream {
   const zstd = createZstdCompress({
     params: { [constants.ZSTD_c_compressionLevel]: 1, [constants.ZSTD_c_checksumFlag]: 1 },
   });
-  // What goes wrong is told by the next read.
+  // Errors are reported by the next read.
   const { leaving } = exported.saved;
   const onLeaving = () =>
     zstd.destroy(new AppError('not_found', 'the snapshot was deleted while it was read'));
   leaving.addEventListener('abort', onLeaving, { once: true });
   zstd.once('close', () => leaving.removeEventListener('abort', onLeaving));
-  pipeline(Readable.from(hold(exported), { highWaterMark: 2 }), zstd, () => undefined);
-  return toOutflow(zstd);
+  pipeline(Readable.from(archiveWhileUsed(exported), { highWaterMark: 2 }), zstd, () => undefined);
+  return toPullStream(zstd);
 }
 
-/** As many bytes as were taken, in turn. */
-async function* hold(exported: Exported): AsyncGenerator<Buffer> {
+/** Yields the archive while the saved guest is locked against removal. */
+async function* archiveWhileUsed(exported: Exported): AsyncGenerator<Buffer> {
   const { promise: done, resolve: finish } = Promise.withResolvers<void>();
-  const { promise: ready, resolve: begin, reject: refuse } = Promise.withResolvers<void>();
+  const { promise: ready, resolve: markReady, reject: fail } = Promise.withResolvers<void>();
   const use = exported.saved.use(() => {
-    begin();
+    markReady();
     return done;
   });
-  use.catch(refuse);
+  use.catch(fail);
   try {
     await ready;
     yield* writeArchive(exported);
@@ -65,9 +68,9 @@ export async function* writeArchive({ saved, sourceId, takenAtMs }: Exported): A
   yield send(Buffer.concat([MAGIC, length, text]));
   for (const part of PARTS) {
     const digest = createHash('sha256');
-    for await (const piece of readPieces(join(saved.dir, saved.manifest.files[part].name)))
-      yield send(piece, digest);
-    yield send(Buffer.alloc(PIECE_HEADER_BYTES), digest);
+    for await (const chunk of readChunks(join(saved.dir, saved.manifest.files[part].name)))
+      yield send(chunk, digest);
+    yield send(Buffer.alloc(CHUNK_HEADER_BYTES), digest);
     yield send(digest.digest());
   }
   yield whole.digest();
@@ -101,22 +104,23 @@ async function describe(saved: SavedGuest, sourceId: string, takenAtMs: number):
   };
 }
 
-async function* readPieces(path: string): AsyncGenerator<Buffer> {
+async function* readChunks(path: string): AsyncGenerator<Buffer> {
   await using file = await open(path, 'r');
-  for (const { offset, length } of await readExtents(path)) {
-    for (let at = offset; at < offset + length; at += PIECE_BYTES) {
-      const wanted = Math.min(PIECE_BYTES, offset + length - at);
-      const piece = Buffer.allocUnsafe(PIECE_HEADER_BYTES + wanted);
-      const { bytesRead } = await file.read(piece, PIECE_HEADER_BYTES, wanted, at);
-      if (bytesRead !== wanted) throw new Error(`${path} became shorter while it was read`);
-      piece.writeBigUInt64BE(BigInt(at));
-      piece.writeUInt32BE(wanted, 8);
-      if (!isZero(piece.subarray(PIECE_HEADER_BYTES))) yield piece;
+  for (const extent of await readExtents(path)) {
+    const end = extent.offset + extent.length;
+    for (let at = extent.offset; at < end; at += CHUNK_BYTES) {
+      const length = Math.min(CHUNK_BYTES, end - at);
+      const chunk = Buffer.allocUnsafe(CHUNK_HEADER_BYTES + length);
+      const { bytesRead } = await file.read(chunk, CHUNK_HEADER_BYTES, length, at);
+      if (bytesRead !== length) throw new Error(`${path} became shorter while it was read`);
+      chunk.writeBigUInt64BE(BigInt(at));
+      chunk.writeUInt32BE(length, 8);
+      if (!isZero(chunk.subarray(CHUNK_HEADER_BYTES))) yield chunk;
     }
   }
 }
 
-const ZEROS = Buffer.alloc(PIECE_BYTES);
+const ZEROS = Buffer.alloc(CHUNK_BYTES);
 
 export function isZero(bytes: Buffer): boolean {
   return bytes.equals(ZEROS.subarray(0, bytes.length));
@@ -127,7 +131,7 @@ async function* withEnd(stream: Transform): AsyncGenerator<Buffer, undefined> {
   yield END_MARK;
 }
 
-function toOutflow(stream: Transform): PullStream {
+function toPullStream(stream: Transform): PullStream {
   const chunks = withEnd(stream);
   return {
     async next(): Promise<Chunk | undefined> {

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Journal } from '../../../../../host-agent/src/events/index.ts';
 import { EventStream } from '../../../../../host-agent/src/http/streams/event-stream.ts';
-import type { StoredEvent } from '../../../../../host-agent/src/sandboxes/stored-event.ts';
+import type { StoredEvent } from '../../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { Store } from '../../../../../host-agent/src/store/store.ts';
 
 /** Far more than what is in memory. */
@@ -27,7 +27,7 @@ async function open(t: Test) {
     for (let count = 0; count < EVENTS; count++)
       journal.put({ kind: 'hung', sandbox: 'sbx_0123456789abc', atMs: Date.now() });
   });
-  journal.look();
+  journal.refresh();
   return journal;
 }
 

@@ -9,7 +9,7 @@ import {
   EventStream,
   type EventStreamOptions,
 } from '../../../../../host-agent/src/http/streams/event-stream.ts';
-import type { StoredEvent } from '../../../../../host-agent/src/sandboxes/stored-event.ts';
+import type { StoredEvent } from '../../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { makeApp } from '../../../../http/support.ts';
 import { MadeTimers, settle } from '../../../../support/made-timers.ts';
 

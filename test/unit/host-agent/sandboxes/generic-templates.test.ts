@@ -1,4 +1,4 @@
-// Templates of guests that have no root yet: one for all root filesystems, and a root's own once it is used again.
+// Generic templates without a root file system: one for all root file systems, and a specific one after repeated use.
 import { readdirSync } from 'node:fs';
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -48,10 +48,10 @@ t.test('three root filesystems and two sizes of disk take one boot', async (t) =
   }
 });
 
-t.test('a root filesystem that is used again gets a template of its own, without a boot', async (t) => {
+t.test('a root filesystem that is used again gets a specific template without a boot', async (t) => {
   const { host, manager, made } = await startBare(t);
   await manager.create({});
-  t.same(made(), ['agent'], 'one use is none again');
+  t.same(made(), ['agent'], 'one use is not repeated use');
   await manager.create({});
   await until(() => made().length === 2);
   t.same(made(), ['agent', 'base']);
@@ -63,14 +63,14 @@ t.test('a root filesystem that is used again gets a template of its own, without
   t.equal(host.counts.boots, 1);
 });
 
-t.test('what cannot be made behind an answer harms nobody, and is not tried again at once', async (t) => {
+t.test('a template that fails in the background harms no create, and is not retried at once', async (t) => {
   const { host, manager, made, lines } = await startBare(t);
   await manager.create({});
   host.onSave = () => {
     throw new Error('no room');
   };
   await manager.create({});
-  await until(() => lines.some(({ msg }) => msg === 'a root filesystem gets no template'));
+  await until(() => lines.some(({ msg }) => msg === 'cannot make a template for a root filesystem'));
   host.onSave = () => undefined;
   const { id } = await manager.create({});
   t.same(host.of(id).agent.identities.map(isEntering), [true]);
@@ -78,7 +78,7 @@ t.test('what cannot be made behind an answer harms nobody, and is not tried agai
   t.equal(host.running.length, 3, 'its guest was ended');
 });
 
-t.test('a snapshot of a copy needs the agent’s image, and its forks have it', async (t) => {
+t.test('a snapshot of a copy needs the agent image, and its forks have it', async (t) => {
   const { host, manager, path, home } = await startBare(t);
   const { id } = await manager.create({});
   const snapshot = await manager.get(id).snapshot();
@@ -96,7 +96,7 @@ t.test('a snapshot of a copy needs the agent’s image, and its forks have it', 
   t.same(agent.identities.map(isEntering), [false], 'it is in its root');
 });
 
-t.test('a guest in which processes stay makes no template, and creates go on as before', async (t) => {
+t.test('a guest with remaining processes becomes no template, and creates continue as before', async (t) => {
   const { host, manager, made, home } = await startBare(t);
   host.agentFaults = { leavesProcesses: true };
   await manager.create({});
@@ -107,7 +107,7 @@ t.test('a guest in which processes stay makes no template, and creates go on as 
   t.same([made(), host.counts.boots], [['agent'], 1]);
 });
 
-t.test('a root that cannot be entered fails its create alone', async (t) => {
+t.test('a root that cannot be entered fails only its own create', async (t) => {
   const { host, manager, made } = await startBare(t);
   await manager.create({});
   host.agentFaults = { hasNoRoot: true };
@@ -120,7 +120,7 @@ t.test('a root that cannot be entered fails its create alone', async (t) => {
   t.same(made(), ['agent']);
 });
 
-t.test('where no copy has entered a root yet, one that cannot is booted instead', async (t) => {
+t.test('if no copy has entered a root yet, a root that cannot be entered is cold-booted', async (t) => {
   const { host, manager } = await startBare(t);
   host.agentFaults = { hasNoRoot: true };
   await manager.create({});
@@ -128,7 +128,7 @@ t.test('where no copy has entered a root yet, one that cannot is booted instead'
   t.equal(host.counts.boots, 3, 'the shared guest, and each of them');
 });
 
-t.test('the next daemon goes on with both, and one of another agent with none', async (t) => {
+t.test('the next daemon keeps both templates, and removes those of a different agent', async (t) => {
   const first = await startBare(t);
   await first.manager.create({});
   await first.manager.create({});
@@ -144,7 +144,7 @@ t.test('the next daemon goes on with both, and one of another agent with none', 
   t.same(left, []);
 });
 
-t.test('without an image of the agent each root filesystem is booted', async (t) => {
+t.test('without an agent image each root filesystem is booted', async (t) => {
   const home = await makeHome(t);
   home.host.takesOtherDisks = true;
   const agentRootfs = () => Promise.reject(new Error('no mke2fs'));

@@ -1,13 +1,12 @@
-// What an image runs as a service, what a request says differently, and when the image is looked for.
+// The service of an image, overrides of a request, and when the image is looked up.
 
 import { type CreatedService, DEFAULT_LOG_BUFFER_BYTES, type ServiceSpec } from '@sandboxd/api';
 import t from 'tap';
 import { toServiceSpec } from '../../../../host-agent/src/images/image-service.ts';
 import type { RootfsRequest } from '../../../../host-agent/src/images/rootfs-source.ts';
 import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
-import { resolveService } from '../../../../host-agent/src/sandboxes/image-service.ts';
 import { resolveRootfs, validateCreate } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
-import { createSandboxService } from '../../../../host-agent/src/sandboxes/service.ts';
+import { createSandboxService, resolveService } from '../../../../host-agent/src/sandboxes/service.ts';
 import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 
@@ -22,8 +21,8 @@ const CONFIG = {
   labels: {},
 };
 const EMPTY = { ...CONFIG, entrypoint: [], cmd: [], user: '', workdir: '', stopSignal: '' };
-/** A request's, with the defaults that reading it has filled in. */
-const asked = (change: Partial<CreatedService> = {}): CreatedService => ({
+/** A request’s service, with the defaults of its schema. */
+const requests = (change: Partial<CreatedService> = {}): CreatedService => ({
   env: {},
   env_exact: false,
   log_buffer_bytes: DEFAULT_LOG_BUFFER_BYTES,
@@ -33,7 +32,7 @@ const asked = (change: Partial<CreatedService> = {}): CreatedService => ({
   ...change,
 });
 
-t.test('entrypoint and cmd, with all that the image says', async (t) => {
+t.test('entrypoint and cmd, with all fields of the image', async (t) => {
   t.match(resolveService(undefined, toServiceSpec(CONFIG)), {
     cmd: ['/entry', 'serve', '--all'],
     env: { A: '1', PATH: '/opt/bin' },
@@ -44,21 +43,21 @@ t.test('entrypoint and cmd, with all that the image says', async (t) => {
   });
 });
 
-t.test('an image that names no command has no service, and cannot be given one without', async (t) => {
+t.test('an image without a command has no service, and a request for one needs a command', async (t) => {
   const image = toServiceSpec(EMPTY);
   t.equal(resolveService(undefined, image), undefined);
-  t.throws(() => resolveService(asked(), image), {
+  t.throws(() => resolveService(requests(), image), {
     code: 'invalid_argument',
     message: /service.cmd is missing/,
   });
-  const spec = resolveService(asked({ cmd: ['/x'] }), image);
+  const spec = resolveService(requests({ cmd: ['/x'] }), image);
   t.match(spec, { cmd: ['/x'], env_exact: true });
   t.notOk(spec && ('user' in spec || 'cwd' in spec));
 });
 
-t.test('a request replaces the command, and what else it names', async (t) => {
+t.test('a request replaces the command and the other fields it names', async (t) => {
   const image = toServiceSpec(CONFIG);
-  t.match(resolveService(asked({ cmd: ['/other'] }), image), {
+  t.match(resolveService(requests({ cmd: ['/other'] }), image), {
     cmd: ['/other'],
     user: 'web',
     cwd: '/srv',
@@ -66,7 +65,7 @@ t.test('a request replaces the command, and what else it names', async (t) => {
   });
   t.match(
     resolveService(
-      asked({ env: { A: '2', B: '3' }, user: '0', cwd: '/', stop_signal: 'SIGINT', stop_grace_s: 3 }),
+      requests({ env: { A: '2', B: '3' }, user: '0', cwd: '/', stop_signal: 'SIGINT', stop_grace_s: 3 }),
       image,
     ),
     {
@@ -80,13 +79,13 @@ t.test('a request replaces the command, and what else it names', async (t) => {
   );
 });
 
-t.test('without an image a service is what was asked for', async (t) => {
+t.test('without an image the service is that of the request', async (t) => {
   t.equal(resolveService(undefined, undefined), undefined);
-  const spec = asked({ cmd: ['/x'] });
+  const spec = requests({ cmd: ['/x'] });
   t.same(resolveService(spec, undefined), spec);
 });
 
-t.test('stop signals in every form that Docker takes, and SIGTERM for others', async (t) => {
+t.test('stop signals in every form of Docker, and SIGTERM for others', async (t) => {
   const FORMS: Readonly<Record<string, ServiceSpec['stop_signal']>> = {
     ...{ SIGINT: 'SIGINT', INT: 'SIGINT', int: 'SIGINT', sigQuit: 'SIGQUIT' },
     ...{ 3: 'SIGQUIT', 15: 'SIGTERM', '015': 'SIGTERM', 31: 'SIGSYS', 34: 'SIGRTMIN', 37: 'SIGRTMIN+3' },
@@ -100,7 +99,7 @@ t.test('stop signals in every form that Docker takes, and SIGTERM for others', a
     t.equal(toServiceSpec({ ...CONFIG, stopSignal }).stop_signal, signal, stopSignal);
 });
 
-t.test('an entrypoint of one empty text is none, and a command without a program is none', async (t) => {
+t.test('an entrypoint of one empty text counts as absent, and a command without a program too', async (t) => {
   const cmd = (entrypoint: string[], cmd: string[]) => toServiceSpec({ ...CONFIG, entrypoint, cmd }).cmd;
   t.same(cmd([''], ['sh', '-c', 'x']), ['sh', '-c', 'x']);
   t.same(cmd([''], []), []);
@@ -110,7 +109,7 @@ t.test('an entrypoint of one empty text is none, and a command without a program
   t.same(cmd(['/x'], ['']), ['/x', ''], 'an argument may be empty');
 });
 
-t.test('a user in every form that Docker takes', async (t) => {
+t.test('a user in every form of Docker', async (t) => {
   const FORMS: Readonly<Record<string, string | undefined>> = {
     ...{
       app: 'app',
@@ -130,7 +129,7 @@ t.test('a user in every form that Docker takes', async (t) => {
 
 const { signal } = new AbortController();
 
-/** What a create is resolved with, and what that looked for. */
+/** The dependencies of a resolve, which record lookups. */
 function makeSurroundings(service?: ServiceSpec, toBeBaked = '') {
   const found: string[] = [];
   const find = async ({ kind, name, isPath }: RootfsRequest, pull: string) => {
@@ -144,26 +143,23 @@ function makeSurroundings(service?: ServiceSpec, toBeBaked = '') {
   return { found, around: { roots: { find }, defaults, limits } };
 }
 
-t.test(
-  'a profile is known before the request is let in, and what takes time is not looked for',
-  async (t) => {
-    const { found, around } = makeSurroundings(undefined, 'unbaked');
-    const plain = await validateCreate({}, around, signal);
-    t.match(plain, { rootfs: { name: 'base', digest: 'of base' } });
-    t.same(found, ['profile base never']);
-    t.equal(await resolveRootfs(plain, {}, around, { signal }, OPERATOR), plain);
-    t.equal(found.length, 1, 'what is known is not looked for again');
-    const unbaked: CreateSandboxOptions = { rootfs: { kind: 'profile', name: 'unbaked' }, pull: 'always' };
-    const early = await validateCreate(unbaked, around, signal);
-    t.equal(early.rootfs.digest, '');
-    t.match(await resolveRootfs(early, unbaked, around, { signal }, OPERATOR), {
-      rootfs: { digest: 'of unbaked' },
-    });
-    t.same(found.slice(1), ['profile unbaked never', 'profile unbaked missing']);
-  },
-);
+t.test('a profile is found before the request is admitted, and slow lookups come after', async (t) => {
+  const { found, around } = makeSurroundings(undefined, 'unbaked');
+  const plain = await validateCreate({}, around, signal);
+  t.match(plain, { rootfs: { name: 'base', digest: 'of base' } });
+  t.same(found, ['profile base never']);
+  t.equal(await resolveRootfs(plain, {}, around, { signal }, OPERATOR), plain);
+  t.equal(found.length, 1, 'what is known is not looked for again');
+  const unbaked: CreateSandboxOptions = { rootfs: { kind: 'profile', name: 'unbaked' }, pull: 'always' };
+  const early = await validateCreate(unbaked, around, signal);
+  t.equal(early.rootfs.digest, '');
+  t.match(await resolveRootfs(early, unbaked, around, { signal }, OPERATOR), {
+    rootfs: { digest: 'of unbaked' },
+  });
+  t.same(found.slice(1), ['profile unbaked never', 'profile unbaked missing']);
+});
 
-t.test('an image is pulled as asked for, once it is known that the caller may have it', async (t) => {
+t.test('an image is pulled as requested, after the client’s rights were checked', async (t) => {
   const service = toServiceSpec(CONFIG);
   const { found, around } = makeSurroundings(service);
   const image = (changes = {}): CreateSandboxOptions => ({
@@ -184,8 +180,8 @@ t.test('an image is pulled as asked for, once it is known that the caller may ha
   await t.rejects(resolveRootfs(early, image(), around, { signal }, caller), forbidden);
   const silent = makeSurroundings(toServiceSpec(EMPTY)).around;
   const without = await resolveRootfs(early, image(), silent, { signal }, caller);
-  t.notOk('service' in without, 'who may run nothing may have an image that runs nothing');
-  const asking = image({ service: asked({ cmd: ['/x'] }) });
+  t.notOk('service' in without, 'a client without exec may use an image without a service');
+  const asking = image({ service: requests({ cmd: ['/x'] }) });
   const resolved = await resolveRootfs(
     await validateCreate(asking, silent, signal),
     asking,
@@ -196,12 +192,12 @@ t.test('an image is pulled as asked for, once it is known that the caller may ha
   t.match(resolved.service, { cmd: ['/x'], env_exact: true });
 });
 
-t.test('the service of a sandbox is told each verb, with all that goes with it', async (t) => {
+t.test('the service gets each verb with its arguments', async (t) => {
   const calls: unknown[][] = [];
   const call = (...all: unknown[]) => calls.push(all);
   const guest = { service: { control: call, configure: call, output: call } } as never;
   const service = createSandboxService(guest, { A: '1' });
-  const spec = asked({ cmd: ['/x'] }) as ServiceSpec;
+  const spec = requests({ cmd: ['/x'] }) as ServiceSpec;
   const events = {} as Parameters<typeof service.output>[1];
   const request = {} as Parameters<typeof service.output>[0];
   service.status(signal);
@@ -220,16 +216,16 @@ t.test('the service of a sandbox is told each verb, with all that goes with it',
   ]);
 });
 
-t.test('a service runs in the sandbox that it was asked for, and not in one that is gone', async (t) => {
+t.test('a service runs only in its own sandbox, and not in a deleted one', async (t) => {
   const { manager, host } = await startMemoryDaemon(t);
-  const { id } = await manager.create({ service: asked({ cmd: ['/x'] }) });
+  const { id } = await manager.create({ service: requests({ cmd: ['/x'] }) });
   t.same(host.of(id).agent.state.service, { cmd: ['/x'] });
   const handle = manager.as(OPERATOR).get(id);
   t.match(await handle.service().status(), { state: 'running' });
   await t.rejects(
     handle.files().pullFile('/x', 1),
     { message: /this agent is a test/ },
-    'files are asked of the guest',
+    'files are read from the guest',
   );
   t.throws(() => handle.stats(), { code: 'internal', message: /is about to end; look again/ });
   host.of(id).end('the guest panicked');

@@ -1,4 +1,4 @@
-// Whose sandboxes a key with a policy sees has to be said; and which keys of older daemons may do more than it looks like.
+// A policy must state which tenants its key sees; and keys of older daemons with wider rights are named.
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -50,7 +50,7 @@ async function fill(dir: string, old: readonly NewKey[], now: readonly NewKey[] 
   await store.close();
 }
 
-t.test('a policy says whose sandboxes its key sees, or the key is none', async (t) => {
+t.test('a policy states which tenants its key sees, or the key is refused', async (t) => {
   const refused = {
     message: /does not bound whose sandboxes a key sees; give --tenant <name>.*or --all-tenants/,
   };
@@ -67,7 +67,7 @@ t.test('a policy says whose sandboxes its key sees, or the key is none', async (
   }
   t.throws(() => check(undefined, 'acme', true), { message: /--tenant and --all-tenants/ });
   t.doesNotThrow(() => check());
-  t.doesNotThrow(() => check({ operations: ['images', 'metrics'] }), 'nothing of anybody’s');
+  t.doesNotThrow(() => check({ operations: ['images', 'metrics'] }), 'nothing of any tenant');
 
   const dir = await makeDir(t);
   await writeFile(join(dir, 'policy.json'), '{"max_idle_timeout_s": 60}');
@@ -88,7 +88,7 @@ t.test('a policy says whose sandboxes its key sees, or the key is none', async (
   });
 });
 
-t.test('what keys of older daemons may do beyond their policies', (t) => {
+t.test('rights of older keys beyond their policies', (t) => {
   const wide = (key: Partial<NewKey>, keepsOldGrants = true) =>
     findWideGrants({
       name: 'k',
@@ -118,7 +118,7 @@ t.test('what keys of older daemons may do beyond their policies', (t) => {
   t.end();
 });
 
-t.test('keys list and the doctor name those that are wide, and who is let in', async (t) => {
+t.test('keys list and the doctor name keys with wide rights, and which clients are let in', async (t) => {
   const dir = await makeDir(t);
   t.same(await examine(dir), { keys: 'ok: none: who reaches 127.0.0.1:7878 may do everything' });
   t.match(await examine(dir, '--require-keys'), { keys: /^warning: none, and require_keys is set/ });

@@ -1,4 +1,4 @@
-// Who takes how much: few series however many sandboxes, and none of them ever falls.
+// Top usage: few series however many sandboxes, and counters never fall.
 import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -6,14 +6,13 @@ import t from 'tap';
 import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import { readLinkUsage, readProcessUsage } from '../../../../host-agent/src/lib/process-usage.ts';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
-import { REST, TopUsage } from '../../../../host-agent/src/sandboxes/top-usage.ts';
-import type { VmUsage } from '../../../../host-agent/src/sandboxes/vm-usage.ts';
+import { REST, TopUsage, type VmUsage } from '../../../../host-agent/src/sandboxes/vm-usage.ts';
 
 function usage(cpuMs: number): VmUsage {
   return { cpuMs, residentBytes: 10, privateBytes: 5, readBytes: 1, writtenBytes: 2, layerBytes: 3 };
 }
 
-t.test('the others together never fall, whoever is among them', async (t) => {
+t.test('the rest never falls, whatever its members are', async (t) => {
   const cpu = new Map([...'abcde'].map((id) => [id, 0]));
   const all = () => [...cpu.keys()].map((id) => ({ id }) as Sandbox);
   let now = 0;
@@ -22,13 +21,17 @@ t.test('the others together never fall, whoever is among them', async (t) => {
   let rest = 0;
   for (let round = 0; round < 20; round++) {
     now += 10_000;
-    // Another one is busy each time, and one comes and goes.
+    // A different one is busy each time, and one comes and goes.
     for (const id of cpu.keys()) cpu.set(id, (cpu.get(id) ?? 0) + (id === 'abcde'[round % 5] ? 900 : 10));
     if (round === 7) cpu.set('f', 50_000);
     if (round === 9) cpu.delete('f');
     await board.refresh();
     t.equal(board.rows.length, 3);
-    t.equal(board.rows[0]?.sandbox, round === 7 ? 'f' : 'abcde'[round % 5], 'who used most is first');
+    t.equal(
+      board.rows[0]?.sandbox,
+      round === 7 ? 'f' : 'abcde'[round % 5],
+      'the sandbox with the most use is first',
+    );
     const others = board.rows.find(({ sandbox }) => sandbox === REST);
     t.ok((others?.counters.cpuMs ?? -1) >= rest, `${others?.counters.cpuMs} after ${rest}`);
     rest = others?.counters.cpuMs ?? 0;
@@ -37,7 +40,7 @@ t.test('the others together never fall, whoever is among them', async (t) => {
   t.ok(rest > 0);
 });
 
-t.test('who asks again at once gets the same; who asks together is answered together', async (t) => {
+t.test('a repeated refresh gets the cached rows, and concurrent ones share one', async (t) => {
   let reads = 0;
   const board = new TopUsage(
     () => Array.from({ length: 100 }, (_, at) => ({ id: `s${at}` }) as Sandbox),
@@ -53,7 +56,7 @@ t.test('who asks again at once gets the same; who asks together is answered toge
   t.equal(board.rows.length, 21);
 });
 
-t.test('who used as much is ranked by memory, and nothing that was used becomes less', async (t) => {
+t.test('equal use is ranked by memory, and no counter falls', async (t) => {
   let now = 0;
   t.intercept(performance, 'now', { value: () => now });
   const used = new Map<string, VmUsage>();
@@ -90,11 +93,11 @@ t.test('who used as much is ranked by memory, and nothing that was used becomes 
   now += 1;
   used.set('a', { ...usage(50), residentBytes: 0, privateBytes: 0, layerBytes: 0 });
   await board.refresh();
-  t.equal(reads, 10, 'what is a second old is read anew');
-  t.same(board.rows.at(-1)?.counters, twice, 'a counter that began anew takes nothing back');
+  t.equal(reads, 10, 'readings that are a second old are read again');
+  t.same(board.rows.at(-1)?.counters, twice, 'a counter that restarted reduces nothing');
 });
 
-t.test('of many the reader is not kept from everything else', async (t) => {
+t.test('reading many sandboxes does not block the event loop', async (t) => {
   let reads = 0;
   const all = Array.from({ length: 64 }, (_, at) => ({ id: `s${at}` }) as Sandbox);
   const board = new TopUsage(
@@ -112,7 +115,7 @@ t.test('of many the reader is not kept from everything else', async (t) => {
   t.notOk(board.rows.find(({ sandbox }) => sandbox === REST)?.counters.receivedBytes);
 });
 
-t.test('a process is read as the kernel has it, and another one of its number is not', async (t) => {
+t.test('a process is read from the kernel, and a reused process id is not', async (t) => {
   const child = spawn(process.execPath, [
     '-e',
     'while (process.cpuUsage().user < 200_000); setInterval(() => {}, 1000)',
@@ -131,7 +134,7 @@ t.test('a process is read as the kernel has it, and another one of its number is
   t.equal(readProcessUsage({ pid: 2 ** 22 + 1, startTicks }), undefined);
 });
 
-t.test('a link is found by its whole name', (t) => {
+t.test('a link is found by its complete name', (t) => {
   const dir = t.testdir({ 7: { net: {} } });
   writeFileSync(
     join(dir, '7/net/dev'),

@@ -1,0 +1,77 @@
+// Saves a sandbox: as a user's snapshot while it keeps running, or to destroy it afterwards.
+import type { Owner } from '../keys/index.ts';
+import { AppError, isAppError, toError } from '../lib/errors.ts';
+import { allocatedBytes } from '../lib/extents.ts';
+import { type Admission, asNoSpace } from './admission.ts';
+import type { ResourceContext } from './resources/resource.ts';
+import type { Sandbox } from './sandbox.ts';
+import type { SavedManifest } from './saved/manifest.ts';
+import { type SaveInput, saveGuest } from './saved/save.ts';
+import type { Snapshots } from './snapshots.ts';
+import type { SnapshotInfo } from './types.ts';
+
+export type TakeSnapshotDeps = {
+  readonly admission: Pick<Admission, 'reserve'>;
+  readonly snapshots: Pick<Snapshots, 'create'>;
+};
+
+/** AppError with everything undone; the signal's reason when cancelled. One at a time for each sandbox. */
+export async function takeSnapshot(
+  sandbox: Sandbox,
+  { admission, snapshots }: TakeSnapshotDeps,
+  signal: AbortSignal,
+  owner?: Owner,
+): Promise<SnapshotInfo> {
+  signal.throwIfAborted();
+  sandbox.assertAlive();
+  const { record, paths } = sandbox;
+  const diskBytes = record.options.memoryMib * 2 ** 20 + (await allocatedBytes(paths.layerPath));
+  using _reservation = await admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
+  sandbox.isSaving = true;
+  try {
+    return await snapshots.create(sandbox, signal, owner);
+  } catch (error) {
+    signal.throwIfAborted();
+    // If the sandbox died or was deleted, that is the better reason.
+    sandbox.assertAlive();
+    throw describeFailure(error);
+  } finally {
+    sandbox.isSaving = false;
+  }
+}
+
+/** The error as the client gets it. */
+function describeFailure(error: unknown): AppError {
+  const noSpace = asNoSpace(error, 'take the snapshot', 'save');
+  if (noSpace !== undefined) return noSpace;
+  if (isAppError(error)) return error;
+  return new AppError('internal', `cannot take the snapshot: ${toError(error).message}`, { cause: error });
+}
+
+export type SaveAndDestroyInput = Pick<SaveInput, 'dir' | 'signal'> & {
+  readonly options: SavedManifest['options'];
+  readonly owner?: string | undefined;
+};
+
+/** Resolves after the sandbox is removed: nothing may write to its memory file when it is first restored. */
+export async function saveAndDestroy(
+  { engines, kernel }: Pick<ResourceContext, 'engines' | 'kernel'>,
+  sandbox: Sandbox,
+  { options, owner, ...input }: SaveAndDestroyInput,
+): ReturnType<typeof saveGuest> {
+  const saved = await saveGuest({
+    ...input,
+    vm: sandbox.vm,
+    guest: sandbox.guest,
+    layerPath: sandbox.paths.layerPath,
+    manifest: {
+      compatibility: engines.current.compatibility(),
+      kernelDigest: kernel.digest,
+      options,
+      ...(owner !== undefined && { owner }),
+    },
+    staysPaused: true,
+  });
+  await sandbox.remove();
+  return saved;
+}
