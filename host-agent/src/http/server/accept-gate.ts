@@ -1,5 +1,5 @@
-// Clients that connect: whether they are heard at all. While there are many nobody is before it is known who it is, so that none takes
-// more than its share.
+// Clients that connect: whether they are heard at all. While there are many nobody is before it is known who it is, so
+// that none takes more than its share.
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';

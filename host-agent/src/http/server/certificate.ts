@@ -1,4 +1,5 @@
-// The daemon's certificate: read from its files, and again when they change or somebody says so. Who is connected stays so.
+// The daemon's certificate: read from its files, and again when they change or somebody says so. Who is connected stays
+// so.
 import { readFileSync, statSync } from 'node:fs';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import type { Logger } from 'pino';

@@ -1,4 +1,5 @@
-// Who the clients are that connections belong to: users of this host, by whichever way they came, and addresses elsewhere.
+// Who the clients are that connections belong to: users of this host, by whichever way they came, and addresses
+// elsewhere.
 import { fstatSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { runProgram } from '../../lib/programs.ts';

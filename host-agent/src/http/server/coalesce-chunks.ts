@@ -1,5 +1,6 @@
-// A body can be sent in chunks of a byte. Node's parser makes an object of hundreds of bytes of each, and counts only the byte when
-// it asks whether there is room for more: tens of MiB for one connection. So small ones become few again before they wait.
+// A body can be sent in chunks of a byte. Node's parser makes an object of hundreds of bytes of each, and counts only
+// the byte when it asks whether there is room for more: tens of MiB for one connection. So small ones become few again
+// before they wait.
 import type { IncomingMessage } from 'node:http';
 
 const SMALL_BYTES = 256;

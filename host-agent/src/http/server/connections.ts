@@ -27,7 +27,9 @@ export class Connections {
   #hasNames = false;
   #refused = 0;
 
-  /** `unreadMs`: a client that reads nothing of its answer for so long has its connection for as long as there is room. */
+  /**
+   * `unreadMs`: a client that reads nothing of its answer for so long has its connection for as long as there is room.
+   */
   constructor(max: number, maxPerClient: number, unreadMs: number) {
     this.#max = max;
     this.#maxPerClient = Math.min(max, maxPerClient);
@@ -56,9 +58,9 @@ export class Connections {
   }
 
   /**
-   * A new one: where there is no room for it, the one that waited for the longest makes some; where none waits, the one that has not
-   * read its answer for the longest; where all read, it is told to come back. Who has its share makes room for itself, and else who
-   * has the most. False for one that is told so.
+   * A new one: where there is no room for it, the one that waited for the longest makes some; where none waits, the one
+   * that has not read its answer for the longest; where all read, it is told to come back. Who has its share makes room
+   * for itself, and else who has the most. False for one that is told so.
    */
   add(socket: Duplex): boolean {
     // Whoever takes it over may listen late, and an error that nobody hears would end the daemon.
@@ -73,7 +75,8 @@ export class Connections {
         this.#refuse(
           socket,
           hasShare
-            ? `this client has ${this.#maxPerClient} connections, which is all that one client may have; close some, or try again later`
+            ? `this client has ${this.#maxPerClient} connections, which is all that one client may have; close ` +
+                'some, or try again later'
             : `${this.#max} clients are connected, which is all that this daemon takes; try again later`,
         );
         return false;

@@ -31,7 +31,10 @@ export class Cors {
     return this.#origins.has(origin);
   }
 
-  /** Puts the headers on whatever the answer will be; true when the request was a browser's question alone, and is answered. */
+  /**
+   * Puts the headers on whatever the answer will be; true when the request was a browser's question alone, and is
+   * answered.
+   */
   serve({ method, headers }: IncomingMessage, response: ServerResponse): boolean {
     if (this.#origins.size === 0) return false;
     response.setHeader('Vary', 'Origin');

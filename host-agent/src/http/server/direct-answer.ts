@@ -9,7 +9,9 @@ import type { DirectAnswer, HttpApp } from '../context.ts';
 import { REQUEST_ID_HEADER } from '../middleware/request-id.ts';
 import { writePullStream } from '../pull-stream.ts';
 
-/** The head goes with the first bytes when they come this soon, else alone: a client then knows that its command runs. */
+/**
+ * The head goes with the first bytes when they come this soon, else alone: a client then knows that its command runs.
+ */
 const HEAD_LINGER_MS = 5;
 
 export type DirectAnswerOptions = {
@@ -24,7 +26,7 @@ export function answerDirectly({ app, log, ending }: DirectAnswerOptions) {
     if (!(env.outgoing instanceof ServerResponse)) return app.fetch(request, { ...env, ending });
     const direct: DirectAnswer = {};
     const response = await app.fetch(request, { ...env, direct, ending });
-    const { outflow: stream } = direct;
+    const { stream } = direct;
     if (stream === undefined) return response;
     env.outgoing.writeHead(response.status, Object.fromEntries(response.headers));
     void send(env.outgoing, stream, log.child({ requestId: response.headers.get(REQUEST_ID_HEADER) }));

@@ -1,5 +1,5 @@
-// Clients that have ended their side after the request. They get their answer; but a client that has gone altogether looks
-// the same, so they are asked after until the connection is closed.
+// Clients that have ended their side after the request. They get their answer; but a client that has gone altogether
+// looks the same, so they are asked after until the connection is closed.
 import type { Socket } from 'node:net';
 import { type PeerLookup, readPeers } from './peer.ts';
 

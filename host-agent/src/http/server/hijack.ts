@@ -43,10 +43,10 @@ export function isWebSocketRequest(request: IncomingMessage): boolean {
 }
 
 /**
- * Clients send frames right behind the body of an interactive exec, in the same packet: bytes that must never reach
- * the HTTP parser. So such a request is told to it as an upgrade the moment its headers are complete (2 from its
- * callback, what Node itself uses for CONNECT); body and frames then come to us untouched. `connected` is the event with the socket
- * that HTTP is spoken on.
+ * Clients send frames right behind the body of an interactive exec, in the same packet: bytes that must never reach the
+ * HTTP parser. So such a request is told to it as an upgrade the moment its headers are complete (2 from its callback,
+ * what Node itself uses for CONNECT); body and frames then come to us untouched. `connected` is the event with the
+ * socket that HTTP is spoken on.
  */
 export function installHijack(
   server: Server,
@@ -126,7 +126,7 @@ async function readBody(
       const onClose = () =>
         finish(() => reject(new AppError('cancelled', 'the client left within its request')));
       const onData = (bytes: Buffer) => {
-        pace.took(bytes.length);
+        pace.received(bytes.length);
         pace.wait();
         try {
           room.add(bytes.length);

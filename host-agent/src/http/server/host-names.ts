@@ -1,5 +1,5 @@
-// The names by which clients may call this daemon. A page of any site can give its own name the address of this host and
-// have a browser ask for it: the name that the browser then sends is all that tells such a request from a client's.
+// The names by which clients may call this daemon. A page of any site can give its own name the address of this host
+// and have a browser ask for it: the name that the browser then sends is all that tells such a request from a client's.
 import { BlockList, isIP, type Socket } from 'node:net';
 import {
   type Authority,
@@ -61,7 +61,10 @@ function covers({ scheme, at }: AllowedHost, asked: Authority, local: Local): bo
   return at.host === asked.host && ports.includes(port);
 }
 
-/** A socket in the file system has no port, and no page reaches it; what a proxy in front of it is called by is told apart. */
+/**
+ * A socket in the file system has no port, and no page reaches it; what a proxy in front of it is called by is told
+ * apart.
+ */
 function isOwn({ host, port }: Authority, scheme: Scheme, { localAddress = '', localPort }: Local): boolean {
   if (localPort !== undefined && (port ?? DEFAULT_PORTS[scheme]) !== localPort) return false;
   const address = host.replace(/^\[|\]$/g, '');

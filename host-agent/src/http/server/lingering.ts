@@ -1,5 +1,5 @@
-// An answer that comes before its request has ended: the rest is taken and thrown away for a while, because a connection
-// that is closed with bytes unread is reset, and a reset can overtake the answer.
+// An answer that comes before its request has ended: the rest is taken and thrown away for a while, because a
+// connection that is closed with bytes unread is reset, and a reset can overtake the answer.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 
@@ -16,7 +16,9 @@ export function lingerAfter(request: IncomingMessage, response: ServerResponse, 
   });
 }
 
-/** Ends the connection when nothing comes from `source` for a while, or too much; the returned function leaves it alone. */
+/**
+ * Ends the connection when nothing comes from `source` for a while, or too much; the returned function leaves it alone.
+ */
 export function linger(socket: Duplex, source: Readable, lingerMs: number): () => void {
   const end = (): void => void socket.destroy();
   const total = setTimeout(end, lingerMs);

@@ -1,4 +1,5 @@
-// Where the server is reached: an address of TCP, or a socket in the file system whose owner and mode say who may connect.
+// Where the server is reached: an address of TCP, or a socket in the file system whose owner and mode say who may
+// connect.
 import { randomBytes } from 'node:crypto';
 import { constants, lstatSync, unlinkSync } from 'node:fs';
 import { chmod, lchown, link, lstat, mkdtemp, open, rm, rmdir, unlink } from 'node:fs/promises';
@@ -23,7 +24,10 @@ export type SocketPath = {
 /** What a server listens on. */
 export type Listening = {
   readonly address: TcpAddress | SocketPath;
-  /** Takes a socket out of the file system, so that no client finds it; the next daemon removes one that stays. Can be called again. */
+  /**
+   * Takes a socket out of the file system, so that no client finds it; the next daemon removes one that stays. Can be
+   * called again.
+   */
   release(): Promise<void>;
 };
 
@@ -79,7 +83,10 @@ async function listenAt(server: Server, wanted: SocketPath): Promise<() => Promi
   }
 }
 
-/** Of a path. AppError conflict where others than root, this process and the socket's owner could put something in its place. */
+/**
+ * Of a path. AppError conflict where others than root, this process and the socket's owner could put something in its
+ * place.
+ */
 async function holdOwnDirectory(path: string, owner: number | undefined): Promise<HeldDirectory> {
   const trusted = owner === undefined ? [] : [owner];
   const directory = await holdDirectory(dirname(path), { trusted }).catch((error: unknown) => {
@@ -139,7 +146,10 @@ function bind(server: Server, options: TcpAddress | { path: string }, name: stri
   });
 }
 
-/** What a daemon left that did not stop in order. AppError conflict for anything that somebody may need; `path` is for its message. */
+/**
+ * What a daemon left that did not stop in order. AppError conflict for anything that somebody may need; `path` is for
+ * its message.
+ */
 async function removeStale(place: string, path: string): Promise<void> {
   const found = lstatSync(place, { throwIfNoEntry: false });
   if (found === undefined) return;

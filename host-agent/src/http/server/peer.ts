@@ -1,5 +1,5 @@
-// Whether the other end of a connection still has it open. An end that comes over the wire says only that nothing more is
-// sent; for a client of this host the kernel's table tells the rest.
+// Whether the other end of a connection still has it open. An end that comes over the wire says only that nothing more
+// is sent; for a client of this host the kernel's table tells the rest.
 import { readFile } from 'node:fs/promises';
 import type { Socket } from 'node:net';
 

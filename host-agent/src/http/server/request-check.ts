@@ -1,6 +1,6 @@
 // What is refused of a request by its head alone, before anything else, whatever carries it: names that are not this
-// daemon's, pages of other sites, and what HTTP forbids and the parser lets through, as which of two readings is meant must
-// never be guessed.
+// daemon's, pages of other sites, and what HTTP forbids and the parser lets through, as which of two readings is meant
+// must never be guessed.
 import type { IncomingMessage } from 'node:http';
 import { MAX_HEADERS, show } from '@sandboxd/api';
 import { parseAuthority } from '../../lib/authority.ts';
@@ -24,7 +24,9 @@ export function findRefusal(request: IncomingMessage, names: HostNames, cors: Co
   if (called.some((host) => parseAuthority(host) === undefined)) return malformed('its host is none');
   const stranger = called.find((host) => !names.hasHost(host, socket));
   if (stranger !== undefined) {
-    const message = `host ${show(stranger)} is no name of this daemon; use ${toExample(socket.localPort)}, or allow it with --allowed-host`;
+    const message =
+      `host ${show(stranger)} is no name of this daemon; use ${toExample(socket.localPort)}, or allow it with ` +
+      '--allowed-host';
     return new AppError('forbidden', message);
   }
   const count = rawHeaders.length / 2;
@@ -48,8 +50,8 @@ export function findRefusal(request: IncomingMessage, names: HostNames, cors: Co
 }
 
 /**
- * Without CORS a browser sends no origin: `<script src>`, `<img>`, frames and forms of other pages. What it says instead is
- * Sec-Fetch-Site. To follow a link is no way to read: only a whole new page may be opened so.
+ * Without CORS a browser sends no origin: `<script src>`, `<img>`, frames and forms of other pages. What it says
+ * instead is Sec-Fetch-Site. To follow a link is no way to read: only a whole new page may be opened so.
  */
 function isFromForeignPage({ method, headers }: IncomingMessage): boolean {
   const site = headers['sec-fetch-site'];

@@ -1,5 +1,5 @@
-// Clients that do not read what they asked for. Each is left alone as long as there is room: whoever waits for a person, or for a
-// disk, may well read on later.
+// Clients that do not read what they asked for. Each is left alone as long as there is room: whoever waits for a
+// person, or for a disk, may well read on later.
 import type { Duplex } from 'node:stream';
 
 /** All of them are looked at, so not for each client that wants to connect. */

@@ -13,7 +13,7 @@ import {
   writePullStream,
 } from '../../../../../host-agent/src/http/pull-stream.ts';
 import { answerDirectly } from '../../../../../host-agent/src/http/server/direct-answer.ts';
-import { type Reading, StatsStream } from '../../../../../host-agent/src/http/streams/stats-stream.ts';
+import { type Sample, StatsStream } from '../../../../../host-agent/src/http/streams/stats-stream.ts';
 import type { Chunk, PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
@@ -285,7 +285,7 @@ t.test('a pull as lines: what there is at once, the newest kept, then how it end
 
 function stats(signals: readonly (AbortSignal | undefined)[] = []) {
   const seen = { ends: 0 };
-  const readings: (Reading | Error)[] = [];
+  const readings: (Sample | Error)[] = [];
   const stream = new StatsStream(
     () => {
       const reading = readings.shift();
@@ -298,7 +298,7 @@ function stats(signals: readonly (AbortSignal | undefined)[] = []) {
   );
   return { stream, readings, seen };
 }
-const at = (second: number, cpu_us: number): Reading => ({
+const at = (second: number, cpu_us: number): Sample => ({
   cpu_us,
   read_at: new Date(second * 1000).toISOString(),
 });
