@@ -1,7 +1,7 @@
 // Exec over a hijacked connection: a fixed response head, then frames in both directions.
 import type { Duplex } from 'node:stream';
 import { writePullStream } from '../pull-stream.ts';
-import { linger } from '../server/lingering.ts';
+import { linger } from '../server/responses.ts';
 import type { ExecRun } from './exec-run.ts';
 
 const RESPONSE_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';

@@ -12,7 +12,7 @@ import { type RequestedExec, serveWebSocket } from '../exec/web-socket.ts';
 import { isStrict, isStrictHeader, PREFERENCE_APPLIED, STRICT } from '../input/preference.ts';
 import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
-import { refuse } from '../server/refusal.ts';
+import { refuse } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 
 /** The only supported version (RFC 6455). */

@@ -12,7 +12,7 @@ import {
   sendKeepalive,
   writePullStream,
 } from '../../../../../host-agent/src/http/pull-stream.ts';
-import { answerDirectly } from '../../../../../host-agent/src/http/server/direct-answer.ts';
+import { answerDirectly } from '../../../../../host-agent/src/http/server/responses.ts';
 import { type Sample, StatsStream } from '../../../../../host-agent/src/http/streams/stats-stream.ts';
 import type { Chunk, PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
@@ -236,7 +236,7 @@ t.test('one that breaks off ends the connection without its last chunk', async (
     t.ok(socket.destroyed);
     t.notOk(outgoing.writableEnded);
     t.notMatch(socket.said, /0\r\n\r\n$/);
-    t.match(lines, [{ level, requestId: 'req_1', msg: 'an answer broke off', ...told }]);
+    t.match(lines, [{ level, requestId: 'req_1', msg: 'response aborted', ...told }]);
   }
 });
 
