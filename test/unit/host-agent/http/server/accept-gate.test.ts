@@ -99,7 +99,7 @@ t.test('where nobody tells, an address is a client, and that is said once', asyn
   arrive();
   await until(() => heard.length === 6, 'the third client');
   t.equal(warnings.length, 1);
-  t.match(warnings, [{ err: { message: 'no netlink' }, msg: /cannot tell users/ }]);
+  t.match(warnings, [{ err: { message: 'no netlink' }, msg: /cannot identify the users/ }]);
 });
 
 t.test('only so many are held, and a stop or an error ends them', async (t) => {

@@ -165,9 +165,9 @@ t.test('as a web stream where no connection is known, else left for the server',
   t.same([seen.released, seen.cancels], [1, 0]);
   await (await app.request('/left')).body?.cancel();
   t.equal(left.seen.cancels, 1);
-  const direct: { outflow?: PullStream } = {};
+  const direct: { stream?: PullStream } = {};
   const kept = await app.request('/', {}, { direct });
-  t.equal(direct.outflow, flow);
+  t.equal(direct.stream, flow);
   t.match([kept.status, kept.headers.get('x-a'), kept.body], [200, 'b', null]);
 });
 
