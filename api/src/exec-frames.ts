@@ -1,5 +1,5 @@
-// The exec frame codec of the REST API: type, three reserved bytes, big-endian size, payload. It works in browsers as well, which
-// have no Buffer: there every `Buffer` of it is a plain Uint8Array.
+// The codec of exec frames: type, three reserved bytes, big-endian size, payload. It also runs in browsers, which have
+// no Buffer: there each `Buffer` is a plain Uint8Array.
 import { MAX_EXEC_PAYLOAD_BYTES } from './limits.ts';
 
 export { MAX_EXEC_PAYLOAD_BYTES };
@@ -16,20 +16,20 @@ export const EXEC_FRAME = {
 } as const;
 export const EXEC_FRAME_HEADER_BYTES = 8;
 
-/** Payloads below this are cheaper to copy than to keep. */
+/** Copying a smaller payload is cheaper than an object of its own. */
 const SHORT_BYTES = 4096;
 
-/** One for all decoders: nothing is left in it when `push` returns. */
+/** A scratch buffer that all decoders share. It is empty whenever `push` returns. */
 const joint = allocate(MAX_EXEC_PAYLOAD_BYTES);
 
 export type ExecFrame = { readonly type: number; readonly payload: Buffer };
 
-/** A frame that says it is longer than 65,536 bytes. */
+/** A frame that declares a payload of more than 65,536 bytes. */
 export class ExecFrameError extends Error {
   override readonly name = 'ExecFrameError';
 }
 
-/** The 8 bytes before a payload of `payloadBytes`. */
+/** The 8-byte header of a frame. */
 export function execFrameHeader(type: number, payloadBytes: number): Buffer {
   if (payloadBytes > MAX_EXEC_PAYLOAD_BYTES)
     throw new ExecFrameError(`a payload of ${payloadBytes} bytes is over 65536`);
@@ -39,7 +39,7 @@ export function execFrameHeader(type: number, payloadBytes: number): Buffer {
   return header;
 }
 
-/** One frame; payload at most 65,536 bytes. */
+/** One whole frame. The payload must have at most 65,536 bytes. */
 export function encodeExecFrame(type: number, payload: Uint8Array): Buffer {
   const frame = allocate(EXEC_FRAME_HEADER_BYTES + payload.length);
   frame.set(execFrameHeader(type, payload.length));
@@ -47,10 +47,10 @@ export function encodeExecFrame(type: number, payload: Uint8Array): Buffer {
   return frame;
 }
 
-/** Decodes a stream of exec frames that is split or packed anyhow. Holds at most one frame. */
+/** Decodes a stream of exec frames. Chunk boundaries have no meaning. Buffers at most one frame. */
 export class ExecFrameDecoder {
   readonly #joinedType: number | undefined;
-  /** Short payloads of the joined type that are in `joint`. */
+  /** Bytes of short payloads in `joint`. */
   #jointBytes = 0;
   readonly #header = allocate(EXEC_FRAME_HEADER_BYTES);
   readonly #headerView = viewOf(this.#header);
@@ -59,21 +59,21 @@ export class ExecFrameDecoder {
   #payloadFilled = 0;
 
   /**
-   * Short frames of type `joined` that come next to each other are returned as one, of no more bytes than a frame has: a
-   * client that packs thousands of single bytes would otherwise make an object of each.
+   * Merges consecutive short frames of type `joined` into frames of at most the maximum size. Otherwise a client that
+   * packs thousands of one-byte frames into a chunk would cause one object for each.
    */
   constructor(joined?: number) {
     this.#joinedType = joined;
   }
 
-  /** Whether the bytes so far end between two frames; an end of input elsewhere is a truncation. */
+  /** Whether the input so far ends between two frames. If not, an end of input is a truncation. */
   get isAtBoundary(): boolean {
     return this.#headerFilled === 0;
   }
 
   /**
-   * Returns the frames that `chunk` completes, whose payloads may be views of it: who keeps a small one for long must copy
-   * it. Throws ExecFrameError for an oversized one, and ever after.
+   * Returns the frames that `chunk` completes. Payloads may be views of `chunk`, so copy a payload that you store for
+   * long. Throws ExecFrameError for an oversized frame, and on each later call.
    */
   push(chunk: Uint8Array): ExecFrame[] {
     const bytes = toBuffer(chunk);
@@ -144,7 +144,7 @@ function toBuffer(chunk: Uint8Array): Buffer {
   return Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
 }
 
-/** Not zeroed, where that can be had. */
+/** Without zero-filling, if the platform supports that. */
 function allocate(sizeBytes: number): Buffer {
   return typeof Buffer === 'undefined'
     ? (new Uint8Array(sizeBytes) as Buffer)
@@ -155,7 +155,7 @@ function viewOf({ buffer, byteOffset, byteLength }: Uint8Array): DataView {
   return new DataView(buffer, byteOffset, byteLength);
 }
 
-/** Of `source` from `start` to `end`, as much as there is and there is room for; how much that was. */
+/** Copies `source` from `start` to `end` as far as `target` has space; returns the number of bytes copied. */
 function copy(source: Buffer, target: Buffer, at: number, start: number, end = source.length): number {
   if (typeof Buffer !== 'undefined') return source.copy(target, at, start, end);
   const part = source.subarray(start, Math.min(end, start + target.length - at));

@@ -1,5 +1,6 @@
-// The REST interface as data, which imports nothing of ours: what a daemon serves, what a client, a command, a document or a
-// key's policy is made from. A route is one entry in routes/ (its schemas are in schemas/); a bound is one line in limits.ts.
+// The REST API as data. It imports no other module. The daemon, the client library, the command line, the OpenAPI
+// document and key policies are built from it. A route is one entry in routes/, with its schemas in schemas/. A limit
+// is one line in limits.ts.
 export * from './errors.ts';
 export * from './exec-frames.ts';
 export * from './input/host-sockets.ts';

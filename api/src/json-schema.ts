@@ -1,14 +1,14 @@
-// Schemas as JSON Schema 2020-12, the dialect of OpenAPI 3.1.
+// Converts schemas to JSON Schema 2020-12, the dialect of OpenAPI 3.1.
 import { z } from 'zod';
 
 export type JsonSchema = z.core.JSONSchema.BaseSchema;
 
-/** What may be sent, or what is answered. Throws for a schema that JSON Schema cannot describe. */
+/** Describes the input of a schema. Throws if JSON Schema cannot express it. */
 export function toJsonSchema(schema: z.ZodType): JsonSchema {
   return z.toJSONSchema(schema, {
     io: 'input',
     unrepresentable: 'throw',
-    // Zod leaves out the default of what it transforms.
+    // Zod omits the default of a transformed schema.
     override: ({ zodSchema, jsonSchema }) => {
       const { default: fallback } = z.globalRegistry.get(zodSchema) ?? {};
       if (fallback !== undefined) jsonSchema.default = fallback as JsonSchema['default'];

@@ -1,4 +1,4 @@
-// Every number of the REST interface that a client can run into. What only host and guest agree on is in proto/src/limits.ts.
+// The limits of the REST API. The limits between host and guest are in proto/src/limits.ts.
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -6,27 +6,27 @@ const GIB = 1024 * MIB;
 
 // ---- requests ----
 
-/** Longest JSON body, and longest message of a WebSocket. */
+/** Maximum size of a JSON body and of a WebSocket message. */
 export const MAX_JSON_BYTES = MIB;
-/** Longest silence within the body of a request. */
+/** Idle timeout of a request body. */
 export const BODY_IDLE_MS = 30_000;
-/** A body that comes more slowly than this is given up when that has cost as long as a silence may last. */
+/** Minimum rate of a request body. A slower body uses up the idle timeout and then fails. */
 export const MIN_BODY_BYTES_PER_S = 240;
-/** Headers of one request, and what they and its first line may take. */
+/** Maximum number of headers of a request, and maximum size of the request line and headers. */
 export const MAX_HEADERS = 128;
 export const MAX_HEAD_BYTES = 16 * KIB;
-/** Requests of one connection that wait for their answers. */
+/** Maximum number of unanswered requests on one connection. */
 export const MAX_PIPELINED_REQUESTS = 16;
-/** Time for the first message of a WebSocket. */
+/** Timeout for the first message of a WebSocket. */
 export const FIRST_MESSAGE_MS = 30_000;
-/** Most problems that one error message lists. */
+/** Maximum number of problems in one error message. */
 export const MAX_PROBLEMS = 5;
-/** Entries of one list or map that are found wrong: none is looked for beyond. */
+/** Validation of one list or map stops after this many invalid entries. */
 export const MAX_FOUND_PROBLEMS = 1000;
-/** Largest integer of a query; what is above 2^53 − 1 means that number. */
+/** Largest integer in a query. A value above 2^53 − 1 becomes 2^53 − 1. */
 export const MAX_INT64 = 2n ** 63n - 1n;
 
-/** Entries of one page of a list. */
+/** Maximum number of entries in one page of a list. */
 export const MAX_PAGE_ITEMS = 1000;
 
 // ---- one sandbox ----
@@ -38,40 +38,40 @@ export const MIN_DISK_BYTES = 64 * MIB;
 export const MAX_DISK_BYTES = 16_384 * GIB;
 /** `disk_bytes` is rounded up to a multiple of this. */
 export const DISK_STEP_BYTES = MIB;
-/** Longest image reference. */
+/** Maximum length of an image reference. */
 export const MAX_IMAGE_REF_CHARS = 512;
-/** As Linux has it. */
+/** PATH_MAX of Linux. */
 export const MAX_HOST_PATH_CHARS = 4096;
 export const MAX_PROFILE_NAME_CHARS = 255;
-/** Longest time in seconds that is counted: 68 years, a signed 32-bit number. */
+/** Maximum duration in seconds: the largest signed 32-bit integer, 68 years. */
 export const MAX_SECONDS = 2 ** 31 - 1;
-/** The kernel's own limit on x86 is 2048, of which the engine needs a part. */
+/** The kernel's limit on x86 is 2048 bytes; the engine needs a part of them. */
 export const MAX_BOOT_ARGS_CHARS = 1024;
 
-/** What a create gets where neither the request nor the daemon's settings say something else. */
+/** Defaults that apply if neither the request nor the settings of the daemon define a value. */
 export const DEFAULT_VCPUS = 1;
 export const DEFAULT_MEMORY_MIB = 512;
 export const DEFAULT_DISK_BYTES = 4 * GIB;
 
 export const MAX_FORKS = 64;
 
-/** The daemon's own upper bounds, at most those of the interface, and what its host has. */
+/** The limits of one daemon, which never exceed those of the API, and the CPUs of its host. */
 export type SandboxLimits = {
   readonly vcpus: number;
   readonly memoryMib: number;
   readonly diskBytes: number;
-  /** Sandboxes that may exist at once. */
+  /** Maximum number of sandboxes at a time. */
   readonly sandboxes: number;
-  /** Forks of one request. */
+  /** Maximum number of forks in one request. */
   readonly fork: number;
-  /** CPUs of the host, of which no sandbox may have more; absent where that is no concern. */
+  /** CPUs of the host, which limit the vCPUs of a sandbox. Absent: no such limit. */
   readonly hostCpus?: number;
 };
 
-/** Those that the value of a field alone can pass. */
+/** The limits that apply to single fields of a request. */
 export type RequestLimits = Omit<SandboxLimits, 'sandboxes'>;
 
-/** What no daemon goes beyond. */
+/** The limits that no daemon exceeds. */
 export const INTERFACE_LIMITS: RequestLimits = {
   vcpus: MAX_VCPUS,
   memoryMib: MAX_MEMORY_MIB,
@@ -83,59 +83,64 @@ export const INTERFACE_LIMITS: RequestLimits = {
 
 export const MAX_PORT = 65_535;
 export const MAX_HOST_NAME_CHARS = 253;
-/** Patterns of an allowlist, and their characters together: every list of sandboxes has them all. */
+/** Maximum number of patterns in an allowlist, and of their characters in total: every list of sandboxes shows them. */
 export const MAX_ALLOWED_HOSTS = 1000;
 export const MAX_ALLOWLIST_CHARS = 64 * KIB;
-/** Ports of one sandbox. */
+/** Maximum number of published ports of one sandbox. */
 export const MAX_PUBLISHED_PORTS = 256;
 
 // ---- exec ----
 
-/** Most payload bytes of one exec frame: writers split, readers refuse more. */
+/** Maximum payload of one exec frame. Writers split larger payloads; readers refuse them. */
 export const MAX_EXEC_PAYLOAD_BYTES = 64 * KIB;
-/** Columns and rows of a terminal. */
+/** Maximum number of columns, and of rows, of a terminal. */
 export const MAX_TTY_CELLS = 65_535;
-/** A longer time limit is none: its milliseconds would not stay exact. */
+/** A longer timeout means no timeout, because its milliseconds would exceed the exact integers. */
 export const MAX_EXEC_TIMEOUT_S = 2 ** 40;
 
-/** Bytes of each stream that an answer as one JSON object keeps, by default and at most. */
+/** Output bytes of each stream in a JSON response: default and maximum. */
 export const DEFAULT_EXEC_OUTPUT_BYTES = MIB;
 export const MAX_EXEC_OUTPUT_BYTES = 16 * MIB;
 
 // ---- files ----
 
-/** Bytes of one file that a read returns unless `max_bytes` says otherwise. */
+/** Bytes that a read of a file returns without `max_bytes`. */
 export const DEFAULT_FILE_BYTES = 10 * MIB;
 
 // ---- service ----
 
-/** Of a service's program, arguments and environment together, which are kept with the sandbox. */
+/**
+ * Maximum total length of the program, arguments and environment of a service. The daemon stores them with the sandbox.
+ */
 export const MAX_SERVICE_CHARS = 256 * KIB;
 
 export const DEFAULT_STOP_GRACE_S = 10;
 export const DEFAULT_LOG_BUFFER_BYTES = 2 * MIB;
 export const MAX_LOG_BUFFER_BYTES = 16 * MIB;
-/** Output in one JSON page of the service's logs; more than the most is cut to it. */
+/** Output bytes in one JSON page of service output. A request for more gets the maximum. */
 export const DEFAULT_OUTPUT_PAGE_BYTES = 256 * KIB;
 export const MAX_OUTPUT_PAGE_BYTES = MIB;
 
 // ---- streams of events and of stats ----
 
-/** At once, of each kind, of everybody and of one tenant or key. */
+/** Maximum number of concurrent streams of each kind: in total, and of one tenant or key. */
 export const MAX_WATCHERS = 1024;
 export const MAX_WATCHERS_OF_EACH = 256;
-/** Ids, and kinds, that one stream of events can be narrowed to. */
+/** Maximum number of ids, and of kinds, in the filter of one event stream. */
 export const MAX_EVENT_FILTERS = 64;
 
 // ---- exports and imports of snapshots ----
 
-/** At once, of each of the two, of everybody and of one tenant or key: each has some MiB of the daemon. */
+/**
+ * Maximum number of concurrent exports, and of imports: in total, and of one tenant or key. Each uses some MiB of
+ * memory.
+ */
 export const MAX_MOVES = 32;
 export const MAX_MOVES_OF_EACH = 8;
 
 // ---- durable logs ----
 
-/** Records of one page. */
+/** Maximum number of records in one page. */
 export const MAX_LOG_RECORDS = 5000;
-/** What a read without `since` returns of the log's end. */
+/** Bytes at the end of the log that a read without `since` returns. */
 export const LOG_TAIL_BYTES = 64 * KIB;

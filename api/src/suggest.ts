@@ -1,9 +1,9 @@
-// What somebody may have meant.
+// Suggestions for misspelt names.
 
-/** More changes than this make another word. */
+/** A word with more changes counts as a different word. */
 const MAX_CHANGES = 2;
 
-/** Empty, or `; did you mean …?` */
+/** `; did you mean …?`, or an empty string if no known name is similar. */
 export function suggest(word: string, known: readonly string[], prefix = ''): string {
   const [best] = known
     .map((name) => ({
@@ -17,12 +17,12 @@ export function suggest(word: string, known: readonly string[], prefix = ''): st
 
 function toChanges(word: string, name: string): number {
   if (name.startsWith(word) && word.length > 1) return 1;
-  // What is counted costs one length times the other, and a word may be of any.
+  // The cost of counting is the product of both lengths, and a word may have any length.
   if (Math.abs(word.length - name.length) > MAX_CHANGES) return Number.POSITIVE_INFINITY;
   return countChanges(word, name);
 }
 
-/** Letters to insert, leave out, change or swap with their neighbours. */
+/** The number of letters to insert, delete, replace or swap with a neighbour (Damerau-Levenshtein distance). */
 function countChanges(from: string, to: string): number {
   const rows: number[][] = [Array.from({ length: to.length + 1 }, (_, at) => at)];
   const cell = (row: number, column: number): number => rows[row]?.[column] ?? 0;

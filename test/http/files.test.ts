@@ -231,8 +231,8 @@ t.test('an answer that breaks off ends the connection, and one JSON line says wh
       const title = `${path} after ${pieces.length} pieces`;
       const got = fetch(`${url}/sandboxes/${id}/${path}`).then((response) => response.arrayBuffer());
       await t.rejects(got, `${title}: nobody takes it for the whole`);
-      await until(() => lines.some(({ msg }) => msg === 'an answer broke off'), title);
-      const broken = lines.filter(({ msg }) => msg === 'an answer broke off');
+      await until(() => lines.some(({ msg }) => msg === 'response aborted'), title);
+      const broken = lines.filter(({ msg }) => msg === 'response aborted');
       t.match(broken, [{ requestId: /^req_/, reason: 'the guest agent was lost' }]);
       t.equal(broken.length, 1, title);
     }

@@ -65,7 +65,7 @@ t.test('a client too many is told so when all others are being served', async (t
 });
 
 t.test('clients that do not read what they asked for make room when there is none', async (t) => {
-  const served = await serve(t, { maxConnections: 3, unreadMs: 200 });
+  const served = await serve(t, { maxConnections: 3, slowReaderMs: 200 });
   const { sandboxes } = served;
   const { id } = sandboxes.add();
   sandboxes.script = (exec) => exec.output('stdout', Buffer.alloc(8 * 2 ** 20));

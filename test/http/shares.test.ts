@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { nameClients } from '../../host-agent/src/http/server/client-names.ts';
+import { nameClients } from '../../host-agent/src/http/server/accept-gate.ts';
 import { HttpServer } from '../../host-agent/src/http/server/server.ts';
 import { HELPERS } from '../support/helper-programs.ts';
 import { openAsStranger, STRANGER, untilEnded } from '../support/stranger.ts';
@@ -169,7 +169,7 @@ t.test('where the kernel does not tell users apart, each address is a client', a
   t.match(late.text, /^HTTP\/1.1 503 .*this client has 2 connections/s);
   t.match(
     served.lines.filter(({ level }) => level === 40),
-    [{ msg: /cannot tell users of this host apart/ }],
+    [{ msg: /cannot identify the users of local connections/ }],
   );
 });
 

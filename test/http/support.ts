@@ -136,7 +136,7 @@ export async function serve(
       | 'allowedHosts'
       | 'maxConnections'
       | 'clientShare'
-      | 'unreadMs'
+      | 'slowReaderMs'
       | 'corsOrigins'
       | 'certificate'
     > & {
@@ -160,7 +160,7 @@ export async function serve(
     certificate: changes.certificate,
     ...(changes.maxConnections && { maxConnections: changes.maxConnections }),
     ...(changes.clientShare && { clientShare: changes.clientShare }),
-    ...(changes.unreadMs && { unreadMs: changes.unreadMs }),
+    ...(changes.slowReaderMs && { slowReaderMs: changes.slowReaderMs }),
   });
   const { port } = await server.listen({ host: '127.0.0.1', port: changes.port ?? 0 });
   t.teardown(async () => {

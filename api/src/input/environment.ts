@@ -9,8 +9,8 @@ const NAME_ERROR =
   '{name} must have names that are not empty, hold no = and no NUL, and are whole characters, got {value}';
 
 /**
- * Not a `z.record`, which drops a variable of the name `__proto__`: the object that came is kept as it is. In JSON Schema it is
- * described by hand.
+ * Not a `z.record`, because that drops a variable with the name `__proto__`. This schema returns the object unchanged.
+ * Its JSON Schema is written by hand.
  */
 export const environment = z
   .unknown()

@@ -1,16 +1,16 @@
-// Building blocks of JSON bodies. Of every field that may be left out, `null` means that it is; what is not said in JSON Schema
-// is a rule in words under `x-rules`, so that whatever is generated from a schema loses nothing.
+// Building blocks of JSON bodies. In an optional field, `null` means absent. A check that JSON Schema cannot express is
+// a sentence under `x-rules`, so that generated documentation is complete.
 import { z } from 'zod';
 import { MAX_FOUND_PROBLEMS } from '../limits.ts';
 
 declare module 'zod' {
   interface GlobalMeta {
-    /** Sentences about what is checked beyond the schema's own words. */
+    /** Sentences that describe the checks which JSON Schema cannot express. */
     'x-rules'?: readonly string[];
   }
 }
 
-/** What a schema gives, read-only; what may be undefined may be absent. */
+/** The output of a schema, read-only. A field that may be undefined may be absent. */
 export type Parsed<T> = T extends readonly (infer E)[]
   ? readonly Parsed<E>[]
   : T extends object
@@ -19,15 +19,15 @@ export type Parsed<T> = T extends readonly (infer E)[]
       }
     : T;
 
-/** Strings that can become arguments, paths and variables of Linux: no NUL, and nothing that UTF-8 has no bytes for. */
+/** Strings that are valid as Linux arguments, paths and variables: no NUL and no lone surrogates. */
 export const TEXT = {
   type: 'string',
   pattern: '^(?:[^\\u0000\\ud800-\\udfff]|[\\ud800-\\udbff][\\udc00-\\udfff])*$',
 } as const;
 
 /**
- * A string of whole characters without NUL. `pattern` (without flags: JSON Schema has none) is for its form, which `formError`
- * describes where it differs from `error`.
+ * A string without NUL and lone surrogates. `pattern` restricts it further and must have no flags, because JSON Schema
+ * has none. `formError` is the message for a mismatch; its default is `error`.
  */
 export function text(
   error = 'must be a string',
@@ -52,7 +52,7 @@ export function text(
     );
 }
 
-/** What keeps a value from being a text of no form. */
+/** Why a value is not a valid text; undefined for a valid one. */
 export function findTextProblem(value: unknown, error = 'must be a string'): string | undefined {
   if (typeof value !== 'string') return error;
   if (value.includes('\0')) return `${error} without a NUL character`;
@@ -60,8 +60,8 @@ export function findTextProblem(value: unknown, error = 'must be a string'): str
 }
 
 /**
- * Texts of no form, `min` of them at least. Not a `z.array`, which makes a problem of each entry: that takes a second where a body
- * has nothing but wrong ones.
+ * An array of at least `min` texts. Not a `z.array`, because that creates an issue for each invalid entry, which takes
+ * a second for a body that is full of them.
  */
 export function texts(error: string, min = 0) {
   return z
@@ -89,7 +89,7 @@ export function integer(min: number, max: number, note = '') {
   return z.int({ error }).min(min, { error }).max(max, { error });
 }
 
-/** Adds a check of several fields at once, or of what JSON Schema has no words for. `path` is the field it blames. */
+/** Adds a check of several fields, or one that JSON Schema cannot express. The error names the field `path`. */
 export function rule<S extends z.ZodType>(
   schema: S,
   sentence: string,
@@ -97,12 +97,12 @@ export function rule<S extends z.ZodType>(
   { error, path = [] }: { readonly error: string; readonly path?: PropertyKey[] },
 ): S {
   const rules = [...(schema.meta()?.['x-rules'] ?? []), sentence];
-  // It may look into all of a value, so that is whole first.
+  // The check may read every field, so it runs only on a value without other issues.
   const when = ({ issues }: z.core.ParsePayload): boolean => issues.length === 0;
   return schema.refine(check, { error, path, when }).meta({ 'x-rules': rules });
 }
 
-/** May be left out. */
+/** An optional field. */
 export function optional<S extends z.ZodType>(schema: S, description: string) {
   return schema
     .nullish()
@@ -110,7 +110,7 @@ export function optional<S extends z.ZodType>(schema: S, description: string) {
     .meta({ description });
 }
 
-/** May be left out, and then is `fallback`. */
+/** An optional field with the default `fallback`. */
 export function withDefault<S extends z.ZodType>(schema: S, fallback: z.output<S>, description: string) {
   return schema
     .nullish()
@@ -118,7 +118,7 @@ export function withDefault<S extends z.ZodType>(schema: S, fallback: z.output<S
     .meta({ description, default: fallback });
 }
 
-/** A text for which "" is as good as leaving it out, as clients have it that always send every field. */
+/** An optional text. "" means absent, because some clients always send every field. */
 export function optionalText(schema: z.ZodType<string, string>, description: string) {
   return schema
     .nullish()
@@ -126,7 +126,7 @@ export function optionalText(schema: z.ZodType<string, string>, description: str
     .meta({ description });
 }
 
-/** One of `values`; "" is as good as leaving it out. */
+/** One of `values`, with a default. "" means absent. */
 export function choice<const T extends readonly string[]>(
   values: T,
   fallback: T[number],
@@ -140,7 +140,7 @@ export function choice<const T extends readonly string[]>(
     .meta({ description, default: fallback });
 }
 
-/** For numbers whose smallest value is above 0: there 0 means the default, which is undefined if the daemon's settings have it. */
+/** A number in which 0 means the default. `fallback` is undefined if the settings of the daemon define the default. */
 export function integerOrDefault<D extends number | undefined>(
   min: number,
   max: number,
@@ -149,7 +149,7 @@ export function integerOrDefault<D extends number | undefined>(
 ) {
   const error = `must be an integer from ${min} to ${max}${about.note ?? ''}`;
   const given = z.int({ error }).max(max, { error });
-  // Where 0 is the next number below anyway, one range is both.
+  // If `min` is at most 1, a single range also covers 0.
   const schema =
     min <= 1
       ? given.min(0, { error })

@@ -1,10 +1,10 @@
-// Which IP addresses a port of the host can be published on. What the kernel refuses to listen on, or what nobody could connect to
-// by TCP, is known of an address alone; whether it is one of this host is not.
+// Checks IP addresses on which a host port is to be published. Refuses addresses on which the kernel cannot listen or
+// that TCP clients cannot reach. Does not check whether the address belongs to this host.
 import { isIP } from 'node:net';
 
 const NOT_AN_ADDRESS = 'must be an IP address';
 
-/** What is wrong with it, to stand behind the field's name; undefined when nothing is. */
+/** The rest of a message that begins with the field's name; undefined for a valid address. */
 export function findAddressProblem(text: string): string | undefined {
   const family = isIP(text);
   if (family === 0 || text.includes('%')) return NOT_AN_ADDRESS;
@@ -29,15 +29,18 @@ function findIpv6Problem(groups: readonly number[]): string | undefined {
     const four = [high >> 8, high & 255, low >> 8, low & 255].join('.');
     return `must be written as the IPv4 address that it stands for, ${four}`;
   }
-  // :: and ::1 are among these.
+  // This range includes :: and ::1.
   if (areZero(6) && (high !== 0 || low > 1))
     return 'must be an address of the host, not one of the IPv4-compatible range, which is out of use';
   if ((first & 0xffc0) === 0xfe80)
-    return 'must not be a link-local address, which means nothing without its interface; give another address of the host, or :: for all';
+    return (
+      'must not be a link-local address, which means nothing without its interface; give another address of the ' +
+      'host, or :: for all'
+    );
   return (first & 0xff00) === 0xff00 ? MULTICAST : undefined;
 }
 
-/** All eight of an IPv6 address in any spelling. */
+/** The eight groups of an IPv6 address in any notation. */
 function toGroups(text: string): readonly number[] {
   const canonical = new URL(`http://[${text}]`).hostname.slice(1, -1);
   const [head = [], tail = []] = canonical

@@ -1,9 +1,9 @@
-// Ports as policies and settings write them: `8080`, or `8000-8999`.
+// Ports in policies and settings: `8080` or `8000-8999`.
 import { MAX_PORT } from '../limits.ts';
 
 export type PortRange = { readonly first: number; readonly last: number };
 
-/** Undefined for what is no port and no range of them. */
+/** Undefined if the text is neither a port nor a range of ports. */
 export function parsePortRange(text: string): PortRange | undefined {
   const [, first = '', last = first] = /^(\d{1,5})(?:-(\d{1,5}))?$/.exec(text) ?? [];
   const range = { first: Number(first), last: Number(last) };

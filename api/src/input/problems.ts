@@ -1,17 +1,18 @@
-// Input against its schema: the checked value, or one sentence that names each field, what it holds and what it must be.
+// Validates input. Returns the value, or a message that names each invalid field, its value and what it must be.
 import type { z } from 'zod';
 import { MAX_PROBLEMS } from '../limits.ts';
 import { show, toStep } from './shown.ts';
 import { findUnknownFields } from './unknown-fields.ts';
 
 export type Checked<T> =
-  /** `warnings` name what was sent and means nothing. */
+  /** `warnings` name the unknown fields. */
   | { readonly isValid: true; readonly value: T; readonly warnings: readonly string[] }
   | { readonly isValid: false; readonly problem: string };
 
 /**
- * A JSON body; an empty one and `null` are an object without fields. Unknown fields are warnings, or problems where `isStrict`; in
- * the sentence about what else is wrong they stand in any case, since a field that is missing may be misspelt.
+ * Validates a JSON body. An empty body and `null` mean an object without fields. Unknown fields cause warnings, or
+ * errors if `isStrict`. The message about other errors always lists them, because a missing field may be a misspelt
+ * one.
  */
 export function checkBody<S extends z.ZodType>(
   schema: S,
@@ -25,7 +26,7 @@ export function checkBody<S extends z.ZodType>(
   return { isValid: false, problem: problems.join('; ') };
 }
 
-/** Parameters of the query or of the path, as text by name. */
+/** Validates query or path parameters: strings by name. */
 export function checkParameters<S extends z.ZodType>(
   schema: S,
   parameters: Readonly<Record<string, string>>,
@@ -42,12 +43,12 @@ function check<S extends z.ZodType>(schema: S, value: unknown, whole: string): C
   return { isValid: false, problem: shown.join('; ') + rest };
 }
 
-/** Told apart before their sentences are made: each shows a value, which may be most of a large body. */
+/** Removes duplicates before the sentences are built: each sentence formats a value, which may be large. */
 function withoutRepeats(issues: readonly z.core.$ZodIssue[]): readonly z.core.$ZodIssue[] {
   return [...new Map(issues.map((issue) => [JSON.stringify([issue.path, issue.message]), issue])).values()];
 }
 
-/** A schema's message says what follows the field's name, or places both itself as `{name}` and `{value}`. */
+/** A schema's message is the rest of the sentence after the field's name, or a template with `{name}` and `{value}`. */
 function toSentence(root: unknown, { path, message }: z.core.$ZodIssue, whole: string): string {
   let value = root;
   let name = '';

@@ -1,31 +1,31 @@
-// Building blocks of queries. Everything arrives as text, and an empty text is as good as none.
+// Building blocks of query parameters. Values arrive as strings; an empty string means an absent parameter.
 import { z } from 'zod';
 import { MAX_INT64 } from '../limits.ts';
 
-type About = { readonly description: string; readonly error?: string };
+type Options = { readonly description: string; readonly error?: string };
 
 const MAX_NUMBER = BigInt(Number.MAX_SAFE_INTEGER);
 
 /**
- * A whole number from `min` to `max`, which is 2^63 − 1 when absent; above 2^53 − 1 it is taken for that. Described as the
- * integer that it stands for.
+ * An integer from `min` to `max` (default 2^63 − 1). A value above 2^53 − 1 becomes 2^53 − 1. JSON Schema shows the
+ * type integer.
  */
 export function queryInteger<D extends number | undefined>(
   min: number,
   max: number | undefined,
   fallback: D,
-  about: About,
+  options: Options,
 ) {
-  const most = max === undefined ? MAX_INT64 : BigInt(max);
+  const upper = max === undefined ? MAX_INT64 : BigInt(max);
   const range = max === undefined ? `of at least ${min}` : `from ${min} to ${max}`;
-  const error = about.error ?? `query {name} must be a whole number ${range}, got {value}`;
+  const error = options.error ?? `query {name} must be a whole number ${range}, got {value}`;
   return z
     .string({ error })
     .optional()
     .transform((text, context): number | D => {
       if (text === undefined || text === '') return fallback;
       const value = /^-?\d+$/.test(text) ? BigInt(text) : undefined;
-      if (value !== undefined && value >= min && value <= most)
+      if (value !== undefined && value >= min && value <= upper)
         return Number(value < MAX_NUMBER ? value : MAX_NUMBER);
       context.addIssue({ code: 'custom', message: error });
       return z.NEVER;
@@ -36,20 +36,24 @@ export function queryInteger<D extends number | undefined>(
       minimum: min,
       ...(max !== undefined && { maximum: max }),
       ...(fallback !== undefined && { default: fallback }),
-      description: about.description,
+      description: options.description,
     });
 }
 
-export function queryChoice<const T extends readonly string[]>(values: T, fallback: T[number], about: About) {
-  const error = about.error ?? `query {name} must be one of ${values.join(', ')}, got {value}`;
+export function queryChoice<const T extends readonly string[]>(
+  values: T,
+  fallback: T[number],
+  options: Options,
+) {
+  const error = options.error ?? `query {name} must be one of ${values.join(', ')}, got {value}`;
   return z
     .enum([...values, ''], { error })
     .optional()
     .transform((value): T[number] => value || fallback)
-    .meta({ description: about.description, default: fallback });
+    .meta({ description: options.description, default: fallback });
 }
 
-/** `meaning` for exactly the text `word`, the opposite for anything else. */
+/** `meaning` if the value is exactly `word`, else its opposite. */
 export function querySwitch(word: string, meaning: boolean, description: string) {
   return z
     .string()

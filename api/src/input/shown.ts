@@ -1,9 +1,9 @@
-// Names and values of a client as messages show them.
+// Formats names and values that a client sent, for error messages.
 
-/** Of a value or a name in a message. */
+/** Longest value or name in a message. */
 const MAX_SHOWN_CHARS = 80;
 
-/** A field behind those that it is in. */
+/** One step of a path to a nested field: `.name`, `[0]`, or `name` for the first step. */
 export function toStep(key: PropertyKey, isFirst: boolean): string {
   if (typeof key === 'number') return `[${key}]`;
   const text = String(key);
@@ -11,14 +11,14 @@ export function toStep(key: PropertyKey, isFirst: boolean): string {
   return isFirst ? text : `.${text}`;
 }
 
-/** A value as messages show it: JSON, cut to a readable length. */
+/** JSON of a value, truncated to a readable length. */
 export function show(value: unknown): string {
   if (value === undefined) return 'nothing';
   const text = toJson(value);
   return text.length > MAX_SHOWN_CHARS ? `${text.slice(0, MAX_SHOWN_CHARS - 3)}...` : text;
 }
 
-/** JSON.parse takes any depth, JSON.stringify not always. */
+/** JSON.parse accepts any depth, but JSON.stringify can exhaust the stack. */
 function toJson(value: unknown): string {
   try {
     return JSON.stringify(value);

@@ -1,4 +1,4 @@
-// The schemas that have a name in the document. A schema is a component wherever it occurs, so each is described once.
+// The named schemas of the document. Each use of such a schema becomes a reference, so the document defines it once.
 import { isDeepStrictEqual } from 'node:util';
 import type { z } from 'zod';
 import { type JsonSchema, toJsonSchema } from '../json-schema.ts';
@@ -28,7 +28,7 @@ import {
 import { forkRequest, snapshot, snapshotList } from '../schemas/snapshot.ts';
 import { sandboxStats } from '../schemas/stats.ts';
 
-/** Smaller ones first: a schema is looked through with the names of those before it. */
+/** Parts before wholes: a schema can refer only to the components before it. */
 const NAMED: Readonly<Record<string, z.ZodType>> = {
   ErrorResponse: errorResponse,
   HealthResponse: healthResponse,
@@ -75,7 +75,7 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
 
 type Component = { readonly name: string; readonly plain: JsonSchema };
 
-/** Turns schemas into parts of the document, which refer to its components. */
+/** Converts schemas to JSON Schema with references to the components. */
 export class Components {
   readonly #known: Component[] = [];
   /** By name. */
@@ -85,7 +85,7 @@ export class Components {
     for (const [name, schema] of Object.entries(NAMED)) {
       const plain = describe(schema);
       this.schemas[name] = this.#refer(plain, true) as JsonSchema;
-      this.#known.push({ name, plain: withoutWords(plain) });
+      this.#known.push({ name, plain: withoutAnnotations(plain) });
     }
   }
 
@@ -96,7 +96,7 @@ export class Components {
   #refer(value: unknown, isComponent = false): unknown {
     if (Array.isArray(value)) return value.map((each) => this.#refer(each));
     if (typeof value !== 'object' || value === null) return value;
-    const plain = withoutWords(value);
+    const plain = withoutAnnotations(value);
     const known = isComponent ? undefined : this.#known.find((each) => isDeepStrictEqual(each.plain, plain));
     if (known !== undefined) {
       const { description } = value as JsonSchema;
@@ -112,8 +112,8 @@ function describe(schema: z.ZodType): JsonSchema {
   return described;
 }
 
-/** Without what its place says of it. */
-function withoutWords(schema: object): JsonSchema {
+/** Removes the keywords that depend on where the schema is used. */
+function withoutAnnotations(schema: object): JsonSchema {
   const { description: _, default: __, ...plain } = schema as JsonSchema;
   return plain;
 }

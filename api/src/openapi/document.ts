@@ -1,5 +1,5 @@
-// The table of routes as an OpenAPI 3.1 document. It holds the bounds of the interface; a daemon's own may be narrower, and are
-// in its refusals.
+// The table of routes as an OpenAPI 3.1 document. It shows the limits of the API. A daemon may have lower limits, which
+// its error messages show.
 import { ERRORS } from '../errors.ts';
 import { ROUTES } from '../routes/index.ts';
 import type { Route } from '../routes/route.ts';
@@ -9,30 +9,33 @@ import { type DocumentedOperation, toHeader, toOperation } from './operation.ts'
 export const INTERFACE_VERSION = '0.3.4';
 
 const TAGS = {
-  meta: 'Liveness, what there is to boot from, what the caller may do, and this description.',
-  images: 'Container images as bootable root filesystems.',
-  sandboxes: 'Virtual machines, from creation to destruction.',
-  events: 'What happened, as it happens.',
-  exec: 'Commands in a sandbox.',
-  files: 'Files into a sandbox and out of it.',
-  logs: 'What was said in a sandbox, which outlives it.',
-  service: 'One supervised program of a sandbox.',
-  snapshots: 'Snapshots of running sandboxes, and their forks.',
+  meta: 'Health check, profiles, rights of the caller, metrics, and the description of this API.',
+  images: 'Container images, converted to root filesystems that sandboxes boot from.',
+  sandboxes: 'Sandboxes: microVMs that the daemon creates, shows and deletes.',
+  events: 'Events of sandboxes and snapshots.',
+  exec: 'Commands that run in a sandbox.',
+  files: 'Upload and download of files of a sandbox.',
+  logs: 'Durable logs with the output of a sandbox. They outlive the sandbox.',
+  service: 'The supervised program (service) of a sandbox.',
+  snapshots: 'Snapshots of running sandboxes, and forks of snapshots.',
 } as const satisfies Record<Route['tag'], string>;
 
 const DESCRIPTION = `Boots, runs, snapshots and forks microVM sandboxes.
 
-Every error is JSON: \`{"error": "<what failed, the value seen, what to do>", "code": "<which kind>"}\`. Texts may change, codes do
-not; those that there are come last here. Every answer has an \`X-Request-Id\`. In a JSON body
-\`null\` is as good as leaving a field out, and so is an empty body where every field is optional. Unknown fields, nested ones and
-parameters of the query included, are named in the \`warnings\` of the answer; with \`Prefer: handling=strict\` they are 400.
-Where keys are configured each request but those marked otherwise needs one: \`Authorization: Bearer <key>\`.
+Every error is JSON: \`{"error": "<what failed, the value, what to do>", "code": "<error code>"}\`. Texts may change;
+codes do not. The table at the end lists the codes. Every response has an \`X-Request-Id\` header. In a JSON body,
+\`null\` has the same meaning as an absent field. If every field is optional, the body may be empty. The \`warnings\`
+of the response list unknown fields (nested ones too) and unknown query parameters; with \`Prefer: handling=strict\`
+they cause status 400. If the daemon has keys, every request that is not marked otherwise needs one: \`Authorization:
+Bearer <key>\`.
 
-Exec frames: one byte type, three zero bytes, four bytes payload size (big-endian), payload of at most 65,536 bytes. Types:
-1 stdout, 2 stderr, 3 exit (JSON, ExecResult, the last frame), 4 stdin, 5 stdin_close, 6 resize (JSON, ResizeFrame), 7 signal (JSON, SignalFrame),
-8 error (JSON, ErrorResponse: a signal or size of the client that makes no sense, and is for nobody; on a WebSocket also why it is closed, before the close).
+Exec frames: one byte for the type, three zero bytes, four bytes for the payload size (big-endian), and a payload of
+at most 65,536 bytes. Types: 1 stdout, 2 stderr, 3 exit (JSON, ExecResult, the last frame), 4 stdin, 5 stdin_close, 6
+resize (JSON, ResizeFrame), 7 signal (JSON, SignalFrame), 8 error (JSON, ErrorResponse). An error frame reports an
+invalid signal or size of the client. On a WebSocket it also reports why the daemon closes the connection, before the
+close.
 
-A path that is not here is 404, a wrong method on one that is 405 with \`Allow\`; \`HEAD\` works where \`GET\` does.
+An unknown path causes 404. An unsupported method causes 405 with \`Allow\`. \`HEAD\` works wherever \`GET\` works.
 
 | code | status | when |
 |---|---|---|
@@ -75,15 +78,19 @@ export function toOpenApi(): OpenApiDocument {
     paths,
     components: {
       securitySchemes: {
-        bearer: { type: 'http', scheme: 'bearer', description: 'a key of the daemon, where it has any' },
+        bearer: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'a key of the daemon; not needed if the daemon has no keys',
+        },
       },
-      headers: { RequestId: toHeader('what the log of the daemon calls this request') },
+      headers: { RequestId: toHeader('the id of this request in the log of the daemon') },
       schemas: components.schemas,
     },
   };
 }
 
-/** As OpenAPI writes paths: `/images/{ref}`. */
+/** Converts a path to OpenAPI's syntax: `/images/{ref}`. */
 export function toTemplate(path: string): string {
   return path.replace(/:(\w+)(?:\{.+\})?/g, '{$1}');
 }

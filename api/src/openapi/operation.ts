@@ -33,24 +33,24 @@ export type DocumentedOperation = {
     readonly content: Content;
   };
   readonly responses: Readonly<Record<string, DocumentedAnswer>>;
-  /** What else a policy looks at, how the route is carried, which frames go up and down. */
+  /** Access rights, transport and exec frames of the route. */
   readonly [extension: `x-${string}`]: unknown;
 };
 
-/** Of every operation with a JSON body. */
+/** A parameter of every operation with a JSON body. */
 const PREFER: Parameter = {
   name: 'Prefer',
   in: 'header',
   required: false,
   description:
-    'handling=strict: fields that mean nothing are 400, and not warnings of the answer; Preference-Applied says that it is so',
+    'handling=strict: unknown fields cause status 400 instead of warnings; the response then has Preference-Applied',
   schema: { type: 'string' },
 };
 
 const HEADERS = {
   401: { 'WWW-Authenticate': 'Bearer' },
   426: { Upgrade: 'websocket', 'Sec-WebSocket-Version': '13' },
-  503: { 'Retry-After': 'seconds after which to try again' },
+  503: { 'Retry-After': 'seconds to wait before the next try' },
 } as const satisfies Record<number, Record<string, string>>;
 
 export function toOperation(name: string, route: Route, components: Components): DocumentedOperation {
@@ -108,7 +108,7 @@ function toRequestBody({ body, example }: Route, components: Components): Docume
   const schema = components.toSchema(body.schema);
   const { required } = components.schemas[schema.$ref?.split('/').at(-1) ?? ''] ?? schema;
   const media = {
-    // No body, as `null`, is an object without fields.
+    // An absent body and `null` mean an object without fields.
     schema: required === undefined ? { anyOf: [schema, { type: 'null' as const }] } : schema,
     ...(example?.body !== undefined && { example: example.body }),
   };

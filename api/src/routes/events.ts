@@ -1,4 +1,4 @@
-// What happened, as it happens and as it is kept.
+// Events of sandboxes and snapshots: stored ones, and new ones as they occur.
 import { event, eventsQuery } from '../schemas/event.ts';
 import { EVENT } from './examples.ts';
 import type { Route } from './route.ts';
@@ -8,16 +8,19 @@ export const eventRoutes = {
     method: 'GET',
     path: '/events',
     tag: 'events',
-    summary: 'Follow what happens to sandboxes and snapshots',
+    summary: 'Stream the events of sandboxes and snapshots',
     description:
-      'Server-sent events, or lines of JSON where Accept names those. With Last-Event-ID it goes on where it was left, without gap or duplicate, also over restarts of the daemon.',
+      'The answer is a stream of server-sent events, or of JSON lines if Accept names application/x-ndjson. ' +
+      'With Last-Event-ID the stream continues after that event, without gaps or duplicates, also across ' +
+      'restarts of the daemon.',
     access: 'view',
     query: eventsQuery,
     transport: 'stream',
     answers: [
       {
         status: 200,
-        description: 'the events, oldest first; each data is one as a line has it',
+        description:
+          'the events, oldest first; the data field of each server-sent event holds the same JSON as a line',
         content: {
           'text/event-stream': { kind: 'bytes' },
           'application/x-ndjson': { kind: 'lines', schema: event },
@@ -25,8 +28,8 @@ export const eventRoutes = {
       },
     ],
     errors: {
-      410: 'events behind Last-Event-ID are not kept any more, or it is of another daemon',
-      501: 'this daemon keeps no events',
+      410: 'events after Last-Event-ID were deleted, or the id belongs to another daemon',
+      501: 'events are disabled on this daemon',
     },
     example: { query: { follow: '0' }, answer: EVENT },
   },

@@ -1,4 +1,4 @@
-// What the examples of several routes show.
+// Sample ids and objects that the examples of several routes share.
 
 export const SANDBOX_ID = 'sbx_0rh192ptsimae';
 export const SNAPSHOT_ID = 'snap_5l2k8q0vb3c1e';

@@ -5,13 +5,13 @@ import { sandboxPath } from '../schemas/id.ts';
 import { SANDBOX_ID } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
-/** Errors are answers to frames of the client. */
+/** An error frame answers an invalid frame of the client. */
 const DOWNWARD = ['stdout', 'stderr', 'exit', 'error'] as const;
 const UPWARD = ['stdin', 'stdinClose', 'resize', 'signal'] as const;
 const ERRORS = {
-  404: 'there is no such sandbox',
-  409: 'the sandbox is being started or deleted',
-  502: 'the guest does not answer',
+  404: 'the sandbox does not exist',
+  409: 'the sandbox is starting or being deleted',
+  502: 'the guest does not respond',
 } as const;
 
 export const execRoutes = {
@@ -21,9 +21,11 @@ export const execRoutes = {
     tag: 'exec',
     summary: 'Run a command',
     description:
-      'Its output comes as frames, the exit frame last; after the 200 a failure is an exit frame with exit_code -1 and error. ' +
-      'Whose Accept names application/json or application/x-ndjson, and nothing that frames are (such as */*), gets JSON instead. ' +
-      'With stdin=1 frames go in both directions on the connection, right behind request and answer. A client that leaves ends the command.',
+      'The answer is a stream of exec frames that ends with the exit frame. A failure after status 200 is an ' +
+      'exit frame with exit_code -1 and error. The answer is JSON if Accept names application/json or ' +
+      'application/x-ndjson and no range that includes the frames, such as */*. With stdin=1 the connection ' +
+      'carries frames in both directions, directly after the request and the response head. If the client ' +
+      'disconnects, the daemon kills the command.',
     access: 'exec',
     params: sandboxPath,
     query: execQuery,
@@ -34,7 +36,7 @@ export const execRoutes = {
       {
         status: 200,
         description:
-          'a stream of exec frames; one JSON object when it has ended; or lines of JSON as it goes on',
+          'a stream of exec frames, one JSON object at the end of the command, or JSON lines while it runs',
         content: {
           'application/octet-stream': { kind: 'bytes', frames: DOWNWARD },
           'application/x-ndjson': { kind: 'lines', schema: execPiece },
@@ -55,9 +57,10 @@ export const execRoutes = {
     tag: 'exec',
     summary: 'Run a command over a WebSocket',
     description:
-      'The first message is the request, due within 30 s; then binary messages carry the frames, split or packed anyhow. ' +
-      'Close codes: 1000 after the exit frame, 1001 the daemon stops, 1003 a later text message, 1008 a bad first message, ' +
-      '1009 a message over 1 MiB, 1011 the guest does not answer, 1013 too much is on its way to the daemon.',
+      'The first message is the request; the client must send it within 30 s. After it, binary messages carry ' +
+      'exec frames, and message boundaries have no meaning. Close codes: 1000 after the exit frame, 1001 the ' +
+      'daemon stops, 1003 a text message after the first, 1008 an invalid first message, 1009 a message over 1 ' +
+      'MiB, 1011 the guest does not respond, 1013 too many large requests are in progress.',
     access: 'exec',
     readsGuest: true,
     params: sandboxPath,
@@ -71,6 +74,6 @@ export const execRoutes = {
         content: { 'application/octet-stream': { kind: 'bytes', frames: DOWNWARD } },
       },
     ],
-    errors: { ...ERRORS, 426: 'the request asks for no WebSocket' },
+    errors: { ...ERRORS, 426: 'the request is not a WebSocket upgrade' },
   },
 } as const satisfies Record<string, Route>;

@@ -1,4 +1,4 @@
-// Container images, pulled or imported, converted, kept.
+// Container images: pull, import, list, show, delete.
 import {
   image,
   imageList,
@@ -11,15 +11,16 @@ import { pageQuery } from '../schemas/page.ts';
 import { IMAGE } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
-const OFF = 'images are not enabled on this daemon';
-const UNKNOWN = 'there is no such image here';
-const AMBIGUOUS = 'the digest prefix fits several images';
+const OFF = 'images are disabled on this daemon';
+const UNKNOWN = 'the image is not on this host';
+const AMBIGUOUS = 'the digest prefix matches several images';
 
 const MADE = [
   { status: 201, description: 'the converted image', content: json(image) },
   {
     status: 200,
-    description: 'lines of progress, where Accept names them; the last one has the image, or the error',
+    description:
+      'JSON lines with the progress, if Accept names them; the last line holds the image or the error',
     content: { 'application/x-ndjson': { kind: 'lines', schema: imageProgress } },
   },
 ] as const;
@@ -29,9 +30,10 @@ export const imageRoutes = {
     method: 'GET',
     path: '/images',
     tag: 'images',
-    summary: 'List the converted images',
+    summary: 'List images',
     access: 'view',
-    description: 'All of it, or with limit a page of it; next_cursor is there when more follows.',
+    description:
+      'Returns the whole list, or one page if limit is set. next_cursor is present if more entries follow.',
     query: pageQuery,
     answers: [{ status: 200, description: 'the images', content: json(imageList) }],
     errors: { 501: OFF },
@@ -41,7 +43,7 @@ export const imageRoutes = {
     method: 'POST',
     path: '/images',
     tag: 'images',
-    summary: 'Pull an image from a registry and convert it to a bootable root filesystem',
+    summary: 'Pull an image from a registry and convert it to a root filesystem',
     access: 'images',
     formerly: 'create',
     isExperimental: true,
@@ -49,9 +51,9 @@ export const imageRoutes = {
     answers: MADE,
     errors: {
       400: 'the reference cannot be parsed',
-      404: 'pull is never, and the image is not here',
+      404: 'pull is never and the image is not on this host',
       501: OFF,
-      502: 'the registry says no, cannot be reached, or has no image for this platform',
+      502: 'the registry refuses, is unreachable or has no image for this platform',
     },
     example: { body: { ref: 'nginx:alpine' }, answer: IMAGE },
   },
@@ -59,8 +61,9 @@ export const imageRoutes = {
     method: 'POST',
     path: '/images/import',
     tag: 'images',
-    summary: 'Convert a saved image archive',
-    description: 'The archive is what docker save writes or an OCI layout, plain, gzip or zstd.',
+    summary: 'Import an image archive and convert it to a root filesystem',
+    description:
+      'The archive is the output of docker save or an OCI layout, uncompressed or compressed with gzip or zstd.',
     access: 'images',
     formerly: 'create',
     isExperimental: true,
@@ -68,7 +71,7 @@ export const imageRoutes = {
     body: { kind: 'bytes', contentType: 'application/octet-stream', description: 'the archive' },
     answers: MADE,
     errors: {
-      400: 'the archive is damaged, has no such tag, or holds several images and no tag was given',
+      400: 'the archive is damaged, does not contain the tag, or holds several images and the request names none',
       501: OFF,
       502: 'the conversion failed',
     },
@@ -90,11 +93,11 @@ export const imageRoutes = {
     path: '/images/:ref{.+}',
     tag: 'images',
     summary: 'Delete an image',
-    description: 'Sandboxes that use it keep running.',
+    description: 'Sandboxes that use the image continue to run.',
     access: 'images',
     formerly: 'delete',
     params: imagePath,
-    answers: [{ status: 204, description: 'it is gone' }],
+    answers: [{ status: 204, description: 'the image is deleted' }],
     errors: { 404: UNKNOWN, 409: AMBIGUOUS, 501: OFF },
     example: { params: { ref: 'nginx:alpine' } },
   },

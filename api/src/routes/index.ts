@@ -10,7 +10,7 @@ import { sandboxRoutes } from './sandboxes.ts';
 import { serviceRoutes } from './service.ts';
 import { snapshotRoutes } from './snapshots.ts';
 
-/** The routes by name, with the bounds of one daemon. */
+/** The routes by name, with the limits of one daemon. */
 export function routesWithin(limits: RequestLimits) {
   return {
     ...metaRoutes,
@@ -25,7 +25,7 @@ export function routesWithin(limits: RequestLimits) {
   };
 }
 
-/** With the bounds that no daemon goes beyond. */
+/** The routes with the limits of the API, which no daemon exceeds. */
 export const ROUTES = routesWithin(INTERFACE_LIMITS);
 
 export type Routes = typeof ROUTES;

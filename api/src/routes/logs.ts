@@ -1,4 +1,4 @@
-// The durable log of a sandbox, also of one that is gone.
+// The durable log of a sandbox. It outlives the sandbox.
 import { sandboxPath } from '../schemas/id.ts';
 import { logsQuery, logsResponse } from '../schemas/log.ts';
 import { SANDBOX_ID } from './examples.ts';
@@ -15,9 +15,16 @@ export const logRoutes = {
     params: sandboxPath,
     query: logsQuery,
     answers: [
-      { status: 200, description: 'a page; also of a sandbox that is gone', content: json(logsResponse) },
+      {
+        status: 200,
+        description: 'a page of the log, also after the sandbox was deleted',
+        content: json(logsResponse),
+      },
     ],
-    errors: { 404: 'there is neither such a sandbox nor a log of it', 501: 'this daemon keeps no logs' },
+    errors: {
+      404: 'the sandbox does not exist and has no log',
+      501: 'durable logs are disabled on this daemon',
+    },
     example: {
       params: { id: SANDBOX_ID },
       query: { source: 'exec' },

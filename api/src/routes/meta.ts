@@ -1,4 +1,4 @@
-// Liveness, profiles, and what the caller may do.
+// Health check, profiles, rights of the caller, metrics, and the description of this API.
 import { healthResponse, openApiDocument, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
 import { json, type Route } from './route.ts';
 
@@ -7,7 +7,7 @@ export const metaRoutes = {
     method: 'GET',
     path: '/healthz',
     tag: 'meta',
-    summary: 'Say that the daemon answers',
+    summary: 'Check that the daemon responds',
     access: 'public',
     answers: [{ status: 200, description: 'always', content: json(healthResponse) }],
     example: { answer: { status: 'ok', version: '0.1.0' } },
@@ -16,21 +16,23 @@ export const metaRoutes = {
     method: 'GET',
     path: '/profiles',
     tag: 'meta',
-    summary: 'List the root filesystems that sandboxes can boot from',
+    summary: 'List the profiles (root filesystems that sandboxes boot from)',
     access: 'view',
-    answers: [
-      { status: 200, description: 'the profiles, and what runs them', content: json(profilesResponse) },
-    ],
+    answers: [{ status: 200, description: 'the profiles and the engine', content: json(profilesResponse) }],
     example: { answer: { profiles: ['base'], default: 'base' } },
   },
   whoami: {
     method: 'GET',
     path: '/whoami',
     tag: 'meta',
-    summary: 'Say what the caller may do',
+    summary: 'Show the rights of the caller',
     access: 'any-key',
     answers: [
-      { status: 200, description: 'the policy of the key, if it has one', content: json(whoamiResponse) },
+      {
+        status: 200,
+        description: 'the policy of the key, if the key has one',
+        content: json(whoamiResponse),
+      },
     ],
     example: { answer: { scoped: false } },
   },
@@ -38,25 +40,25 @@ export const metaRoutes = {
     method: 'GET',
     path: '/metrics',
     tag: 'meta',
-    summary: 'Read the numbers that the daemon keeps of itself, for Prometheus',
-    description: 'Of the whole host: a key of a tenant is refused.',
+    summary: 'Read the metrics of the daemon in the OpenMetrics format of Prometheus',
+    description: 'The metrics cover the whole host, so the daemon refuses the key of a tenant.',
     access: 'metrics',
     answers: [
       {
         status: 200,
-        description: 'an OpenMetrics exposition',
+        description: 'the metrics as OpenMetrics text',
         content: { 'application/openmetrics-text': { kind: 'bytes' } },
       },
     ],
-    errors: { 501: 'this daemon keeps no metrics' },
+    errors: { 501: 'metrics are disabled on this daemon' },
     example: {},
   },
   describe: {
     method: 'GET',
     path: '/openapi.json',
     tag: 'meta',
-    summary: 'Describe this interface',
-    description: 'With the bounds of the interface; those of this daemon may be narrower.',
+    summary: 'Get the OpenAPI document of this API',
+    description: 'The document shows the limits of the API. The limits of this daemon may be lower.',
     access: 'public',
     answers: [{ status: 200, description: 'an OpenAPI 3.1 document', content: json(openApiDocument) }],
     example: {},
@@ -65,14 +67,14 @@ export const metaRoutes = {
     method: 'GET',
     path: '/docs',
     tag: 'meta',
-    summary: 'Show this interface as a page to read',
+    summary: 'Show the API reference as an HTML page',
     access: 'public',
     answers: [
       {
         status: 200,
-        description: 'a page that loads nothing else',
+        description: 'a self-contained HTML page',
         content: { 'text/html': { kind: 'bytes' } },
-        headers: { 'Content-Security-Policy': 'forbids whatever is not in the page' },
+        headers: { 'Content-Security-Policy': 'forbids scripts and external resources' },
       },
     ],
     example: {},

@@ -1,4 +1,4 @@
-// What a route is: everything that serving it, calling it, documenting it and guarding it need to know.
+// The type of a route: what the server, the clients, the documentation and the access check need to know about it.
 import type { z } from 'zod';
 import { ERRORS, type ErrorStatus } from '../errors.ts';
 import type { EXEC_FRAME } from '../exec-frames.ts';
@@ -6,33 +6,33 @@ import type { Operation } from '../schemas/policy.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
 
-/** An operation that a key's policy can forbid; `any-key`: never forbidden to a valid key; `public`: needs no key. */
+/** The operation that a policy must allow. `any-key`: every valid key may call it. `public`: no key is needed. */
 export type Access = Operation | 'any-key' | 'public';
 
 export type FrameName = keyof typeof EXEC_FRAME;
 
 export type RequestBody =
-  /** An empty body and `null` are `{}`; any content type but that of a form of files. */
+  /** An empty body and `null` mean `{}`. Every content type but multipart/form-data is accepted. */
   | { readonly kind: 'json'; readonly schema: z.ZodType }
-  /** A stream of any length, of the same content types; `contentType` is what it is. */
+  /** A stream of any length. The same content types are accepted; `contentType` is the documented one. */
   | { readonly kind: 'bytes'; readonly contentType: string; readonly description: string };
 
-/** Bytes, and which exec frames they are if any. */
+/** Bytes. `frames` lists the types of exec frames that they carry, if any. */
 export type BytesContent = { readonly kind: 'bytes'; readonly frames?: readonly FrameName[] };
 export type JsonContent = { readonly kind: 'json'; readonly schema: z.ZodType };
-/** JSON objects, each a line. */
+/** JSON objects, one on each line (NDJSON). */
 export type LinesContent = { readonly kind: 'lines'; readonly schema: z.ZodType };
 
 export type Answer = {
   readonly status: 101 | 200 | 201 | 204;
   readonly description: string;
-  /** By content type; absent where the answer has no body. */
+  /** By content type. Absent if the answer has no body. */
   readonly content?: Readonly<Record<string, JsonContent | BytesContent | LinesContent>>;
-  /** What they say, by name. */
+  /** Descriptions by header name. */
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** A request that the tests send, and an answer of its kind; ids and references stand for what the test has. */
+/** A request that the tests send, and a sample answer. The tests replace its ids and image references. */
 export type Example = {
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
@@ -42,7 +42,7 @@ export type Example = {
 
 export type Route = {
   readonly method: Method;
-  /** As Hono writes it. */
+  /** In Hono's syntax. */
   readonly path: string;
   readonly tag:
     | 'events'
@@ -54,33 +54,38 @@ export type Route = {
     | 'logs'
     | 'service'
     | 'snapshots';
-  /** One line, without full stop. */
+  /** One line without a full stop. */
   readonly summary: string;
   readonly description?: string;
   readonly access: Access;
-  /** What keys need instead that are older than `access`: they keep what they could. */
+  /** The operation that sufficed before `access` existed. Older keys keep this right. */
   readonly formerly?: Operation;
-  /** A further operation that the request needs in a case that `when` describes. */
+  /** A second operation that the request needs in the case that `when` describes. */
   readonly alsoNeeds?: { readonly operation: Operation; readonly when: string };
-  /** It shows what a guest has or says: content, output, environment. Each such request is in the audit trail. */
+  /**
+   * The answer shows data of a guest: file content, output or environment. The audit trail records each such request.
+   */
   readonly readsGuest?: true;
-  /** May change. */
+  /** The operation may change in a later version. */
   readonly isExperimental?: true;
-  /** Parameters of the path and of the query: objects of texts. */
+  /** Path and query parameters: objects of strings. */
   readonly params?: z.ZodObject;
   readonly query?: z.ZodObject;
   readonly body?: RequestBody;
   readonly answers: readonly Answer[];
-  /** `stream`: the answer has no known end. `duplex`: so may be, with `upward` frames on the same connection. `websocket`: an upgrade. */
+  /**
+   * `stream`: the answer has no known length. `duplex`: the answer may be such a stream, and the client may send
+   * `upward` frames on the same connection. `websocket`: the request is an upgrade.
+   */
   readonly transport?: 'stream' | 'duplex' | 'websocket';
   /** Frames that the client may send. */
   readonly upward?: readonly FrameName[];
-  /** When which errors come, beside those that `errorsOf` knows of itself. */
+  /** Status → when. `errorsOf` adds the errors that follow from the rest of the route. */
   readonly errors?: Partial<Record<ErrorStatus, string>>;
   readonly example?: Example;
 };
 
-/** Matches the paths of a route, as they come: without query, percent-encoded. */
+/** Matches the paths of a route as the client sends them: percent-encoded, without the query. */
 export function toPathPattern({ path }: Pick<Route, 'path'>): RegExp {
   return new RegExp(`^${path.replace(/:\w+(?:\{(.+)\})?/g, (_, form = '[^/]+') => form)}$`);
 }
@@ -89,7 +94,7 @@ export function toPathPattern({ path }: Pick<Route, 'path'>): RegExp {
 export function errorsOf(route: Route): Partial<Record<ErrorStatus, string>> {
   const { body, access } = route;
   return {
-    400: 'a parameter or the request itself makes no sense',
+    400: 'a parameter or the request itself is invalid',
     ...(access !== 'public' && { 401: ERRORS.unauthenticated.when }),
     403: ERRORS.forbidden.when,
     ...(body !== undefined && { 408: ERRORS.timeout.when }),

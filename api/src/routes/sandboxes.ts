@@ -7,7 +7,7 @@ import { sandboxStats } from '../schemas/stats.ts';
 import { SANDBOX, SANDBOX_ID, SANDBOX_STATS } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
-const UNKNOWN = 'there is no such sandbox';
+const UNKNOWN = 'the sandbox does not exist';
 
 export function sandboxRoutes(limits: RequestLimits) {
   return {
@@ -15,9 +15,10 @@ export function sandboxRoutes(limits: RequestLimits) {
       method: 'GET',
       path: '/sandboxes',
       tag: 'sandboxes',
-      summary: 'List the sandboxes',
+      summary: 'List sandboxes',
       access: 'view',
-      description: 'All of it, or with limit a page of it; next_cursor is there when more follows.',
+      description:
+        'Returns the whole list, or one page if limit is set. next_cursor is present if more entries follow.',
       query: pageQuery,
       answers: [{ status: 200, description: 'the sandboxes', content: json(sandboxList) }],
       example: { answer: { sandboxes: [SANDBOX] } },
@@ -26,19 +27,20 @@ export function sandboxRoutes(limits: RequestLimits) {
       method: 'POST',
       path: '/sandboxes',
       tag: 'sandboxes',
-      summary: 'Create a sandbox and wait until it answers',
+      summary: 'Create a sandbox and wait until its guest responds',
       description:
-        'A client that goes away cancels it, and everything is rolled back. An image that has to be pulled or converted first needs the operation images.',
+        'If the client disconnects, the daemon cancels the creation and rolls it back. If the image must be ' +
+        'pulled or converted first, the key also needs the operation images.',
       access: 'create',
-      alsoNeeds: { operation: 'exec', when: 'it starts a service, of the request or of the image' },
+      alsoNeeds: { operation: 'exec', when: 'the request or the image starts a service' },
       body: jsonBody(createSandboxRequest(limits)),
-      answers: [{ status: 201, description: 'the sandbox; its guest has answered', content: json(sandbox) }],
+      answers: [{ status: 201, description: 'the sandbox; its guest responds', content: json(sandbox) }],
       errors: {
-        404: 'pull is never, and the image is not here',
-        409: 'a port of the host is taken, or a digest prefix fits several images',
-        500: 'the sandbox could not be started; the stage is named',
-        501: 'the daemon has that part not enabled: images, paths of the host, networks',
-        502: 'the registry failed, or the guest does not answer',
+        404: 'pull is never and the image is not on this host',
+        409: 'a host port is in use, or a digest prefix matches several images',
+        500: 'the sandbox could not be started; the error names the stage',
+        501: 'images or host paths are disabled on this daemon',
+        502: 'the registry failed, or the guest does not respond',
       },
       example: { body: { memory_mib: 512, timeout_s: 600 }, answer: SANDBOX },
     },
@@ -57,16 +59,17 @@ export function sandboxRoutes(limits: RequestLimits) {
       method: 'GET',
       path: '/sandboxes/:id/stats',
       tag: 'sandboxes',
-      summary: 'Say what a sandbox takes of the host',
+      summary: 'Show the resource usage of a sandbox',
       description:
-        'Once, as JSON; each second until it is gone, where Accept names lines or server-sent events, with the share of CPU time.',
+        'The answer is one JSON object. If Accept names application/x-ndjson or text/event-stream, the answer ' +
+        'is a stream: one sample each second, with the CPU usage in percent, until the sandbox is deleted.',
       access: 'view',
       params: sandboxPath,
       transport: 'stream',
       answers: [
         {
           status: 200,
-          description: 'the numbers as the host counts them; the guest is not asked',
+          description: 'resource usage as the host measures it, without a request to the guest',
           content: {
             ...json(sandboxStats),
             'application/x-ndjson': { kind: 'lines', schema: sandboxStats },
@@ -74,18 +77,18 @@ export function sandboxRoutes(limits: RequestLimits) {
           },
         },
       ],
-      errors: { 404: UNKNOWN, 500: 'the VM of the sandbox has ended' },
+      errors: { 404: UNKNOWN, 500: 'the VM of the sandbox has exited' },
       example: { params: { id: SANDBOX_ID }, answer: SANDBOX_STATS },
     },
     deleteSandbox: {
       method: 'DELETE',
       path: '/sandboxes/:id',
       tag: 'sandboxes',
-      summary: 'Destroy a sandbox',
-      description: 'Its durable log stays.',
+      summary: 'Delete a sandbox',
+      description: 'Its durable log is kept.',
       access: 'delete',
       params: sandboxPath,
-      answers: [{ status: 204, description: 'it is gone, its ports are free' }],
+      answers: [{ status: 204, description: 'the sandbox is deleted and its host ports are free' }],
       errors: { 404: UNKNOWN },
       example: { params: { id: SANDBOX_ID } },
     },

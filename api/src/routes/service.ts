@@ -11,10 +11,14 @@ import {
 import { SANDBOX_ID, SERVICE_SPEC, SERVICE_STATUS } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
-const ERRORS = { 404: 'there is no such sandbox', 502: 'the guest does not answer' } as const;
-const WITH_IDLE = { ...ERRORS, 409: 'no service was ever configured' } as const;
+const ERRORS = { 404: 'the sandbox does not exist', 502: 'the guest does not respond' } as const;
+const WITH_IDLE = { ...ERRORS, 409: 'the sandbox has no service' } as const;
 const ANSWERS = [
-  { status: 200, description: 'the status, once it is done or after 1 s', content: json(serviceStatus) },
+  {
+    status: 200,
+    description: 'the status when the operation is complete, at the latest after 1 s',
+    content: json(serviceStatus),
+  },
 ] as const;
 
 export const serviceRoutes = {
@@ -22,7 +26,7 @@ export const serviceRoutes = {
     method: 'GET',
     path: '/sandboxes/:id/service',
     tag: 'service',
-    summary: 'Show the service',
+    summary: 'Show the status of the service',
     access: 'read',
     readsGuest: true,
     params: sandboxPath,
@@ -34,7 +38,7 @@ export const serviceRoutes = {
     method: 'PUT',
     path: '/sandboxes/:id/service',
     tag: 'service',
-    summary: 'Set what to run, and start or restart it',
+    summary: 'Configure the service and start or restart it',
     access: 'exec',
     isExperimental: true,
     params: sandboxPath,
@@ -48,7 +52,7 @@ export const serviceRoutes = {
     path: '/sandboxes/:id/service/start',
     tag: 'service',
     summary: 'Start the service',
-    description: 'A running one runs on.',
+    description: 'Has no effect on a running service.',
     access: 'exec',
     params: sandboxPath,
     answers: ANSWERS,
@@ -75,7 +79,7 @@ export const serviceRoutes = {
     method: 'POST',
     path: '/sandboxes/:id/service/restart',
     tag: 'service',
-    summary: 'Stop the service and start it again',
+    summary: 'Restart the service',
     access: 'exec',
     params: sandboxPath,
     answers: ANSWERS,
@@ -86,9 +90,12 @@ export const serviceRoutes = {
     method: 'GET',
     path: '/sandboxes/:id/service/logs',
     tag: 'service',
-    summary: 'Read the output of the service that is kept in the guest',
+    summary: 'Read the output of the service from its buffer in the guest',
     description:
-      'Exec frames from the oldest that is kept, following until the client leaves; with from_seq, max_bytes or Accept: application/json one JSON page; with Accept: application/x-ndjson, which wins, a line for each record, so that a later request can go on behind it by ring and from_seq.',
+      'By default the answer is a stream of exec frames that starts with the oldest stored output and follows ' +
+      'new output until the client disconnects. With from_seq, max_bytes or Accept: application/json it is one ' +
+      'page of JSON. With Accept: application/x-ndjson, which takes precedence, it has one line for each ' +
+      'record; a later request continues after the last line with ring and from_seq.',
     access: 'read',
     readsGuest: true,
     isExperimental: true,

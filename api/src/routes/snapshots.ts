@@ -7,7 +7,7 @@ import { forkQuery, forkRequest, importSnapshotQuery, snapshot, snapshotList } f
 import { SANDBOX, SANDBOX_ID, SNAPSHOT, SNAPSHOT_ID } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
-const UNKNOWN = 'there is no such snapshot';
+const UNKNOWN = 'the snapshot does not exist';
 
 export function snapshotRoutes(limits: RequestLimits) {
   return {
@@ -15,20 +15,21 @@ export function snapshotRoutes(limits: RequestLimits) {
       method: 'POST',
       path: '/sandboxes/:id/snapshot',
       tag: 'snapshots',
-      summary: 'Take a snapshot of a sandbox, which goes on',
+      summary: 'Take a snapshot of a running sandbox, which continues to run',
       access: 'snapshot',
       params: sandboxPath,
       answers: [{ status: 201, description: 'the snapshot', content: json(snapshot) }],
-      errors: { 404: 'there is no such sandbox', 502: 'the guest does not answer' },
+      errors: { 404: 'the sandbox does not exist', 502: 'the guest does not respond' },
       example: { params: { id: SANDBOX_ID }, answer: SNAPSHOT },
     },
     listSnapshots: {
       method: 'GET',
       path: '/snapshots',
       tag: 'snapshots',
-      summary: 'List the snapshots',
+      summary: 'List snapshots',
       access: 'view',
-      description: 'All of it, or with limit a page of it; next_cursor is there when more follows.',
+      description:
+        'Returns the whole list, or one page if limit is set. next_cursor is present if more entries follow.',
       query: pageQuery,
       answers: [{ status: 200, description: 'the snapshots', content: json(snapshotList) }],
       example: { answer: { snapshots: [SNAPSHOT] } },
@@ -48,8 +49,8 @@ export function snapshotRoutes(limits: RequestLimits) {
       method: 'GET',
       path: '/snapshots/:id/export',
       tag: 'snapshots',
-      summary: 'Export a snapshot as one stream, for another host',
-      description: 'All that was in the memory of the guest is in it, keys and passwords included.',
+      summary: 'Export a snapshot as an archive that another host can import',
+      description: 'The archive holds the whole memory of the guest, including keys and passwords.',
       access: 'snapshot',
       readsGuest: true,
       params: snapshotPath,
@@ -64,16 +65,17 @@ export function snapshotRoutes(limits: RequestLimits) {
       method: 'POST',
       path: '/snapshots/import',
       tag: 'snapshots',
-      summary: 'Import a snapshot that another host exported',
+      summary: 'Import a snapshot archive of another host',
       description:
-        'Devices are restored from it: import only what comes from a host that you trust. Keys of tenants may not.',
+        'The VMM restores its device state from the archive, so import only archives of hosts that you trust. ' +
+        'The key of a tenant may not import.',
       access: 'snapshot',
       query: importSnapshotQuery,
       body: { kind: 'bytes', contentType: 'application/octet-stream', description: 'the archive' },
       answers: [{ status: 201, description: 'the snapshot', content: json(snapshot) }],
       errors: {
-        400: 'it is no such archive, or cut off, or changed',
-        409: 'this host has another engine, CPU or root filesystem; the difference is named',
+        400: 'the body is not a snapshot archive, is truncated or was modified',
+        409: 'this host has a different engine, CPU or root filesystem; the error names the difference',
       },
       example: { answer: SNAPSHOT },
     },
@@ -82,10 +84,10 @@ export function snapshotRoutes(limits: RequestLimits) {
       path: '/snapshots/:id',
       tag: 'snapshots',
       summary: 'Delete a snapshot',
-      description: 'Its forks go on.',
+      description: 'Its forks continue to run.',
       access: 'delete',
       params: snapshotPath,
-      answers: [{ status: 204, description: 'it is gone' }],
+      answers: [{ status: 204, description: 'the snapshot is deleted' }],
       errors: { 404: UNKNOWN },
       example: { params: { id: SNAPSHOT_ID } },
     },
@@ -93,18 +95,18 @@ export function snapshotRoutes(limits: RequestLimits) {
       method: 'POST',
       path: '/snapshots/:id/fork',
       tag: 'snapshots',
-      summary: 'Create sandboxes from a snapshot, all or none',
+      summary: 'Fork a snapshot into one or more new sandboxes, all or none',
       access: 'fork',
       params: snapshotPath,
       query: forkQuery(limits),
       body: jsonBody(forkRequest(limits)),
       answers: [{ status: 201, description: 'the forks', content: json(sandboxList) }],
       errors: {
-        400: 'a bad count, even in the query if that of the body wins; publish of several, or of a snapshot without a network',
+        400: 'count in the body or query is invalid, or publish is used with more than one fork',
         404: UNKNOWN,
-        409: 'a port of the host is taken, or the snapshot was taken with another engine',
+        409: 'a host port is in use, or the snapshot was taken with a different engine',
         500: 'the snapshot is damaged, or a fork could not be started',
-        502: 'the guest does not answer',
+        502: 'the guest does not respond',
       },
       example: {
         params: { id: SNAPSHOT_ID },

@@ -1,8 +1,9 @@
-// Building blocks of answers. Fields without a value are absent from them, not null.
+// Building blocks of responses. A field without a value is absent, not null.
 import { z } from 'zod';
 import { ERROR_CODES } from '../errors.ts';
 
-// One schema for all fields of a kind: making one costs some 50 µs at the daemon's start, describing it a tenth of that.
+// All fields of a kind share one schema: creating a schema costs about 50 µs at daemon start, describing it a tenth of
+// that.
 const text = z.string();
 const natural = z.int().min(0);
 const integer = z.int();
@@ -11,27 +12,25 @@ const instant = z.iso.datetime();
 
 export const word = (description: string) => text.describe(description);
 export const count = (description: string) => natural.describe(description);
-/** Absent when it is not so. */
+/** True or absent. */
 export const flag = (description: string) => yes.describe(description).optional();
 export const dateTime = (description: string) => instant.describe(description);
 export const unixMs = (description: string) => integer.describe(`${description}, Unix milliseconds`);
 
-/** Of the answer to a request that makes or changes something. */
+/** A field of the response to a request that changes something. */
 export const warnings = z
   .array(text)
-  .describe(
-    'fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none',
-  )
+  .describe('unknown fields and parameters of the request, with suggestions; absent if there are none')
   .optional();
 
 export const errorCode = z
   .enum(ERROR_CODES)
-  .describe('which kind of failure it is, for programs; later daemons may know more');
+  .describe('machine-readable error code; later daemons may add codes');
 
-/** The body of every answer from 400 on. */
+/** The body of every response with status 400 or above. */
 export const errorResponse = z
   .object({
-    error: word('what failed, the value seen, what to do: a sentence for a person'),
+    error: word('human-readable message: what failed, the value, what to do'),
     code: errorCode,
   })
   .describe('why the request failed');

@@ -1,4 +1,4 @@
-// What a command and a service have in common: what to run, where, as whom, and what came of it.
+// Fields that commands and services share: program, directory, environment, user and result.
 import { z } from 'zod';
 import { environment } from '../input/environment.ts';
 import { optionalText, rule, text, texts, withDefault } from '../input/fields.ts';
@@ -12,9 +12,11 @@ export const cmd = rule(
   'the first string, the program, is not empty',
   ([program]) => program !== '',
   { error: 'must name a program first' },
-).describe('program and arguments, no shell line; the program is looked up in the PATH that it will have');
+).describe(
+  'program and arguments, not a shell command line; the program is searched in the PATH of the command',
+);
 
-/** The same where an image may say what to run. */
+/** Program and arguments; optional because an image may define them. */
 export const optionalCmd = rule(
   texts(CMD_ERROR)
     .nullish()
@@ -22,11 +24,13 @@ export const optionalCmd = rule(
   'the first string, the program, is not empty',
   (value) => value?.[0] !== '',
   { error: 'must name a program first' },
-).describe('program and arguments, which replace entrypoint and cmd of the image; required without an image');
+).describe(
+  'program and arguments; they replace entrypoint and cmd of the image and are required without an image',
+);
 
 export const cwd = optionalText(
   text('must be an absolute path', /^(?:\/|$)/),
-  'directory in the guest to run in, an absolute path',
+  'working directory in the guest, an absolute path',
 );
 
 export const env = withDefault(
@@ -35,13 +39,13 @@ export const env = withDefault(
   'environment variables, added to those of the profile or image',
 );
 
-/** By the guest's own files. */
+/** Resolved with /etc/passwd and /etc/group of the guest. */
 export const user = optionalText(
   text('must be name|uid[:group|gid]', /^(?:[^:]+(?::[^:]+)?)?$/),
-  'who to run as, name|uid[:group|gid] by the files of the guest; root by default',
+  'user and group, name|uid[:group|gid], as /etc/passwd and /etc/group of the guest define them; root by default',
 );
 
-/** Linux, by number: from 1 to 31, and those for real time from 34 on, which SIGRTMIN is to programs of every libc but musl. */
+/** Linux signals by number: 1 to 31, then real-time signals from 34 on. SIGRTMIN is 34 in every libc but musl (35). */
 export const SIGNALS = [
   ...[
     'SIGHUP',
@@ -123,13 +127,13 @@ export const resourceUsage = z
   .object({
     cpu_user_ms: count('CPU time in user space'),
     cpu_sys_ms: count('CPU time in the kernel'),
-    peak_memory_bytes: count('most memory at one time'),
-    page_faults_major: count('page faults that waited for a disk'),
-    context_switches_involuntary: count('how often a CPU was taken away'),
-    io_read_bytes: count('bytes read from disks'),
-    io_write_bytes: count('bytes written to disks'),
+    peak_memory_bytes: count('peak memory in bytes'),
+    page_faults_major: count('major page faults, which wait for a disk'),
+    context_switches_involuntary: count('involuntary context switches'),
+    io_read_bytes: count('bytes read from disk'),
+    io_write_bytes: count('bytes written to disk'),
   })
-  .describe('what the whole process tree used');
+  .describe('resource usage of the whole process tree');
 
 export const execResult = z
   .object({
@@ -137,18 +141,22 @@ export const execResult = z
       .int()
       .min(-1)
       .max(255)
-      .describe('exit code; -1 of a command that a signal ended or that never started, 128 + n of a service'),
-    duration_ms: count('time from start to end'),
-    signal: z.string().regex(/^SIG/).optional().describe('name of the signal that ended it, such as SIGKILL'),
-    timed_out: flag('it was killed because its timeout_s had passed'),
-    oom_killed: flag('the kernel killed a process of it for lack of memory'),
-    error: word('why it did not start, or what was lost').optional(),
+      .describe(
+        'exit code; after signal n or a failed start, -1 for a command; after signal n, 128 + n for a service',
+      ),
+    duration_ms: count('run time in milliseconds'),
+    signal: z
+      .string()
+      .regex(/^SIG/)
+      .optional()
+      .describe('name of the signal that killed it, such as SIGKILL'),
+    timed_out: flag('it was killed because timeout_s expired'),
+    oom_killed: flag('the OOM killer of the kernel killed one of its processes'),
+    error: word('why it did not start, or why its result is unknown').optional(),
     code: errorCode
       .optional()
-      .describe(
-        'beside error: which kind it is; absent where the command is at fault, such as a program that is missing',
-      ),
+      .describe('code of error; absent if the command caused the error, for example a missing program'),
     usage: resourceUsage.optional(),
     warnings,
   })
-  .describe('what came of a command: the payload of the exit frame');
+  .describe('the result of a command: the payload of the exit frame');

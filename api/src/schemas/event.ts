@@ -1,4 +1,4 @@
-// What happened to sandboxes and snapshots.
+// Events of sandboxes and snapshots.
 import { z } from 'zod';
 import { querySwitch } from '../input/query.ts';
 import { MAX_EVENT_FILTERS } from '../limits.ts';
@@ -22,7 +22,7 @@ export const EVENT_KINDS = [
 ] as const;
 export type EventKind = (typeof EVENT_KINDS)[number];
 
-/** Words with commas between them, none of them empty; nothing is no list. */
+/** A list of comma-separated values. Undefined if the parameter is absent or empty. */
 function queryList<T extends string>(isOne: (word: string) => word is T, what: string, description: string) {
   const error = `query {name} must be ${what}, with commas between, ${MAX_EVENT_FILTERS} at most, got {value}`;
   return z
@@ -42,47 +42,52 @@ export const eventsQuery = z.object({
   sandbox: queryList(
     (word): word is string => sandboxId.safeParse(word).success,
     'ids of sandboxes',
-    'only what happened to these sandboxes: ids with commas between',
+    'only events of these sandboxes: comma-separated ids',
   ),
   kind: queryList(
     (word): word is EventKind => (EVENT_KINDS as readonly string[]).includes(word),
     `some of ${EVENT_KINDS.join(', ')}`,
-    `only these kinds, with commas between: ${EVENT_KINDS.join(', ')}`,
+    `only events of these kinds, comma-separated: ${EVENT_KINDS.join(', ')}`,
   ),
   follow: querySwitch(
     '0',
     false,
-    '0: ends at the present instead of following; then from the oldest that is kept',
+    '0: the stream starts with the oldest stored event and ends after the newest one, instead of following new events',
   ),
-  last_event_id: z.string().optional().meta({
-    description:
-      'goes on behind this event, as Last-Event-ID does; 0: from the oldest that is kept; by default from now on',
-  }),
+  last_event_id: z
+    .string()
+    .optional()
+    .meta({
+      description:
+        'continue after this event, as Last-Event-ID does; 0: start with the oldest stored event; default: only ' +
+        'new events',
+    }),
 });
 
 export const event = z
   .object({
-    id: word('what to go on behind'),
-    at: dateTime('when'),
-    kind: z.enum(EVENT_KINDS).describe('what happened'),
+    id: word('id of the event, for Last-Event-ID'),
+    at: dateTime('time of the event'),
+    kind: z.enum(EVENT_KINDS).describe('kind of the event'),
     sandbox: sandboxId
       .optional()
       .describe(
-        'to which sandbox; of snapshot-taken, which was saved; of snapshot-imported, on its own host',
+        'the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its ' +
+          'own host',
       ),
     snapshot: snapshotId
       .optional()
-      .describe('the snapshot that was taken, imported or deleted, or that an idle sandbox was saved as'),
+      .describe('the snapshot that was taken, imported or deleted, or to which an idle sandbox was saved'),
     origin: z
       .enum(['boot', 'template', 'snapshot'])
       .optional()
-      .describe('of created and forked: what it was made from'),
-    source_snapshot_id: snapshotId.optional().describe('of forked: the snapshot'),
-    duration_ms: count('how long it took, of created, forked, snapshot-taken').optional(),
-    paused_ms: count('of snapshot-taken: how long the sandbox stood still').optional(),
-    timeout_s: count('of expired: its lifetime').optional(),
-    idle_s: count('of idle: for how long nobody used it').optional(),
-    reason: word('of died, hung and idle-kept: why').optional(),
-    tenant: word('whose it is, for a key that sees several').optional(),
+      .describe('for created and forked: what the sandbox was started from'),
+    source_snapshot_id: snapshotId.optional().describe('for forked: the source snapshot'),
+    duration_ms: count('for created, forked and snapshot-taken: duration of the operation').optional(),
+    paused_ms: count('for snapshot-taken: how long the sandbox was paused').optional(),
+    timeout_s: count('for expired: lifetime of the sandbox, seconds').optional(),
+    idle_s: count('for idle: idle time, seconds').optional(),
+    reason: word('for died, hung and idle-kept: the reason').optional(),
+    tenant: word('tenant of the sandbox or snapshot, shown to keys that can see several tenants').optional(),
   })
-  .describe('something that happened');
+  .describe('an event');

@@ -1,4 +1,4 @@
-// The ExecReq: body of POST exec, first message of a WebSocket; and the JSON that frames carry.
+// The exec request: body of POST exec, and first message of a WebSocket. Also the JSON payloads of frames.
 import { z } from 'zod';
 import { integer, optional, type Parsed, withDefault } from '../input/fields.ts';
 import { queryInteger, querySwitch } from '../input/query.ts';
@@ -31,34 +31,40 @@ export const execRequest = z
       timeout_s: withDefault(
         z.int({ error: SECONDS_ERROR }).min(0, { error: SECONDS_ERROR }),
         0,
-        `seconds until the whole process group gets SIGKILL; 0, or more than ${MAX_EXEC_TIMEOUT_S}, is never`,
+        `seconds after which the whole process group gets SIGKILL; 0, or more than ${MAX_EXEC_TIMEOUT_S}, means never`,
       ),
-      tty: optional(terminalSize, 'a terminal of this size instead of pipes: all output is stdout'),
+      tty: optional(
+        terminalSize,
+        'run in a terminal of this size instead of with pipes; all output is then stdout',
+      ),
     },
     { error: 'must be a JSON object' },
   )
   .describe('a command to run');
 
-/** A command, checked and with its defaults. */
+/** A validated request with its defaults. */
 export type ExecRequest = Parsed<z.output<typeof execRequest>>;
 
 export const execQuery = z.object({
   stdin: querySwitch(
     '1',
     true,
-    '1: frames in both directions on this connection, right behind request and answer',
+
+    '1: interactive; the connection carries frames in both directions, directly after the request and the ' +
+      'response head',
   ),
   max_output_bytes: queryInteger(1, MAX_EXEC_OUTPUT_BYTES, DEFAULT_EXEC_OUTPUT_BYTES, {
-    description: 'with Accept: application/json, most bytes of stdout, and of stderr, in the answer',
+    description:
+      'with Accept: application/json, maximum number of bytes of stdout, and of stderr, in the response',
   }),
 });
 
-/** What a one-way exec can answer; the first is for whoever does not ask. */
+/** Response formats of a non-interactive exec. The first one is the default. */
 export const EXEC_FORMS = ['application/octet-stream', 'application/x-ndjson', 'application/json'] as const;
 export type ExecForm = (typeof EXEC_FORMS)[number];
 
 /** Payload of a resize frame. */
-export const resizeFrame = terminalSize.describe('the new size of the terminal');
+export const resizeFrame = terminalSize.describe('new size of the terminal');
 /** Payload of a signal frame. */
 export const signalFrame = z
   .object({ signal: word('name of a Linux signal, such as SIGINT') })

@@ -1,4 +1,4 @@
-// Files into a sandbox and out of it.
+// Upload and download of files.
 import { z } from 'zod';
 import { queryChoice, queryInteger } from '../input/query.ts';
 import { DEFAULT_FILE_BYTES } from '../limits.ts';
@@ -15,23 +15,25 @@ const path = z
   .regex(/^[^\0]*$/, { error: NUL_ERROR });
 
 export const readFileQuery = z.object({
-  path: path.describe('absolute path of a file in the guest; with format=tar of a directory, too'),
+  path: path.describe('absolute path of a file in the guest; with format=tar, of a file or directory'),
   max_bytes: queryInteger(1, undefined, DEFAULT_FILE_BYTES, {
-    description: 'most bytes of the file that are returned; X-Truncated says that there are more',
+    description: 'maximum number of bytes to return; X-Truncated is true if the file is longer',
   }),
   format: queryChoice(['raw', 'tar'], 'raw', {
-    description: 'raw: the bytes of one file; tar: a directory, or one file, as an archive',
+    description: 'raw: the bytes of one file; tar: a directory or file as a tar archive',
   }),
 });
 
 export const pushFilesQuery = z.object({
-  path: path.describe('absolute path of the directory in the guest; made with its parents when missing'),
+  path: path.describe(
+    'absolute path of the target directory in the guest; it and its parents are created if missing',
+  ),
 });
 
 export const pushResult = z
   .object({
-    files: count('regular files that were written'),
-    bytes: count('bytes of their contents'),
+    files: count('number of regular files written'),
+    bytes: count('total size of their contents in bytes'),
     warnings,
   })
-  .describe('what was written');
+  .describe('number of files and bytes written');

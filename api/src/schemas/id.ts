@@ -1,4 +1,4 @@
-// Ids of sandboxes and snapshots, as the paths carry them.
+// Ids of sandboxes and snapshots.
 import { z } from 'zod';
 
 const SHAPE = '[0-9a-v]{13}';
@@ -8,7 +8,7 @@ function id<P extends string>(prefix: P, what: string) {
   return z.string({ error }).regex(new RegExp(`^${prefix}_${SHAPE}$`), { error });
 }
 
-/** The title is what messages call a parameter of a path. */
+/** Error messages use the title as the name of a path parameter. */
 export const sandboxId = id('sbx', 'sandbox').meta({
   title: 'sandbox id',
   description: 'id of the sandbox: sbx_ and 13 characters of 0-9 and a-v',

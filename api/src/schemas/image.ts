@@ -1,4 +1,4 @@
-// Container images: what to pull, what is there, and what a create boots from.
+// Container images: references, pull requests, converted images.
 import { z } from 'zod';
 import { choice, optionalText, rule, text } from '../input/fields.ts';
 import { MAX_HOST_PATH_CHARS, MAX_IMAGE_REF_CHARS } from '../limits.ts';
@@ -9,7 +9,7 @@ const HOST =
   /(?:[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?(?:\.[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?)*|\[[\da-fA-F:]+\])(?::\d+)?/;
 const COMPONENT = /[a-z\d]+(?:(?:[._]|__|-+)[a-z\d]+)*/;
 const DIGEST = /[a-zA-Z][a-zA-Z\d]*(?:[-_+.][a-zA-Z][a-zA-Z\d]*)*:[\da-fA-F]{32,}/;
-/** As Docker writes references; a digest, or the beginning of one, is of this form, too. */
+/** Docker's syntax of references. A digest and a digest prefix match it, too. */
 const REFERENCE = `(?:${HOST.source}/)?${COMPONENT.source}(?:/${COMPONENT.source})*(?::\\w[\\w.-]{0,127})?(?:@${DIGEST.source})?`;
 const REF_ERROR = 'must be an image reference such as nginx:alpine, or a digest';
 
@@ -18,7 +18,7 @@ const PULL = ['missing', 'always', 'never'] as const;
 export const pull = choice(
   PULL,
   'missing',
-  'when the image is pulled: if it is missing here, always, or never (then a missing one is 404)',
+  'when to pull the image: missing, always, or never (a missing image then causes 404)',
 );
 
 const reference = text(REF_ERROR, new RegExp(`^(?:${REFERENCE})?$`)).max(MAX_IMAGE_REF_CHARS, {
@@ -27,15 +27,12 @@ const reference = text(REF_ERROR, new RegExp(`^(?:${REFERENCE})?$`)).max(MAX_IMA
 
 const imageFields = z.object(
   {
-    oci: optionalText(
-      reference,
-      'reference as Docker writes it, or digest or digest prefix of a converted image',
-    ),
+    oci: optionalText(reference, 'Docker reference, or digest or digest prefix of a converted image'),
     path: optionalText(
       text('must be an absolute path', /^(?:\/|$)/).max(MAX_HOST_PATH_CHARS, {
         error: `must be a path of at most ${MAX_HOST_PATH_CHARS} characters`,
       }),
-      'root filesystem or image archive on the host of the daemon, beneath a directory that its operator allowed',
+      'path of a root filesystem or image archive on the host, inside a directory that the operator has allowed',
     ),
   },
   { error: 'must be an object of oci or path' },
@@ -51,9 +48,13 @@ export const imageRef = rule(
 export const pullImageRequest = z
   .object(
     {
-      // May be left out, as the documented interface names no field; where images are on, it is needed.
-      ref: optionalText(reference, 'reference as Docker writes it'),
-      pull: choice(PULL, 'always', 'always, or missing: only if it is not here'),
+      // Optional in the schema for compatibility: the route requires it where images are enabled.
+      ref: optionalText(reference, 'Docker reference'),
+      pull: choice(
+        PULL,
+        'always',
+        'when to pull: always, missing (only if the image is not on this host), or never',
+      ),
     },
     { error: 'must be a JSON object' },
   )
@@ -68,7 +69,7 @@ export const imagePath = z.object({
     .regex(new RegExp(`^${REFERENCE}$`), { error: PATH_ERROR })
     .meta({
       title: 'image reference',
-      description: 'image reference in any spelling that names it, digest, or unambiguous digest prefix',
+      description: 'image reference, digest, or unambiguous digest prefix',
     }),
 });
 
@@ -78,47 +79,49 @@ export const importQuery = z.object({
     .max(MAX_IMAGE_REF_CHARS, { error: `must have at most ${MAX_IMAGE_REF_CHARS} characters` })
     .optional()
     .transform((value) => value || undefined)
-    .meta({ description: 'which image of an archive that holds several' }),
+    .meta({ description: 'the image to import from an archive that holds several' }),
 });
 
 export const image = z
   .object({
-    digest: word('what names the converted image'),
-    source_ref: word('reference that it was pulled by').optional(),
-    cmd: z.array(z.string()).optional().describe('default arguments'),
-    entrypoint: z.array(z.string()).optional().describe('default program'),
-    exposed_ports: z.array(z.string()).optional().describe('ports that it says it serves, such as 80/tcp'),
-    content_bytes: count('bytes of its files').optional(),
-    size_bytes: count('bytes of its root filesystem on disk').optional(),
-    labels: z.record(z.string(), z.string()).optional().describe('labels of its maker'),
-    labels_omitted: count('labels that are not shown, since all together have over 64 KiB').optional(),
-    refs: z.array(z.string()).optional().describe('all references that lead to it'),
-    entries: count('files, directories and links in it').optional(),
-    convert_mode: word('how it was converted'),
-    converted_at_unix_ms: unixMs('when it was converted'),
+    digest: word('digest of the converted image'),
+    source_ref: word('reference that the image was pulled with').optional(),
+    cmd: z.array(z.string()).optional().describe('default arguments (CMD)'),
+    entrypoint: z.array(z.string()).optional().describe('default program (ENTRYPOINT)'),
+    exposed_ports: z.array(z.string()).optional().describe('ports that the image declares, such as 80/tcp'),
+    content_bytes: count('total size of its files, bytes').optional(),
+    size_bytes: count('disk space that its root filesystem uses, bytes').optional(),
+    labels: z.record(z.string(), z.string()).optional().describe('labels of the image'),
+    labels_omitted: count(
+      'number of labels that are omitted because all labels together exceed 64 KiB',
+    ).optional(),
+    refs: z.array(z.string()).optional().describe('all references of the image'),
+    entries: count('number of files, directories and links').optional(),
+    convert_mode: word('conversion method'),
+    converted_at_unix_ms: unixMs('time of the conversion'),
     warnings,
   })
   .describe('a converted image');
 
-/** A line of the answer to a pull or import whose client asked for lines. */
+/** One line of the response to a pull or import whose client accepts JSON lines. */
 export const imageProgress = z
   .union([
     z.object({
-      progress: word('what is being done now, for people'),
-      layer: word('the layer that this is about, by the beginning of its digest').optional(),
+      progress: word('human-readable description of the current step'),
+      layer: word('layer of the step, as a digest prefix').optional(),
       bytes: count(
-        'how much of the layer is here, or without a layer of all of them, compressed as it comes',
+        'compressed bytes downloaded so far, of the layer or, without layer, of all layers',
       ).optional(),
-      total_bytes: count('how much there is of it').optional(),
+      total_bytes: count('total number of bytes to download').optional(),
     }),
     z.object({ image: image.describe('the image; the last line') }),
     z.object({
-      error: word('why there is none; the last line'),
+      error: word('why the operation failed; the last line'),
       code: errorCode,
-      status: z.int().describe('the status that the answer would have had without lines'),
+      status: z.int().describe('HTTP status that a response without lines would have'),
     }),
   ])
-  .describe('a line: a step, or how it ended');
+  .describe('one line: progress, the image, or the error');
 
 export const imageList = z
   .object({ images: z.array(image).describe('oldest first'), next_cursor: nextCursor })

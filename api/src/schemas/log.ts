@@ -9,23 +9,26 @@ export const LOG_STREAMS = ['stdout', 'stderr', 'event'] as const;
 export const logsQuery = z.object({
   since: queryInteger(-1, undefined, -1, {
     description:
-      'byte offset that a previous next_offset gave; -1 is the last 64 KiB; beyond the end is an empty page',
+      'byte offset to start at, from next_offset of an earlier page; -1: the last 64 KiB; beyond the end: an ' +
+      'empty page',
   }),
-  source: queryChoice([...LOG_SOURCES, 'all'], 'all', { description: 'whose records' }),
+  source: queryChoice([...LOG_SOURCES, 'all'], 'all', { description: 'source of the records' }),
 });
 
 export const logRecord = z
   .object({
-    source: z.enum(LOG_SOURCES).describe('service or exec'),
-    stream: z.enum(LOG_STREAMS).describe('stdout, stderr, or event: what the daemon says of it'),
-    text: z.string().describe('a piece of output as it was produced, no line; U+FFFD for what is no UTF-8'),
-    time_ms: unixMs('when'),
+    source: z.enum(LOG_SOURCES).describe('source of the output: service or exec'),
+    stream: z.enum(LOG_STREAMS).describe('stdout, stderr, or event for a message of the daemon'),
+    text: z
+      .string()
+      .describe('a chunk of output, not necessarily a whole line; U+FFFD replaces invalid UTF-8'),
+    time_ms: unixMs('time of the record'),
   })
-  .describe('one piece of output, or one event');
+  .describe('a chunk of output or a message of the daemon');
 
 export const logsResponse = z
   .object({
-    next_offset: count('since of the next page'),
-    records: z.array(logRecord).describe('in order, at most 5000'),
+    next_offset: count('value of since for the next page'),
+    records: z.array(logRecord).describe('records in order, at most 5000'),
   })
   .describe('a page of the log');

@@ -1,4 +1,4 @@
-// Liveness, profiles, and what the caller may do.
+// Health check, profiles, engine, rights of the caller.
 import { z } from 'zod';
 import { environment } from '../input/environment.ts';
 import { count, word } from './answers.ts';
@@ -6,51 +6,53 @@ import { policy } from './policy.ts';
 
 export const healthResponse = z
   .object({ status: z.literal('ok').describe('ok'), version: word('version of the daemon').optional() })
-  .describe('the daemon answers');
+  .describe('the daemon responds');
 
 export const profile = z
   .object({
-    digest: word('SHA-256 of its root filesystem'),
-    size_bytes: count('size of its root filesystem'),
-    workdir: word('directory that commands start in'),
-    env: environment.describe('environment of commands'),
-    packages: z.record(z.string(), z.string()).describe('version by name of what is installed'),
+    digest: word('SHA-256 of the root filesystem'),
+    size_bytes: count('size of the root filesystem in bytes'),
+    workdir: word('default working directory of commands'),
+    env: environment.describe('default environment of commands'),
+    packages: z
+      .record(z.string(), z.string())
+      .describe('versions of the installed packages, by package name'),
   })
-  .describe('a root filesystem to boot from');
+  .describe('a root filesystem that sandboxes boot from');
 
-/** Open: how an engine was chosen is told in ever more detail. */
+/** A loose object: later daemons add details about the choice of the engine. */
 export const engine = z
   .looseObject({
     name: word('name of the engine'),
-    version: word('its version'),
-    reason: word('why this one'),
+    version: word('version of the engine'),
+    reason: word('why the daemon chose this engine'),
     jail: z
       .object({
-        enabled: z.boolean().describe('whether each VMM runs as a user of its own, shut in'),
-        missing: z.array(z.string()).describe('what this host does not have of the jail'),
+        enabled: z.boolean().describe('whether each VMM runs in a jail, as a separate user'),
+        missing: z.array(z.string()).describe('parts of the jail that this host does not support'),
       })
-      .describe('what keeps a guest that broke its VMM from the host')
+      .describe('the jail that isolates each VMM from the host')
       .optional(),
   })
-  .describe('what runs the virtual machines');
+  .describe('the engine (VMM) that runs the virtual machines');
 
 export const profilesResponse = z
   .object({
-    profiles: z.array(z.string()).describe('names'),
-    default: word('the one that a create without profile and image boots').optional(),
-    details: z.record(z.string(), profile).optional().describe('more about each, by name'),
+    profiles: z.array(z.string()).describe('names of the profiles'),
+    default: word('the profile of a create request without profile and image').optional(),
+    details: z.record(z.string(), profile).optional().describe('details of the profiles, by name'),
     engine: engine.optional(),
   })
-  .describe('what there is to boot from, and on what');
+  .describe('the profiles and the engine');
 
 export const whoamiResponse = z
   .discriminatedUnion('scoped', [
-    z.object({ scoped: z.literal(false).describe('the caller may do everything') }),
-    z.object({ scoped: z.literal(true).describe('a policy holds for the caller'), policy }),
+    z.object({ scoped: z.literal(false).describe('the caller has no restrictions') }),
+    z.object({ scoped: z.literal(true).describe('a policy restricts the caller'), policy }),
   ])
-  .describe('what the caller may do');
+  .describe('the rights of the caller');
 
-/** Open: OpenAPI has a schema of its own. */
+/** A loose object: OpenAPI defines the schema of its documents. */
 export const openApiDocument = z
   .looseObject({ openapi: word('version of OpenAPI') })
-  .describe('this interface as an OpenAPI document');
+  .describe('the OpenAPI document of this API');

@@ -13,8 +13,8 @@ import {
 import { word } from './answers.ts';
 
 /**
- * Two labels at least, the last one with a letter: so no addresses. `*.` stands for exactly one more label. Underscores are in names of
- * hosts that resolve, though they may not be.
+ * At least two labels, the last one with a letter, which excludes IP addresses. `*.` matches exactly one label.
+ * Underscores are allowed: they are not valid in host names, but such names exist in DNS.
  */
 const HOST_PATTERN =
   /^(?:\*\.)?(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)+(?=[A-Za-z0-9-]*[A-Za-z])[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?$/;
@@ -22,11 +22,11 @@ const HOST_ERROR =
   'must be a host name of two or more labels, such as example.com or *.example.com, without address, port or range';
 const WILDCARD_ERROR = 'must not be a bare wildcard; name the hosts, such as example.com or *.example.com';
 
-/** As it is compared: lower case, no trailing dot. */
+/** Normalized for comparison: lower case, no trailing dot. */
 export const hostPattern = text('must be a host name', HOST_PATTERN, explainPattern)
   .max(MAX_HOST_NAME_CHARS, { error: `must be a host name of at most ${MAX_HOST_NAME_CHARS} characters` })
   .transform((value) => value.toLowerCase().replace(/\.$/, ''))
-  .meta({ description: 'a host name, or *. and a host name, which matches exactly one more label' });
+  .meta({ description: 'a host name, or a host name after *., which matches exactly one more label' });
 
 function explainPattern(value: string): string {
   if (value === '*') return WILDCARD_ERROR;
@@ -34,7 +34,7 @@ function explainPattern(value: string): string {
   return ascii === undefined ? HOST_ERROR : `must be a host name as DNS has it: write ${ascii}`;
 }
 
-/** What is asked of DNS for a name in another script; undefined where that is no name. */
+/** The ASCII (punycode) form of an internationalized name; undefined if the result is not a host name. */
 function toAscii(pattern: string): string | undefined {
   const [, wildcard = '', name = ''] = /^(\*\.)?(.*)$/s.exec(pattern) ?? [];
   if (/^[\0-\x7f]*$/.test(name) || !URL.canParse(`http://${name}/`)) return undefined;
@@ -57,9 +57,9 @@ const networkFields = z.object(
     enabled: withDefault(
       z.boolean({ error: 'must be true or false' }),
       false,
-      'whether there is a network at all',
+      'whether the sandbox has a network',
     ),
-    allowlist: withDefault(allowlist, [], 'the hosts that the guest may reach; nothing else is reachable'),
+    allowlist: withDefault(allowlist, [], 'the only hosts that the guest may reach'),
   },
   { error: 'must be an object' },
 );
@@ -98,10 +98,10 @@ export const portMapping = z.object(
       })
       .nullish()
       .transform((value) => value || undefined)
-      .meta({ description: 'address of the host to listen on; 0.0.0.0 and :: by default' }),
-    host_port: integer(1, MAX_PORT).describe('port of the host'),
+      .meta({ description: 'host address to listen on; 0.0.0.0 and :: by default' }),
+    host_port: integer(1, MAX_PORT).describe('port on the host'),
     guest_port: integer(1, MAX_PORT).describe('port in the guest'),
-    protocol: choice(['tcp'], 'tcp', 'tcp is all there is', 'must be tcp'),
+    protocol: choice(['tcp'], 'tcp', 'only tcp is supported', 'must be tcp'),
   },
   { error: 'must be an object of host_port and guest_port' },
 );
@@ -116,25 +116,27 @@ export const publish = withDefault(
         context.addIssue({ code: 'custom', path: [at], message });
       }
     })
-    .meta({ 'x-rules': ['no port of the host twice on one address; 0.0.0.0 and :: are every address'] }),
+    .meta({
+      'x-rules': ['a host port may occur only once for each address; 0.0.0.0 and :: mean every address'],
+    }),
   [],
-  'ports of the host that lead to ports in the guest; a sandbox without a network gets one for that, with nothing reachable from inside',
+  'host ports to forward to guest ports; a sandbox without a network gets one for this purpose, with no egress',
 );
 
 export const networkResponse = z
   .object({
     enabled: z.boolean().describe('whether the sandbox has a network'),
-    allowlist: z.array(z.string()).describe('the hosts that it may reach'),
-    gateway: word('address of the host as the guest sees it'),
+    allowlist: z.array(z.string()).describe('the hosts that the sandbox may reach'),
+    gateway: word('address of the host on the network of the guest'),
     guest_ip: word('address of the guest'),
   })
   .describe('the network of the sandbox');
 
 export const publishedPort = z
   .object({
-    host_ip: word('address of the host; all when absent').optional(),
-    host_port: z.int().min(1).max(MAX_PORT).describe('port of the host'),
+    host_ip: word('host address; every address if absent').optional(),
+    host_port: z.int().min(1).max(MAX_PORT).describe('port on the host'),
     guest_port: z.int().min(1).max(MAX_PORT).describe('port in the guest'),
     protocol: z.literal('tcp').describe('tcp'),
   })
-  .describe('a port of the host that leads into the sandbox');
+  .describe('a host port that is forwarded to the sandbox');

@@ -8,15 +8,18 @@ const MAX_CURSOR_CHARS = 256;
 
 export const pageQuery = z.object({
   limit: queryInteger(1, MAX_PAGE_ITEMS, undefined, {
-    description: `entries of this page; all of the list when absent, and at most ${MAX_PAGE_ITEMS}`,
+    description: `maximum number of entries in the page, up to ${MAX_PAGE_ITEMS}; default: the whole list`,
   }),
   cursor: z
     .string()
     .max(MAX_CURSOR_CHARS, { error: `query {name} must be a next_cursor of an earlier page, got {value}` })
     .optional()
     .transform((value) => value || undefined)
-    .meta({ description: 'the next_cursor of the page before; what is new or gone since then is no matter' }),
+    .meta({
+      description:
+        'next_cursor of the previous page; entries that were added or deleted since then cause no gaps or repeats',
+    }),
 });
 
-/** Of the answer: lists are in the order of their entries' creation. */
-export const nextCursor = word('where the next page begins; absent on the last one').optional();
+/** A field of the response. Lists are ordered by the creation time of their entries. */
+export const nextCursor = word('cursor of the next page; absent on the last page').optional();

@@ -1,4 +1,4 @@
-// What a key may do.
+// The policy of a key.
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { integer, type Parsed, rule } from '../input/fields.ts';
@@ -6,24 +6,24 @@ import { parsePortRange } from '../input/port-ranges.ts';
 import { MAX_FORKS, MAX_MEMORY_MIB, MAX_SECONDS, MAX_VCPUS, MIN_MEMORY_MIB } from '../limits.ts';
 import { hostPattern } from './network.ts';
 
-/** What each lets a key do. `view` and `metrics` are narrow ones, for those who only watch. */
+/** The right that each operation gives. `view` and `metrics` are narrow rights for monitoring. */
 const MEANINGS = {
-  create: 'make sandboxes',
-  exec: 'run commands and services in them, write their files',
-  snapshot: 'save them, export and import what was saved',
-  fork: 'make copies of snapshots',
+  create: 'create sandboxes',
+  exec: 'run commands and services in sandboxes, write their files',
+  snapshot: 'take, export and import snapshots',
+  fork: 'fork snapshots',
   delete: 'delete sandboxes and snapshots',
-  read: 'read all of them, files and logs included; view and metrics are in it',
-  images: 'pull, import and delete images; a create that has to pull one needs it, too',
-  connect: 'reach their ports through the daemon',
-  metrics: 'read the metrics, and nothing else',
-  view: 'see lists, states, figures and events, and nothing of what is in a guest: no files, logs, output or environment',
+  read: 'read everything, including files and logs; includes view and metrics',
+  images: 'pull, import and delete images; also needed to create a sandbox whose image must be pulled',
+  connect: 'connect to ports of sandboxes through the daemon',
+  metrics: 'read the metrics and nothing else',
+  view: 'read lists, states, resource usage and events, but no data of a guest: no files, logs, output or environment',
 } as const;
 
 export type Operation = keyof typeof MEANINGS;
 export const OPERATIONS = Object.keys(MEANINGS) as readonly Operation[];
 
-/** Whether a policy that lists these operations lets its key do that one: who may read all may see the lists. */
+/** Whether a policy with these operations permits `operation`. `read` includes `view` and `metrics`. */
 export function includesOperation(listed: readonly Operation[], operation: Operation): boolean {
   const isInRead = operation === 'view' || operation === 'metrics';
   return listed.includes(operation) || (isInRead && listed.includes('read'));
@@ -33,7 +33,7 @@ const PORTS_ERROR = 'must be a port such as 8080, or a range of them such as 800
 const ADDRESS_ERROR = 'must be an IP address';
 const names = { error: 'must be an array of strings' };
 
-/** What is absent is not restricted. An unknown field is refused: it would be a limit that nobody enforces. */
+/** An absent field means no restriction. An unknown field is an error, because no code would enforce it. */
 export const policy = z
   .strictObject(
     {
@@ -41,16 +41,16 @@ export const policy = z
         .array(z.enum(OPERATIONS, { error: `must be one of ${OPERATIONS.join(', ')}` }), names)
         .optional()
         .describe(
-          `what the key may do; ${OPERATIONS.map((name) => `${name}: ${MEANINGS[name]}`).join('. ')}`,
+          `permitted operations; ${OPERATIONS.map((name) => `${name}: ${MEANINGS[name]}`).join('. ')}`,
         ),
       net_allow_max: z
         .array(hostPattern, names)
         .optional()
-        .describe('host name patterns that an allowlist may have at most; empty: no network'),
+        .describe('host name patterns that an allowlist may contain; empty: no network'),
       allow_profiles: z
         .array(z.string({ error: 'must be a string' }), names)
         .optional()
-        .describe('profiles that may be booted'),
+        .describe('profiles that the key may boot'),
       publish_ports: z
         .array(
           rule(
@@ -63,7 +63,8 @@ export const policy = z
         )
         .optional()
         .describe(
-          'ports of the host that may be published, such as 8080 or 8000-8999; empty: none; absent: those that the daemon allows keys with a policy or a tenant',
+          'host ports that the key may publish, such as 8080 or 8000-8999; empty: none; absent: the ports that ' +
+            'the daemon permits for keys with a policy or tenant',
         ),
       publish_addresses: z
         .array(
@@ -77,26 +78,29 @@ export const policy = z
         )
         .optional()
         .describe(
-          'addresses of the host that ports may be published on; 0.0.0.0 and :: are every one of their family, and a port without an address needs both',
+          'host addresses on which the key may publish ports; 0.0.0.0 and :: mean every address of their ' +
+            'family, and a port without an address needs both',
         ),
       max_published_ports: integer(0, 2 ** 31 - 1)
         .optional()
-        .describe('published ports of this key at once'),
+        .describe('maximum number of published ports of this key'),
       max_sandboxes: integer(0, 2 ** 31 - 1)
         .optional()
-        .describe('sandboxes of this key at once'),
+        .describe('maximum number of sandboxes of this key'),
       max_snapshots: integer(0, 2 ** 31 - 1)
         .optional()
-        .describe('snapshots of this key at once, those included that its idle sandboxes will be saved as'),
-      max_fork: integer(1, MAX_FORKS).optional().describe('forks of one request'),
+        .describe('maximum number of snapshots of this key, including those that an idle timeout will take'),
+      max_fork: integer(1, MAX_FORKS).optional().describe('maximum number of forks in one request'),
       max_timeout_s: integer(1, MAX_SECONDS)
         .optional()
-        .describe('longest life of a sandbox and of a command, seconds'),
+        .describe('maximum lifetime of a sandbox and of a command, seconds'),
       max_idle_timeout_s: integer(1, MAX_SECONDS)
         .optional()
-        .describe('longest time that a sandbox may be idle before it ends, seconds'),
-      max_vcpus: integer(1, MAX_VCPUS).optional().describe('virtual CPUs of a sandbox'),
-      max_memory_mib: integer(MIN_MEMORY_MIB, MAX_MEMORY_MIB).optional().describe('memory of a sandbox, MiB'),
+        .describe('maximum idle timeout of a sandbox, seconds'),
+      max_vcpus: integer(1, MAX_VCPUS).optional().describe('maximum number of virtual CPUs of a sandbox'),
+      max_memory_mib: integer(MIN_MEMORY_MIB, MAX_MEMORY_MIB)
+        .optional()
+        .describe('maximum memory of a sandbox, MiB'),
     },
     {
       error: (issue) =>
@@ -105,7 +109,7 @@ export const policy = z
           : 'must be an object',
     },
   )
-  .describe('what a key may do; what is absent is not restricted');
+  .describe('the rights of a key; an absent field means no restriction');
 
-/** What a key may do, checked. */
+/** A validated policy. */
 export type Policy = Parsed<z.output<typeof policy>>;

@@ -1,4 +1,4 @@
-// Sandboxes: what a create may say, and what is shown.
+// Sandboxes: the create request, and the sandbox in responses.
 import { z } from 'zod';
 import {
   choice,
@@ -28,7 +28,10 @@ import { networkRequest, networkResponse, publish, publishedPort } from './netwo
 import { nextCursor } from './page.ts';
 import { createdService } from './service.ts';
 
-/** Of vCPUs, memory and disk the default is the daemon's own setting; what is described is that of a daemon without settings. */
+/**
+ * The settings of the daemon define the defaults of vCPUs, memory and disk. The schema shows the defaults of a daemon
+ * without such settings.
+ */
 export function createSandboxRequest(limits: RequestLimits) {
   const fields = z.object(
     {
@@ -39,23 +42,28 @@ export function createSandboxRequest(limits: RequestLimits) {
       }),
       disk_bytes: integerOrDefault(MIN_DISK_BYTES, limits.diskBytes, undefined, {
         description:
-          'size of the writable layer, which takes only the space that is written; rounded up to 1 MiB',
+          'size of the writable layer, rounded up to 1 MiB; the layer uses disk space only for written data',
         default: Math.min(DEFAULT_DISK_BYTES, limits.diskBytes),
       }),
       timeout_s: withDefault(
         integer(0, MAX_SECONDS, ' seconds, 0 for none'),
         0,
-        'seconds after which the sandbox is deleted, 0 for none; forks inherit it, counted from their own creation',
+
+        'lifetime in seconds after which the sandbox is deleted, 0 for none; forks inherit it and count from ' +
+          'their creation',
       ),
       idle_timeout_s: withDefault(
         integer(0, MAX_SECONDS, ' seconds, 0 for none'),
         0,
-        'seconds without use (no command, transfer, connection, output, traffic or work) after which the sandbox ends, 0 for none; forks inherit it',
+        'idle timeout in seconds, 0 for none; a sandbox is idle without commands, transfers, connections, ' +
+          'output, network traffic and CPU work; forks inherit it',
       ),
       idle_action: choice(
         ['delete', 'snapshot'],
         'delete',
-        'how it ends for that: deleted, or first saved as a snapshot, which needs the operation snapshot',
+
+        'action after the idle timeout: delete, or snapshot (take a snapshot and delete), which needs the ' +
+          'operation snapshot',
       ),
       boot_args: withDefault(
         text('must be a string', /^[ -~]*$/, 'must be one line of printable ASCII characters').max(
@@ -63,19 +71,19 @@ export function createSandboxRequest(limits: RequestLimits) {
           { error: `must be at most ${MAX_BOOT_ARGS_CHARS} characters` },
         ),
         '',
-        'appended to the command line of the kernel; such a sandbox is always booted, never copied',
+        'text to append to the kernel command line; such a sandbox always cold-boots',
       ),
       profile: optionalText(
         text('must be a profile name').max(MAX_PROFILE_NAME_CHARS, {
           error: `must be a profile name of at most ${MAX_PROFILE_NAME_CHARS} characters`,
         }),
-        'root filesystem to boot from; the daemon has a default',
+        'profile to boot from; the daemon has a default',
       ),
       image: optional(imageRef, 'container image to boot from, instead of a profile'),
       pull,
-      network: optional(networkRequest, 'what the guest may reach; no network by default'),
+      network: optional(networkRequest, 'hosts that the guest may reach; no network by default'),
       publish,
-      service: optional(createdService, 'a program to start and keep running'),
+      service: optional(createdService, 'a service to start and supervise'),
     },
     { error: 'must be a JSON object' },
   );
@@ -90,15 +98,15 @@ export function createSandboxRequest(limits: RequestLimits) {
     'a service needs a cmd unless an image has one',
     ({ service, image }) => service === undefined || image !== undefined || service.cmd !== undefined,
     { error: 'must be a non-empty array of strings, the program first', path: ['service', 'cmd'] },
-  ).describe('a sandbox to create; every field may be left out');
+  ).describe('a sandbox to create; every field is optional');
 }
 
-/** A guest with more vCPUs than the host has CPUs only waits for itself. */
-function vcpus({ vcpus: most, hostCpus = most }: RequestLimits) {
-  const isHostSmaller = hostCpus < most;
-  const about = { description: 'virtual CPUs', default: Math.min(DEFAULT_VCPUS, most) };
+/** At most the CPUs of the host: more vCPUs would only compete with each other. */
+function vcpus({ vcpus: max, hostCpus = max }: RequestLimits) {
+  const isHostSmaller = hostCpus < max;
+  const about = { description: 'virtual CPUs', default: Math.min(DEFAULT_VCPUS, max) };
   const note = ` (this host has ${hostCpus} ${hostCpus === 1 ? 'CPU' : 'CPUs'})`;
-  return integerOrDefault(1, Math.min(most, hostCpus), undefined, {
+  return integerOrDefault(1, Math.min(max, hostCpus), undefined, {
     ...about,
     ...(isHostSmaller && { note }),
   });
@@ -107,14 +115,14 @@ function vcpus({ vcpus: most, hostCpus = most }: RequestLimits) {
 export const sandbox = z
   .object({
     id: sandboxId,
-    created_at: dateTime('when it was created'),
+    created_at: dateTime('creation time'),
     memory_mib: z.int().min(1).describe('memory, MiB'),
     vcpus: z.int().min(1).describe('virtual CPUs'),
-    profile: word('root filesystem it was booted from; absent for an image').optional(),
-    workdir: word('its directory on the host'),
-    source_snapshot_id: snapshotId.optional().describe('the snapshot it was forked from'),
+    profile: word('profile of the sandbox; absent if it uses an image').optional(),
+    workdir: word('directory of the sandbox on the host'),
+    source_snapshot_id: snapshotId.optional().describe('source snapshot of a fork'),
     network: networkResponse.optional(),
-    published: z.array(publishedPort).optional().describe('ports of the host that lead into it'),
+    published: z.array(publishedPort).optional().describe('published ports'),
     warnings,
   })
   .describe('a sandbox');

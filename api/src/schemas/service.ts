@@ -1,4 +1,4 @@
-// The supervised service: its spec, its status, its output as JSON.
+// The supervised service: its spec, its status, and its output as JSON.
 import { z } from 'zod';
 import { environment } from '../input/environment.ts';
 import { choice, integer, integerOrDefault, type Parsed, rule, withDefault } from '../input/fields.ts';
@@ -29,11 +29,11 @@ export const SERVICE_STATES = [
 export const restart = rule(
   z.object(
     {
-      policy: choice(RESTART_POLICIES, 'never', 'when a service that ended is started again'),
+      policy: choice(RESTART_POLICIES, 'never', 'when to restart the service after its exit'),
       max_retries: withDefault(
         integer(0, MAX_SECONDS, ', 0 for no limit'),
         0,
-        'failures in a row after which it stays failed, 0 for no limit; only with the policy on-failure',
+        'consecutive failures after which the state stays failed, 0 for no limit; only with the policy on-failure',
       ),
     },
     { error: 'must be an object of policy and max_retries' },
@@ -49,16 +49,12 @@ const common = {
   env_exact: withDefault(
     z.boolean({ error: 'must be true or false' }),
     false,
-    'the environment is exactly env, plus PATH and HOME if unset, and cwd is made if missing',
+    'use only env as environment, plus PATH and HOME if unset, and create cwd if it is missing',
   ),
   log_buffer_bytes: integerOrDefault(1, MAX_LOG_BUFFER_BYTES, DEFAULT_LOG_BUFFER_BYTES, {
-    description: 'output that is kept in the guest, the newest',
+    description: 'size of the ring buffer in the guest that stores the newest output, bytes',
   }),
-  restart: withDefault(
-    restart,
-    { policy: 'never', max_retries: 0 },
-    'whether and how often it is started again',
-  ),
+  restart: withDefault(restart, { policy: 'never', max_retries: 0 }, 'restart policy'),
   stop_grace_s: integerOrDefault(0, MAX_SECONDS, DEFAULT_STOP_GRACE_S, {
     description: 'seconds from the stop signal to SIGKILL',
     note: ' seconds',
@@ -66,7 +62,7 @@ const common = {
   stop_signal: choice(
     SIGNALS,
     'SIGTERM',
-    'what a stop sends to the process group: a Linux signal, such as SIGTERM or SIGRTMIN+3',
+    'signal that a stop sends to the process group: a Linux signal, such as SIGTERM or SIGRTMIN+3',
     'must be a Linux signal, such as SIGTERM or SIGRTMIN+3',
   ),
   user,
@@ -74,15 +70,15 @@ const common = {
 
 const object = { error: 'must be a JSON object' };
 
-type Kept = {
+type SpecTexts = {
   readonly cmd?: readonly string[] | undefined;
   readonly env: Readonly<Record<string, string>>;
   readonly cwd?: string | undefined;
   readonly user?: string | undefined;
 };
 
-/** What a sandbox has of it for as long as it lives. */
-function isKeepable({ cmd = [], env, cwd = '', user = '' }: Kept): boolean {
+/** The daemon stores the spec in memory for the lifetime of the sandbox, so its size is limited. */
+function hasAllowedSize({ cmd = [], env, cwd = '', user = '' }: SpecTexts): boolean {
   const texts = [...cmd, ...Object.entries(env).flat(), cwd, user];
   return texts.reduce((sum, text) => sum + text.length, 0) <= MAX_SERVICE_CHARS;
 }
@@ -92,125 +88,142 @@ const SIZE_ERROR = { error: `must have at most ${MAX_SERVICE_CHARS} characters i
 export const serviceSpec = rule(
   z.object({ cmd, ...common }, object),
   SIZE_RULE,
-  isKeepable,
+  hasAllowedSize,
   SIZE_ERROR,
-).describe('what to run and how to keep it running');
+).describe('the program of the service and how to supervise it');
 
-/** What to run, checked and with its defaults. */
+/** A validated spec with its defaults. */
 export type ServiceSpec = Parsed<z.output<typeof serviceSpec>>;
 
-/** The `service` of a create, where an image may name the command. */
+/** The `service` of a create request. An image may define the command. */
 export const createdService = rule(
   z.object({ cmd: optionalCmd, ...common }, object),
   SIZE_RULE,
-  isKeepable,
+  hasAllowedSize,
   SIZE_ERROR,
 ).describe(
-  'the service, configured and started before the answer; with an image, what differs from the image’s own',
+  'the service, which is configured and started before the response; with an image, the fields override those ' +
+    'of the image',
 );
 
-/** The same as `ServiceSpec`, but for what an image may say in its place. */
+/** A `ServiceSpec` without the fields that an image may define. */
 export type CreatedService = Parsed<z.output<typeof createdService>>;
 
 export const stopRequest = z
   .object(
     {
       grace_s: integerOrDefault(0, MAX_SECONDS, undefined, {
-        description:
-          'seconds from the stop signal to SIGKILL, for this stop only; by default those of the spec',
+        description: 'seconds from the stop signal to SIGKILL for this stop; the spec has the default',
         note: ' seconds',
       }),
     },
     object,
   )
-  .describe('how to stop');
+  .describe('how to stop the service');
 
-/** The spec as it is shown: every default filled in, what says nothing left out. */
+/** The spec in responses: with all defaults, without empty fields. */
 export const shownSpec = z
   .object({
     cmd: z.array(z.string()).describe('program and arguments'),
-    cwd: word('directory it runs in').optional(),
+    cwd: word('working directory').optional(),
     env: environment.optional().describe('environment variables'),
-    env_exact: flag('the environment is exactly env, PATH and HOME apart'),
-    log_buffer_bytes: count('output that is kept in the guest'),
+    env_exact: flag('only env is used as environment, apart from PATH and HOME'),
+    log_buffer_bytes: count('size of the output buffer in the guest, bytes'),
     restart: z
       .object({
-        policy: z.enum(RESTART_POLICIES).describe('when it is started again'),
-        max_retries: z.int().min(1).optional().describe('failures in a row after which it stays failed'),
+        policy: z.enum(RESTART_POLICIES).describe('when the service is restarted'),
+        max_retries: z
+          .int()
+          .min(1)
+          .optional()
+          .describe('consecutive failures after which the state stays failed'),
       })
-      .describe('whether and how often it is started again'),
+      .describe('restart policy'),
     stop_grace_s: count('seconds from the stop signal to SIGKILL'),
-    stop_signal: z.enum(SIGNALS).describe('what a stop sends'),
-    user: word('who it runs as; root when absent').optional(),
+    stop_signal: z.enum(SIGNALS).describe('signal that a stop sends'),
+    user: word('user and group; root if absent').optional(),
   })
-  .describe('what was configured');
+  .describe('the configured service');
 
 export const serviceStatus = z
   .object({
-    state: z.enum(SERVICE_STATES).describe('what it does now'),
-    pid: z.int().min(1).optional().describe('its process in the guest, while it lives'),
-    restarts: count('automatic restarts of this spec').optional(),
+    state: z.enum(SERVICE_STATES).describe('current state'),
+    pid: z.int().min(1).optional().describe('process id in the guest; only while the process runs'),
+    restarts: count('number of automatic restarts of this spec').optional(),
     spec: shownSpec.optional(),
-    started_at_unix_ms: unixMs('when its process was started; only while it lives').optional(),
-    uptime_ms: count('for how long its process lives').optional(),
-    last_exit: execResult.optional().describe('how it ended last; -1 and error when it could not start'),
-    last_exit_at_unix_ms: unixMs('when that was').optional(),
-    last_exit_requested: z.boolean().optional().describe('whether it was stopped, not ended by itself'),
-    live_rss_bytes: count('resident memory of its processes').optional(),
-    live_peak_rss_bytes: count('the most of that').optional(),
-    log_dropped_bytes: count('output that is not kept any more').optional(),
-    log_first_seq: count('number of the oldest record that is kept').optional(),
-    log_next_seq: count('number of the next record').optional(),
+    started_at_unix_ms: unixMs('start time of the process; only while it runs').optional(),
+    uptime_ms: count('run time of the process in milliseconds').optional(),
+    last_exit: execResult
+      .optional()
+      .describe('result of the last run; exit_code -1 and error if the process could not start'),
+    last_exit_at_unix_ms: unixMs('time of the last exit').optional(),
+    last_exit_requested: z.boolean().optional().describe('true if a stop caused the last exit'),
+    live_rss_bytes: count('resident memory of its processes, bytes').optional(),
+    live_peak_rss_bytes: count('peak of live_rss_bytes').optional(),
+    log_dropped_bytes: count('bytes of output that the buffer has dropped').optional(),
+    log_first_seq: count('sequence number of the oldest stored record').optional(),
+    log_next_seq: count('sequence number of the next record').optional(),
     warnings,
   })
-  .describe('the service as it is now; all but the state as far as it is known');
+  .describe('the status of the service; only state is always present');
 
 export const serviceLogsQuery = z.object({
-  follow: querySwitch('0', false, '0: the stream ends at the present instead of following'),
+  follow: querySwitch(
+    '0',
+    false,
+    '0: the stream ends after the stored output instead of following new output',
+  ),
   from_seq: queryInteger(0, undefined, undefined, {
-    description: 'one JSON page, or lines, from this record on, or from the oldest that is kept',
+    description:
+      'return one JSON page, or lines, starting with this record or, if it was dropped, with the oldest stored one',
   }),
   ring: z
     .string()
     .regex(/^[0-9a-f]{16}$/, { error: 'must be the ring of an earlier line' })
     .optional()
-    .describe('of lines: the ring that from_seq counts in; of one that is not kept any more it is ignored'),
+    .describe(
+      'for lines: the ring to which from_seq belongs; if that ring no longer exists, from_seq is ignored',
+    ),
   max_bytes: queryInteger(1, undefined, undefined, {
-    description: `one JSON page of at most so much output; ${DEFAULT_OUTPUT_PAGE_BYTES} by default, more than ${MAX_OUTPUT_PAGE_BYTES} is cut to that`,
+    description:
+      `return one JSON page with at most this many bytes of output; default ${DEFAULT_OUTPUT_PAGE_BYTES}, maximum ` +
+      `${MAX_OUTPUT_PAGE_BYTES}`,
   }),
 });
 
 const record = {
-  seq: count('number of the record'),
-  stream: z.enum(['stdout', 'stderr']).describe('where it was written'),
-  unix_ms: unixMs('when'),
-  data: z.base64().describe('the bytes'),
+  seq: count('sequence number of the record'),
+  stream: z.enum(['stdout', 'stderr']).describe('stream to which the output was written'),
+  unix_ms: unixMs('time of the output'),
+  data: z.base64().describe('the bytes in base64'),
 };
 
-/** Every line has its number, and what its kind has: a ring that begins, a gap, or output. */
+/** Every line has `seq`. The other fields depend on its kind: start of a ring, gap, or output. */
 export const serviceLogLine = z
   .object({
-    seq: record.seq.describe('number of the record, or of the next one'),
+    seq: record.seq.describe('sequence number of the record, or of the next record'),
     ring: z
       .string()
       .optional()
-      .describe('what numbers count in from here on: each configured service has its own'),
-    dropped_records: count('records before this one that are not kept any more').optional(),
-    dropped_bytes: count('their bytes').optional(),
+      .describe(
+        'id of the ring to which the following sequence numbers belong; each configured service has its own ring',
+      ),
+    dropped_records: count('number of dropped records before this one').optional(),
+    dropped_bytes: count('bytes of output in the dropped records').optional(),
     stream: record.stream.optional(),
     unix_ms: record.unix_ms.optional(),
     data: record.data.optional(),
   })
-  .describe('a line of the output of the service');
+  .describe('one line of service output');
 
 export const serviceLogPage = z
   .object({
-    records: z.array(z.object(record)).nullable().describe('in order; null when there are none'),
+    records: z.array(z.object(record)).nullable().describe('records in order; null if there are none'),
     next_seq: count('from_seq of the next page'),
-    first_seq: count('the oldest record that is kept'),
+    first_seq: count('sequence number of the oldest stored record'),
     dropped_records: count(
-      'records that are not kept any more, between from_seq and the first one here',
+      'number of dropped records between from_seq and the first record of this page',
     ).optional(),
-    dropped_bytes: count('their bytes').optional(),
+    dropped_bytes: count('bytes of output in the dropped records').optional(),
   })
-  .describe('a page of the output of the service');
+  .describe('a page of service output');

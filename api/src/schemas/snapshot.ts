@@ -11,12 +11,12 @@ import { nextCursor } from './page.ts';
 export const snapshot = z
   .object({
     id: snapshotId,
-    created_at: dateTime('when it was taken'),
-    source_id: sandboxId.describe('the sandbox it was taken of'),
-    dir: word('its directory on the host'),
-    mem_path: word('file of its memory'),
-    rootfs_path: word('file of its writable layer'),
-    state_path: word('file of its devices'),
+    created_at: dateTime('creation time'),
+    source_id: sandboxId.describe('source sandbox'),
+    dir: word('directory of the snapshot on the host'),
+    mem_path: word('file with the memory of the guest'),
+    rootfs_path: word('file with the writable layer'),
+    state_path: word('file with the device state'),
     memory_mib: count('memory, MiB'),
     vcpus: count('virtual CPUs'),
     warnings,
@@ -31,7 +31,7 @@ export const importSnapshotQuery = z.object({
   disk_only: querySwitch(
     '1',
     true,
-    '1: only its disk is used, and booted here; then engine, processor and kernel may be others',
+    '1: import only the disk; forks then cold-boot, so engine, CPU and kernel may differ',
   ),
 });
 
@@ -41,7 +41,7 @@ export function forkRequest({ fork }: RequestLimits) {
       count: withDefault(
         integer(0, fork, ' (0 leaves it to the query)'),
         0,
-        'how many forks to make; 0 leaves it to the query, anything else wins over it',
+        'number of forks; overrides count of the query unless it is 0',
       ),
       publish,
     },
@@ -52,14 +52,14 @@ export function forkRequest({ fork }: RequestLimits) {
     'publish needs a count of 1, from the body or the query',
     ({ count, publish }) => publish.length === 0 || count <= 1,
     { error: 'publish needs count 1, because host ports are exclusive, got {value}', path: ['count'] },
-  ).describe('which forks to make; may be left out');
+  ).describe('options of the forks; the body is optional');
 }
 
-/** Refused when it is bad, even if the body's count wins. */
+/** An invalid count is an error even if the count of the body overrides it. */
 export function forkQuery({ fork }: RequestLimits) {
   return z.object({
     count: queryInteger(1, fork, 1, {
-      description: 'how many forks to make, unless the body says it',
+      description: 'number of forks; count of the body overrides it',
       error: `{name} in the query must be an integer from 1 to ${fork}, got {value}`,
     }),
   });

@@ -1,4 +1,4 @@
-// What a sandbox takes of the host, as the host counts it.
+// Resource usage of a sandbox, measured on the host.
 import { z } from 'zod';
 import { count, dateTime } from './answers.ts';
 import { sandboxId } from './id.ts';
@@ -6,29 +6,31 @@ import { sandboxId } from './id.ts';
 export const sandboxStats = z
   .object({
     id: sandboxId,
-    read_at: dateTime('when the numbers were read'),
+    read_at: dateTime('time of the sample'),
     vcpus: z.int().min(1).describe('virtual CPUs'),
-    cpu_us: count('CPU time of the VMM and its guest so far, microseconds'),
+    cpu_us: count('total CPU time of the VMM and its guest, microseconds'),
     cpu_percent: z
       .number()
       .min(0)
-      .describe('CPU time since the reading before, per cent of one CPU; absent in the first of a stream')
+      .describe(
+        'CPU usage since the previous sample, percent of one CPU; absent in the first sample of a stream',
+      )
       .optional(),
-    memory_limit_bytes: count('memory that the guest has'),
-    resident_bytes: count('memory of the VMM that is present, what it shares with other copies included'),
-    private_bytes: count('of that, what no other has'),
-    disk_limit_bytes: count('size of the writable layer'),
-    layer_bytes: count('space that the writable layer takes'),
-    read_bytes: count('bytes that storage was read so far'),
-    written_bytes: count('bytes that storage was written so far'),
+    memory_limit_bytes: count('memory of the guest, bytes'),
+    resident_bytes: count('resident memory of the VMM, including pages that it shares with other VMMs'),
+    private_bytes: count('resident memory that the VMM does not share'),
+    disk_limit_bytes: count('size of the writable layer, bytes'),
+    layer_bytes: count('disk space that the writable layer uses, bytes'),
+    read_bytes: count('total bytes read from storage'),
+    written_bytes: count('total bytes written to storage'),
     network: z
       .object({
-        received_bytes: count('bytes that came to the guest'),
-        received_packets: count('packets that came to it'),
+        received_bytes: count('bytes that the guest received'),
+        received_packets: count('packets that the guest received'),
         sent_bytes: count('bytes that the guest sent'),
-        sent_packets: count('packets that it sent'),
+        sent_packets: count('packets that the guest sent'),
       })
-      .describe('absent: the sandbox has no network')
+      .describe('network traffic; absent if the sandbox has no network')
       .optional(),
   })
-  .describe('what a sandbox takes of the host');
+  .describe('resource usage of a sandbox');

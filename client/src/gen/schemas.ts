@@ -5,15 +5,15 @@ export interface components {
     schemas: {
         /** @description why the request failed */
         readonly ErrorResponse: {
-            /** @description what failed, the value seen, what to do: a sentence for a person */
+            /** @description human-readable message: what failed, the value, what to do */
             readonly error: string;
             /**
-             * @description which kind of failure it is, for programs; later daemons may know more
+             * @description machine-readable error code; later daemons may add codes
              * @enum {string}
              */
             readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
         };
-        /** @description the daemon answers */
+        /** @description the daemon responds */
         readonly HealthResponse: {
             /**
              * @description ok
@@ -23,115 +23,115 @@ export interface components {
             /** @description version of the daemon */
             readonly version?: string;
         };
-        /** @description a root filesystem to boot from */
+        /** @description a root filesystem that sandboxes boot from */
         readonly Profile: {
-            /** @description SHA-256 of its root filesystem */
+            /** @description SHA-256 of the root filesystem */
             readonly digest: string;
-            /** @description size of its root filesystem */
+            /** @description size of the root filesystem in bytes */
             readonly size_bytes: number;
-            /** @description directory that commands start in */
+            /** @description default working directory of commands */
             readonly workdir: string;
-            /** @description environment of commands */
+            /** @description default environment of commands */
             readonly env: {
                 readonly [key: string]: string;
             };
-            /** @description version by name of what is installed */
+            /** @description versions of the installed packages, by package name */
             readonly packages: {
                 readonly [key: string]: string;
             };
         };
-        /** @description what runs the virtual machines */
+        /** @description the engine (VMM) that runs the virtual machines */
         readonly Engine: {
             /** @description name of the engine */
             readonly name: string;
-            /** @description its version */
+            /** @description version of the engine */
             readonly version: string;
-            /** @description why this one */
+            /** @description why the daemon chose this engine */
             readonly reason: string;
-            /** @description what keeps a guest that broke its VMM from the host */
+            /** @description the jail that isolates each VMM from the host */
             readonly jail?: {
-                /** @description whether each VMM runs as a user of its own, shut in */
+                /** @description whether each VMM runs in a jail, as a separate user */
                 readonly enabled: boolean;
-                /** @description what this host does not have of the jail */
+                /** @description parts of the jail that this host does not support */
                 readonly missing: readonly string[];
             };
         } & {
             readonly [key: string]: unknown;
         };
-        /** @description what there is to boot from, and on what */
+        /** @description the profiles and the engine */
         readonly ProfilesResponse: {
-            /** @description names */
+            /** @description names of the profiles */
             readonly profiles: readonly string[];
-            /** @description the one that a create without profile and image boots */
+            /** @description the profile of a create request without profile and image */
             readonly default?: string;
-            /** @description more about each, by name */
+            /** @description details of the profiles, by name */
             readonly details?: {
                 readonly [key: string]: components["schemas"]["Profile"];
             };
             readonly engine?: components["schemas"]["Engine"];
         };
-        /** @description what a key may do; what is absent is not restricted */
+        /** @description the rights of a key; an absent field means no restriction */
         readonly Policy: {
-            /** @description what the key may do; create: make sandboxes. exec: run commands and services in them, write their files. snapshot: save them, export and import what was saved. fork: make copies of snapshots. delete: delete sandboxes and snapshots. read: read all of them, files and logs included; view and metrics are in it. images: pull, import and delete images; a create that has to pull one needs it, too. connect: reach their ports through the daemon. metrics: read the metrics, and nothing else. view: see lists, states, figures and events, and nothing of what is in a guest: no files, logs, output or environment */
+            /** @description permitted operations; create: create sandboxes. exec: run commands and services in sandboxes, write their files. snapshot: take, export and import snapshots. fork: fork snapshots. delete: delete sandboxes and snapshots. read: read everything, including files and logs; includes view and metrics. images: pull, import and delete images; also needed to create a sandbox whose image must be pulled. connect: connect to ports of sandboxes through the daemon. metrics: read the metrics and nothing else. view: read lists, states, resource usage and events, but no data of a guest: no files, logs, output or environment */
             readonly operations?: readonly ("create" | "exec" | "snapshot" | "fork" | "delete" | "read" | "images" | "connect" | "metrics" | "view")[];
-            /** @description host name patterns that an allowlist may have at most; empty: no network */
+            /** @description host name patterns that an allowlist may contain; empty: no network */
             readonly net_allow_max?: readonly (string & (string))[];
-            /** @description profiles that may be booted */
+            /** @description profiles that the key may boot */
             readonly allow_profiles?: readonly string[];
-            /** @description ports of the host that may be published, such as 8080 or 8000-8999; empty: none; absent: those that the daemon allows keys with a policy or a tenant */
+            /** @description host ports that the key may publish, such as 8080 or 8000-8999; empty: none; absent: the ports that the daemon permits for keys with a policy or tenant */
             readonly publish_ports?: readonly string[];
-            /** @description addresses of the host that ports may be published on; 0.0.0.0 and :: are every one of their family, and a port without an address needs both */
+            /** @description host addresses on which the key may publish ports; 0.0.0.0 and :: mean every address of their family, and a port without an address needs both */
             readonly publish_addresses?: readonly string[];
-            /** @description published ports of this key at once */
+            /** @description maximum number of published ports of this key */
             readonly max_published_ports?: number;
-            /** @description sandboxes of this key at once */
+            /** @description maximum number of sandboxes of this key */
             readonly max_sandboxes?: number;
-            /** @description snapshots of this key at once, those included that its idle sandboxes will be saved as */
+            /** @description maximum number of snapshots of this key, including those that an idle timeout will take */
             readonly max_snapshots?: number;
-            /** @description forks of one request */
+            /** @description maximum number of forks in one request */
             readonly max_fork?: number;
-            /** @description longest life of a sandbox and of a command, seconds */
+            /** @description maximum lifetime of a sandbox and of a command, seconds */
             readonly max_timeout_s?: number;
-            /** @description longest time that a sandbox may be idle before it ends, seconds */
+            /** @description maximum idle timeout of a sandbox, seconds */
             readonly max_idle_timeout_s?: number;
-            /** @description virtual CPUs of a sandbox */
+            /** @description maximum number of virtual CPUs of a sandbox */
             readonly max_vcpus?: number;
-            /** @description memory of a sandbox, MiB */
+            /** @description maximum memory of a sandbox, MiB */
             readonly max_memory_mib?: number;
         };
-        /** @description what the caller may do */
+        /** @description the rights of the caller */
         readonly WhoamiResponse: {
             /**
-             * @description the caller may do everything
+             * @description the caller has no restrictions
              * @constant
              */
             readonly scoped: false;
         } | {
             /**
-             * @description a policy holds for the caller
+             * @description a policy restricts the caller
              * @constant
              */
             readonly scoped: true;
             readonly policy: components["schemas"]["Policy"];
         };
         readonly PortMapping: {
-            /** @description address of the host to listen on; 0.0.0.0 and :: by default */
+            /** @description host address to listen on; 0.0.0.0 and :: by default */
             readonly host_ip?: (string | "") | null;
-            /** @description port of the host */
+            /** @description port on the host */
             readonly host_port: number;
             /** @description port in the guest */
             readonly guest_port: number;
             /**
-             * @description tcp is all there is
+             * @description only tcp is supported
              * @default tcp
              */
             readonly protocol?: ("tcp" | "") | null;
         };
-        /** @description a port of the host that leads into the sandbox */
+        /** @description a host port that is forwarded to the sandbox */
         readonly PublishedPort: {
-            /** @description address of the host; all when absent */
+            /** @description host address; every address if absent */
             readonly host_ip?: string;
-            /** @description port of the host */
+            /** @description port on the host */
             readonly host_port: number;
             /** @description port in the guest */
             readonly guest_port: number;
@@ -143,12 +143,12 @@ export interface components {
         };
         readonly NetworkRequest: {
             /**
-             * @description whether there is a network at all
+             * @description whether the sandbox has a network
              * @default false
              */
             readonly enabled?: boolean | null;
             /**
-             * @description the hosts that the guest may reach; nothing else is reachable
+             * @description the only hosts that the guest may reach
              * @default []
              */
             readonly allowlist?: readonly (string & (string))[] | null;
@@ -157,82 +157,82 @@ export interface components {
         readonly NetworkResponse: {
             /** @description whether the sandbox has a network */
             readonly enabled: boolean;
-            /** @description the hosts that it may reach */
+            /** @description the hosts that the sandbox may reach */
             readonly allowlist: readonly string[];
-            /** @description address of the host as the guest sees it */
+            /** @description address of the host on the network of the guest */
             readonly gateway: string;
             /** @description address of the guest */
             readonly guest_ip: string;
         };
-        /** @description what the whole process tree used */
+        /** @description resource usage of the whole process tree */
         readonly ResourceUsage: {
             /** @description CPU time in user space */
             readonly cpu_user_ms: number;
             /** @description CPU time in the kernel */
             readonly cpu_sys_ms: number;
-            /** @description most memory at one time */
+            /** @description peak memory in bytes */
             readonly peak_memory_bytes: number;
-            /** @description page faults that waited for a disk */
+            /** @description major page faults, which wait for a disk */
             readonly page_faults_major: number;
-            /** @description how often a CPU was taken away */
+            /** @description involuntary context switches */
             readonly context_switches_involuntary: number;
-            /** @description bytes read from disks */
+            /** @description bytes read from disk */
             readonly io_read_bytes: number;
-            /** @description bytes written to disks */
+            /** @description bytes written to disk */
             readonly io_write_bytes: number;
         };
-        /** @description something that happened */
+        /** @description an event */
         readonly Event: {
-            /** @description what to go on behind */
+            /** @description id of the event, for Last-Event-ID */
             readonly id: string;
             /**
              * Format: date-time
-             * @description when
+             * @description time of the event
              */
             readonly at: string;
             /**
-             * @description what happened
+             * @description kind of the event
              * @enum {string}
              */
             readonly kind: "created" | "forked" | "adopted" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-deleted";
             /**
              * sandbox id
-             * @description to which sandbox; of snapshot-taken, which was saved; of snapshot-imported, on its own host
+             * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
              */
             readonly sandbox?: string;
             /**
              * snapshot id
-             * @description the snapshot that was taken, imported or deleted, or that an idle sandbox was saved as
+             * @description the snapshot that was taken, imported or deleted, or to which an idle sandbox was saved
              */
             readonly snapshot?: string;
             /**
-             * @description of created and forked: what it was made from
+             * @description for created and forked: what the sandbox was started from
              * @enum {string}
              */
             readonly origin?: "boot" | "template" | "snapshot";
             /**
              * snapshot id
-             * @description of forked: the snapshot
+             * @description for forked: the source snapshot
              */
             readonly source_snapshot_id?: string;
-            /** @description how long it took, of created, forked, snapshot-taken */
+            /** @description for created, forked and snapshot-taken: duration of the operation */
             readonly duration_ms?: number;
-            /** @description of snapshot-taken: how long the sandbox stood still */
+            /** @description for snapshot-taken: how long the sandbox was paused */
             readonly paused_ms?: number;
-            /** @description of expired: its lifetime */
+            /** @description for expired: lifetime of the sandbox, seconds */
             readonly timeout_s?: number;
-            /** @description of idle: for how long nobody used it */
+            /** @description for idle: idle time, seconds */
             readonly idle_s?: number;
-            /** @description of died, hung and idle-kept: why */
+            /** @description for died, hung and idle-kept: the reason */
             readonly reason?: string;
-            /** @description whose it is, for a key that sees several */
+            /** @description tenant of the sandbox or snapshot, shown to keys that can see several tenants */
             readonly tenant?: string;
         };
         /** @description a command to run */
         readonly ExecReq: {
-            /** @description program and arguments, no shell line; the program is looked up in the PATH that it will have */
+            /** @description program and arguments, not a shell command line; the program is searched in the PATH of the command */
             readonly cmd: readonly string[];
-            /** @description directory in the guest to run in, an absolute path */
+            /** @description working directory in the guest, an absolute path */
             readonly cwd?: (string & (string)) | null;
             /**
              * @description environment variables, added to those of the profile or image
@@ -241,14 +241,14 @@ export interface components {
             readonly env?: {
                 readonly [key: string]: string;
             } | null;
-            /** @description who to run as, name|uid[:group|gid] by the files of the guest; root by default */
+            /** @description user and group, name|uid[:group|gid], as /etc/passwd and /etc/group of the guest define them; root by default */
             readonly user?: (string & (string)) | null;
             /**
-             * @description seconds until the whole process group gets SIGKILL; 0, or more than 1099511627776, is never
+             * @description seconds after which the whole process group gets SIGKILL; 0, or more than 1099511627776, means never
              * @default 0
              */
             readonly timeout_s?: number | null;
-            /** @description a terminal of this size instead of pipes: all output is stdout */
+            /** @description run in a terminal of this size instead of with pipes; all output is then stdout */
             readonly tty?: {
                 /** @description columns */
                 readonly cols: number;
@@ -256,107 +256,107 @@ export interface components {
                 readonly rows: number;
             } | null;
         };
-        /** @description what came of a command: the payload of the exit frame */
+        /** @description the result of a command: the payload of the exit frame */
         readonly ExecResult: {
-            /** @description exit code; -1 of a command that a signal ended or that never started, 128 + n of a service */
+            /** @description exit code; after signal n or a failed start, -1 for a command; after signal n, 128 + n for a service */
             readonly exit_code: number;
-            /** @description time from start to end */
+            /** @description run time in milliseconds */
             readonly duration_ms: number;
-            /** @description name of the signal that ended it, such as SIGKILL */
+            /** @description name of the signal that killed it, such as SIGKILL */
             readonly signal?: string;
             /**
-             * @description it was killed because its timeout_s had passed
+             * @description it was killed because timeout_s expired
              * @constant
              */
             readonly timed_out?: true;
             /**
-             * @description the kernel killed a process of it for lack of memory
+             * @description the OOM killer of the kernel killed one of its processes
              * @constant
              */
             readonly oom_killed?: true;
-            /** @description why it did not start, or what was lost */
+            /** @description why it did not start, or why its result is unknown */
             readonly error?: string;
             /**
-             * @description beside error: which kind it is; absent where the command is at fault, such as a program that is missing
+             * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
             readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
-            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
-        /** @description what a command wrote and what came of it */
+        /** @description the output and result of a command */
         readonly ExecOutput: {
-            /** @description what it wrote, as text; in base64 where the flag beside it says so; the beginning, where it is cut */
+            /** @description output as text, or in base64 if the _base64 flag is set; only the beginning if it is truncated */
             readonly stdout: string;
-            /** @description what it wrote, as text; in base64 where the flag beside it says so; the beginning, where it is cut */
+            /** @description output as text, or in base64 if the _base64 flag is set; only the beginning if it is truncated */
             readonly stderr: string;
             /**
-             * @description stdout is no UTF-8, and so in base64
+             * @description stdout is not valid UTF-8 and encoded in base64
              * @constant
              */
             readonly stdout_base64?: true;
             /**
-             * @description stderr is no UTF-8, and so in base64
+             * @description stderr is not valid UTF-8 and encoded in base64
              * @constant
              */
             readonly stderr_base64?: true;
             /**
-             * @description there was more than max_output_bytes on stdout
+             * @description stdout exceeded max_output_bytes
              * @constant
              */
             readonly stdout_truncated?: true;
             /**
-             * @description there was more than max_output_bytes on stderr
+             * @description stderr exceeded max_output_bytes
              * @constant
              */
             readonly stderr_truncated?: true;
-            /** @description exit code; -1 of a command that a signal ended or that never started, 128 + n of a service */
+            /** @description exit code; after signal n or a failed start, -1 for a command; after signal n, 128 + n for a service */
             readonly exit_code: number;
-            /** @description time from start to end */
+            /** @description run time in milliseconds */
             readonly duration_ms: number;
-            /** @description name of the signal that ended it, such as SIGKILL */
+            /** @description name of the signal that killed it, such as SIGKILL */
             readonly signal?: string;
             /**
-             * @description it was killed because its timeout_s had passed
+             * @description it was killed because timeout_s expired
              * @constant
              */
             readonly timed_out?: true;
             /**
-             * @description the kernel killed a process of it for lack of memory
+             * @description the OOM killer of the kernel killed one of its processes
              * @constant
              */
             readonly oom_killed?: true;
-            /** @description why it did not start, or what was lost */
+            /** @description why it did not start, or why its result is unknown */
             readonly error?: string;
             /**
-             * @description beside error: which kind it is; absent where the command is at fault, such as a program that is missing
+             * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
             readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
-            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
-        /** @description a line: a piece of output, or the result */
+        /** @description one line: a chunk of output, or the result */
         readonly ExecPiece: {
             /**
-             * @description where it was written
+             * @description stream to which the output was written
              * @enum {string}
              */
             readonly stream: "stdout" | "stderr";
-            /** @description a piece as it came, of whole characters, or in base64 */
+            /** @description a chunk of output, in whole characters or in base64 */
             readonly data: string;
             /**
-             * @description the piece is no UTF-8, and so in base64
+             * @description the chunk is not valid UTF-8 and encoded in base64
              * @constant
              */
             readonly base64?: true;
         } | {
-            /** @description what came of it; the last line */
+            /** @description the result; the last line */
             readonly result: components["schemas"]["ExecResult"];
         };
-        /** @description the new size of the terminal */
+        /** @description new size of the terminal */
         readonly ResizeFrame: {
             /** @description columns */
             readonly cols: number;
@@ -370,21 +370,21 @@ export interface components {
         };
         readonly RestartPolicy: {
             /**
-             * @description when a service that ended is started again
+             * @description when to restart the service after its exit
              * @default never
              */
             readonly policy?: ("never" | "on-failure" | "always" | "") | null;
             /**
-             * @description failures in a row after which it stays failed, 0 for no limit; only with the policy on-failure
+             * @description consecutive failures after which the state stays failed, 0 for no limit; only with the policy on-failure
              * @default 0
              */
             readonly max_retries?: number | null;
         };
-        /** @description what to run and how to keep it running */
+        /** @description the program of the service and how to supervise it */
         readonly ServiceSpec: {
-            /** @description program and arguments, no shell line; the program is looked up in the PATH that it will have */
+            /** @description program and arguments, not a shell command line; the program is searched in the PATH of the command */
             readonly cmd: readonly string[];
-            /** @description directory in the guest to run in, an absolute path */
+            /** @description working directory in the guest, an absolute path */
             readonly cwd?: (string & (string)) | null;
             /**
              * @description environment variables, added to those of the profile or image
@@ -394,17 +394,17 @@ export interface components {
                 readonly [key: string]: string;
             } | null;
             /**
-             * @description the environment is exactly env, plus PATH and HOME if unset, and cwd is made if missing
+             * @description use only env as environment, plus PATH and HOME if unset, and create cwd if it is missing
              * @default false
              */
             readonly env_exact?: boolean | null;
             /**
-             * @description output that is kept in the guest, the newest; 0 means the default
+             * @description size of the ring buffer in the guest that stores the newest output, bytes; 0 means the default
              * @default 2097152
              */
             readonly log_buffer_bytes?: number | null;
             /**
-             * @description whether and how often it is started again
+             * @description restart policy
              * @default {
              *       "policy": "never",
              *       "max_retries": 0
@@ -417,18 +417,18 @@ export interface components {
              */
             readonly stop_grace_s?: number | null;
             /**
-             * @description what a stop sends to the process group: a Linux signal, such as SIGTERM or SIGRTMIN+3
+             * @description signal that a stop sends to the process group: a Linux signal, such as SIGTERM or SIGRTMIN+3
              * @default SIGTERM
              */
             readonly stop_signal?: ("SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS" | "SIGRTMIN" | "SIGRTMIN+1" | "SIGRTMIN+2" | "SIGRTMIN+3" | "SIGRTMIN+4" | "SIGRTMIN+5" | "SIGRTMIN+6" | "SIGRTMIN+7" | "SIGRTMIN+8" | "SIGRTMIN+9" | "SIGRTMIN+10" | "SIGRTMIN+11" | "SIGRTMIN+12" | "SIGRTMIN+13" | "SIGRTMIN+14" | "SIGRTMIN+15" | "SIGRTMIN+16" | "SIGRTMIN+17" | "SIGRTMIN+18" | "SIGRTMIN+19" | "SIGRTMIN+20" | "SIGRTMIN+21" | "SIGRTMIN+22" | "SIGRTMIN+23" | "SIGRTMIN+24" | "SIGRTMIN+25" | "SIGRTMIN+26" | "SIGRTMIN+27" | "SIGRTMIN+28" | "SIGRTMIN+29" | "SIGRTMIN+30" | "") | null;
-            /** @description who to run as, name|uid[:group|gid] by the files of the guest; root by default */
+            /** @description user and group, name|uid[:group|gid], as /etc/passwd and /etc/group of the guest define them; root by default */
             readonly user?: (string & (string)) | null;
         };
-        /** @description the service, configured and started before the answer; with an image, what differs from the image’s own */
+        /** @description the service, which is configured and started before the response; with an image, the fields override those of the image */
         readonly CreatedService: {
-            /** @description program and arguments, which replace entrypoint and cmd of the image; required without an image */
+            /** @description program and arguments; they replace entrypoint and cmd of the image and are required without an image */
             readonly cmd?: readonly string[] | null;
-            /** @description directory in the guest to run in, an absolute path */
+            /** @description working directory in the guest, an absolute path */
             readonly cwd?: (string & (string)) | null;
             /**
              * @description environment variables, added to those of the profile or image
@@ -438,17 +438,17 @@ export interface components {
                 readonly [key: string]: string;
             } | null;
             /**
-             * @description the environment is exactly env, plus PATH and HOME if unset, and cwd is made if missing
+             * @description use only env as environment, plus PATH and HOME if unset, and create cwd if it is missing
              * @default false
              */
             readonly env_exact?: boolean | null;
             /**
-             * @description output that is kept in the guest, the newest; 0 means the default
+             * @description size of the ring buffer in the guest that stores the newest output, bytes; 0 means the default
              * @default 2097152
              */
             readonly log_buffer_bytes?: number | null;
             /**
-             * @description whether and how often it is started again
+             * @description restart policy
              * @default {
              *       "policy": "never",
              *       "max_retries": 0
@@ -461,198 +461,198 @@ export interface components {
              */
             readonly stop_grace_s?: number | null;
             /**
-             * @description what a stop sends to the process group: a Linux signal, such as SIGTERM or SIGRTMIN+3
+             * @description signal that a stop sends to the process group: a Linux signal, such as SIGTERM or SIGRTMIN+3
              * @default SIGTERM
              */
             readonly stop_signal?: ("SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS" | "SIGRTMIN" | "SIGRTMIN+1" | "SIGRTMIN+2" | "SIGRTMIN+3" | "SIGRTMIN+4" | "SIGRTMIN+5" | "SIGRTMIN+6" | "SIGRTMIN+7" | "SIGRTMIN+8" | "SIGRTMIN+9" | "SIGRTMIN+10" | "SIGRTMIN+11" | "SIGRTMIN+12" | "SIGRTMIN+13" | "SIGRTMIN+14" | "SIGRTMIN+15" | "SIGRTMIN+16" | "SIGRTMIN+17" | "SIGRTMIN+18" | "SIGRTMIN+19" | "SIGRTMIN+20" | "SIGRTMIN+21" | "SIGRTMIN+22" | "SIGRTMIN+23" | "SIGRTMIN+24" | "SIGRTMIN+25" | "SIGRTMIN+26" | "SIGRTMIN+27" | "SIGRTMIN+28" | "SIGRTMIN+29" | "SIGRTMIN+30" | "") | null;
-            /** @description who to run as, name|uid[:group|gid] by the files of the guest; root by default */
+            /** @description user and group, name|uid[:group|gid], as /etc/passwd and /etc/group of the guest define them; root by default */
             readonly user?: (string & (string)) | null;
         };
-        /** @description what was configured */
+        /** @description the configured service */
         readonly ConfiguredService: {
             /** @description program and arguments */
             readonly cmd: readonly string[];
-            /** @description directory it runs in */
+            /** @description working directory */
             readonly cwd?: string;
             /** @description environment variables */
             readonly env?: {
                 readonly [key: string]: string;
             };
             /**
-             * @description the environment is exactly env, PATH and HOME apart
+             * @description only env is used as environment, apart from PATH and HOME
              * @constant
              */
             readonly env_exact?: true;
-            /** @description output that is kept in the guest */
+            /** @description size of the output buffer in the guest, bytes */
             readonly log_buffer_bytes: number;
-            /** @description whether and how often it is started again */
+            /** @description restart policy */
             readonly restart: {
                 /**
-                 * @description when it is started again
+                 * @description when the service is restarted
                  * @enum {string}
                  */
                 readonly policy: "never" | "on-failure" | "always";
-                /** @description failures in a row after which it stays failed */
+                /** @description consecutive failures after which the state stays failed */
                 readonly max_retries?: number;
             };
             /** @description seconds from the stop signal to SIGKILL */
             readonly stop_grace_s: number;
             /**
-             * @description what a stop sends
+             * @description signal that a stop sends
              * @enum {string}
              */
             readonly stop_signal: "SIGHUP" | "SIGINT" | "SIGQUIT" | "SIGILL" | "SIGTRAP" | "SIGABRT" | "SIGBUS" | "SIGFPE" | "SIGKILL" | "SIGUSR1" | "SIGSEGV" | "SIGUSR2" | "SIGPIPE" | "SIGALRM" | "SIGTERM" | "SIGSTKFLT" | "SIGCHLD" | "SIGCONT" | "SIGSTOP" | "SIGTSTP" | "SIGTTIN" | "SIGTTOU" | "SIGURG" | "SIGXCPU" | "SIGXFSZ" | "SIGVTALRM" | "SIGPROF" | "SIGWINCH" | "SIGIO" | "SIGPWR" | "SIGSYS" | "SIGRTMIN" | "SIGRTMIN+1" | "SIGRTMIN+2" | "SIGRTMIN+3" | "SIGRTMIN+4" | "SIGRTMIN+5" | "SIGRTMIN+6" | "SIGRTMIN+7" | "SIGRTMIN+8" | "SIGRTMIN+9" | "SIGRTMIN+10" | "SIGRTMIN+11" | "SIGRTMIN+12" | "SIGRTMIN+13" | "SIGRTMIN+14" | "SIGRTMIN+15" | "SIGRTMIN+16" | "SIGRTMIN+17" | "SIGRTMIN+18" | "SIGRTMIN+19" | "SIGRTMIN+20" | "SIGRTMIN+21" | "SIGRTMIN+22" | "SIGRTMIN+23" | "SIGRTMIN+24" | "SIGRTMIN+25" | "SIGRTMIN+26" | "SIGRTMIN+27" | "SIGRTMIN+28" | "SIGRTMIN+29" | "SIGRTMIN+30";
-            /** @description who it runs as; root when absent */
+            /** @description user and group; root if absent */
             readonly user?: string;
         };
-        /** @description the service as it is now; all but the state as far as it is known */
+        /** @description the status of the service; only state is always present */
         readonly ServiceStatus: {
             /**
-             * @description what it does now
+             * @description current state
              * @enum {string}
              */
             readonly state: "idle" | "starting" | "running" | "stopping" | "backing_off" | "stopped" | "failed";
-            /** @description its process in the guest, while it lives */
+            /** @description process id in the guest; only while the process runs */
             readonly pid?: number;
-            /** @description automatic restarts of this spec */
+            /** @description number of automatic restarts of this spec */
             readonly restarts?: number;
             readonly spec?: components["schemas"]["ConfiguredService"];
-            /** @description when its process was started; only while it lives, Unix milliseconds */
+            /** @description start time of the process; only while it runs, Unix milliseconds */
             readonly started_at_unix_ms?: number;
-            /** @description for how long its process lives */
+            /** @description run time of the process in milliseconds */
             readonly uptime_ms?: number;
-            /** @description how it ended last; -1 and error when it could not start */
+            /** @description result of the last run; exit_code -1 and error if the process could not start */
             readonly last_exit?: components["schemas"]["ExecResult"];
-            /** @description when that was, Unix milliseconds */
+            /** @description time of the last exit, Unix milliseconds */
             readonly last_exit_at_unix_ms?: number;
-            /** @description whether it was stopped, not ended by itself */
+            /** @description true if a stop caused the last exit */
             readonly last_exit_requested?: boolean;
-            /** @description resident memory of its processes */
+            /** @description resident memory of its processes, bytes */
             readonly live_rss_bytes?: number;
-            /** @description the most of that */
+            /** @description peak of live_rss_bytes */
             readonly live_peak_rss_bytes?: number;
-            /** @description output that is not kept any more */
+            /** @description bytes of output that the buffer has dropped */
             readonly log_dropped_bytes?: number;
-            /** @description number of the oldest record that is kept */
+            /** @description sequence number of the oldest stored record */
             readonly log_first_seq?: number;
-            /** @description number of the next record */
+            /** @description sequence number of the next record */
             readonly log_next_seq?: number;
-            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
-        /** @description how to stop */
+        /** @description how to stop the service */
         readonly StopServiceRequest: {
-            /** @description seconds from the stop signal to SIGKILL, for this stop only; by default those of the spec; 0 means the default */
+            /** @description seconds from the stop signal to SIGKILL for this stop; the spec has the default; 0 means the default */
             readonly grace_s?: number | null;
         };
-        /** @description a page of the output of the service */
+        /** @description a page of service output */
         readonly ServiceLogPage: {
-            /** @description in order; null when there are none */
+            /** @description records in order; null if there are none */
             readonly records: readonly {
-                /** @description number of the record */
+                /** @description sequence number of the record */
                 readonly seq: number;
                 /**
-                 * @description where it was written
+                 * @description stream to which the output was written
                  * @enum {string}
                  */
                 readonly stream: "stdout" | "stderr";
-                /** @description when, Unix milliseconds */
+                /** @description time of the output, Unix milliseconds */
                 readonly unix_ms: number;
                 /**
                  * Format: base64
-                 * @description the bytes
+                 * @description the bytes in base64
                  */
                 readonly data: string;
             }[] | null;
             /** @description from_seq of the next page */
             readonly next_seq: number;
-            /** @description the oldest record that is kept */
+            /** @description sequence number of the oldest stored record */
             readonly first_seq: number;
-            /** @description records that are not kept any more, between from_seq and the first one here */
+            /** @description number of dropped records between from_seq and the first record of this page */
             readonly dropped_records?: number;
-            /** @description their bytes */
+            /** @description bytes of output in the dropped records */
             readonly dropped_bytes?: number;
         };
-        /** @description a line of the output of the service */
+        /** @description one line of service output */
         readonly ServiceLogLine: {
-            /** @description number of the record, or of the next one */
+            /** @description sequence number of the record, or of the next record */
             readonly seq: number;
-            /** @description what numbers count in from here on: each configured service has its own */
+            /** @description id of the ring to which the following sequence numbers belong; each configured service has its own ring */
             readonly ring?: string;
-            /** @description records before this one that are not kept any more */
+            /** @description number of dropped records before this one */
             readonly dropped_records?: number;
-            /** @description their bytes */
+            /** @description bytes of output in the dropped records */
             readonly dropped_bytes?: number;
             /**
-             * @description where it was written
+             * @description stream to which the output was written
              * @enum {string}
              */
             readonly stream?: "stdout" | "stderr";
-            /** @description when, Unix milliseconds */
+            /** @description time of the output, Unix milliseconds */
             readonly unix_ms?: number;
             /**
              * Format: base64
-             * @description the bytes
+             * @description the bytes in base64
              */
             readonly data?: string;
         };
         readonly ImageRef: {
-            /** @description reference as Docker writes it, or digest or digest prefix of a converted image */
+            /** @description Docker reference, or digest or digest prefix of a converted image */
             readonly oci?: (string & (string)) | null;
-            /** @description root filesystem or image archive on the host of the daemon, beneath a directory that its operator allowed */
+            /** @description path of a root filesystem or image archive on the host, inside a directory that the operator has allowed */
             readonly path?: (string & (string)) | null;
         };
         /** @description an image to pull and convert */
         readonly PullImageRequest: {
-            /** @description reference as Docker writes it */
+            /** @description Docker reference */
             readonly ref?: (string & (string)) | null;
             /**
-             * @description always, or missing: only if it is not here
+             * @description when to pull: always, missing (only if the image is not on this host), or never
              * @default always
              */
             readonly pull?: ("missing" | "always" | "never" | "") | null;
         };
         /** @description a converted image */
         readonly ImageResponse: {
-            /** @description what names the converted image */
+            /** @description digest of the converted image */
             readonly digest: string;
-            /** @description reference that it was pulled by */
+            /** @description reference that the image was pulled with */
             readonly source_ref?: string;
-            /** @description default arguments */
+            /** @description default arguments (CMD) */
             readonly cmd?: readonly string[];
-            /** @description default program */
+            /** @description default program (ENTRYPOINT) */
             readonly entrypoint?: readonly string[];
-            /** @description ports that it says it serves, such as 80/tcp */
+            /** @description ports that the image declares, such as 80/tcp */
             readonly exposed_ports?: readonly string[];
-            /** @description bytes of its files */
+            /** @description total size of its files, bytes */
             readonly content_bytes?: number;
-            /** @description bytes of its root filesystem on disk */
+            /** @description disk space that its root filesystem uses, bytes */
             readonly size_bytes?: number;
-            /** @description labels of its maker */
+            /** @description labels of the image */
             readonly labels?: {
                 readonly [key: string]: string;
             };
-            /** @description labels that are not shown, since all together have over 64 KiB */
+            /** @description number of labels that are omitted because all labels together exceed 64 KiB */
             readonly labels_omitted?: number;
-            /** @description all references that lead to it */
+            /** @description all references of the image */
             readonly refs?: readonly string[];
-            /** @description files, directories and links in it */
+            /** @description number of files, directories and links */
             readonly entries?: number;
-            /** @description how it was converted */
+            /** @description conversion method */
             readonly convert_mode: string;
-            /** @description when it was converted, Unix milliseconds */
+            /** @description time of the conversion, Unix milliseconds */
             readonly converted_at_unix_ms: number;
-            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
         /** @description the converted images */
         readonly ImageListResponse: {
             /** @description oldest first */
             readonly images: readonly components["schemas"]["ImageResponse"][];
-            /** @description where the next page begins; absent on the last one */
+            /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
         };
-        /** @description a sandbox to create; every field may be left out */
+        /** @description a sandbox to create; every field is optional */
         readonly CreateSandboxRequest: {
             /**
              * @description virtual CPUs; 0 means the default
@@ -665,47 +665,47 @@ export interface components {
              */
             readonly memory_mib?: (0 | number) | null;
             /**
-             * @description size of the writable layer, which takes only the space that is written; rounded up to 1 MiB; 0 means the default
+             * @description size of the writable layer, rounded up to 1 MiB; the layer uses disk space only for written data; 0 means the default
              * @default 4294967296
              */
             readonly disk_bytes?: (0 | number) | null;
             /**
-             * @description seconds after which the sandbox is deleted, 0 for none; forks inherit it, counted from their own creation
+             * @description lifetime in seconds after which the sandbox is deleted, 0 for none; forks inherit it and count from their creation
              * @default 0
              */
             readonly timeout_s?: number | null;
             /**
-             * @description seconds without use (no command, transfer, connection, output, traffic or work) after which the sandbox ends, 0 for none; forks inherit it
+             * @description idle timeout in seconds, 0 for none; a sandbox is idle without commands, transfers, connections, output, network traffic and CPU work; forks inherit it
              * @default 0
              */
             readonly idle_timeout_s?: number | null;
             /**
-             * @description how it ends for that: deleted, or first saved as a snapshot, which needs the operation snapshot
+             * @description action after the idle timeout: delete, or snapshot (take a snapshot and delete), which needs the operation snapshot
              * @default delete
              */
             readonly idle_action?: ("delete" | "snapshot" | "") | null;
             /**
-             * @description appended to the command line of the kernel; such a sandbox is always booted, never copied
+             * @description text to append to the kernel command line; such a sandbox always cold-boots
              * @default
              */
             readonly boot_args?: (string & (string)) | null;
-            /** @description root filesystem to boot from; the daemon has a default */
+            /** @description profile to boot from; the daemon has a default */
             readonly profile?: string | null;
             /** @description container image to boot from, instead of a profile */
             readonly image?: components["schemas"]["ImageRef"] | null;
             /**
-             * @description when the image is pulled: if it is missing here, always, or never (then a missing one is 404)
+             * @description when to pull the image: missing, always, or never (a missing image then causes 404)
              * @default missing
              */
             readonly pull?: ("missing" | "always" | "never" | "") | null;
-            /** @description what the guest may reach; no network by default */
+            /** @description hosts that the guest may reach; no network by default */
             readonly network?: components["schemas"]["NetworkRequest"] | null;
             /**
-             * @description ports of the host that lead to ports in the guest; a sandbox without a network gets one for that, with nothing reachable from inside
+             * @description host ports to forward to guest ports; a sandbox without a network gets one for this purpose, with no egress
              * @default []
              */
             readonly publish?: readonly components["schemas"]["PortMapping"][] | null;
-            /** @description a program to start and keep running */
+            /** @description a service to start and supervise */
             readonly service?: components["schemas"]["CreatedService"] | null;
         };
         /** @description a sandbox */
@@ -717,38 +717,38 @@ export interface components {
             readonly id: string;
             /**
              * Format: date-time
-             * @description when it was created
+             * @description creation time
              */
             readonly created_at: string;
             /** @description memory, MiB */
             readonly memory_mib: number;
             /** @description virtual CPUs */
             readonly vcpus: number;
-            /** @description root filesystem it was booted from; absent for an image */
+            /** @description profile of the sandbox; absent if it uses an image */
             readonly profile?: string;
-            /** @description its directory on the host */
+            /** @description directory of the sandbox on the host */
             readonly workdir: string;
             /**
              * snapshot id
-             * @description the snapshot it was forked from
+             * @description source snapshot of a fork
              */
             readonly source_snapshot_id?: string;
             readonly network?: components["schemas"]["NetworkResponse"];
-            /** @description ports of the host that lead into it */
+            /** @description published ports */
             readonly published?: readonly components["schemas"]["PublishedPort"][];
-            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
         /** @description sandboxes */
         readonly ListResponse: {
             /** @description oldest first */
             readonly sandboxes: readonly components["schemas"]["SandboxResponse"][];
-            /** @description where the next page begins; absent on the last one */
+            /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
-            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
-        /** @description what a sandbox takes of the host */
+        /** @description resource usage of a sandbox */
         readonly SandboxStats: {
             /**
              * sandbox id
@@ -757,38 +757,38 @@ export interface components {
             readonly id: string;
             /**
              * Format: date-time
-             * @description when the numbers were read
+             * @description time of the sample
              */
             readonly read_at: string;
             /** @description virtual CPUs */
             readonly vcpus: number;
-            /** @description CPU time of the VMM and its guest so far, microseconds */
+            /** @description total CPU time of the VMM and its guest, microseconds */
             readonly cpu_us: number;
-            /** @description CPU time since the reading before, per cent of one CPU; absent in the first of a stream */
+            /** @description CPU usage since the previous sample, percent of one CPU; absent in the first sample of a stream */
             readonly cpu_percent?: number;
-            /** @description memory that the guest has */
+            /** @description memory of the guest, bytes */
             readonly memory_limit_bytes: number;
-            /** @description memory of the VMM that is present, what it shares with other copies included */
+            /** @description resident memory of the VMM, including pages that it shares with other VMMs */
             readonly resident_bytes: number;
-            /** @description of that, what no other has */
+            /** @description resident memory that the VMM does not share */
             readonly private_bytes: number;
-            /** @description size of the writable layer */
+            /** @description size of the writable layer, bytes */
             readonly disk_limit_bytes: number;
-            /** @description space that the writable layer takes */
+            /** @description disk space that the writable layer uses, bytes */
             readonly layer_bytes: number;
-            /** @description bytes that storage was read so far */
+            /** @description total bytes read from storage */
             readonly read_bytes: number;
-            /** @description bytes that storage was written so far */
+            /** @description total bytes written to storage */
             readonly written_bytes: number;
-            /** @description absent: the sandbox has no network */
+            /** @description network traffic; absent if the sandbox has no network */
             readonly network?: {
-                /** @description bytes that came to the guest */
+                /** @description bytes that the guest received */
                 readonly received_bytes: number;
-                /** @description packets that came to it */
+                /** @description packets that the guest received */
                 readonly received_packets: number;
                 /** @description bytes that the guest sent */
                 readonly sent_bytes: number;
-                /** @description packets that it sent */
+                /** @description packets that the guest sent */
                 readonly sent_packets: number;
             };
         };
@@ -801,80 +801,80 @@ export interface components {
             readonly id: string;
             /**
              * Format: date-time
-             * @description when it was taken
+             * @description creation time
              */
             readonly created_at: string;
             /**
              * sandbox id
-             * @description the sandbox it was taken of
+             * @description source sandbox
              */
             readonly source_id: string;
-            /** @description its directory on the host */
+            /** @description directory of the snapshot on the host */
             readonly dir: string;
-            /** @description file of its memory */
+            /** @description file with the memory of the guest */
             readonly mem_path: string;
-            /** @description file of its writable layer */
+            /** @description file with the writable layer */
             readonly rootfs_path: string;
-            /** @description file of its devices */
+            /** @description file with the device state */
             readonly state_path: string;
             /** @description memory, MiB */
             readonly memory_mib: number;
             /** @description virtual CPUs */
             readonly vcpus: number;
-            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
         /** @description snapshots */
         readonly SnapshotListResponse: {
             /** @description oldest first */
             readonly snapshots: readonly components["schemas"]["SnapshotResponse"][];
-            /** @description where the next page begins; absent on the last one */
+            /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
         };
-        /** @description which forks to make; may be left out */
+        /** @description options of the forks; the body is optional */
         readonly ForkReq: {
             /**
-             * @description how many forks to make; 0 leaves it to the query, anything else wins over it
+             * @description number of forks; overrides count of the query unless it is 0
              * @default 0
              */
             readonly count?: number | null;
             /**
-             * @description ports of the host that lead to ports in the guest; a sandbox without a network gets one for that, with nothing reachable from inside
+             * @description host ports to forward to guest ports; a sandbox without a network gets one for this purpose, with no egress
              * @default []
              */
             readonly publish?: readonly components["schemas"]["PortMapping"][] | null;
         };
-        /** @description what was written */
+        /** @description number of files and bytes written */
         readonly PushResult: {
-            /** @description regular files that were written */
+            /** @description number of regular files written */
             readonly files: number;
-            /** @description bytes of their contents */
+            /** @description total size of their contents in bytes */
             readonly bytes: number;
-            /** @description fields and parameters of the request that mean nothing, and what may have been meant; absent when there are none */
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
-        /** @description one piece of output, or one event */
+        /** @description a chunk of output or a message of the daemon */
         readonly LogRecord: {
             /**
-             * @description service or exec
+             * @description source of the output: service or exec
              * @enum {string}
              */
             readonly source: "service" | "exec";
             /**
-             * @description stdout, stderr, or event: what the daemon says of it
+             * @description stdout, stderr, or event for a message of the daemon
              * @enum {string}
              */
             readonly stream: "stdout" | "stderr" | "event";
-            /** @description a piece of output as it was produced, no line; U+FFFD for what is no UTF-8 */
+            /** @description a chunk of output, not necessarily a whole line; U+FFFD replaces invalid UTF-8 */
             readonly text: string;
-            /** @description when, Unix milliseconds */
+            /** @description time of the record, Unix milliseconds */
             readonly time_ms: number;
         };
         /** @description a page of the log */
         readonly LogsResponse: {
-            /** @description since of the next page */
+            /** @description value of since for the next page */
             readonly next_offset: number;
-            /** @description in order, at most 5000 */
+            /** @description records in order, at most 5000 */
             readonly records: readonly components["schemas"]["LogRecord"][];
         };
     };

@@ -1,16 +1,18 @@
-// Tells a wrong path (404) from a wrong method (405) by the table of routes, which Hono itself does not.
+// Distinguishes an unknown path (404) from an unsupported method (405), which Hono does not do.
 import { type Route, show, toPathPattern } from '@sandboxd/api';
 import type { HttpApp, HttpContext } from './context.ts';
 import { HttpError } from './errors.ts';
 
-/** The handler of requests that match no route. */
+/** The handler of requests that match no route. Throws HttpError. */
 export function createNotFound(routes: readonly Route[]): (c: HttpContext) => never {
   const known = routes.map((route) => ({ ...route, pattern: toPathPattern(route) }));
   return (c) => {
     const { path } = c.req;
-    const fitting = known.filter(({ pattern }) => pattern.test(path));
-    const isWord = fitting.some((route) => route.path === path);
-    const methods = methodsOf(isWord ? fitting.filter((route) => isWordOf(route, path)) : fitting);
+    const matching = known.filter(({ pattern }) => pattern.test(path));
+    const isLiteral = matching.some((route) => route.path === path);
+    const methods = methodsOf(
+      isLiteral ? matching.filter((route) => matchesLiterally(route, path)) : matching,
+    );
     if (methods.size === 0) {
       throw new HttpError(
         'unknown_path',
@@ -23,19 +25,22 @@ export function createNotFound(routes: readonly Route[]): (c: HttpContext) => ne
   };
 }
 
-/** A word in the place of an id is none: the requests that it does not allow are not for what has the id. */
-export function guardWords(app: HttpApp, routes: readonly Route[]): void {
+/**
+ * Answers 405 if a literal path such as `/snapshots/import` does not support the method. Otherwise the request would
+ * match the route with an id in that place.
+ */
+export function guardLiteralPaths(app: HttpApp, routes: readonly Route[]): void {
   const notFound = createNotFound(routes);
   const isId = (path: string) =>
-    routes.some((route) => !isWordOf(route, path) && toPathPattern(route).test(path));
+    routes.some((route) => !matchesLiterally(route, path) && toPathPattern(route).test(path));
   for (const { path } of routes.filter((route) => !route.path.includes(':') && isId(route.path))) {
-    const methods = methodsOf(routes.filter((route) => isWordOf(route, path)));
+    const methods = methodsOf(routes.filter((route) => matchesLiterally(route, path)));
     app.all(path, (c, next) => (methods.has(c.req.method) ? next() : notFound(c)));
   }
 }
 
-/** Whether the path is the route's own, or one of a parameter that takes any text. */
-function isWordOf(route: Route, path: string): boolean {
+/** Whether the route's path is `path` itself, or matches it with a parameter that accepts any text. */
+function matchesLiterally(route: Route, path: string): boolean {
   return route.path === path || (route.path.includes('{') && toPathPattern(route).test(path));
 }
 

@@ -1,7 +1,7 @@
-// The REST interface as one Hono app. It runs without a socket, too: `createHttpApp(services).request('/healthz')`.
+// The REST API as one Hono app. It also runs without a server: `createHttpApp(services).request('/healthz')`.
 import { ROUTES, type Route, routesWithin } from '@sandboxd/api';
 import { Hono } from 'hono';
-import { createNotFound, guardWords } from './allowed-methods.ts';
+import { createNotFound, guardLiteralPaths } from './allowed-methods.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
 import { audit } from './middleware/audit.ts';
@@ -45,12 +45,12 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...fileHandlers(services),
     ...snapshotHandlers(services),
   };
-  guardWords(app, Object.values(routes));
+  guardLiteralPaths(app, Object.values(routes));
   serveRoutes(app, routes, handlers, services.bodyIdleMs);
   return finish(app, Object.values(routes));
 }
 
-/** What is asked of an address of its own: the metrics, and whether the daemon answers. */
+/** The app of the separate metrics address: metrics and health check. */
 export function createMetricsApp(services: HttpServices): HttpApp {
   const app: HttpApp = new Hono<HttpEnv>();
   app.use(requestId, logging(services.log), audit(services.audit), authentication(services.authenticator));

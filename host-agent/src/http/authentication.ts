@@ -1,5 +1,4 @@
-// Who asks, by the key that came with the request, whatever carries it. Nothing of a body is read for that.
-
+// Authenticates requests by their key, for every transport, before a body is read.
 import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -15,28 +14,28 @@ import { AppError } from '../lib/errors.ts';
 import { findRoute, toPath } from './known-routes.ts';
 import { OpenRequests } from './open-requests.ts';
 
-/** Where the daemon's keys are. */
+/** The part of the key registry that authentication needs. */
 export type Keys = Pick<KeyRegistry, 'isClosed' | 'find' | 'noteUse' | 'isStillValid'>;
 
 export type Credentials = {
   readonly authorization: string | undefined;
-  /** Sec-WebSocket-Protocol: a browser can give a WebSocket no other header. */
+  /** Sec-WebSocket-Protocol: the only header that a browser can set for a WebSocket. */
   readonly protocols: string | undefined;
   readonly address: string;
 };
 
-/** What a protocol of a WebSocket begins with whose rest is a key, as Kubernetes has it. */
+/** Prefix of the WebSocket subprotocol that carries a key, as in Kubernetes. */
 const PROTOCOL_PREFIX = 'bearer.';
-/** Answers to wrong keys that are held back at once, of all addresses. */
-const MAX_HELD = 256;
+/** Maximum number of delayed answers to wrong keys at a time, over all addresses. */
+const MAX_DELAYED = 256;
 
 export class Authenticator {
   readonly #keys: Keys;
   readonly #log: Logger;
   readonly #attempts: Attempts;
-  /** Requests of callers who got in. */
+  /** Open requests of authenticated principals. */
   readonly open: OpenRequests;
-  #held = 0;
+  #delayed = 0;
 
   constructor(keys: Keys, log: Logger, attempts = new Attempts()) {
     this.#keys = keys;
@@ -45,7 +44,7 @@ export class Authenticator {
     this.open = new OpenRequests((principal) => keys.isStillValid(principal));
   }
 
-  /** OPERATOR on a daemon without keys. AppError unauthenticated, for a wrong key the later the more there were. */
+  /** OPERATOR on a daemon without keys. AppError unauthenticated; its delay grows with the number of wrong keys. */
   async authenticate(credentials: Credentials): Promise<Principal> {
     if (!this.#keys.isClosed) return OPERATOR;
     const { address } = credentials;
@@ -55,16 +54,16 @@ export class Authenticator {
     }
     const found = this.#keys.find(text);
     if (found.state !== 'valid') {
-      await this.#holdBack(address);
+      await this.#delayAnswer(address);
       throw new AppError('unauthenticated', explain(found));
     }
     this.#keys.noteUse(found.principal, address).catch((err: unknown) => {
-      this.#log.warn({ err }, 'cannot write down that a key was used');
+      this.#log.warn({ err }, 'cannot record the use of a key');
     });
     return found.principal;
   }
 
-  /** For a request that the app will see only after more of it was taken. AppError unauthenticated, forbidden. */
+  /** Checks a request before its body is read and the app sees it. AppError unauthenticated, forbidden. */
   async admit({ method = '', url, headers, socket }: IncomingMessage): Promise<void> {
     const route = findRoute(method, toPath(url));
     if (route?.access === 'public') return;
@@ -76,19 +75,19 @@ export class Authenticator {
     if (route !== undefined) assertAccess(principal, route);
   }
 
-  async #holdBack(address: string): Promise<void> {
+  async #delayAnswer(address: string): Promise<void> {
     const { delayMs, done } = this.#attempts.failed(address);
-    const isHeld = delayMs > 0 && this.#held < MAX_HELD;
-    if (isHeld) {
-      this.#held += 1;
+    const isDelayed = delayMs > 0 && this.#delayed < MAX_DELAYED;
+    if (isDelayed) {
+      this.#delayed += 1;
       await sleep(delayMs, undefined, { ref: false });
-      this.#held -= 1;
+      this.#delayed -= 1;
     }
     done();
   }
 }
 
-/** The protocol that a WebSocket is answered with: not the one with the key if there is another. */
+/** Selects the subprotocol of a WebSocket. Prefers one that does not carry a key. */
 export function chooseProtocol(offered: ReadonlySet<string>): string | false {
   const [first, ...rest] = offered;
   const plain = [first, ...rest].find((protocol) => !protocol?.startsWith(PROTOCOL_PREFIX));
@@ -101,7 +100,7 @@ function readKey({ authorization, protocols }: Credentials): string | undefined 
   return offered?.find((protocol) => protocol.startsWith(PROTOCOL_PREFIX))?.slice(PROTOCOL_PREFIX.length);
 }
 
-/** Only who has the key learns that it was one. */
+/** The reason for a refusal. Only a client that has the key learns that it expired or was revoked. */
 function explain(found: Found): string {
   if (found.state === 'expired')
     return `the key expired at ${new Date(found.atMs).toISOString()}; ask for another one`;

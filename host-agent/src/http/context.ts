@@ -1,4 +1,4 @@
-// What travels with a request through middleware and routes.
+// The context of a request, which middleware and routes share.
 import type { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -8,27 +8,27 @@ import type { Principal } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { SandboxHandle, SandboxHost } from '../sandboxes/interface.ts';
 
-/** A connection that a route may take over instead of answering. `head` are bytes that came behind the request. */
+/** A connection that a route may hijack instead of answering. `head` holds the bytes received after the request. */
 export type Takeover = {
   readonly incoming: IncomingMessage;
   readonly socket: Duplex;
   readonly head: Buffer;
-  /** How long what still comes is taken after the last byte was sent. */
+  /** How long to read and discard input after the last byte was sent. */
   readonly lingerMs: number;
-  /** Set by the route; called once the route's own answer was dropped. */
+  /** The route sets it. The server calls it after it has dropped the route's response. */
   run?: () => void;
 };
 
-/** Where a route leaves what its answer's body is, for a server that sends it by itself. */
-export type DirectAnswer = { outflow?: PullStream };
+/** A route stores the stream of its body here if the server writes it directly to the connection. */
+export type DirectAnswer = { stream?: PullStream };
 
-/** What handlers say of their request beyond its path. */
+/** Facts about a request that handlers add to its audit record. */
 export type AuditNotes = {
-  /** Ids of what was made. */
+  /** Ids of the created resources. */
   made?: readonly string[];
-  /** What was to be made. */
+  /** The requested properties of a new resource, after defaults. */
   effective?: Readonly<Record<string, unknown>>;
-  /** Something was asked of a guest: what comes of it later, an error included, may come behind what it did. */
+  /** The request reached a guest, so it may have had effects even if it failed. */
   reached?: true;
 };
 
@@ -46,7 +46,7 @@ export type HttpEnv = {
 export type HttpApp = Hono<HttpEnv>;
 export type HttpContext = Context<HttpEnv>;
 
-/** A header by its lower-case name, from what Node has parsed where there is a connection. */
+/** A header by its lower-case name. Reads Node's parsed headers if there is a connection. */
 export function headerOf(c: HttpContext, name: string): string | undefined {
   const env: Partial<HttpContext['env']> | undefined = c.env;
   if (env?.incoming === undefined) return c.req.header(name);
@@ -54,26 +54,29 @@ export function headerOf(c: HttpContext, name: string): string | undefined {
   return Array.isArray(value) ? value.join(', ') : value;
 }
 
-/** A sandbox whose guest is asked for something, which the audit trail has whatever comes of it. AppError not_found. */
+/**
+ * The sandbox for a request to its guest. Notes in the audit record that the request reached a guest. AppError
+ * not_found.
+ */
 export function guestOf(host: SandboxHost, c: HttpContext, id: string): SandboxHandle {
   const sandbox = host.as(c.get('principal')).get(id);
   c.get('audit').reached = true;
   return sandbox;
 }
 
-/** Fires when the daemon stops and waits for nothing any more; absent without a server. */
+/** Aborts when the daemon stops and the drain timeout is over. Undefined without a server. */
 export function endingOf(c: HttpContext): AbortSignal | undefined {
   const env: HttpContext['env'] | undefined = c.env;
   return env?.ending;
 }
 
-/** Where the client is. */
+/** The IP address of the client, or `local`. */
 export function addressOf(c: HttpContext): string {
   const env: HttpContext['env'] | undefined = c.env;
   return env?.incoming?.socket.remoteAddress ?? 'local';
 }
 
-/** What closes when the answer is over; undefined without a server. */
+/** Emits `close` at the end of the response. Undefined without a server. */
 export function endOf({ env }: HttpContext): EventEmitter | undefined {
   const { outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
   return takeover?.socket ?? outgoing;

@@ -1,11 +1,11 @@
-// The only place where failures become HTTP: status, headers and the JSON body.
+// The only place that maps errors to HTTP: status, headers and JSON body.
 import { type ApiErrorCode, ERRORS, type ErrorStatus, type HttpErrorCode } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 
-/** Seconds in Retry-After when the failure itself names none. */
+/** Retry-After in seconds if the error does not define one. */
 const DEFAULT_RETRY_AFTER_S = 5;
 
-/** A failure of the request as HTTP, before any operation of the daemon. */
+/** An error of HTTP itself, found before any operation starts. */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
   readonly code: HttpErrorCode;
@@ -24,7 +24,9 @@ export type ErrorAnswer = {
   readonly body: { readonly error: string; readonly code: ApiErrorCode };
 };
 
-/** What a client is told. An error that is none of ours shows nothing of itself but the id to look up in the log. */
+/**
+ * The response to an error. An unexpected error shows only the request id, with which the operator finds it in the log.
+ */
 export function toErrorAnswer(error: unknown, requestId: string): ErrorAnswer {
   if (error instanceof HttpError) return toAnswer(error.code, error.message, error.headers);
   if (error instanceof AppError) return toAnswer(error.code, error.message, toHeaders(error));

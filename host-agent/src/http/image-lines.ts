@@ -1,4 +1,4 @@
-// A pull or import as lines of JSON: each step when it begins, and how it ended.
+// The progress and result of a pull or import as JSON lines.
 import type { ApiErrorCode } from '@sandboxd/api';
 import type { LayerProgress } from '../images/index.ts';
 import type { Chunk, PullStream } from '../lib/byte-queue.ts';
@@ -14,22 +14,22 @@ type Line =
   | { readonly image: unknown }
   | { readonly error: string; readonly code: ApiErrorCode; readonly status: number };
 
-/** Progress that a slow reader does not take is dropped, but for the newest. */
-const MAX_WAITING_LINES = 1000;
+/** If a slow reader has more pending lines than this, the oldest ones are dropped. */
+const MAX_PENDING_LINES = 1000;
 
 export class ImageLines implements PullStream {
-  readonly #waiting: Line[] = [];
-  readonly #leave: () => void;
+  readonly #pending: Line[] = [];
+  readonly #onCancel: () => void;
   #isOver = false;
   #wake: (() => void) | undefined;
 
-  /** `leave` is called when nobody reads any more. */
-  constructor(leave: () => void) {
-    this.#leave = leave;
+  /** `onCancel` is called when the client disconnects. */
+  constructor(onCancel: () => void) {
+    this.#onCancel = onCancel;
   }
 
   progress(text: string, { layer, bytes, totalBytes }: Partial<LayerProgress> = {}): void {
-    if (this.#waiting.length >= MAX_WAITING_LINES) this.#waiting.shift();
+    if (this.#pending.length >= MAX_PENDING_LINES) this.#pending.shift();
     this.#add({
       progress: text,
       ...(layer !== undefined && { layer }),
@@ -50,12 +50,12 @@ export class ImageLines implements PullStream {
   }
 
   async next(): Promise<Chunk | undefined> {
-    if (this.#waiting.length === 0 && !this.#isOver) {
+    if (this.#pending.length === 0 && !this.#isOver) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
       });
     }
-    const lines = this.#waiting.splice(0);
+    const lines = this.#pending.splice(0);
     if (lines.length === 0) return undefined;
     const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
     return { bytes: Buffer.from(text), release: () => undefined };
@@ -63,12 +63,12 @@ export class ImageLines implements PullStream {
 
   cancel(): void {
     this.#isOver = true;
-    this.#leave();
+    this.#onCancel();
     this.#wake?.();
   }
 
   #add(line: Line): void {
-    this.#waiting.push(line);
+    this.#pending.push(line);
     this.#wake?.();
     this.#wake = undefined;
   }

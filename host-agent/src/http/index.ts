@@ -1,4 +1,4 @@
-// The REST interface: the app, and the server that carries it.
+// The REST API: the app and the HTTP server.
 export { createHttpApp, createMetricsApp } from './app.ts';
 export { Authenticator } from './authentication.ts';
 export type { HttpApp } from './context.ts';

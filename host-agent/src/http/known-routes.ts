@@ -1,4 +1,4 @@
-// Which route a request is for, by its method and path alone.
+// Finds the route of a request by its method and path.
 import { ROUTES, type Route, toPathPattern } from '@sandboxd/api';
 
 export type NamedRoute = Route & { readonly name: string };
@@ -8,13 +8,13 @@ const known = Object.entries<Route>(ROUTES).map(([name, route]) => ({
   pattern: toPathPattern(route),
 }));
 
-/** `path` as it came, without a query. HEAD is for the route of GET. */
+/** `path` is percent-encoded and has no query. HEAD uses the route of GET. */
 export function findRoute(method: string, path: string): NamedRoute | undefined {
-  const wanted = method === 'HEAD' ? 'GET' : method;
-  return known.find(({ route, pattern }) => route.method === wanted && pattern.test(path))?.route;
+  const effective = method === 'HEAD' ? 'GET' : method;
+  return known.find(({ route, pattern }) => route.method === effective && pattern.test(path))?.route;
 }
 
-/** The path of a request's target, which may name a host, too. */
+/** The path of a request target, which may be an absolute URL. */
 export function toPath(target = ''): string {
   const path = target.startsWith('/') ? target : target.replace(/^https?:\/\/[^/?]*/i, '');
   return path.split('?', 1)[0] ?? '';

@@ -1,32 +1,32 @@
-// Requests that are not answered to their end: those of a key that is no good any more lose their connection.
+// The open requests of keys. Closes the connections of keys that have expired or were revoked.
 import type { EventEmitter } from 'node:events';
 import type { Duplex } from 'node:stream';
 import type { Principal } from '../keys/index.ts';
 
-const LOOK_MS = 2000;
+const CHECK_MS = 2000;
 
 type Open = { readonly principal: Principal; readonly socket: Duplex };
 
 export class OpenRequests {
   readonly #isStillValid: (principal: Principal) => boolean;
-  readonly #lookMs: number;
+  readonly #checkMs: number;
   readonly #open = new Set<Open>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(isStillValid: (principal: Principal) => boolean, lookMs = LOOK_MS) {
+  constructor(isStillValid: (principal: Principal) => boolean, checkMs = CHECK_MS) {
     this.#isStillValid = isStillValid;
-    this.#lookMs = lookMs;
+    this.#checkMs = checkMs;
   }
 
-  /** `whole` closes when the request is over. */
-  add(principal: Principal, socket: Duplex, whole: EventEmitter): void {
+  /** `lifetime` emits `close` at the end of the request. */
+  add(principal: Principal, socket: Duplex, lifetime: EventEmitter): void {
     const open = { principal, socket };
     this.#open.add(open);
-    whole.once('close', () => this.#open.delete(open));
-    this.#timer ??= setInterval(() => this.#look(), this.#lookMs).unref();
+    lifetime.once('close', () => this.#open.delete(open));
+    this.#timer ??= setInterval(() => this.#check(), this.#checkMs).unref();
   }
 
-  #look(): void {
+  #check(): void {
     const known = new Map<string, boolean>();
     for (const { principal, socket } of this.#open) {
       const isValid = known.get(principal.id) ?? this.#isStillValid(principal);

@@ -1,11 +1,11 @@
-// The ways that an outflow's bytes travel to a client: written straight to its connection, or as a web stream.
+// Sends a pull stream to a client: directly to the connection, or as a web stream.
 import type { Writable } from 'node:stream';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { HttpContext } from './context.ts';
 
 /**
- * The answer 200 whose body it is. Our own server sends it by itself: a web stream costs several promises for every chunk, and
- * memory of its own.
+ * A response with status 200 and the stream as body. The server writes the stream directly to the connection, because a
+ * web stream costs several promises and extra memory for each chunk.
  */
 export function answerPullStream(
   c: HttpContext,
@@ -14,7 +14,7 @@ export function answerPullStream(
 ): Response {
   const env: HttpContext['env'] | undefined = c.env;
   if (env?.direct === undefined) return c.body(toWebStream(stream), 200, headers);
-  env.direct.outflow = stream;
+  env.direct.stream = stream;
   return c.body(null, 200, headers);
 }
 
@@ -33,19 +33,19 @@ function toWebStream(stream: PullStream): ReadableStream<Uint8Array> {
   );
 }
 
-const written = new WeakMap<Writable, PullStream>();
+const streams = new WeakMap<Writable, PullStream>();
 
-/** Sends something without meaning, if that is possible where the answer is. */
+/** Sends a keepalive in the response, if its stream supports that. */
 export function sendKeepalive(target: Writable): void {
-  written.get(target)?.keepalive?.();
+  streams.get(target)?.keepalive?.();
 }
 
-/** Writes everything; resolves when the last byte was handed on, or the connection is gone (then it is cancelled). */
+/** Writes the whole stream. Resolves after the last write, or when the connection closes (then cancels the stream). */
 export async function writePullStream(target: Writable, stream: PullStream): Promise<void> {
   if (target.destroyed) return stream.cancel();
   const onClose = () => stream.cancel();
   target.once('close', onClose);
-  written.set(target, stream);
+  streams.set(target, stream);
   try {
     for (;;) {
       const chunk = await stream.next();
@@ -55,18 +55,18 @@ export async function writePullStream(target: Writable, stream: PullStream): Pro
         stream.cancel();
         return;
       }
-      // The end often follows at once, and then goes with it.
+      // The end often follows immediately; cork sends both in one packet.
       target.cork();
       process.nextTick(() => target.uncork());
       if (!target.write(chunk.bytes, chunk.release)) await drained(target);
     }
   } finally {
     target.off('close', onClose);
-    written.delete(target);
+    streams.delete(target);
   }
 }
 
-/** Resolves when there is room again or the connection is gone. No signal ends the waiting: an AbortError has a stack trace. */
+/** Waits for `drain` or `close`. Does not use events.once with a signal, because an AbortError costs a stack trace. */
 function drained(target: Writable): Promise<void> {
   if (target.destroyed || !target.writableNeedDrain) return Promise.resolve();
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-// Serves the table of routes: a handler is attached by its route's name and gets input that was checked.
+// Serves the table of routes. Each route calls the handler of the same name with validated input.
 import type { Answer, JsonContent, Route, RouteName, Routes } from '@sandboxd/api';
 import type { z } from 'zod';
 import { assertAccess } from '../keys/index.ts';
@@ -14,7 +14,7 @@ type JsonAnswer<A extends Answer> = A extends {
   ? Frozen<z.input<S>>
   : never;
 
-/** The JSON of the route's answer, undefined where it has no body, or a whole response. */
+/** The JSON body of the response, undefined for a response without body, or a whole response. */
 export type Reply<R extends Route> =
   | JsonAnswer<R['answers'][number]>
   | (R['answers'][number] extends { status: 204 } ? undefined : never)
@@ -22,7 +22,7 @@ export type Reply<R extends Route> =
 
 export type Handler<R extends Route> = (input: Input<R>, c: HttpContext) => Reply<R> | Promise<Reply<R>>;
 
-/** One for each route of the table. */
+/** One handler for each route of the table. */
 export type Handlers = { readonly [N in RouteName]: Handler<Routes[N]> };
 
 export function serveRoutes<N extends RouteName>(
@@ -41,11 +41,11 @@ export function serveRoutes<N extends RouteName>(
       const reply: unknown = await handle(input, c);
       if (reply instanceof Response) return reply;
       if (answer?.status === 204) return c.body(null, 204);
-      // Answers that show what is there have no place for them.
+      // The schemas of GET responses have no warnings.
       const hasWarnings = route.method !== 'GET' && input.warnings.length > 0;
       const { warnings } = input;
-      const shown = hasWarnings ? { ...(reply as object), warnings } : (reply as object);
-      return c.json(shown, answer?.status === 201 ? 201 : 200);
+      const body = hasWarnings ? { ...(reply as object), warnings } : (reply as object);
+      return c.json(body, answer?.status === 201 ? 201 : 200);
     });
   }
 }

@@ -1,5 +1,4 @@
-// What the REST interface needs from the rest of the daemon.
-
+// The services of the daemon that the REST API uses.
 import type { SandboxLimits } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { Journal } from '../events/index.ts';
@@ -12,7 +11,7 @@ import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
 import type { AuditSink } from './middleware/audit.ts';
 
-/** A root filesystem that sandboxes can boot from. */
+/** A root filesystem that sandboxes boot from. */
 export type ProfileInfo = {
   readonly name: string;
   readonly isDefault: boolean;
@@ -24,13 +23,13 @@ export type ProfileInfo = {
   readonly packages: Readonly<Record<string, string>>;
 };
 
-/** Which engine runs the virtual machines, and why that one. */
+/** The engine that runs the virtual machines, and the reason for its choice. */
 export type EngineInfo = {
   readonly name: string;
   readonly accelerator: string;
   readonly version: string;
   readonly reason: string;
-  /** What was tried for this choice, in order; `verdict` is `works` or why not. */
+  /** The engines that were tried, in order. `verdict` is `works` or the reason why not. */
   readonly tried: readonly {
     readonly name: string;
     readonly accelerator: string;
@@ -45,20 +44,20 @@ export interface HttpServices {
   readonly authenticator: Authenticator;
   readonly audit: AuditSink;
   readonly metrics: Metrics;
-  /** Absent: no traces are sent. */
+  /** Absent: the daemon sends no traces. */
   readonly telemetry?: Telemetry | undefined;
   readonly events: Journal<StoredEvent>;
   readonly limits: SandboxLimits;
-  /** Absent when this daemon has no container images. */
+  /** Absent: images are disabled. */
   readonly images?: Images | undefined;
-  /** Absent when this daemon keeps no logs. */
+  /** Absent: durable logs are disabled. */
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;
-  /** Those that the first create that asks for one bakes. */
+  /** Known profiles without a root filesystem. The first sandbox that uses one builds it. */
   listUnbakedProfiles(): Promise<readonly Pick<ProfileInfo, 'name' | 'isDefault'>[]>;
   engine(): EngineInfo;
-  /** Fires when the daemon stops: streams that would go on for ever end then. */
+  /** Aborts when the daemon stops. Endless streams then end. */
   readonly stopping: AbortSignal;
-  /** Longest silence in the middle of a request body; 30 s when absent. */
+  /** Idle timeout of request bodies; default 30 s. */
   readonly bodyIdleMs?: number;
 }

@@ -1,9 +1,10 @@
-// Signals and sizes that a client sends to its command: what it wants, or a sentence about what makes no sense.
+// Parses the signal and resize frames of a client.
 import { type ExecFrame, MAX_TTY_CELLS, SIGNALS, show } from '@sandboxd/api';
 import type { ExecSession } from '../../guest/exec-types.ts';
 
 type TtySize = Parameters<ExecSession['resize']>[0];
 
+/** The value of a frame, or why it is invalid. */
 export type Read<T> = { readonly value: T } | { readonly problem: string };
 
 /** Name of a Linux signal. */
@@ -12,8 +13,8 @@ export function readSignal({ payload }: ExecFrame): Read<string> {
   const known = SIGNALS.find((name) => name === signal);
   if (known !== undefined) return { value: known };
   const word = typeof signal === 'string' ? signal.toUpperCase() : '';
-  const [meant] = SIGNALS.filter((name) => name === word || name === `SIG${word}`);
-  const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
+  const [similar] = SIGNALS.filter((name) => name === word || name === `SIG${word}`);
+  const hint = similar === undefined ? '' : `; did you mean ${similar}?`;
   return {
     problem: `signal must be a Linux signal, such as SIGTERM, got ${show(signal)}${hint}`,
   };

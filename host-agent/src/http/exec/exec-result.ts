@@ -1,9 +1,9 @@
-// The ExecResult in the exit frame: exit code and duration always, the rest only when it says something.
+// The ExecResult in the exit frame: exit code and duration, and the other fields if they have a value.
 import { EXEC_FRAME, encodeExecFrame, MAX_EXEC_PAYLOAD_BYTES } from '@sandboxd/api';
 import type { ExecOutcome, ResourceUsage } from '../../guest/exec-types.ts';
 import type { ErrorAnswer } from '../errors.ts';
 
-/** Longest `error` of a result; far below the limit of a frame. */
+/** Maximum length of `error`, far below the maximum size of a frame. */
 const MAX_ERROR_CHARS = MAX_EXEC_PAYLOAD_BYTES / 16;
 
 export function toExecResultBody(outcome: ExecOutcome) {
@@ -19,13 +19,13 @@ export function toExecResultBody(outcome: ExecOutcome) {
   };
 }
 
-/** `warnings`: what the request said that means nothing. */
+/** `warnings` name the unknown fields of the request. */
 export function encodeExitFrame(outcome: ExecOutcome, warnings: readonly string[] = []): Buffer {
   const result = { ...toExecResultBody(outcome), ...(warnings.length > 0 && { warnings }) };
   return encodeExecFrame(EXEC_FRAME.exit, Buffer.from(JSON.stringify(result)));
 }
 
-/** Of the whole body of an error answer, where there is no answer any more that could have it. */
+/** An error frame, for errors after the response head was sent. */
 export function encodeErrorFrame(body: ErrorAnswer['body']): Buffer {
   return encodeExecFrame(EXEC_FRAME.error, Buffer.from(JSON.stringify(body)));
 }

@@ -1,5 +1,5 @@
-// One exec between a client and the guest, whatever the transport: output and result become frames that the transport
-// pulls, frames of the client become stdin, signals and sizes.
+// One exec between a client and the guest, independent of the transport. The transport pulls output and result as
+// frames. Frames of the client become stdin, signals and terminal sizes.
 import {
   EXEC_FRAME,
   type ExecFrame,
@@ -15,23 +15,23 @@ import { type Read, readSignal, readSize } from './client-frames.ts';
 import { encodeErrorFrame, encodeExitFrame } from './exec-result.ts';
 
 export type ExecRunOptions = {
-  /** Starts the command; may throw. */
+  /** Starts the command. May throw. */
   readonly start: (events: ExecEvents) => ExecSession;
-  /** Told once, when the command ended or was lost. */
+  /** Called once, when the command has exited or was lost. */
   readonly onExit?: (outcome: ExecOutcome) => void;
-  /** Room for input again, after `push` returned false. */
+  /** Called when input is accepted again after `push` returned false. */
   readonly onDrain?: () => void;
-  /** Of the request, for the result. */
+  /** Warnings about the request, for the result. */
   readonly warnings?: readonly string[];
 };
 
-/** Error frames of one command: no credit holds them back. */
-const MAX_COMPLAINTS = 100;
+/** Maximum number of error frames for one command, because flow control does not limit them. */
+const MAX_ERROR_FRAMES = 100;
 
 export class ExecRun implements PullStream {
   /**
-   * Resolves at the command's first sign of life, or of its failure: from then on failures are exit frames. Rejects
-   * with AppError guest_unreachable when the guest went away before.
+   * Resolves when the command has started, sent output or failed. Later failures are exit frames. Rejects with AppError
+   * guest_unreachable if the guest was lost before.
    */
   readonly opened: Promise<void>;
   #open: () => void = () => {};
@@ -39,15 +39,14 @@ export class ExecRun implements PullStream {
   #wake: () => void = () => {};
   readonly #session: ExecSession;
   readonly #decoder = new ExecFrameDecoder(EXEC_FRAME.stdin);
-  /** Encoded frames; the channel's window bounds it. */
+  /** Encoded frames. The flow-control window of the channel bounds it. */
   readonly #output = new ByteQueue();
-  /** Payload bytes that the session has not been given credit for. */
-  #heldBytes = 0;
+  /** Payload bytes for which the session has not got credit back. */
+  #uncreditedBytes = 0;
   #exitFrame: Buffer | undefined;
   readonly #startedAtMs = performance.now();
   readonly #warnings: readonly string[];
-  /** Error frames so far. */
-  #complaints = 0;
+  #errorFrames = 0;
   #isOver = false;
 
   constructor({ start, onExit, onDrain, warnings = [] }: ExecRunOptions) {
@@ -65,12 +64,12 @@ export class ExecRun implements PullStream {
         this.#wake();
       },
       exit: (outcome) => {
-        // The client first.
+        // After the frame is sent to the client.
         setImmediate(() => onExit?.(outcome));
         this.#exitFrame ??= encodeExitFrame(outcome, warnings);
-        // What the client still sends is thrown away; it may read nothing before it has sent everything.
+        // Further input is discarded. Resume reading: the client may read nothing before it has sent everything.
         onDrain?.();
-        // Without effect once something was seen of the command.
+        // Has no effect if `opened` is already resolved.
         if (outcome.isLost)
           this.#refuse(new AppError('guest_unreachable', outcome.error ?? 'the guest was lost'));
         this.#open();
@@ -80,7 +79,7 @@ export class ExecRun implements PullStream {
     });
   }
 
-  /** Encoded frames in order, the exit frame last; ends early only after `cancel`. */
+  /** Encoded frames in order. The exit frame is last; only `cancel` ends the stream earlier. */
   async next(): Promise<Chunk | undefined> {
     while (!this.#isOver) {
       const chunk = this.#takeOutput();
@@ -96,7 +95,9 @@ export class ExecRun implements PullStream {
     return undefined;
   }
 
-  /** Bytes from the client, split anyhow; false when no more should come until `onDrain`. */
+  /**
+   * Takes bytes of the client; chunk boundaries have no meaning. Returns false if the caller must wait for `onDrain`.
+   */
   push(bytes: Uint8Array): boolean {
     if (this.#isOver || this.#exitFrame !== undefined) return true;
     let frames: ExecFrame[];
@@ -112,12 +113,12 @@ export class ExecRun implements PullStream {
     return isFlowing;
   }
 
-  /** Kills the command; its exit frame still comes. */
+  /** Kills the command. Its exit frame follows. */
   kill(): void {
     if (!this.#isOver) this.#session.cancel();
   }
 
-  /** Kills the command; its exit frame comes at once and says why. */
+  /** Kills the command and sends an exit frame with the reason immediately. */
   end(error: string, code: ErrorCode): void {
     const durationMs = performance.now() - this.#startedAtMs;
     this.#exitFrame ??= encodeExitFrame({ exitCode: -1, durationMs, error, code }, this.#warnings);
@@ -126,13 +127,13 @@ export class ExecRun implements PullStream {
     this.#wake();
   }
 
-  /** The client is gone: kills the command and drops its output. */
+  /** The client has disconnected: kills the command and drops its output. */
   cancel(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     if (this.#exitFrame === undefined) this.#session.cancel();
     this.#output.clear();
-    this.#giveBack(this.#heldBytes);
+    this.#returnCredit(this.#uncreditedBytes);
     this.#wake();
   }
 
@@ -147,18 +148,19 @@ export class ExecRun implements PullStream {
     if (type === EXEC_FRAME.stdin) return payload.length === 0 || this.#session.write(payload);
     if (type === EXEC_FRAME.stdinClose) this.#session.closeStdin();
     else if (type === EXEC_FRAME.signal)
-      this.#take(readSignal(frame), (signal) => this.#session.signal(signal));
-    else if (type === EXEC_FRAME.resize) this.#take(readSize(frame), (size) => this.#session.resize(size));
+      this.#applyOrReport(readSignal(frame), (signal) => this.#session.signal(signal));
+    else if (type === EXEC_FRAME.resize)
+      this.#applyOrReport(readSize(frame), (size) => this.#session.resize(size));
     return true;
   }
 
-  /** What makes no sense is not for the command: the client is told, as often as somebody may read. */
-  #take<T>(read: Read<T>, use: (value: T) => void): void {
+  /** Applies a valid frame. Reports an invalid one to the client with an error frame. */
+  #applyOrReport<T>(read: Read<T>, use: (value: T) => void): void {
     if ('value' in read) {
       use(read.value);
       return;
     }
-    if (++this.#complaints > MAX_COMPLAINTS) return;
+    if (++this.#errorFrames > MAX_ERROR_FRAMES) return;
     this.#output.push(encodeErrorFrame({ error: read.problem, code: 'invalid_argument' }));
     this.#wake();
   }
@@ -168,7 +170,7 @@ export class ExecRun implements PullStream {
       const payload = chunk.subarray(at, at + MAX_EXEC_PAYLOAD_BYTES);
       this.#output.push(execFrameHeader(type, payload.length));
       this.#output.push(payload);
-      this.#heldBytes += payload.length;
+      this.#uncreditedBytes += payload.length;
     }
   }
 
@@ -179,14 +181,14 @@ export class ExecRun implements PullStream {
       bytes: chunk.bytes,
       release: () => {
         chunk.release();
-        // A piece has headers of frames in it, too, so that all has been given back with the last.
-        this.#giveBack(Math.min(chunk.bytes.length, this.#heldBytes));
+        // A chunk also contains frame headers, so the last chunk returns what is left.
+        this.#returnCredit(Math.min(chunk.bytes.length, this.#uncreditedBytes));
       },
     };
   }
 
-  #giveBack(bytes: number): void {
-    this.#heldBytes -= bytes;
+  #returnCredit(bytes: number): void {
+    this.#uncreditedBytes -= bytes;
     if (bytes > 0) this.#session.consumed(bytes);
   }
 }

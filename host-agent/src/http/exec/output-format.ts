@@ -1,7 +1,7 @@
-// In which form a one-way exec answers: frames, unless the client asks for JSON and for nothing that frames would do for.
+// The response format of a non-interactive exec: frames, unless Accept names JSON and no range that includes frames.
 import { EXEC_FORMS, type ExecForm } from '@sandboxd/api';
 
-/** Media ranges that frames are in, too. Clients send them beside `application/json` without a thought. */
+/** Media ranges that include frames. HTTP libraries often add them to `application/json`. */
 const FRAMES = ['*/*', 'application/*', 'application/octet-stream'];
 
 export function toExecForm(accept: string | undefined): ExecForm {

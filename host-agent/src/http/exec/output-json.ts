@@ -1,4 +1,4 @@
-// The output of a one-way exec as JSON, for clients without a decoder of frames.
+// The output of a non-interactive exec as JSON, for clients without a frame decoder.
 import { isUtf8 } from 'node:buffer';
 import { EXEC_FRAME, ExecFrameDecoder, type ExecOutput, type ExecPiece } from '@sandboxd/api';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
@@ -6,37 +6,37 @@ import { joinText, NOTHING, unfinishedBytes } from '../../lib/utf8-joiner.ts';
 
 type Stream = 'stdout' | 'stderr';
 
-/** A stream's beginning. */
-class Beginning {
-  readonly #room: number;
+/** The first bytes of a stream, up to a limit. */
+class OutputHead {
+  readonly #maxBytes: number;
   readonly #chunks: Buffer[] = [];
   #sizeBytes = 0;
-  isCut = false;
+  isTruncated = false;
 
-  constructor(room: number) {
-    this.#room = room;
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
   }
 
   push(payload: Buffer): void {
-    const left = this.#room - this.#sizeBytes;
-    if (payload.length > left) this.isCut = true;
+    const left = this.#maxBytes - this.#sizeBytes;
+    if (payload.length > left) this.isTruncated = true;
     if (left === 0 || payload.length === 0) return;
-    // A copy: what it is a view of is used again.
-    const kept = Buffer.from(payload.subarray(0, left));
-    this.#sizeBytes += kept.length;
-    this.#chunks.push(kept);
+    // A copy, because the payload may be a view of a buffer that is reused.
+    const chunk = Buffer.from(payload.subarray(0, left));
+    this.#sizeBytes += chunk.length;
+    this.#chunks.push(chunk);
   }
 
-  /** No character is cut in two: half of one would make base64 of a text. */
+  /** Drops an incomplete character at the end, which would otherwise force base64. */
   toText(): { readonly text: string; readonly isBase64: boolean } {
     const all = Buffer.concat(this.#chunks);
-    return toText(this.isCut ? all.subarray(0, all.length - unfinishedBytes(all)) : all);
+    return toText(this.isTruncated ? all.subarray(0, all.length - unfinishedBytes(all)) : all);
   }
 }
 
-/** Reads frames to their end. `maxBytes`, of each stream; the rest is read and forgotten. Rejects as the frames do. */
+/** Reads all frames and stores at most `maxBytes` of each stream. Rejects if `frames` rejects. */
 export async function collectOutput(frames: PullStream, maxBytes: number): Promise<ExecOutput> {
-  const streams = { stdout: new Beginning(maxBytes), stderr: new Beginning(maxBytes) };
+  const streams = { stdout: new OutputHead(maxBytes), stderr: new OutputHead(maxBytes) };
   const decoder = new ExecFrameDecoder();
   let result: unknown;
   for (let chunk = await frames.next(); chunk !== undefined; chunk = await frames.next()) {
@@ -52,18 +52,18 @@ export async function collectOutput(frames: PullStream, maxBytes: number): Promi
     stderr: stderr.text,
     ...(stdout.isBase64 && { stdout_base64: true as const }),
     ...(stderr.isBase64 && { stderr_base64: true as const }),
-    ...(streams.stdout.isCut && { stdout_truncated: true as const }),
-    ...(streams.stderr.isCut && { stderr_truncated: true as const }),
+    ...(streams.stdout.isTruncated && { stdout_truncated: true as const }),
+    ...(streams.stderr.isTruncated && { stderr_truncated: true as const }),
     ...(result as Pick<ExecOutput, 'exit_code' | 'duration_ms'>),
   };
 }
 
-/** Frames as lines of JSON, at the pace of whoever reads them. */
+/** Converts frames to JSON lines, with backpressure. */
 export class OutputLines implements PullStream {
   readonly #frames: PullStream;
   readonly #decoder = new ExecFrameDecoder();
-  /** Beginnings of characters whose rest has not come. */
-  readonly #held: Record<Stream, Buffer> = { stdout: NOTHING, stderr: NOTHING };
+  /** Incomplete characters at the end of each stream. */
+  readonly #partial: Record<Stream, Buffer> = { stdout: NOTHING, stderr: NOTHING };
 
   constructor(frames: PullStream) {
     this.#frames = frames;
@@ -93,21 +93,22 @@ export class OutputLines implements PullStream {
   }
 
   #toLines(type: number, payload: Buffer): ExecPiece[] {
-    if (type === EXEC_FRAME.exit) return [...this.#takeHeld(), { result: JSON.parse(payload.toString()) }];
+    if (type === EXEC_FRAME.exit)
+      return [...this.#flushPartial(), { result: JSON.parse(payload.toString()) }];
     const stream = toStream(type);
-    const { whole, held } = joinText(this.#held[stream], payload);
-    this.#held[stream] = held;
-    return whole.length > 0 || payload.length === 0 ? [toPiece(stream, whole)] : [];
+    const { whole, held } = joinText(this.#partial[stream], payload);
+    this.#partial[stream] = held;
+    return whole.length > 0 || payload.length === 0 ? [toChunkLine(stream, whole)] : [];
   }
 
-  #takeHeld(): ExecPiece[] {
+  #flushPartial(): ExecPiece[] {
     return (['stdout', 'stderr'] as const)
-      .filter((stream) => this.#held[stream].length > 0)
-      .map((stream) => toPiece(stream, this.#held[stream]));
+      .filter((stream) => this.#partial[stream].length > 0)
+      .map((stream) => toChunkLine(stream, this.#partial[stream]));
   }
 }
 
-function toPiece(stream: Stream, bytes: Buffer): ExecPiece {
+function toChunkLine(stream: Stream, bytes: Buffer): ExecPiece {
   const { text, isBase64 } = toText(bytes);
   return { stream, data: text, ...(isBase64 && { base64: true as const }) };
 }

@@ -1,4 +1,4 @@
-// Exec over a WebSocket: the first message is the request, then binary messages carry the frame stream in both directions.
+// Exec over a WebSocket: the first message is the request, then binary messages carry frames in both directions.
 import type { Duplex } from 'node:stream';
 import { type ApiErrorCode, checkBody, type ExecRequest, execRequest, FIRST_MESSAGE_MS } from '@sandboxd/api';
 import type { Logger } from 'pino';
@@ -11,7 +11,7 @@ import { checked } from '../input/request-input.ts';
 import { encodeErrorFrame } from './exec-result.ts';
 import type { ExecRun } from './exec-run.ts';
 
-/** Close codes, and what they mean here. */
+/** Close codes of RFC 6455 by cause. */
 const CLOSE = {
   done: 1000,
   stopping: 1001,
@@ -23,23 +23,23 @@ const CLOSE = {
 
 const STOPPING = 'the daemon stops';
 
-/** Unsent bytes above which frames wait. */
+/** Backpressure: sending waits above this many unsent bytes. */
 const MAX_BUFFERED_BYTES = 256 * 1024;
-/** The protocol's bound for a close reason. */
+/** Maximum length of a close reason (RFC 6455). */
 const MAX_REASON_BYTES = 123;
 
-/** A request to run a command, and what it says that means nothing. */
-export type AskedExec = { readonly request: ExecRequest; readonly warnings: readonly string[] };
+/** An exec request, and warnings about its unknown fields. */
+export type RequestedExec = { readonly request: ExecRequest; readonly warnings: readonly string[] };
 
 export type WebSocketExec = {
-  /** Starts the command; `onDrain` is called when input may go on. May throw. */
-  readonly startRun: (asked: AskedExec, onDrain: () => void) => ExecRun;
-  /** Unknown fields are refused. */
+  /** Starts the command. `onDrain` is called when the command accepts input again. May throw. */
+  readonly startRun: (requested: RequestedExec, onDrain: () => void) => ExecRun;
+  /** Refuses unknown fields. */
   readonly isStrict?: boolean;
   readonly log: Logger;
-  /** What carries the WebSocket. */
+  /** The connection under the WebSocket. */
   readonly connection: Duplex;
-  /** Fires when the daemon stops. */
+  /** Aborts when the daemon stops. */
   readonly ending?: AbortSignal | undefined;
   readonly firstMessageMs?: number;
 };
@@ -52,10 +52,10 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
   );
   const begin = (data: RawData) => {
     clearTimeout(timer);
-    const asked = readFirstMessage(socket, data, options.isStrict);
-    if (asked === undefined) return;
+    const requested = readFirstMessage(socket, data, options.isStrict);
+    if (requested === undefined) return;
     try {
-      run = options.startRun(asked, () => socket.resume());
+      run = options.startRun(requested, () => socket.resume());
     } catch (error) {
       return fail(socket, error, options.log);
     }
@@ -70,20 +70,20 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
       run.cancel();
     } else if (!run.push(toBytes(data))) socket.pause();
   });
-  // What came of a message that is not whole yet, which the library keeps. Counted before it sees it.
-  const room = new BodyMemoryLimit();
-  const settle = () => room[Symbol.dispose]();
+  // Memory of an incomplete message, which the library buffers. Counted before the library receives the bytes.
+  const memory = new BodyMemoryLimit();
+  const release = () => memory[Symbol.dispose]();
   options.connection.prependListener('data', (bytes: Buffer) => {
     try {
-      room.add(bytes.length);
+      memory.add(bytes.length);
     } catch (error) {
       close(socket, CLOSE.tryLater, toError(error).message);
-      // Nor is the rest kept while the client is to answer that.
+      // Terminates at once: otherwise the library would buffer more until the client answers the close.
       socket.terminate();
     }
   });
-  for (const whole of ['message', 'ping', 'pong', 'close']) socket.on(whole, settle);
-  // The library tells of a Close frame only once the connection is closed, which is for the client to do.
+  for (const event of ['message', 'ping', 'pong', 'close']) socket.on(event, release);
+  // The library reports a Close frame only after the client has closed the connection, so check the state here.
   options.connection.on('data', () => {
     if (socket.readyState !== socket.OPEN) run?.cancel();
   });
@@ -99,7 +99,7 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
   });
 }
 
-function readFirstMessage(socket: WebSocket, data: RawData, strict = false): AskedExec | undefined {
+function readFirstMessage(socket: WebSocket, data: RawData, strict = false): RequestedExec | undefined {
   try {
     const { value, warnings } = checked(checkBody(execRequest, parseJson(toBytes(data)), strict));
     return { request: value, warnings };
@@ -119,7 +119,7 @@ async function sendFrames(socket: WebSocket, run: ExecRun, ending: AbortSignal |
   else close(socket, CLOSE.done, '');
 }
 
-/** Resolves when the bytes left this process, or never will. */
+/** Resolves when the bytes were handed to the kernel or the connection failed. */
 function send(socket: WebSocket, { bytes, release }: Chunk): Promise<void> {
   return new Promise((resolve) => {
     socket.send(bytes, { binary: true }, () => {
@@ -144,7 +144,7 @@ function refuse(socket: WebSocket, closeCode: number, code: ApiErrorCode, error:
 function close(socket: WebSocket, code: number, reason: string): void {
   let text = reason;
   while (Buffer.byteLength(text) > MAX_REASON_BYTES) text = text.slice(0, -1);
-  // A paused socket would never see the answer to the close.
+  // A paused socket would not receive the answer to the close.
   socket.resume();
   socket.close(code, text);
 }

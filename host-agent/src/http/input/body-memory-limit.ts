@@ -1,9 +1,9 @@
-// Memory for the JSON bodies that are on their way: as much as one may have, all clients together must not.
+// Limits the memory of JSON bodies that are being received, over all clients.
 import { AppError } from '../../lib/errors.ts';
 
-/** Everybody has this much, whatever others send. */
+/** Each request may use this much, regardless of other requests. */
 const FREE_BYTES = 64 * 1024;
-/** What larger ones have together. */
+/** Shared by all requests for what exceeds FREE_BYTES. */
 const SHARED_BYTES = 64 * 1024 * 1024;
 const RETRY_AFTER_S = 5;
 
@@ -12,7 +12,7 @@ let sharedBytes = 0;
 export class BodyMemoryLimit implements Disposable {
   #sizeBytes = 0;
 
-  /** AppError exhausted when others have too much of it. */
+  /** AppError exhausted if the shared memory is used up. */
   add(bytes: number): void {
     const before = Math.max(0, this.#sizeBytes - FREE_BYTES);
     const after = Math.max(0, this.#sizeBytes + bytes - FREE_BYTES);

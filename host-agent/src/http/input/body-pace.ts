@@ -1,30 +1,30 @@
-// How slowly a body may come. Silence ends it, and so does a trickle that never falls silent.
+// Enforces the idle timeout and the minimum rate of a request body (slowloris).
 import { MIN_BODY_BYTES_PER_S } from '@sandboxd/api';
 import { HttpError } from '../errors.ts';
 
-/** Counts only while the client is waited for, so that a slow guest is not taken for a slow client. */
+/** Counts only while the daemon waits for the client, so that a slow guest does not cause a timeout. */
 export class BodyPace {
   readonly #idleMs: number;
-  readonly #onLate: (error: HttpError) => void;
-  /** What the client may still be waited for; bytes that come give of it back, at the least rate. */
+  readonly #onTimeout: (error: HttpError) => void;
+  /** Remaining waiting time. Received bytes add to it at the minimum rate. */
   #leftMs: number;
   #waitingSince: number | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** `onLate` is called once, with HttpError timeout. */
-  constructor(idleMs: number, onLate: (error: HttpError) => void) {
+  /** `onTimeout` is called once, with HttpError timeout. */
+  constructor(idleMs: number, onTimeout: (error: HttpError) => void) {
     this.#idleMs = idleMs;
     this.#leftMs = idleMs;
-    this.#onLate = onLate;
+    this.#onTimeout = onTimeout;
   }
 
   wait(): void {
     this.#waitingSince ??= performance.now();
-    this.#timer ??= setTimeout(() => this.#onLate(this.#error()), this.#leftMs);
+    this.#timer ??= setTimeout(() => this.#onTimeout(this.#error()), this.#leftMs);
   }
 
-  /** Bytes came, and the client is waited for no more. */
-  took(sizeBytes: number): void {
+  /** Bytes arrived; stops the timer. */
+  received(sizeBytes: number): void {
     const waitedMs = this.#waitingSince === undefined ? 0 : performance.now() - this.#waitingSince;
     this.#leftMs = Math.min(
       this.#idleMs,
@@ -40,7 +40,9 @@ export class BodyPace {
   }
 
   #error(): HttpError {
-    const message = `the body stopped for ${this.#idleMs} ms, or came at less than ${MIN_BODY_BYTES_PER_S} bytes a second; send it faster`;
+    const message =
+      `the body stopped for ${this.#idleMs} ms, or came at less than ${MIN_BODY_BYTES_PER_S} bytes a second; send ` +
+      'it faster';
     return new HttpError('timeout', message);
   }
 }

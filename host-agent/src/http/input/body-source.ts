@@ -1,4 +1,4 @@
-// A request's body as bytes in turn, of any length: only a client that falls silent is given up.
+// Reads a request body of any length, chunk by chunk. Only the idle timeout and minimum rate limit it.
 import { IncomingMessage } from 'node:http';
 import { finished, Readable } from 'node:stream';
 import { BODY_IDLE_MS } from '@sandboxd/api';
@@ -7,17 +7,17 @@ import { AppError } from '../../lib/errors.ts';
 import type { HttpContext } from '../context.ts';
 import { BodyPace } from './body-pace.ts';
 
-/** Bytes that may wait here for the guest. */
+/** The queue pauses the connection at this many bytes. */
 const QUEUE_BYTES = 256 * 1024;
-/** Pieces likewise: a client may send them of single bytes. */
+/** The queue also pauses at this many chunks, because a client may send one-byte chunks. */
 const QUEUE_CHUNKS = 1024;
-/** Shares of both from which on the client may go on: not at every chunk, as stopping and starting costs more than it. */
+/** Low-water mark as a share of both limits. Hysteresis avoids a pause and resume at every chunk. */
 const LOW_SHARE = 1 / 4;
 
 export type BodySource = {
-  /** The time limit counts only while bytes are waited for, so that a slow guest is not taken for a slow client. */
+  /** The timeout counts only while a read waits, so that a slow guest does not cause a timeout. */
   readonly read: ByteSource;
-  /** Throws away what is here and what still comes; for how long is the server's to say. */
+  /** Discards queued and further bytes. The server limits how long. */
   discard(): void;
 };
 
@@ -26,8 +26,8 @@ export function readBody(c: HttpContext, idleMs = BODY_IDLE_MS): BodySource {
 }
 
 /**
- * The connection's own stream where there is one: a web stream around it would cost several promises a chunk, and a request that
- * nobody else needs. A connection that may be taken over was read already.
+ * Reads Node's stream directly if there is a connection, because a web stream costs several promises for each chunk. On
+ * a hijacked connection the body was already read.
  */
 function openBody(c: HttpContext): Readable | undefined {
   const env: Partial<HttpContext['env']> | undefined = c.env;
@@ -52,12 +52,14 @@ class QueuedBody implements BodySource {
       this.#end = {};
       return;
     }
-    stream.on('data', (chunk: Uint8Array) => this.#take(chunk));
-    finished(stream, { writable: false }, (cause) => this.#finish(cause ? { error: leftWithin(cause) } : {}));
+    stream.on('data', (chunk: Uint8Array) => this.#enqueue(chunk));
+    finished(stream, { writable: false }, (cause) =>
+      this.#finish(cause ? { error: disconnected(cause) } : {}),
+    );
   }
 
   readonly read: ByteSource = async () => {
-    if (this.#queue.length === 0 && this.#end === undefined) await this.#more();
+    if (this.#queue.length === 0 && this.#end === undefined) await this.#waitForChunk();
     const bytes = this.#queue.shift();
     if (bytes === undefined) {
       if (this.#end?.error !== undefined) throw this.#end.error;
@@ -74,21 +76,21 @@ class QueuedBody implements BodySource {
     this.#isDiscarding = true;
     this.#queue = [];
     this.#queuedBytes = 0;
-    // Without a connection nobody bounds what would still come.
+    // Without a connection no timeout limits further input.
     if (this.#stream instanceof IncomingMessage) this.#stream.resume();
     else this.#stream?.destroy();
   }
 
-  #take(chunk: Uint8Array): void {
+  #enqueue(chunk: Uint8Array): void {
     if (this.#isDiscarding) return;
     this.#queue.push(chunk);
     this.#queuedBytes += chunk.length;
-    this.#pace.took(chunk.length);
+    this.#pace.received(chunk.length);
     if (this.#queuedBytes >= QUEUE_BYTES || this.#queue.length >= QUEUE_CHUNKS) this.#stream?.pause();
     this.#notify();
   }
 
-  async #more(): Promise<void> {
+  async #waitForChunk(): Promise<void> {
     await new Promise<void>((resolve) => {
       this.#wake = resolve;
       this.#pace.wait();
@@ -108,6 +110,6 @@ class QueuedBody implements BodySource {
   }
 }
 
-function leftWithin(cause: Error): AppError {
+function disconnected(cause: Error): AppError {
   return new AppError('cancelled', 'the client left within its upload', { cause });
 }

@@ -1,4 +1,4 @@
-// Reads a JSON body of bounded size: little more than the limit is ever held, and silence in its middle ends it.
+// Reads and parses a JSON body of limited size.
 import { BODY_IDLE_MS, MAX_JSON_BYTES, show } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
 import { GrowingBuffer } from '../../lib/growing-buffer.ts';
@@ -8,7 +8,7 @@ import { BodyMemoryLimit } from './body-memory-limit.ts';
 import { type BodySource, readBody } from './body-source.ts';
 import { findJsonError } from './json-error.ts';
 
-/** The parsed body; undefined when it is empty. */
+/** The parsed body; undefined if it is empty. AppError invalid_argument, too_large; HttpError. */
 export async function readJson(c: HttpContext, idleMs = BODY_IDLE_MS): Promise<unknown> {
   const coding = headerOf(c, 'content-encoding') ?? 'identity';
   if (coding.toLowerCase() !== 'identity') {
@@ -19,7 +19,7 @@ export async function readJson(c: HttpContext, idleMs = BODY_IDLE_MS): Promise<u
   return parseJson(await readAll(readBody(c, idleMs)));
 }
 
-/** UTF-8 JSON → value; undefined for nothing but white space. AppError invalid_argument says where it is wrong. */
+/** UTF-8 JSON → value; undefined for white space only. AppError invalid_argument names line and column. */
 export function parseJson(bytes: Uint8Array): unknown {
   let text: string;
   try {
@@ -40,20 +40,20 @@ export function parseJson(bytes: Uint8Array): unknown {
 }
 
 async function readAll(body: BodySource): Promise<Buffer> {
-  const gathered = new GrowingBuffer();
-  using room = new BodyMemoryLimit();
+  const buffer = new GrowingBuffer();
+  using memory = new BodyMemoryLimit();
   try {
     for (let chunk = await body.read(); chunk !== undefined; chunk = await body.read()) {
-      if (gathered.sizeBytes + chunk.length > MAX_JSON_BYTES) throw tooLarge();
-      room.add(chunk.length);
-      gathered.add(chunk);
+      if (buffer.sizeBytes + chunk.length > MAX_JSON_BYTES) throw tooLarge();
+      memory.add(chunk.length);
+      buffer.add(chunk);
     }
   } catch (error) {
-    // The rest is taken behind the answer, for as long as the server waits for it.
+    // The server discards the rest of the body after the response.
     body.discard();
     throw error;
   }
-  return gathered.bytes;
+  return buffer.bytes;
 }
 
 function tooLarge(): AppError {

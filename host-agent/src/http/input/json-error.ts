@@ -1,4 +1,4 @@
-// Finds where a text stops being JSON. The engine's own message often names no position.
+// Finds the position of a JSON syntax error. The message of JSON.parse often has no position.
 
 export type JsonError = { readonly line: number; readonly column: number; readonly reason: string };
 
@@ -8,7 +8,7 @@ const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const STRING = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"/y;
 const SPACE = /[ \t\n\r]*/y;
 
-/** Only for a text that JSON.parse refused. Iterative, so that nesting cannot exhaust the stack. */
+/** Only for a text that JSON.parse refused. Iterative, so that deep nesting cannot exhaust the stack. */
 export function findJsonError(text: string): JsonError {
   const stack: ('{' | '[')[] = [];
   let at = 0;

@@ -1,11 +1,11 @@
-// What a client prefers (RFC 7240): `Prefer: handling=strict` makes what would be a warning a refusal.
+// The Prefer header (RFC 7240): `handling=strict` turns warnings into errors.
 import { type HttpContext, headerOf } from '../context.ts';
 
-/** What an answer says in Preference-Applied. */
+/** The value of Preference-Applied. */
 export const STRICT = 'handling=strict';
 export const PREFERENCE_APPLIED = 'Preference-Applied';
 
-/** Of preferences that are said twice the first counts; what is not known is ignored. */
+/** The first `handling` counts. Unknown preferences are ignored. */
 export function isStrict(c: HttpContext): boolean {
   return isStrictHeader(headerOf(c, 'prefer'));
 }

@@ -1,4 +1,4 @@
-// What a request says, read and checked as its route's schemas want it, in the order path, query, body.
+// Reads and validates the input of a request with the schemas of its route: path, then query, then body.
 import {
   type Checked,
   checkBody,
@@ -16,7 +16,7 @@ import { readJson } from './json-body.ts';
 import { isStrict } from './preference.ts';
 import { decodeText, namesOfQuery, readQuery } from './texts.ts';
 
-/** `undefined` for what the route has no schema for, for a body of bytes, and for what a WebSocket has to send first. */
+/** `undefined` for parts without a schema, for a body of bytes, and for the first message of a WebSocket. */
 export type Input<R extends Route> = {
   readonly params: Output<R, 'params'>;
   readonly query: Output<R, 'query'>;
@@ -25,7 +25,7 @@ export type Input<R extends Route> = {
     : R extends { body: { kind: 'json'; schema: infer S extends z.ZodType } }
       ? z.output<S>
       : undefined;
-  /** What it says that means nothing. */
+  /** Unknown fields and parameters. */
   readonly warnings: readonly string[];
 };
 
@@ -33,7 +33,7 @@ type Output<R extends Route, K extends 'params' | 'query'> = R extends { [P in K
   ? z.output<S>
   : undefined;
 
-/** AppError invalid_argument, too_large; HttpError. What the path names is in later log lines of the request. */
+/** Also adds the path parameters to the logger of the request. AppError invalid_argument, too_large; HttpError. */
 export async function readInput<R extends Route>(
   c: HttpContext,
   route: R,
@@ -49,9 +49,9 @@ export async function readInput<R extends Route>(
   if (strict && unknown.length > 0) throw new AppError('invalid_argument', unknown.join('; '));
   const hasJson = body?.kind === 'json' && transport !== 'websocket';
   const sent = hasJson ? checked(checkBody(body.schema, await readJson(c, idleMs), strict)) : undefined;
-  const isDeaf = body === undefined && route.method !== 'GET';
-  const unasked = isDeaf && hasBody(c) ? await readUnasked(c, strict, idleMs) : [];
-  const warnings = [...unknown, ...(sent?.warnings ?? unasked)];
+  const takesNoBody = body === undefined && route.method !== 'GET';
+  const unexpected = takesNoBody && hasBody(c) ? await readUnexpectedBody(c, strict, idleMs) : [];
+  const warnings = [...unknown, ...(sent?.warnings ?? unexpected)];
   return { params, query, body: sent?.value, warnings } as unknown as Input<R>;
 }
 
@@ -64,12 +64,16 @@ function hasBody(c: HttpContext): boolean {
 }
 
 /**
- * Names of what was said to a route that takes no body, such as a grace period to a restart. What is no JSON was never read there,
- * and is refused only for who asks for that. AppError invalid_argument, cancelled.
+ * Warnings for the body of a request whose route takes no body, such as a grace period for a restart. Existing clients
+ * may send any body, so only a strict request fails. AppError invalid_argument, cancelled.
  */
-async function readUnasked(c: HttpContext, isStrict: boolean, idleMs?: number): Promise<readonly string[]> {
+async function readUnexpectedBody(
+  c: HttpContext,
+  isStrict: boolean,
+  idleMs?: number,
+): Promise<readonly string[]> {
   try {
-    const { warnings } = checked(checkBody(NOTHING, await readJson(c, idleMs), isStrict));
+    const { warnings } = checked(checkBody(NO_FIELDS, await readJson(c, idleMs), isStrict));
     return warnings;
   } catch (error) {
     if (isStrict && isAppError(error) && error.code === 'invalid_argument') throw error;
@@ -80,15 +84,16 @@ async function readUnasked(c: HttpContext, isStrict: boolean, idleMs?: number): 
   }
 }
 
-const NOTHING = z.object({});
+const NO_FIELDS = z.object({});
 
-/** What `curl -F` and pages send has names and boundaries around what is meant. */
+/** Refuses multipart/form-data, as `curl -F` and HTML forms send it. HttpError unsupported_media. */
 function assertNoForm(c: HttpContext, body: RequestBody): void {
   if (!/^multipart\//i.test(headerOf(c, 'content-type') ?? '')) return;
   const instead =
     body.kind === 'json'
       ? "JSON, as curl -H 'Content-Type: application/json' -d '{…}' does"
-      : `the bytes themselves, as curl -H 'Content-Type: ${body.contentType}' --data-binary @file does (${body.description})`;
+      : `the bytes themselves, as curl -H 'Content-Type: ${body.contentType}' --data-binary @file does ` +
+        `(${body.description})`;
   throw new HttpError('unsupported_media', `the body is a form, as curl -F makes it; send ${instead}`);
 }
 
@@ -105,7 +110,7 @@ function readPath(c: HttpContext, path: string, schema: z.ZodObject): Record<str
     const [, name, form] = /^:(\w+)(\{)?/.exec(part) ?? [];
     if (name === undefined) continue;
     const { title = name } = z.globalRegistry.get(schema.shape[name] ?? schema) ?? {};
-    // Only the last one may have slashes of its own.
+    // Only the last parameter may contain slashes.
     const encoded = segments.slice(at, form === undefined ? at + 1 : undefined).join('/');
     const text = decodeText(encoded, title);
     found[name] = text;

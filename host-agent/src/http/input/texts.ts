@@ -1,8 +1,8 @@
-// Texts of a request's path and query, decoded strictly: what is no text is refused by name.
+// Decodes the path and query of a request strictly. Errors name the invalid part.
 import { show } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
 
-/** The parameter's first value; undefined when it is absent or empty. AppError invalid_argument for what is no text. */
+/** The first value of a parameter; undefined if absent or empty. AppError invalid_argument if it cannot be decoded. */
 export function readQuery(url: string, name: string): string | undefined {
   const [, query = ''] = url.split('#', 1)[0]?.split(/\?(.*)/s) ?? [];
   for (const pair of query.split('&')) {
@@ -14,14 +14,14 @@ export function readQuery(url: string, name: string): string | undefined {
   return undefined;
 }
 
-/** Of every parameter, each once, as far as they are texts. */
+/** The distinct names of all parameters. A name that cannot be decoded stays encoded. */
 export function namesOfQuery(url: string): readonly string[] {
   const [, query = ''] = url.split('#', 1)[0]?.split(/\?(.*)/s) ?? [];
   const names = query.split('&').map((pair) => pair.split('=', 1)[0]?.replaceAll('+', ' ') ?? '');
   return [...new Set(names.map(lenientlyDecoded))].filter((name) => name !== '');
 }
 
-/** Percent-encoded UTF-8 without NUL → text. AppError invalid_argument says what is wrong with `what`. */
+/** Percent-encoded UTF-8 without NUL → text. AppError invalid_argument names `what` and the error. */
 export function decodeText(encoded: string, what: string): string {
   const text = decoded(encoded);
   if (text === undefined) {

@@ -1,4 +1,4 @@
-// Writes each request into the audit trail: who, what, decision, result, duration; never what a body or a query says.
+// Records each request in the audit trail: principal, operation, decision, result, duration. Never the body or query.
 import type { IncomingMessage } from 'node:http';
 import { createMiddleware } from 'hono/factory';
 import type { AuditEntry, RequestEntry } from '../../audit/index.ts';
@@ -11,13 +11,13 @@ export interface AuditSink {
   write(entry: AuditEntry): void;
 }
 
-/** What clients say may be in a line, but never make it long. */
+/** Limits for text of clients, so that they cannot make a record long. */
 const MAX_REASON_CHARS = 1000;
 const MAX_IDS = 8;
 
 const IDS = /(?:sbx|snap)_[0-9a-v]{13}/g;
 
-/** Of a daemon whose operator turned the trail off. */
+/** The sink of a daemon whose operator has disabled the audit trail. */
 export const NO_AUDIT: AuditSink = { write: () => undefined };
 
 export function audit(sink: AuditSink) {
@@ -28,15 +28,15 @@ export function audit(sink: AuditSink) {
     const startedAt = performance.now();
     await next();
     const write = (event: RequestEntry['event']): void => sink.write({ event, ...describe(c, startedAt) });
-    const over = route?.transport === undefined || c.res.status >= 400 ? undefined : endOf(c);
-    if (over === undefined) return write('request');
-    // A daemon that is killed meanwhile must not have hidden it.
+    const lifetime = route?.transport === undefined || c.res.status >= 400 ? undefined : endOf(c);
+    if (lifetime === undefined) return write('request');
+    // Recorded at the start too, so that the record survives if the daemon is killed during the request.
     write('begun');
-    over.once('close', () => write('request'));
+    lifetime.once('close', () => write('request'));
   });
 }
 
-/** A request that was refused before the app saw it. */
+/** Records a request that was refused before the app saw it. */
 export function auditRefusal(
   sink: AuditSink,
   { method = '', url, socket }: IncomingMessage,
@@ -77,7 +77,7 @@ function describe(c: HttpContext, startedAt: number): Omit<RequestEntry, 'event'
   };
 }
 
-/** Ids are found by their shape: what else a path that nobody knows says may be anything. */
+/** Takes only ids from the path, by their syntax. The rest of an unknown path may be any text. */
 function describeTarget(method: string, path: string): Pick<RequestEntry, 'route' | 'operation' | 'ids'> {
   const route = findRoute(method, path);
   const ids = path.match(IDS);
@@ -89,7 +89,7 @@ function describeTarget(method: string, path: string): Pick<RequestEntry, 'route
   };
 }
 
-/** Other failures than refusals quote what they were sent. */
+/** Records the reason only for refusals: messages of other errors quote the input of the client. */
 function judge(status: number, reason: string | undefined): Pick<RequestEntry, 'decision' | 'reason'> {
   const decision = status === 401 ? 'unauthenticated' : status === 403 ? 'denied' : 'allowed';
   const isRefusal = decision !== 'allowed' && reason !== undefined;

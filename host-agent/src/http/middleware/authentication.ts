@@ -1,4 +1,4 @@
-// Lets nobody in without a key where there are keys: before a body is read, whatever the path.
+// Authenticates every request, on every path, before its body is read.
 import { createMiddleware } from 'hono/factory';
 import { ANONYMOUS, type Principal, toOwner } from '../../keys/index.ts';
 import type { Authenticator } from '../authentication.ts';
@@ -18,16 +18,16 @@ export function authentication(authenticator: Authenticator) {
         });
     c.set('principal', principal);
     if (toOwner(principal) !== undefined) {
-      noteOpen(authenticator, principal, c);
+      trackOpen(authenticator, principal, c);
       c.set('log', c.get('log').child({ key: principal.key }));
     }
     await next();
   });
 }
 
-function noteOpen(authenticator: Authenticator, principal: Principal, { env }: HttpContext): void {
+function trackOpen(authenticator: Authenticator, principal: Principal, { env }: HttpContext): void {
   const { incoming, outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
   const socket = takeover?.socket ?? incoming?.socket;
-  const whole = takeover?.socket ?? outgoing;
-  if (socket !== undefined && whole !== undefined) authenticator.open.add(principal, socket, whole);
+  const lifetime = takeover?.socket ?? outgoing;
+  if (socket !== undefined && lifetime !== undefined) authenticator.open.add(principal, socket, lifetime);
 }

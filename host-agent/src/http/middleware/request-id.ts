@@ -1,4 +1,4 @@
-// Gives every request an id, the client's own when it is a sane one, and answers with it.
+// Gives every request an id and returns it in a header. Uses the id of the client if it is valid.
 import { createMiddleware } from 'hono/factory';
 import { hasKey } from '../../lib/hide-keys.ts';
 import { randomSuffix } from '../../lib/ids.ts';
@@ -10,10 +10,10 @@ export function newRequestId(): string {
   return `req_${randomSuffix()}`;
 }
 
-/** The offered id when it is short and harmless in a log line, a new one otherwise. */
+/** The id of the client if it is short, safe in a log line and holds no key; otherwise a new one. */
 export function resolveRequestId(offered: string | undefined): string {
-  const isSane = offered !== undefined && /^[\w.:-]{1,128}$/.test(offered) && !hasKey(offered);
-  return isSane ? offered : newRequestId();
+  const isValid = offered !== undefined && /^[\w.:-]{1,128}$/.test(offered) && !hasKey(offered);
+  return isValid ? offered : newRequestId();
 }
 
 export const requestId = createMiddleware<HttpEnv>(async (c, next) => {

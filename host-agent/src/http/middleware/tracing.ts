@@ -1,4 +1,4 @@
-// Makes each request a part of its client's trace, where traces are sent.
+// Records a span for each request, as part of the client's trace, if tracing is enabled.
 import { createMiddleware } from 'hono/factory';
 import { hasKey, hideKeys } from '../../lib/hide-keys.ts';
 import type { Telemetry } from '../../telemetry/index.ts';
@@ -25,8 +25,8 @@ export function tracing(telemetry: Telemetry | undefined) {
     if (span.traceId !== '') c.set('traceId', span.traceId);
     await span.within(next);
     const { status } = c.res;
-    const over = route?.transport === undefined || status >= 400 ? undefined : endOf(c);
-    if (over === undefined) span.end(status);
-    else over.once('close', () => span.end(status));
+    const lifetime = route?.transport === undefined || status >= 400 ? undefined : endOf(c);
+    if (lifetime === undefined) span.end(status);
+    else lifetime.once('close', () => span.end(status));
   });
 }

@@ -1,11 +1,11 @@
-// The interface as a page to read, made of its OpenAPI document. It has no script and loads nothing.
+// The API reference as an HTML page, rendered from the OpenAPI document. It has no scripts and loads no resources.
 import { createHash } from 'node:crypto';
 import type { DocumentedAnswer, DocumentedOperation, JsonSchema, OpenApiDocument } from '@sandboxd/api';
 import { html, raw } from 'hono/html';
 import { type Field, type Html, toDefault, toFields, toType } from './schema-text.ts';
 import { STYLE } from './style.ts';
 
-/** For `Content-Security-Policy`: the page's own style and nothing else. */
+/** The Content-Security-Policy: allows only the style of this page. */
 export const REFERENCE_POLICY = [
   "default-src 'none'",
   `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
@@ -62,10 +62,10 @@ function renderEntry({ method, path, operation }: Entry): Html {
 <p><strong>${summary}.</strong> ${description ?? ''} ${renderNotes(operation)}</p>
 ${renderFields(
   'parameters',
-  parameters.map(({ name, in: place, required, schema, description: said }) => ({
+  parameters.map(({ name, in: place, required, schema, description: text }) => ({
     name: place === 'query' ? `?${name}` : place === 'header' ? `${name}:` : name,
     isRequired: required,
-    schema: said === undefined ? schema : { ...schema, description: said },
+    schema: text === undefined ? schema : { ...schema, description: text },
   })),
 )}
 ${first === undefined ? '' : renderBody(requestBody === undefined ? 'first message' : 'body', first)}
@@ -126,7 +126,7 @@ ${fields.map(
 )}</table>`;
 }
 
-/** Paragraphs, and code between backquotes. */
+/** Renders paragraphs, and code between backquotes. */
 function renderText(text: string): Html {
   const paragraphs = text.split('\n\n').map((paragraph) => paragraph.split('`'));
   return html`${paragraphs.map(

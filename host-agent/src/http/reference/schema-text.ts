@@ -1,4 +1,4 @@
-// Schemas in the few words of a table's cell.
+// Short descriptions of schemas for table cells.
 import type { JsonSchema } from '@sandboxd/api';
 import { html, raw } from 'hono/html';
 
@@ -15,7 +15,7 @@ export function toFields(schema: JsonSchema): Field[] {
   }));
 }
 
-/** The type, and what of it a client can run into. */
+/** The type with its limits. */
 export function toType(schema: JsonSchema): Html {
   const { $ref, enum: values, items, additionalProperties, anyOf, oneOf } = schema;
   if ($ref !== undefined) {
@@ -49,7 +49,7 @@ function toCode(value: unknown): Html {
   return html`<code>${JSON.stringify(value)}</code>`;
 }
 
-/** Bounds that are no more than those of every number or text are not worth a word. */
+/** The limits of a number or string. Omits those that every number has. */
 function toRange({ minimum, maximum, maxLength }: JsonSchema): string {
   const isMinShown = minimum !== undefined && minimum > Number.MIN_SAFE_INTEGER;
   const isMaxShown = maximum !== undefined && maximum < Number.MAX_SAFE_INTEGER;

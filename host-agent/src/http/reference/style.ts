@@ -1,4 +1,4 @@
-// The style of the page, light or dark as the reader has it.
+// The style of the page, light or dark by the reader's preference.
 export const STYLE = `
 :root { color-scheme: light dark; --line: #8884; --soft: #8882; }
 body { margin: 0; font: 15px/1.5 system-ui, sans-serif; display: flex; }

@@ -1,4 +1,4 @@
-// What happened: followed, or read up to the present.
+// The event stream: stored events, and new ones if the client follows.
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH } from '@sandboxd/api';
 import { canSee, sharerOf, toOwner } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
@@ -11,11 +11,11 @@ import { EventStream } from '../streams/event-stream.ts';
 
 const LINES = 'application/x-ndjson';
 const MESSAGES = 'text/event-stream';
-/** A connection on which nothing happens shows that it is there. */
-const PULSE_MS = 15_000;
+/** Interval of keepalives on an idle stream. */
+const KEEPALIVE_MS = 15_000;
 
 export function eventHandlers({ events: journal, stopping }: HttpServices) {
-  const places = new ConcurrencyLimit({
+  const limit = new ConcurrencyLimit({
     what: 'streams of events',
     max: MAX_WATCHERS,
     maxPerClient: MAX_WATCHERS_OF_EACH,
@@ -26,31 +26,31 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
       const sandboxes = sandbox && new Set(sandbox);
       const kinds = kind && new Set<string>(kind);
       const after = headerOf(c, 'last-event-id') || last_event_id;
-      const standard = follow ? journal.last : journal.prunedTo;
+      const fallback = follow ? journal.last : journal.prunedTo;
       const from =
         after === undefined || after === ''
-          ? standard
+          ? fallback
           : after === '0'
             ? journal.prunedTo
             : journal.toSeq(after);
       const areLines = (c.req.header('accept') ?? '').toLowerCase().includes(LINES);
       const headers = { 'Content-Type': areLines ? LINES : MESSAGES, 'Cache-Control': 'no-store' };
       if (c.req.method === 'HEAD') return c.body(null, 200, headers);
-      const place = places.acquire(sharerOf(toOwner(principal)));
-      const pulse = setInterval(() => stream.keepalive(), PULSE_MS).unref();
+      const slot = limit.acquire(sharerOf(toOwner(principal)));
+      const keepalive = setInterval(() => stream.keepalive(), KEEPALIVE_MS).unref();
       const stream = new EventStream({
         journal,
         from,
         isFollowing: follow,
         areLines,
-        isWanted: (event) =>
+        matches: (event) =>
           canSee(principal, event.owner) &&
           kinds?.has(event.kind) !== false &&
           sandboxes?.has(event.sandbox ?? '') !== false,
         signals: [clientSignal(c), stopping],
         onEnd: () => {
-          clearInterval(pulse);
-          place[Symbol.dispose]();
+          clearInterval(keepalive);
+          slot[Symbol.dispose]();
         },
       });
       return answerPullStream(c, stream, headers);

@@ -1,4 +1,4 @@
-// Exec in its three forms: streamed response, connection taken over, WebSocket. They differ in the transport only.
+// Exec over its three transports: streamed response, hijacked connection, WebSocket.
 import { MAX_JSON_BYTES } from '@sandboxd/api';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { chooseProtocol } from '../authentication.ts';
@@ -8,14 +8,14 @@ import { ExecRun } from '../exec/exec-run.ts';
 import { toExecForm } from '../exec/output-format.ts';
 import { collectOutput, OutputLines } from '../exec/output-json.ts';
 import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
-import { type AskedExec, serveWebSocket } from '../exec/web-socket.ts';
+import { type RequestedExec, serveWebSocket } from '../exec/web-socket.ts';
 import { isStrict, isStrictHeader, PREFERENCE_APPLIED, STRICT } from '../input/preference.ts';
 import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
-import { refuse } from '../server/refusal.ts';
+import { refuse } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 
-/** The only one that clients are asked for. */
+/** The only supported version (RFC 6455). */
 const WEB_SOCKET_VERSION = { 'Sec-WebSocket-Version': '13' } as const;
 
 export function execHandlers({ sandboxes: host }: HttpServices) {
@@ -34,11 +34,11 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
     refuse(socket, new HttpError('malformed', message, WEB_SOCKET_VERSION));
   });
 
-  /** AppError when the sandbox is unknown or its guest cannot be reached. */
+  /** AppError not_found, guest_unreachable. */
   const startRun = (
     c: HttpContext,
     id: string,
-    { request, warnings }: AskedExec,
+    { request, warnings }: RequestedExec,
     input?: { onDrain: () => void },
   ): ExecRun => {
     const log = c.get('log');
@@ -57,7 +57,7 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
     return run;
   };
 
-  const hijack = async (c: HttpContext, id: string, asked: AskedExec): Promise<Response> => {
+  const hijack = async (c: HttpContext, id: string, requested: RequestedExec): Promise<Response> => {
     const takeover = takeoverOf(c);
     if (takeover === undefined) {
       throw new HttpError(
@@ -66,7 +66,7 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
       );
     }
     const { socket, head } = takeover;
-    const run = startRun(c, id, asked, { onDrain: () => socket.resume() });
+    const run = startRun(c, id, requested, { onDrain: () => socket.resume() });
     feedFromSocket(socket, head, run);
     await run.opened;
     takeover.run = () => {
@@ -80,28 +80,28 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
 
   return {
     exec: async ({ params: { id }, query: { stdin, max_output_bytes }, body, warnings }, c) => {
-      const asked = { request: body, warnings };
-      if (stdin) return hijack(c, id, asked);
+      const requested = { request: body, warnings };
+      if (stdin) return hijack(c, id, requested);
       const { signal } = c.req.raw;
-      const run = startRun(c, id, asked);
+      const run = startRun(c, id, requested);
       signal.addEventListener('abort', () => run.cancel(), { once: true });
       if (signal.aborted) run.cancel();
       await run.opened;
       const form = toExecForm(c.req.header('accept'));
       if (form === 'application/json') return collectOutput(run, max_output_bytes);
-      const flow = form === 'application/x-ndjson' ? new OutputLines(run) : run;
-      return answerPullStream(c, flow, { 'Content-Type': form });
+      const stream = form === 'application/x-ndjson' ? new OutputLines(run) : run;
+      return answerPullStream(c, stream, { 'Content-Type': form });
     },
 
     execWebSocket: ({ params: { id }, warnings }, c) => {
       const takeover = requireWebSocket(c);
-      // An unknown sandbox is 404 while that can still be said.
+      // Checked before the upgrade, so that an unknown sandbox causes 404.
       host.as(c.get('principal')).get(id);
       takeover.run = () => {
         webSockets.handleUpgrade(takeover.incoming, takeover.socket, takeover.head, (socket: WebSocket) => {
           serveWebSocket(socket, {
-            startRun: ({ request, warnings: own }, onDrain) =>
-              startRun(c, id, { request, warnings: [...warnings, ...own] }, { onDrain }),
+            startRun: ({ request, warnings: bodyWarnings }, onDrain) =>
+              startRun(c, id, { request, warnings: [...warnings, ...bodyWarnings] }, { onDrain }),
             isStrict: isStrict(c),
             log: c.var.log,
             connection: takeover.socket,
@@ -114,13 +114,13 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
   } satisfies Partial<Handlers>;
 }
 
-/** Absent without a socket, and for requests that need none of their own. */
+/** Undefined without a connection, and for requests that do not hijack theirs. */
 function takeoverOf(c: HttpContext): Takeover | undefined {
   const env: HttpContext['env'] | undefined = c.env;
   return env?.takeover;
 }
 
-/** 426 for what is no WebSocket request. */
+/** HttpError upgrade_required if the request is not a WebSocket upgrade. */
 function requireWebSocket(c: HttpContext): Takeover {
   const takeover = takeoverOf(c);
   if (takeover === undefined) {

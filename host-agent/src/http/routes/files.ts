@@ -1,4 +1,4 @@
-// Files of a sandbox: one file's bytes or a directory as tar out, a tar archive in.
+// Files of a sandbox: read a file, download a file or directory as tar, upload a tar archive.
 import type { ByteSource } from '../../guest/files.ts';
 import { clientSignal } from '../client-signal.ts';
 import { guestOf } from '../context.ts';
@@ -39,13 +39,13 @@ export function fileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
         const { files, bytes } = await guestFiles.pushFiles(path, orEmptyArchive(body.read), clientSignal(c));
         return { files, bytes };
       } finally {
-        body.discard(); // what was answered early is still being sent
+        body.discard(); // after an early response the client may still send
       }
     },
   } satisfies Partial<Handlers>;
 }
 
-/** An upload of no bytes is an archive of no files, whose end mark it lacks. */
+/** Replaces an empty body with an empty archive, which has an end mark. */
 function orEmptyArchive(read: ByteSource): ByteSource {
   let hasBegun = false;
   return async () => {

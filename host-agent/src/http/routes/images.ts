@@ -1,5 +1,4 @@
-// Container images: pulled, imported, listed, shown, deleted. A daemon without them checks requests as if it had, and then says 501.
-
+// Container images: list, pull, import, show, delete. A daemon without images validates requests and then returns 501.
 import type { ImageInfo, Report } from '../../images/index.ts';
 import { assertMayChangeImages, sharerOf, toOwner } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
@@ -36,7 +35,7 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
       const store = requireImages(images);
       if (ref === undefined)
         throw new AppError('invalid_argument', 'ref is missing; send a reference such as nginx:alpine');
-      return answerMade(c, (options) => store.pull(ref, pull, options), warnings);
+      return answerImage(c, (options) => store.pull(ref, pull, options), warnings);
     },
 
     importImage: async ({ query: { tag }, warnings }, c) => {
@@ -44,14 +43,14 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
       assertNoTenant(c);
       const store = requireImages(images);
       const body = readBody(c, bodyIdleMs);
-      const make = async (options: PullRequest): Promise<ImageInfo> => {
+      const convert = async (options: PullRequest): Promise<ImageInfo> => {
         try {
-          return await store.import(toPieces(body.read), tag, options);
+          return await store.import(toChunks(body.read), tag, options);
         } finally {
-          body.discard(); // what was answered early is still being sent
+          body.discard(); // after an early response the client may still send
         }
       };
-      return answerMade(c, make, warnings);
+      return answerImage(c, convert, warnings);
     },
 
     getImage: ({ params: { ref } }) => toImageBody(requireImages(images).get(ref)),
@@ -66,49 +65,51 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
 }
 
 /**
- * All tenants share the images. What one imports would be what another's next create of that name boots, and what one deletes
- * another may need; a pull only brings what the registry says. AppError forbidden.
+ * All tenants share the images. An imported image could replace the one that another tenant boots, and a deleted image
+ * may be needed by another tenant. A pull only adds what the registry serves. AppError forbidden.
  */
 function assertNoTenant(c: HttpContext): void {
   const tenant = c.get('principal').tenant;
   if (tenant === undefined) return;
-  const message = `all tenants share the images, so a key of tenant ${tenant} neither imports nor deletes any; pull it from a registry, or use a key without a tenant`;
+  const message =
+    `all tenants share the images, so a key of tenant ${tenant} neither imports nor deletes any; pull it from a ` +
+    'registry, or use a key without a tenant';
   throw new AppError('forbidden', message);
 }
 
-/** AppError unsupported on a daemon that has none. */
+/** AppError unsupported if images are disabled. */
 export function requireImages<T>(images: T | undefined): T {
   if (images !== undefined) return images;
   throw new AppError('unsupported', 'image support is not enabled on this daemon; create from a profile');
 }
 
-/** The image, or lines until it is there for a client that wants them. */
-async function answerMade(
+/** Responds with the image, or with lines of progress if the client accepts them. */
+async function answerImage(
   c: HttpContext,
-  make: (options: PullRequest) => Promise<ImageInfo>,
+  convert: (options: PullRequest) => Promise<ImageInfo>,
   warnings: readonly string[] = [],
 ) {
   const signal = clientSignal(c);
   const owner = sharerOf(toOwner(c.get('principal')));
-  if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await make({ signal, owner }));
-  const left = new AbortController();
-  const lines = new ImageLines(() => left.abort(new AppError('cancelled', 'the client left')));
-  make({
+  if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await convert({ signal, owner }));
+  const disconnected = new AbortController();
+  const lines = new ImageLines(() => disconnected.abort(new AppError('cancelled', 'the client left')));
+  convert({
     owner,
-    signal: AbortSignal.any([signal, left.signal]),
+    signal: AbortSignal.any([signal, disconnected.signal]),
     onProgress: (line, layer) => lines.progress(line, layer),
   }).then(
     (image) => lines.succeed({ ...toImageBody(image), ...(warnings.length > 0 && { warnings }) }),
     (error: unknown) => {
-      c.var.log.info({ err: error }, 'no image was made');
+      c.var.log.info({ err: error }, 'image pull or import failed');
       lines.fail(error, c.var.requestId);
     },
   );
   return answerPullStream(c, lines, { 'Content-Type': LINES });
 }
 
-async function* toPieces(read: () => Promise<Uint8Array | undefined>): AsyncGenerator<Uint8Array> {
-  for (let piece = await read(); piece !== undefined; piece = await read()) yield piece;
+async function* toChunks(read: () => Promise<Uint8Array | undefined>): AsyncGenerator<Uint8Array> {
+  for (let chunk = await read(); chunk !== undefined; chunk = await read()) yield chunk;
 }
 
 function toImageBody({ digest, sourceRef, refs, config, ...image }: ImageInfo) {

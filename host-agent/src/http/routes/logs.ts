@@ -1,4 +1,4 @@
-// The durable log of a sandbox, also of one that is gone.
+// The durable log of a sandbox, also after the sandbox was deleted.
 import { type LogRecord, logsAreOff } from '../../logs/index.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';

@@ -1,4 +1,4 @@
-// Liveness, the profiles to boot from, and what the caller may do.
+// Health check, profiles, rights of the caller, metrics, and the description of the API.
 import { toOpenApi } from '@sandboxd/api';
 import { VERSION } from '../../lib/version.ts';
 import { REFERENCE_POLICY, renderReference } from '../reference/page.ts';
@@ -14,16 +14,16 @@ export function metaHandlers(services: HttpServices) {
       const profiles = await services.listProfiles();
       const engine = services.engine();
       const all = [...profiles, ...(await services.listUnbakedProfiles())];
-      const standard = all.find(({ isDefault }) => isDefault);
+      const fallback = all.find(({ isDefault }) => isDefault);
       return {
         profiles: all.map(({ name }) => name).sort(),
-        ...(standard ? { default: standard.name } : {}),
+        ...(fallback ? { default: fallback.name } : {}),
         details: Object.fromEntries(profiles.map((profile) => [profile.name, toDetailsBody(profile)])),
         engine,
       };
     },
 
-    // One with a tenant alone may do everything with what is that tenant's, and nothing else.
+    // A key with only a tenant has all rights to the resources of that tenant and none to others.
     whoami: (_, c) => {
       const principal = c.get('principal');
       return principal.policy === undefined && principal.tenant === undefined
@@ -56,12 +56,12 @@ function toDetailsBody(profile: ProfileInfo) {
 }
 
 type Description = { readonly json: string; readonly page: string };
-let made: Description | undefined;
+let description: Description | undefined;
 
-/** Made once, when somebody wants to see it. */
+/** Built at the first request. */
 function describe(): Description {
-  if (made !== undefined) return made;
+  if (description !== undefined) return description;
   const document = toOpenApi();
-  made = { json: JSON.stringify(document), page: renderReference(document) };
-  return made;
+  description = { json: JSON.stringify(document), page: renderReference(document) };
+  return description;
 }

@@ -1,10 +1,10 @@
-// The numbers that the daemon keeps of itself.
+// The metrics of the daemon.
 import type { Routes } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
 import type { Handler } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 
-/** AppError forbidden for a tenant's key: they are of the whole host, whosever a sandbox is. */
+/** AppError forbidden for the key of a tenant, because the metrics cover all tenants. */
 export function metricsHandler(metrics: HttpServices['metrics']): Handler<Routes['readMetrics']> {
   return async (_, c) => {
     const tenant = c.get('principal').tenant;

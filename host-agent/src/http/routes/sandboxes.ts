@@ -8,7 +8,7 @@ import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/inte
 import type { CreateSandboxOptions, NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
-import { type Place, toPage } from '../input/page.ts';
+import { type SortKey, toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
 import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
@@ -16,20 +16,20 @@ import type { HttpServices } from '../services.ts';
 import { StatsStream } from '../streams/stats-stream.ts';
 import { requireImages } from './images.ts';
 
-/** Ways to have stats each second, by what Accept names. */
+/** Formats of a stream of stats, by Accept. */
 const STREAMS = ['application/x-ndjson', 'text/event-stream'] as const;
-/** Of an allowlist or of published ports, in the audit trail. */
-const MAX_AUDITED_HOSTS = 50;
+/** Maximum number of allowlist entries, and of published ports, in an audit record. */
+const MAX_AUDITED_ENTRIES = 50;
 
 export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServices) {
-  const places = new ConcurrencyLimit({
+  const limit = new ConcurrencyLimit({
     what: 'streams of stats',
     max: MAX_WATCHERS,
     maxPerClient: MAX_WATCHERS_OF_EACH,
   });
   return {
     listSandboxes: ({ query }, c) => {
-      const { entries, next } = toPage(host.as(c.get('principal')).list(), placeOf, query);
+      const { entries, next } = toPage(host.as(c.get('principal')).list(), sortKeyOf, query);
       return { sandboxes: entries.map(toSandboxBody), ...next };
     },
 
@@ -53,13 +53,13 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       const headers = { 'Content-Type': type, 'Cache-Control': 'no-store' };
       if (c.req.method === 'HEAD') return c.body(null, 200, headers);
       const principal = c.get('principal');
-      const place = places.acquire(sharerOf(toOwner(principal)));
+      const slot = limit.acquire(sharerOf(toOwner(principal)));
       const toText = (stats: object): string =>
         type === 'text/event-stream' ? `data: ${JSON.stringify(stats)}\n\n` : `${JSON.stringify(stats)}\n`;
       const signals = [clientSignal(c), stopping];
       return answerPullStream(
         c,
-        new StatsStream(read, toText, signals, () => place[Symbol.dispose]()),
+        new StatsStream(read, toText, signals, () => slot[Symbol.dispose]()),
         headers,
       );
     },
@@ -71,30 +71,30 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
   } satisfies Partial<Handlers>;
 }
 
-/** Of what lists have. */
-export function placeOf({ createdAt, id }: { readonly createdAt: Date; readonly id: string }): Place {
+/** The sort key of a list entry. */
+export function sortKeyOf({ createdAt, id }: { readonly createdAt: Date; readonly id: string }): SortKey {
   return { atMs: createdAt.getTime(), name: id };
 }
 
-/** The caller's sandboxes, for what makes more of them: the audit trail has what that comes to. */
+/** The sandboxes of the caller. Adds the properties of a new sandbox, after defaults, to the audit record. */
 export function callersOf(host: SandboxHost, c: HttpContext): Sandboxes {
-  return host.as(c.get('principal'), ({ rootfs, allowlist, publish, ...wanted }) => {
+  return host.as(c.get('principal'), ({ rootfs, allowlist, publish, ...requested }) => {
     c.get('audit').effective = {
-      ...wanted,
+      ...requested,
       [rootfs.kind]: rootfs.name,
       ...(allowlist !== undefined && {
         hosts: allowlist.length,
-        allowlist: allowlist.slice(0, MAX_AUDITED_HOSTS),
+        allowlist: allowlist.slice(0, MAX_AUDITED_ENTRIES),
       }),
       ...(publish !== undefined && {
         ports: publish.length,
-        publish: publish.slice(0, MAX_AUDITED_HOSTS).map(({ hostIp, hostPort }) => ({ hostIp, hostPort })),
+        publish: publish.slice(0, MAX_AUDITED_ENTRIES).map(({ hostIp, hostPort }) => ({ hostIp, hostPort })),
       }),
     };
   });
 }
 
-/** AppError unsupported for what this daemon cannot do; nothing asked for is silently left out. */
+/** Converts the body of a create request to options. */
 function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSandboxOptions {
   const { profile, image, pull, network, publish, service } = body;
   return {

@@ -1,4 +1,4 @@
-// The supervised service: configure, start, stop, restart, look at it, read its output.
+// The supervised service: status, configure, start, stop, restart, output.
 import { DEFAULT_OUTPUT_PAGE_BYTES, MAX_OUTPUT_PAGE_BYTES } from '@sandboxd/api';
 import { clientSignal } from '../client-signal.ts';
 import { guestOf, type HttpContext } from '../context.ts';
@@ -16,7 +16,7 @@ export function serviceHandlers({ sandboxes: host, stopping }: HttpServices) {
   return {
     getService: async ({ params: { id } }, c) => toStatusBody(await serviceOf(c, id).status(clientSignal(c))),
 
-    // What a command has begun goes on when its client leaves, so these give the guest no signal.
+    // These operations continue after a disconnect of the client, so they get no signal.
     configureService: async ({ params: { id }, body }, c) =>
       toStatusBody(await serviceOf(c, id).configure(body)),
 

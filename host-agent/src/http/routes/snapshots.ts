@@ -1,4 +1,4 @@
-// Take, list, show, delete and fork snapshots.
+// Take, list, show, export, import, delete and fork snapshots.
 import { MAX_MOVES, MAX_MOVES_OF_EACH } from '@sandboxd/api';
 import { sharerOf, toOwner } from '../../keys/index.ts';
 import type { PullStream } from '../../lib/byte-queue.ts';
@@ -12,15 +12,15 @@ import { toPage } from '../input/page.ts';
 import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
-import { callersOf, placeOf, toPorts, toSandboxBody } from './sandboxes.ts';
+import { callersOf, sortKeyOf, toPorts, toSandboxBody } from './sandboxes.ts';
 
 export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
-  const most = { max: MAX_MOVES, maxPerClient: MAX_MOVES_OF_EACH };
-  const exportPlaces = new ConcurrencyLimit({ what: 'exports', ...most });
-  const importPlaces = new ConcurrencyLimit({ what: 'imports', ...most });
-  const placeFor = (places: ConcurrencyLimit, c: HttpContext): Disposable => {
+  const limits = { max: MAX_MOVES, maxPerClient: MAX_MOVES_OF_EACH };
+  const exportLimit = new ConcurrencyLimit({ what: 'exports', ...limits });
+  const importLimit = new ConcurrencyLimit({ what: 'imports', ...limits });
+  const acquire = (limit: ConcurrencyLimit, c: HttpContext): Disposable => {
     const principal = c.get('principal');
-    return places.acquire(sharerOf(toOwner(principal)));
+    return limit.acquire(sharerOf(toOwner(principal)));
   };
   return {
     takeSnapshot: async ({ params: { id } }, c) => {
@@ -30,7 +30,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
     },
 
     listSnapshots: ({ query }, c) => {
-      const { entries, next } = toPage(host.as(c.get('principal')).listSnapshots(), placeOf, query);
+      const { entries, next } = toPage(host.as(c.get('principal')).listSnapshots(), sortKeyOf, query);
       return { snapshots: entries.map(toSnapshotBody), ...next };
     },
 
@@ -41,13 +41,13 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       const headers = { 'Content-Type': 'application/zstd' };
       sandboxes.getSnapshot(id);
       if (c.req.raw.method === 'HEAD') return c.body(null, 200, headers);
-      const place = placeFor(exportPlaces, c);
-      return answerPullStream(c, holding(sandboxes.exportSnapshot(id), place), headers);
+      const slot = acquire(exportLimit, c);
+      return answerPullStream(c, releasing(sandboxes.exportSnapshot(id), slot), headers);
     },
 
     importSnapshot: async ({ query: { disk_only: isDiskOnly } }, c) => {
       assertNoTenant(c);
-      using _place = placeFor(importPlaces, c);
+      using _slot = acquire(importLimit, c);
       const body = readBody(c, bodyIdleMs);
       try {
         const sandboxes = host.as(c.get('principal'));
@@ -55,7 +55,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
         c.get('audit').made = [snapshot.id];
         return toSnapshotBody(snapshot);
       } finally {
-        body.discard(); // what was answered early is still being sent
+        body.discard(); // after an early response the client may still send
       }
     },
 
@@ -75,9 +75,9 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   } satisfies Partial<Handlers>;
 }
 
-/** Gives the place back when it is over, however it ends. */
-function holding(stream: PullStream, place: Disposable): PullStream {
-  const end = () => place[Symbol.dispose]();
+/** Releases `slot` at the end of the stream, in every case. */
+function releasing(stream: PullStream, slot: Disposable): PullStream {
+  const end = () => slot[Symbol.dispose]();
   return {
     next: () =>
       stream.next().then(
@@ -97,11 +97,13 @@ function holding(stream: PullStream, place: Disposable): PullStream {
   };
 }
 
-/** What a VMM reads of it is written by nobody whom the operator knows. AppError forbidden. */
+/** The VMM parses the imported device state, so only the operator may import. AppError forbidden. */
 function assertNoTenant(c: HttpContext): void {
   const tenant = c.get('principal').tenant;
   if (tenant === undefined) return;
-  const message = `a key of tenant ${tenant} imports no snapshots, as a VMM would read what anybody wrote; use a key without a tenant`;
+  const message =
+    `a key of tenant ${tenant} imports no snapshots, as a VMM would read what anybody wrote; use a key without a ` +
+    'tenant';
   throw new AppError('forbidden', message);
 }
 

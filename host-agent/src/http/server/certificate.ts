@@ -1,4 +1,4 @@
-// The daemon's certificate: read from its files, and again when they change or somebody says so. Who is connected stays so.
+// The TLS certificate of the daemon. Reloads it when its files change or on request. Open connections are unaffected.
 import { readFileSync, statSync } from 'node:fs';
 import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import type { Logger } from 'pino';
@@ -7,14 +7,14 @@ import { AppError, toError } from '../../lib/errors.ts';
 export type CertificateFiles = {
   readonly certPath: string;
   readonly keyPath: string;
-  /** Whose certificates clients must have; absent: none are asked for. */
+  /** The CA that must have signed the certificates of clients. Absent: clients need no certificate. */
   readonly clientCaPath?: string;
 };
 
-/** Files are replaced by renames, by links and in place, one after the other: looking at them finds all of that. */
-const LOOK_MS = 2000;
+/** Polling finds every kind of replacement: by rename, by symbolic link and in place. */
+const POLL_MS = 2000;
 
-/** ECDHE with an AEAD: what every client of this decade has, and nothing that reads old traffic with a stolen key. */
+/** Only ECDHE with an AEAD: every current client supports them, and they provide forward secrecy. */
 const CIPHERS = [
   ...['TLS_AES_128_GCM_SHA256', 'TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256'],
   ...['ECDSA', 'RSA'].flatMap((kind) =>
@@ -27,18 +27,18 @@ const CIPHERS = [
 export class Certificate {
   readonly #files: CertificateFiles;
   readonly #log: Logger;
-  readonly #lookMs: number;
+  readonly #pollMs: number;
   #timer: NodeJS.Timeout | undefined;
-  #seen: string;
+  #fingerprint: string;
   #apply: (options: SecureContextOptions) => void = () => undefined;
   options: SecureContextOptions;
 
-  /** AppError internal when it cannot be used. */
-  constructor(files: CertificateFiles, log: Logger, lookMs = LOOK_MS) {
+  /** AppError internal if the certificate is unusable. */
+  constructor(files: CertificateFiles, log: Logger, pollMs = POLL_MS) {
     this.#files = files;
     this.#log = log;
-    this.#lookMs = lookMs;
-    this.#seen = this.#look();
+    this.#pollMs = pollMs;
+    this.#fingerprint = this.#readFingerprint();
     this.options = this.#read();
     if ((statSync(files.keyPath).mode & 0o077) !== 0)
       log.warn(
@@ -50,23 +50,23 @@ export class Certificate {
     return this.#files.clientCaPath !== undefined;
   }
 
-  /** `apply` gets the next ones, when they come. */
+  /** Starts polling. `apply` gets the options of each new certificate. */
   watch(apply: (options: SecureContextOptions) => void): void {
     this.#apply = apply;
     this.#timer = setInterval(() => {
-      if (this.#look() !== this.#seen) this.reload();
-    }, this.#lookMs).unref();
+      if (this.#readFingerprint() !== this.#fingerprint) this.reload();
+    }, this.#pollMs).unref();
   }
 
-  /** Keeps the one in use when the files make no sense, which may be half replaced. */
+  /** Keeps the current certificate if the files are invalid, for example half replaced. */
   reload(): void {
-    this.#seen = this.#look();
+    this.#fingerprint = this.#readFingerprint();
     try {
       this.options = this.#read();
       this.#apply(this.options);
-      this.#log.info({ certificate: this.#files.certPath }, 'certificate read anew');
+      this.#log.info({ certificate: this.#files.certPath }, 'certificate reloaded');
     } catch (error) {
-      this.#log.error(`${toError(error).message}; the one in use stays`);
+      this.#log.error(`${toError(error).message}; keeping the current certificate`);
     }
   }
 
@@ -99,8 +99,8 @@ export class Certificate {
     }
   }
 
-  /** What changes when a file does. */
-  #look(): string {
+  /** Changes whenever one of the files changes. */
+  #readFingerprint(): string {
     const { certPath, keyPath, clientCaPath } = this.#files;
     return [certPath, keyPath, ...(clientCaPath === undefined ? [] : [clientCaPath])]
       .map((path) => {

@@ -1,10 +1,11 @@
-// Requests that want the connection itself: WebSocket upgrades, and interactive exec with `stdin=1`.
-import type { IncomingMessage, Server } from 'node:http';
+// Hijacked connections: WebSocket upgrades, and interactive exec with `stdin=1`.
+import type { IncomingHttpHeaders, IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { MAX_JSON_BYTES, ROUTES, type Route, toPathPattern } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
+import { GrowingBuffer } from '../../lib/growing-buffer.ts';
 import type { HttpApp, Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { BodyMemoryLimit } from '../input/body-memory-limit.ts';
@@ -12,8 +13,8 @@ import { BodyPace } from '../input/body-pace.ts';
 import { toPath } from '../known-routes.ts';
 import { type AuditSink, auditRefusal } from '../middleware/audit.ts';
 import { resolveRequestId } from '../middleware/request-id.ts';
-import { BodyCollector } from './chunked-body.ts';
-import { refuse, sendLast } from './refusal.ts';
+import { type ConnectionEvent, upgradeRequests } from './node-internals.ts';
+import { refuse, sendLast } from './responses.ts';
 
 const hijacked = (transport: Route['transport']) =>
   Object.values<Route>(ROUTES)
@@ -25,45 +26,29 @@ const DUPLEX = hijacked('duplex');
 export type HijackOptions = {
   readonly app: HttpApp;
   readonly log: Logger;
-  /** Rejects for one who may not go on, before a body is read. */
+  /** Rejects if the request is refused. Called before a body is read. */
   readonly admit: (request: IncomingMessage) => Promise<void>;
   readonly audit: AuditSink;
-  /** Fires when every stream must end. */
+  /** Aborts when every stream must end. */
   readonly ending: AbortSignal;
   readonly lingerMs: number;
   readonly bodyIdleMs: number;
-  /** Resolves when the answers to earlier requests of this connection are sent. */
+  /** Resolves when the responses to earlier requests of this connection are sent. */
   readonly settled: (socket: Duplex) => Promise<void>;
   readonly onOpen: (socket: Duplex) => void;
 };
 
-/** For the server's `shouldUpgradeCallback`: other upgrades (h2c) are ordinary requests, as HTTP allows. */
+/** The `shouldUpgradeCallback` of the server. Other upgrades (h2c) are ordinary requests, as HTTP permits. */
 export function isWebSocketRequest(request: IncomingMessage): boolean {
   return request.headers.upgrade?.toLowerCase() === 'websocket' && isOneOf(WEB_SOCKETS, request);
 }
 
 /**
- * Clients send frames right behind the body of an interactive exec, in the same packet: bytes that must never reach
- * the HTTP parser. So such a request is told to it as an upgrade the moment its headers are complete (2 from its
- * callback, what Node itself uses for CONNECT); body and frames then come to us untouched. `connected` is the event with the socket
- * that HTTP is spoken on.
+ * Serves `upgrade` events. An interactive exec becomes an upgrade too: its client sends frames directly after the body,
+ * in the same packet, and these bytes must never reach the HTTP parser.
  */
-export function installHijack(
-  server: Server,
-  connected: 'connection' | 'secureConnection',
-  options: HijackOptions,
-): void {
-  server.on(connected, (socket: Socket) => {
-    const parser: unknown = Reflect.get(socket, 'parser');
-    if (!isParser(parser)) throw new Error('this Node has no parser on its HTTP connections');
-    const { onIncoming } = parser;
-    parser.onIncoming = (request, isKeptAlive) => {
-      if (!isInteractiveExec(request)) return onIncoming(request, isKeptAlive);
-      Object.assign(request, { upgrade: true });
-      socket.setTimeout(0);
-      return 2;
-    };
-  });
+export function installHijack(server: Server, event: ConnectionEvent, options: HijackOptions): void {
+  server.on(event, (socket: Socket) => upgradeRequests(socket, isInteractiveExec));
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     options.onOpen(socket);
     socket.on('error', () => socket.destroy());
@@ -72,7 +57,7 @@ export function installHijack(
       if (!isAppError(error) && !(error instanceof HttpError)) {
         options.log.error({ err: error, requestId }, 'request failed');
       }
-      // What fails here never reached the app, or failed behind its answer.
+      // The app never saw this request, or has already sent its response.
       auditRefusal(options.audit, request, error, requestId);
       refuse(socket, error, requestId);
     });
@@ -89,16 +74,16 @@ async function serve(
   await admit(incoming);
   const isPost = incoming.method === 'POST';
   if (!isPost && hasBody(incoming)) {
-    // What is behind the head would be a body for some, and WebSocket frames for others.
+    // Ambiguous: the bytes after the head could be a body or WebSocket frames.
     throw new HttpError('malformed', 'malformed http request: a websocket request has no body');
   }
   const { body, rest } = isPost
     ? await readBody(incoming, socket, head, bodyIdleMs)
     : { body: null, rest: head };
-  const left = new AbortController();
-  socket.once('close', () => left.abort(new AppError('cancelled', 'the client left')));
+  const disconnected = new AbortController();
+  socket.once('close', () => disconnected.abort(new AppError('cancelled', 'the client left')));
   const takeover: Takeover = { incoming, socket, head: rest, lingerMs };
-  const request = toRequest(incoming, body, left.signal);
+  const request = toRequest(incoming, body, disconnected.signal);
   const response = await app.fetch(request, { incoming, takeover, ending });
   if (takeover.run !== undefined) takeover.run();
   else await sendLast(socket, response);
@@ -111,8 +96,8 @@ async function readBody(
   idleMs: number,
 ): Promise<{ body: Buffer; rest: Buffer }> {
   const collector = new BodyCollector(headers, MAX_JSON_BYTES);
-  using room = new BodyMemoryLimit();
-  room.add(head.length);
+  using memory = new BodyMemoryLimit();
+  memory.add(head.length);
   let rest = collector.push(head);
   if (!collector.isDone) {
     if (headers.expect?.toLowerCase() === '100-continue') socket.write('HTTP/1.1 100 Continue\r\n\r\n');
@@ -126,12 +111,12 @@ async function readBody(
       const onClose = () =>
         finish(() => reject(new AppError('cancelled', 'the client left within its request')));
       const onData = (bytes: Buffer) => {
-        pace.took(bytes.length);
+        pace.received(bytes.length);
         pace.wait();
         try {
-          room.add(bytes.length);
-          const behind = collector.push(bytes);
-          if (collector.isDone) finish(() => resolve(behind));
+          memory.add(bytes.length);
+          const after = collector.push(bytes);
+          if (collector.isDone) finish(() => resolve(after));
         } catch (error) {
           finish(() => reject(toError(error)));
         }
@@ -182,13 +167,101 @@ function readHeader(request: IncomingMessage, name: string): string | undefined 
   return Array.isArray(value) ? value[0] : value;
 }
 
-type Parser = { onIncoming: (request: IncomingMessage, isKeptAlive: boolean) => number };
+/** Limits of a chunked body: longest line (a size with its extensions), and longest trailer section. */
+const MAX_LINE_BYTES = 4096;
+const MAX_TRAILER_LINES = 64;
 
-function isParser(value: unknown): value is Parser {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'onIncoming' in value &&
-    typeof value.onIncoming === 'function'
-  );
+type State = 'size' | 'data' | 'data end' | 'trailer' | 'done';
+
+/**
+ * Parses the body of a request on a hijacked connection, where Node's parser is detached. AppError invalid_argument,
+ * too_large.
+ */
+export class BodyCollector {
+  readonly #isChunked: boolean;
+  readonly #maxBytes: number;
+  readonly #buffer = new GrowingBuffer();
+  #state: State;
+  #missingBytes: number;
+  #line: Buffer = Buffer.alloc(0);
+  #trailerLines = 0;
+
+  constructor(headers: IncomingHttpHeaders, maxBytes: number) {
+    const coding = headers['transfer-encoding'];
+    if (coding !== undefined && coding.toLowerCase() !== 'chunked') {
+      throw new AppError(
+        'invalid_argument',
+        `transfer-encoding ${JSON.stringify(coding)} is not known; use chunked`,
+      );
+    }
+    this.#isChunked = coding !== undefined;
+    this.#maxBytes = maxBytes;
+    this.#missingBytes = this.#isChunked ? 0 : Number(headers['content-length'] ?? 0);
+    this.#state = this.#isChunked ? 'size' : this.#missingBytes === 0 ? 'done' : 'data';
+    if (this.#missingBytes > maxBytes) throw this.#tooLarge();
+  }
+
+  get isDone(): boolean {
+    return this.#state === 'done';
+  }
+
+  get body(): Buffer {
+    return this.#buffer.bytes;
+  }
+
+  /** Takes the bytes of the body and returns the bytes after its end. */
+  push(bytes: Buffer): Buffer {
+    let rest = bytes;
+    while (rest.length > 0 && this.#state !== 'done') {
+      rest = this.#state === 'data' ? this.#takeData(rest) : this.#takeLine(rest);
+    }
+    return rest;
+  }
+
+  #takeData(bytes: Buffer): Buffer {
+    const part = bytes.subarray(0, this.#missingBytes);
+    this.#buffer.add(part);
+    this.#missingBytes -= part.length;
+    if (this.#missingBytes === 0) this.#state = this.#isChunked ? 'data end' : 'done';
+    return bytes.subarray(part.length);
+  }
+
+  #takeLine(bytes: Buffer): Buffer {
+    const end = bytes.indexOf('\n');
+    this.#line = Buffer.concat([this.#line, end === -1 ? bytes : bytes.subarray(0, end)]);
+    if (this.#line.length > MAX_LINE_BYTES) throw malformedBody('a line of it is too long');
+    if (end === -1) return bytes.subarray(bytes.length);
+    if (this.#line.at(-1) !== 0x0d) throw malformedBody('a line does not end in CR LF');
+    const line = this.#line.subarray(0, -1).toString('latin1');
+    this.#line = Buffer.alloc(0);
+    this.#onLine(line);
+    return bytes.subarray(end + 1);
+  }
+
+  #onLine(line: string): void {
+    if (this.#state === 'data end') {
+      if (line !== '') throw malformedBody('a chunk is longer than its size');
+      this.#state = 'size';
+    } else if (this.#state === 'trailer') {
+      if (line === '') this.#state = 'done';
+      else if (++this.#trailerLines > MAX_TRAILER_LINES) throw malformedBody('it has too many trailers');
+    } else {
+      const size = /^([\da-f]{1,8})[ \t]*(?:;.*)?$/i.exec(line)?.[1];
+      if (size === undefined) throw malformedBody('a chunk size is not hexadecimal');
+      this.#missingBytes = Number.parseInt(size, 16);
+      if (this.#buffer.sizeBytes + this.#missingBytes > this.#maxBytes) throw this.#tooLarge();
+      this.#state = this.#missingBytes === 0 ? 'trailer' : 'data';
+    }
+  }
+
+  #tooLarge(): AppError {
+    return new AppError(
+      'too_large',
+      `the body is over ${this.#maxBytes} bytes; a JSON body may not be larger`,
+    );
+  }
+}
+
+function malformedBody(what: string): AppError {
+  return new AppError('invalid_argument', `the chunked body is malformed: ${what}`);
 }

@@ -1,16 +1,29 @@
-// Where the server is reached: an address of TCP, or a socket in the file system whose owner and mode say who may connect.
+// Node's server and its address: TCP, or a Unix socket whose owner and mode define who may connect.
 import { randomBytes } from 'node:crypto';
 import { constants, lstatSync, unlinkSync } from 'node:fs';
 import { chmod, lchown, link, lstat, mkdtemp, open, rm, rmdir, unlink } from 'node:fs/promises';
-import type { Server } from 'node:http';
+import { createServer, type Server, type ServerOptions } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import { connect } from 'node:net';
 import { basename, dirname, join } from 'node:path';
+import { MAX_HEAD_BYTES } from '@sandboxd/api';
 import { AppError, errnoOf, toError } from '../../lib/errors.ts';
 import { type HeldDirectory, holdDirectory, pathOf } from '../../lib/held-path.ts';
 import { runProgram } from '../../lib/programs.ts';
+import type { Certificate } from './certificate.ts';
+import { isWebSocketRequest } from './hijack.ts';
+import { allowHalfOpen } from './node-internals.ts';
 
 const { O_DIRECTORY, O_NOFOLLOW } = constants;
 const NO_DIRECTORY = 'its directory does not exist, or cannot be written; choose another path with --listen';
+
+/** Time limit for the request line and headers (slowloris). */
+const HEADERS_TIMEOUT_MS = 20_000;
+/** Longer than the idle timeout of common client pools and proxies (60 s), so that they close first. */
+const KEEP_ALIVE_TIMEOUT_MS = 75_000;
+/** First TCP keepalive probe of an idle connection. It detects clients that vanished. */
+const TCP_PROBE_MS = 30_000;
+const HANDSHAKE_TIMEOUT_MS = 10_000;
 
 export type TcpAddress = { readonly host: string; readonly port: number };
 export type SocketPath = {
@@ -20,14 +33,57 @@ export type SocketPath = {
   readonly owner?: string;
 };
 
-/** What a server listens on. */
+/** An address in use. */
 export type Listening = {
   readonly address: TcpAddress | SocketPath;
-  /** Takes a socket out of the file system, so that no client finds it; the next daemon removes one that stays. Can be called again. */
+  /** Removes a Unix socket from the file system. Idempotent. The next daemon removes a stale socket. */
   release(): Promise<void>;
 };
 
-/** AppError conflict says why an address cannot be had. */
+/** A server with our timeouts and limits that does not listen yet. Speaks TLS if there is a certificate. */
+export function createNodeServer(certificate: Certificate | undefined, headersTimeoutMs?: number): Server {
+  const options = toNodeOptions(headersTimeoutMs);
+  const server =
+    certificate === undefined ? createServer(options) : createTlsNodeServer(certificate, options);
+  allowHalfOpen(server);
+  // Beyond its own limit Node would drop headers silently; request-check.ts refuses them instead.
+  server.maxHeadersCount = 0;
+  return server;
+}
+
+function toNodeOptions(headersTimeoutMs = HEADERS_TIMEOUT_MS): ServerOptions {
+  return {
+    // No time limit for a whole request, because uploads may be long. Bodies have an idle timeout instead.
+    requestTimeout: 0,
+    headersTimeout: headersTimeoutMs,
+    maxHeaderSize: MAX_HEAD_BYTES,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    connectionsCheckingInterval: Math.min(5000, headersTimeoutMs),
+    // request-check.ts checks it and responds with JSON.
+    requireHostHeader: false,
+    keepAlive: true,
+    keepAliveInitialDelay: TCP_PROBE_MS,
+    noDelay: true,
+    shouldUpgradeCallback: isWebSocketRequest,
+  };
+}
+
+function createTlsNodeServer(certificate: Certificate, options: ServerOptions): Server {
+  const server = createTlsServer({
+    ...options,
+    ...certificate.options,
+    honorCipherOrder: true,
+    requestCert: certificate.asksClients,
+    rejectUnauthorized: certificate.asksClients,
+    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+    ALPNProtocols: ['http/1.1'],
+    allowHalfOpen: true,
+  });
+  certificate.watch((next) => server.setSecureContext(next));
+  return server;
+}
+
+/** AppError conflict if the address is unusable. */
 export async function listenOn(server: Server, address: TcpAddress | SocketPath): Promise<Listening> {
   if ('path' in address) return { address, release: await listenAt(server, address) };
   const { host, port } = address;
@@ -37,21 +93,21 @@ export async function listenOn(server: Server, address: TcpAddress | SocketPath)
   return { address: { host: bound.address, port: bound.port }, release: async () => undefined };
 }
 
-/** Resolves with what takes the socket away. */
-async function listenAt(server: Server, wanted: SocketPath): Promise<() => Promise<void>> {
-  const { path, mode = 0o600, owner } = wanted;
+/** Resolves with the function that removes the socket. */
+async function listenAt(server: Server, socket: SocketPath): Promise<() => Promise<void>> {
+  const { path, mode = 0o600, owner } = socket;
   const ids = owner === undefined ? undefined : await findOwner(owner);
   const directory = await holdOwnDirectory(path, ids?.uid);
   try {
-    const place = `${directory.path}/${basename(path)}`;
-    await removeStale(place, path);
-    const made = await bindPrivately(server, directory, path);
+    const target = `${directory.path}/${basename(path)}`;
+    await removeStale(target, path);
+    const bound = await bindPrivately(server, directory, path);
     try {
-      // Never in place of another one: who listens there would not know.
-      await link(made.path, place);
-      // By the name that nobody else reaches: the one in place may be another's by now.
-      if (ids !== undefined) await lchown(made.path, ids.uid, ids.gid);
-      await chmod(made.path, mode);
+      // link fails if the name exists, so it never replaces the socket of another process.
+      await link(bound.path, target);
+      // Uses the private path: the public name may belong to another process by now (TOCTOU).
+      if (ids !== undefined) await lchown(bound.path, ids.uid, ids.gid);
+      await chmod(bound.path, mode);
     } catch (cause) {
       server.close();
       const what =
@@ -60,15 +116,15 @@ async function listenAt(server: Server, wanted: SocketPath): Promise<() => Promi
           : `it has no owner and mode: ${toError(cause).message}`;
       throw new AppError('conflict', `cannot listen on ${path}: ${what}`, { cause });
     } finally {
-      await made.remove();
+      await bound.remove();
     }
-    const { ino } = await lstat(place);
+    const { ino } = await lstat(target);
     let isHeld = true;
     const release = async (): Promise<void> => {
       if (!isHeld) return;
       isHeld = false;
-      const found = await lstat(place).catch(() => undefined);
-      if (found?.ino === ino) await unlink(place).catch(() => undefined);
+      const found = await lstat(target).catch(() => undefined);
+      if (found?.ino === ino) await unlink(target).catch(() => undefined);
       await directory[Symbol.asyncDispose]();
     };
     server.once('close', () => void release());
@@ -79,7 +135,10 @@ async function listenAt(server: Server, wanted: SocketPath): Promise<() => Promi
   }
 }
 
-/** Of a path. AppError conflict where others than root, this process and the socket's owner could put something in its place. */
+/**
+ * Opens the parent directory. AppError conflict if users other than root, this process and the owner could replace the
+ * socket.
+ */
 async function holdOwnDirectory(path: string, owner: number | undefined): Promise<HeldDirectory> {
   const trusted = owner === undefined ? [] : [owner];
   const directory = await holdDirectory(dirname(path), { trusted }).catch((error: unknown) => {
@@ -96,7 +155,7 @@ async function holdOwnDirectory(path: string, owner: number | undefined): Promis
   });
 }
 
-/** A socket in a directory that nobody else enters, beside the place where it shall be. */
+/** Binds a socket in a private directory (mode 0700) next to its public name. */
 async function bindPrivately(
   server: Server,
   { path: parent }: HeldDirectory,
@@ -112,7 +171,7 @@ async function bindPrivately(
     await held.close();
     await rmdir(dir).catch(() => undefined);
   };
-  // Nobody else can connect to it before it has its mode.
+  // No other user can connect before the socket has its final mode.
   const before = process.umask(0o177);
   try {
     const { uid, mode } = await held.stat();
@@ -139,14 +198,14 @@ function bind(server: Server, options: TcpAddress | { path: string }, name: stri
   });
 }
 
-/** What a daemon left that did not stop in order. AppError conflict for anything that somebody may need; `path` is for its message. */
-async function removeStale(place: string, path: string): Promise<void> {
-  const found = lstatSync(place, { throwIfNoEntry: false });
+/** Removes the socket of a daemon that crashed. AppError conflict if the socket is in use or another file exists. */
+async function removeStale(target: string, path: string): Promise<void> {
+  const found = lstatSync(target, { throwIfNoEntry: false });
   if (found === undefined) return;
   if (!found.isSocket())
     throw new AppError('conflict', `cannot listen on ${path}: there is something else; choose another path`);
   const isServed = await new Promise<boolean>((resolve) => {
-    const client = connect({ path: place });
+    const client = connect({ path: target });
     client.once('connect', () => resolve(true));
     client.once('error', (error) => resolve(errnoOf(error) !== 'ECONNREFUSED'));
     client.once('close', () => client.destroy());
@@ -154,10 +213,10 @@ async function removeStale(place: string, path: string): Promise<void> {
   });
   if (isServed)
     throw new AppError('conflict', `cannot listen on ${path}: somebody listens there; choose another path`);
-  unlinkSync(place);
+  unlinkSync(target);
 }
 
-/** By the users and groups that the host knows. AppError conflict. */
+/** Resolves `name|uid[:group|gid]` with the user database of the host. AppError conflict. */
 async function findOwner(owner: string): Promise<{ uid: number; gid: number }> {
   const [user = '', group] = owner.split(':');
   const [uid, primary] = await lookUp('passwd', user);
@@ -165,7 +224,7 @@ async function findOwner(owner: string): Promise<{ uid: number; gid: number }> {
   return { uid, gid: gid ?? uid };
 }
 
-/** Its number, and that of a user's own group. */
+/** The id of a user or group, and the primary group of a user. */
 async function lookUp(database: 'passwd' | 'group', name: string): Promise<[number, number | undefined]> {
   try {
     const { stdout } = await runProgram('getent', [database, name]);

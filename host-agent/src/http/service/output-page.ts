@@ -1,11 +1,11 @@
-// The service's output as one JSON page.
+// One JSON page of service output.
 import type { ServiceRecord } from '@sandboxd/proto';
 import type { ServiceOutputEnd } from '../../guest/service-types.ts';
 import type { SandboxService } from '../../sandboxes/service.ts';
 
 export type PageQuery = { readonly fromSeq: number; readonly maxBytes: number };
 
-/** AppError conflict when no service was ever configured, guest_unreachable. */
+/** AppError conflict if the sandbox has no service, guest_unreachable. */
 export async function readOutputPage(
   service: Pick<SandboxService, 'output'>,
   { fromSeq, maxBytes }: PageQuery,
@@ -16,8 +16,8 @@ export async function readOutputPage(
     const subscription = service.output(
       { fromSeq, maxBytes, isFollowing: false, isWaiting: false },
       {
-        records: (some, bytes) => {
-          records.push(...some);
+        records: (batch, bytes) => {
+          records.push(...batch);
           subscription.consumed(bytes);
         },
         end: resolve,

@@ -1,18 +1,18 @@
-// The service's output as a stream of exec frames or of lines of JSON, at the pace of whoever reads it.
+// A stream of service output as exec frames or JSON lines, with backpressure.
 import { EXEC_FRAME, execFrameHeader } from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
 import type { ServiceOutputRequest } from '../../guest/service-types.ts';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import type { SandboxService } from '../../sandboxes/service.ts';
 
-/** How records travel. */
+/** The encoding of records. */
 export type OutputForm = {
   render(record: ServiceRecord): Buffer[];
-  /** Says nothing. */
-  readonly pulse: Buffer;
+  /** An empty frame or line. */
+  readonly keepalive: Buffer;
 };
 
-/** Frames of type 2 tell a reader what it missed, but not what was gone before it came. */
+/** A stderr frame reports output that was dropped while the client read, but not output dropped before that. */
 export function asFrames(): OutputForm {
   let hasOutput = false;
   return {
@@ -25,15 +25,15 @@ export function asFrames(): OutputForm {
       const notice = Buffer.from(`\n[sandboxd: ${record.bytes} bytes of output were dropped here]\n`);
       return [execFrameHeader(EXEC_FRAME.stderr, notice.length), notice];
     },
-    pulse: execFrameHeader(EXEC_FRAME.stdout, 0),
+    keepalive: execFrameHeader(EXEC_FRAME.stdout, 0),
   };
 }
 
-/** With numbers, so that a reader who comes again goes on behind the last one. */
+/** Lines with sequence numbers, so that a client can continue after the last one. */
 export function asLines(): OutputForm {
   return {
     render: (record) => [Buffer.from(`${JSON.stringify(toLine(record))}\n`)],
-    pulse: Buffer.from('\n'),
+    keepalive: Buffer.from('\n'),
   };
 }
 
@@ -48,7 +48,7 @@ function toLine(record: ServiceRecord) {
 type Batch = { readonly frames: readonly Buffer[]; readonly bytes: number };
 
 export class OutputStream implements PullStream {
-  /** Resolves once the guest has begun to answer, rejects when it refused. */
+  /** Resolves when the guest begins to respond; rejects if it refuses. */
   readonly opened: Promise<void>;
   readonly #subscription: ReturnType<SandboxService['output']>;
   #queue: Batch[] = [];
@@ -58,7 +58,7 @@ export class OutputStream implements PullStream {
   #unlisten: () => void = () => {};
   readonly #open: () => void;
 
-  /** Opens it; any of `signals` ends it. Throws AppError. */
+  /** Subscribes to the output. Each of `signals` cancels the stream. Throws AppError. */
   constructor(
     service: Pick<SandboxService, 'output'>,
     request: ServiceOutputRequest,
@@ -69,7 +69,7 @@ export class OutputStream implements PullStream {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.opened = promise;
     this.#open = resolve;
-    // It may fail before anyone awaits it.
+    // Prevents an unhandled rejection before a caller awaits it.
     promise.catch(() => {});
     this.#subscription = service.output(request, {
       records: (records, bytes) => {
@@ -91,7 +91,7 @@ export class OutputStream implements PullStream {
     if (signals.some((signal) => signal.aborted)) this.cancel();
   }
 
-  /** The reader left, or must. */
+  /** The client has disconnected, or a signal aborted. */
   cancel(): void {
     this.#subscription.cancel();
     this.#queue = [];
@@ -100,16 +100,16 @@ export class OutputStream implements PullStream {
 
   keepalive(): void {
     if (this.#queue.length > 0) return;
-    this.#queue.push({ frames: [this.#form.pulse], bytes: 0 });
+    this.#queue.push({ frames: [this.#form.keepalive], bytes: 0 });
     this.#wake();
   }
 
-  /** Rejects when the guest is lost. */
+  /** Rejects if the guest is lost. */
   async next(): Promise<Chunk | undefined> {
     for (;;) {
       const batches = this.#queue.splice(0);
       const frames = batches.flatMap((batch) => batch.frames);
-      // Only now: in the guest the ring goes on without this reader meanwhile.
+      // Returns credit only now. Until then the ring in the guest overwrites old output instead of filling memory here.
       this.#subscription.consumed(batches.reduce((sum, { bytes }) => sum + bytes, 0));
       if (frames.length > 0) return { bytes: Buffer.concat(frames), release: () => {} };
       if (this.#ending?.error !== undefined) throw this.#ending.error;

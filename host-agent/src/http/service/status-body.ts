@@ -1,4 +1,4 @@
-// The service status as JSON: the state always, the rest as far as it is known.
+// The status of a service as JSON: the state, and the other fields if they have a value.
 import type { ServiceSpec } from '@sandboxd/api';
 import type { ServiceStatus } from '../../guest/service-types.ts';
 import { toExecResultBody } from '../exec/exec-result.ts';

@@ -1,4 +1,4 @@
-// What happened, for one reader at its own pace: read from the journal when there is room, so that a slow one holds nothing.
+// The event stream of one client. Reads the journal on demand, so that a slow client uses no memory.
 import { setImmediate } from 'node:timers/promises';
 import type { Entry, Journal } from '../../events/index.ts';
 import { type Chunk, type PullStream, toChunk } from '../../lib/byte-queue.ts';
@@ -6,20 +6,20 @@ import { type StoredEvent, toEventBody } from '../../sandboxes/lifecycle-events.
 
 export type EventStreamOptions = {
   readonly journal: Journal<StoredEvent>;
-  /** The entry behind which it begins. */
+  /** The stream starts after the entry with this sequence number. */
   readonly from: number;
   readonly isFollowing: boolean;
-  /** Lines of JSON, not server-sent events. */
+  /** JSON lines instead of server-sent events. */
   readonly areLines: boolean;
-  readonly isWanted: (event: StoredEvent) => boolean;
+  readonly matches: (event: StoredEvent) => boolean;
   readonly signals: readonly (AbortSignal | undefined)[];
   readonly onEnd: () => void;
 };
 
-/** A client that lost its connection tries again after so long. */
+/** Reconnection time of server-sent events. */
 const RETRY_MS = 1000;
-/** What a reader that is far behind gets at once, which is all that waits for it here. */
-const PIECE_BYTES = 64 * 1024;
+/** Maximum size of one chunk, which is all that the daemon buffers for a client. */
+const CHUNK_BYTES = 64 * 1024;
 
 export class EventStream implements PullStream {
   readonly #options: EventStreamOptions;
@@ -27,7 +27,7 @@ export class EventStream implements PullStream {
   readonly #unlisten: () => void;
   #seq: number;
   #hasBegun = false;
-  #isPoked = false;
+  #isKeepaliveDue = false;
   #wake: () => void = () => undefined;
 
   constructor(options: EventStreamOptions) {
@@ -47,14 +47,14 @@ export class EventStream implements PullStream {
     this.#options.onEnd();
   }
 
-  /** Sends where the reader is, which it then need not read again. */
+  /** Sends the current position, so that the client does not read the skipped events again after a reconnect. */
   keepalive(): void {
-    this.#isPoked = true;
+    this.#isKeepaliveDue = true;
     this.#wake();
   }
 
   async next(): Promise<Chunk | undefined> {
-    const { journal, isFollowing, isWanted, areLines } = this.#options;
+    const { journal, isFollowing, matches, areLines } = this.#options;
     if (!this.#hasBegun && !areLines) {
       this.#hasBegun = true;
       return toChunk(`retry: ${RETRY_MS}\n${this.#position}`);
@@ -62,18 +62,18 @@ export class EventStream implements PullStream {
     for (;;) {
       if (this.#over.signal.aborted) return undefined;
       if (!journal.isRecent(this.#seq)) {
-        await diskTurn();
+        await nextDiskTurn();
         if (this.#over.signal.aborted) return undefined;
       }
-      // What is not kept any more this reader has missed: it comes again, and learns that.
+      // The next events were deleted. The client reconnects and then gets status 410.
       if (this.#seq < journal.prunedTo) return this.#end();
       const entries = journal.read(this.#seq);
       const texts: Buffer[] = [];
       let bytes = 0;
       for (const entry of entries) {
-        if (bytes >= PIECE_BYTES) break;
+        if (bytes >= CHUNK_BYTES) break;
         this.#seq = entry.seq;
-        if (!isWanted(entry.event)) continue;
+        if (!matches(entry.event)) continue;
         const text = areLines ? toLine(journal, entry) : toMessage(journal, entry);
         texts.push(text);
         bytes += text.length;
@@ -83,14 +83,14 @@ export class EventStream implements PullStream {
         return { bytes: texts.length === 1 ? first : Buffer.concat(texts), release: () => undefined };
       if (entries.length > 0) continue;
       if (!isFollowing) return this.#end();
-      else if (this.#isPoked) {
-        this.#isPoked = false;
+      else if (this.#isKeepaliveDue) {
+        this.#isKeepaliveDue = false;
         return toChunk(areLines ? '\n' : this.#position);
-      } else await this.#more();
+      } else await this.#waitForEvent();
     }
   }
 
-  /** An id without data moves the reader's Last-Event-ID and is no event. */
+  /** An id without data updates Last-Event-ID of the client without an event. */
   get #position(): string {
     return `id: ${this.#options.journal.toId(this.#seq)}\n\n`;
   }
@@ -100,7 +100,7 @@ export class EventStream implements PullStream {
     return undefined;
   }
 
-  #more(): Promise<void> {
+  #waitForEvent(): Promise<void> {
     return new Promise((resolve) => {
       this.#wake = () => {
         this.#wake = () => undefined;
@@ -112,8 +112,8 @@ export class EventStream implements PullStream {
 
 let lastTurn: Promise<unknown> = Promise.resolve();
 
-/** One reader at a time reads a batch of old events, and then the daemon does what else there is. */
-function diskTurn(): Promise<unknown> {
+/** Serializes reads of old events from disk and yields to the event loop between them. */
+function nextDiskTurn(): Promise<unknown> {
   lastTurn = lastTurn.then(() => setImmediate());
   return lastTurn;
 }

@@ -1,27 +1,27 @@
-// Readings of a sandbox, one a second, until it is gone or nobody reads: lines of JSON, or server-sent events.
+// A stream of resource usage samples of a sandbox, one each second, until it is deleted or the client disconnects.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Chunk, type PullStream, toChunk } from '../../lib/byte-queue.ts';
 
-const EVERY_MS = 1000;
+const INTERVAL_MS = 1000;
 
-export type Reading = { readonly cpu_us: number; readonly read_at: string };
+export type Sample = { readonly cpu_us: number; readonly read_at: string };
 
-export class StatsStream<R extends Reading> implements PullStream {
-  readonly #read: () => R;
-  readonly #toText: (reading: R) => string;
+export class StatsStream<R extends Sample> implements PullStream {
+  readonly #takeSample: () => R;
+  readonly #toText: (sample: R) => string;
   readonly #over = new AbortController();
   readonly #onEnd: () => void;
   #last: R | undefined;
   #nextAt = performance.now();
 
-  /** `read` throws when there is nothing to read any more. Any of `signals` ends it. */
+  /** `takeSample` throws when the sandbox is deleted. Each of `signals` cancels the stream. */
   constructor(
-    read: () => R,
-    toText: (reading: R) => string,
+    takeSample: () => R,
+    toText: (sample: R) => string,
     signals: readonly (AbortSignal | undefined)[],
     onEnd: () => void,
   ) {
-    this.#read = read;
+    this.#takeSample = takeSample;
     this.#toText = toText;
     this.#onEnd = onEnd;
     for (const signal of signals) {
@@ -35,16 +35,16 @@ export class StatsStream<R extends Reading> implements PullStream {
     this.#onEnd();
   }
 
-  /** A reader that is slow gets fewer. */
+  /** A slow client gets fewer samples. */
   async next(): Promise<Chunk | undefined> {
     const waitMs = this.#nextAt - performance.now();
     if (waitMs > 0) await sleep(waitMs, undefined, { signal: this.#over.signal }).catch(() => undefined);
     if (this.#over.signal.aborted) return undefined;
-    this.#nextAt = performance.now() + EVERY_MS;
+    this.#nextAt = performance.now() + INTERVAL_MS;
     try {
-      const reading = this.#read();
-      const text = this.#toText({ ...reading, ...toPercent(reading, this.#last) });
-      this.#last = reading;
+      const sample = this.#takeSample();
+      const text = this.#toText({ ...sample, ...toPercent(sample, this.#last) });
+      this.#last = sample;
       return toChunk(text);
     } catch {
       this.cancel();
@@ -53,7 +53,7 @@ export class StatsStream<R extends Reading> implements PullStream {
   }
 }
 
-function toPercent(now: Reading, last: Reading | undefined): { cpu_percent?: number } {
+function toPercent(now: Sample, last: Sample | undefined): { cpu_percent?: number } {
   if (last === undefined) return {};
   const us = (Date.parse(now.read_at) - Date.parse(last.read_at)) * 1000;
   return us <= 0 ? {} : { cpu_percent: Math.round((1000 * Math.max(0, now.cpu_us - last.cpu_us)) / us) / 10 };

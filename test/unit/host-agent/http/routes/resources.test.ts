@@ -235,7 +235,7 @@ t.test('profiles, those that are yet to be baked, and the engine', async (t) => 
     },
     engine: { name: 'x', accelerator: 'kvm', version: '1', reason: 'r', tried: [] },
   });
-  t.same((await ask(makeApp({ listProfiles: async () => [] }).app, 'GET', '/profiles')).body, {
+  t.match((await ask(makeApp({ listProfiles: async () => [] }).app, 'GET', '/profiles')).body, {
     profiles: [],
     details: {},
     engine: ENGINE,

@@ -4,10 +4,9 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pino } from 'pino';
 import t from 'tap';
+import type { ClientName } from '../../../../../host-agent/src/http/server/accept-gate.ts';
 import { AcceptGate } from '../../../../../host-agent/src/http/server/accept-gate.ts';
-import type { ClientName } from '../../../../../host-agent/src/http/server/client-names.ts';
-import { Connections } from '../../../../../host-agent/src/http/server/connections.ts';
-import { Handshakes } from '../../../../../host-agent/src/http/server/handshakes.ts';
+import { Connections, Handshakes } from '../../../../../host-agent/src/http/server/connections.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
 import { settle } from '../../../../support/made-timers.ts';
 import { until } from '../../../../support/until.ts';
@@ -100,7 +99,7 @@ t.test('where nobody tells, an address is a client, and that is said once', asyn
   arrive();
   await until(() => heard.length === 6, 'the third client');
   t.equal(warnings.length, 1);
-  t.match(warnings, [{ err: { message: 'no netlink' }, msg: /cannot tell users/ }]);
+  t.match(warnings, [{ err: { message: 'no netlink' }, msg: /cannot identify the users/ }]);
 });
 
 t.test('only so many are held, and a stop or an error ends them', async (t) => {

@@ -40,7 +40,7 @@ t.test('it is read anew when its files change, and who listens gets it', async (
   t.equal(applied.length, 0);
   await timers.pass(1);
   t.equal(applied.length, 0, 'half a change');
-  t.match(lines, [{ level: 50, msg: /cannot be used: .*; the one in use stays$/ }]);
+  t.match(lines, [{ level: 50, msg: /cannot be used: .*; keeping the current certificate$/ }]);
   await timers.pass(2000);
   t.equal(lines.length, 1, 'said once');
   renameSync(next.keyPath, files.keyPath);
@@ -48,7 +48,7 @@ t.test('it is read anew when its files change, and who listens gets it', async (
   t.equal(applied.length, 1);
   t.same(applied[0]?.cert, readFileSync(files.certPath));
   t.equal(certificate.options, applied[0]);
-  t.match(lines[1], { level: 30, certificate: files.certPath, msg: 'certificate read anew' });
+  t.match(lines[1], { level: 30, certificate: files.certPath, msg: 'certificate reloaded' });
   await timers.pass(2000);
   t.equal(applied.length, 1);
   rmSync(files.certPath);
@@ -61,7 +61,7 @@ t.test('it is read anew when its files change, and who listens gets it', async (
   const again = authority.issue('third');
   const other = new Certificate(again, log);
   other.reload();
-  t.match(lines.at(-1), { msg: 'certificate read anew' });
+  t.match(lines.at(-1), { msg: 'certificate reloaded' });
 });
 
 t.test('clients are asked for one where their authority is known', async (t) => {

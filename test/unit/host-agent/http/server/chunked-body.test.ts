@@ -1,7 +1,7 @@
 // Bodies on a connection without HTTP's parser: their end is found however they are split, and what is no body is refused.
 import fc from 'fast-check';
 import t from 'tap';
-import { BodyCollector } from '../../../../../host-agent/src/http/server/chunked-body.ts';
+import { BodyCollector } from '../../../../../host-agent/src/http/server/hijack.ts';
 
 const CHUNKED = { 'transfer-encoding': 'chunked' };
 const MAX_BYTES = 1000;

@@ -4,8 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { MAX_PIPELINED_REQUESTS } from '@sandboxd/api';
 import t from 'tap';
-import { Connections } from '../../../../../host-agent/src/http/server/connections.ts';
-import { SlowReaders } from '../../../../../host-agent/src/http/server/slow-readers.ts';
+import { Connections, SlowReaders } from '../../../../../host-agent/src/http/server/connections.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
 import { MadeTimers, settle } from '../../../../support/made-timers.ts';
 import { until } from '../../../../support/until.ts';
@@ -65,8 +64,8 @@ t.test('one that closes leaves room, in whichever order that is heard of', async
   const [waiting, asking, taken] = connect(connections, 3) as [FakeSocket, FakeSocket, FakeSocket];
   const answered = ask(connections, asking);
   ask(connections, taken);
-  connections.take(taken);
-  connections.take(taken);
+  connections.hijacked(taken);
+  connections.hijacked(taken);
   t.equal(connections.count, 3);
   asking.destroy();
   answered();
@@ -80,13 +79,13 @@ t.test('one that was taken over stays, whatever else of it is answered', async (
   const connections = new Connections(1, 1, UNREAD_MS);
   const [socket] = connect(connections, 1) as [FakeSocket];
   const answered = ask(connections, socket);
-  connections.take(socket);
+  connections.hijacked(socket);
   answered();
   t.notOk(connections.add(new FakeSocket()));
   t.notOk(socket.destroyed);
   const early = new Connections(2, 2, UNREAD_MS);
   const [taken] = connect(early, 1) as [FakeSocket];
-  early.take(taken);
+  early.hijacked(taken);
   t.equal(early.count, 1, 'it waits no more');
 });
 
@@ -145,9 +144,9 @@ t.test('a client has its share, and makes room for itself', async (t) => {
   t.ok(connections.mayExceedShare(0));
   ask(connections, other);
   const answered = ask(connections, unnamed);
-  t.same(connections.unnamed(), [unnamed], 'whatever it is at');
+  t.same(connections.unidentified(), [unnamed], 'whatever it is at');
   answered();
-  t.same(connections.unnamed(), [unnamed]);
+  t.same(connections.unidentified(), [unnamed]);
   const [third] = connect(connections, 1, 'greedy') as [FakeSocket];
   t.same(gone([unnamed, ...greedy, other]), [false, true, false, false]);
   for (const socket of [greedy[1]!, third]) ask(connections, socket);

@@ -7,16 +7,20 @@ import { RequestError } from '@hono/node-server';
 import { pino } from 'pino';
 import t from 'tap';
 import { HttpError } from '../../../../../host-agent/src/http/errors.ts';
-import { DisconnectDetector } from '../../../../../host-agent/src/http/server/disconnect-detector.ts';
-import { linger, lingerAfter } from '../../../../../host-agent/src/http/server/lingering.ts';
-import { type PeerLookup, readPeers } from '../../../../../host-agent/src/http/server/peer.ts';
 import {
+  DisconnectDetector,
+  type PeerLookup,
+  readPeers,
+} from '../../../../../host-agent/src/http/server/disconnect-detector.ts';
+import {
+  linger,
+  lingerAfter,
   refuse,
   respond,
   sendLast,
   toHttpError,
   toResponse,
-} from '../../../../../host-agent/src/http/server/refusal.ts';
+} from '../../../../../host-agent/src/http/server/responses.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
 import { MadeTimers, settle } from '../../../../support/made-timers.ts';

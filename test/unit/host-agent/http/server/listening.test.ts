@@ -18,7 +18,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { nameByAddress, nameClients } from '../../../../../host-agent/src/http/server/client-names.ts';
+import { nameByAddress, nameClients } from '../../../../../host-agent/src/http/server/accept-gate.ts';
 import { listenOn, type SocketPath } from '../../../../../host-agent/src/http/server/listening.ts';
 import { until } from '../../../../support/until.ts';
 

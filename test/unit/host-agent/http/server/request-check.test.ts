@@ -3,9 +3,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { MAX_HEADERS } from '@sandboxd/api';
 import t from 'tap';
 import { toErrorAnswer } from '../../../../../host-agent/src/http/errors.ts';
-import { Cors } from '../../../../../host-agent/src/http/server/cors.ts';
-import { type AllowedHost, HostNames } from '../../../../../host-agent/src/http/server/host-names.ts';
-import { findRefusal } from '../../../../../host-agent/src/http/server/request-check.ts';
+import {
+  type AllowedHost,
+  Cors,
+  findRefusal,
+  HostNames,
+} from '../../../../../host-agent/src/http/server/request-check.ts';
 import { parseAuthority } from '../../../../../host-agent/src/lib/authority.ts';
 
 type Head = {

@@ -86,7 +86,7 @@ t.test('as frames a gap is told to who has read something, as lines everything i
   const [header, notice] = frames.render(RECORDS.gap);
   t.equal(String(notice), '\n[sandboxd: 30 bytes of output were dropped here]\n');
   t.same(header, Buffer.of(2, 0, 0, 0, 0, 0, 0, notice?.length ?? 0));
-  t.same(frames.pulse, Buffer.of(1, 0, 0, 0, 0, 0, 0, 0));
+  t.same(frames.keepalive, Buffer.of(1, 0, 0, 0, 0, 0, 0, 0));
   const lines = asLines();
   t.same(
     Object.values(RECORDS).map((record) => JSON.parse(String(lines.render(record)))),
@@ -96,7 +96,7 @@ t.test('as frames a gap is told to who has read something, as lines everything i
       { seq: 6, stream: 'stderr', unix_ms: 9, data: 'eA==' },
     ],
   );
-  t.equal(String(lines.pulse), '\n');
+  t.equal(String(lines.keepalive), '\n');
 });
 
 t.test('records that say nothing give their credit back, and the reader waits on', async (t) => {

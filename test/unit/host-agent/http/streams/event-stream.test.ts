@@ -31,7 +31,7 @@ async function open(t: Test) {
   return journal;
 }
 
-function follow(journal: Journal<StoredEvent>, isWanted: (event: StoredEvent) => boolean): EventStream {
+function follow(journal: Journal<StoredEvent>, matches: (event: StoredEvent) => boolean): EventStream {
   const options = {
     journal,
     from: 0,
@@ -40,7 +40,7 @@ function follow(journal: Journal<StoredEvent>, isWanted: (event: StoredEvent) =>
     signals: [],
     onEnd: () => undefined,
   };
-  return new EventStream({ ...options, isWanted });
+  return new EventStream({ ...options, matches });
 }
 
 t.test('one batch of old events is read between two turns of everything else', async (t) => {

@@ -58,7 +58,7 @@ function follow(journal: FakeJournal, changes: Partial<EventStreamOptions> = {})
     from: 0,
     isFollowing: true,
     areLines: true,
-    isWanted: () => true,
+    matches: () => true,
     signals: [],
     onEnd: () => void seen.ends++,
     ...changes,
@@ -119,7 +119,7 @@ t.test('what is not wanted moves the reader on and is not sent', async (t) => {
   for (let count = 0; count < 5; count++) journal.happen('created');
   journal.happen('deleted');
   journal.batch = 2;
-  const { next, stream } = follow(journal, { isWanted: ({ kind }) => kind === 'deleted', areLines: false });
+  const { next, stream } = follow(journal, { matches: ({ kind }) => kind === 'deleted', areLines: false });
   await next();
   t.match(await next(), /^id: j-6\n/);
   journal.happen('created');

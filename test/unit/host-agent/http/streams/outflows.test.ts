@@ -12,8 +12,8 @@ import {
   sendKeepalive,
   writePullStream,
 } from '../../../../../host-agent/src/http/pull-stream.ts';
-import { answerDirectly } from '../../../../../host-agent/src/http/server/direct-answer.ts';
-import { type Reading, StatsStream } from '../../../../../host-agent/src/http/streams/stats-stream.ts';
+import { answerDirectly } from '../../../../../host-agent/src/http/server/responses.ts';
+import { type Sample, StatsStream } from '../../../../../host-agent/src/http/streams/stats-stream.ts';
 import type { Chunk, PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
@@ -165,9 +165,9 @@ t.test('as a web stream where no connection is known, else left for the server',
   t.same([seen.released, seen.cancels], [1, 0]);
   await (await app.request('/left')).body?.cancel();
   t.equal(left.seen.cancels, 1);
-  const direct: { outflow?: PullStream } = {};
+  const direct: { stream?: PullStream } = {};
   const kept = await app.request('/', {}, { direct });
-  t.equal(direct.outflow, flow);
+  t.equal(direct.stream, flow);
   t.match([kept.status, kept.headers.get('x-a'), kept.body], [200, 'b', null]);
 });
 
@@ -236,7 +236,7 @@ t.test('one that breaks off ends the connection without its last chunk', async (
     t.ok(socket.destroyed);
     t.notOk(outgoing.writableEnded);
     t.notMatch(socket.said, /0\r\n\r\n$/);
-    t.match(lines, [{ level, requestId: 'req_1', msg: 'an answer broke off', ...told }]);
+    t.match(lines, [{ level, requestId: 'req_1', msg: 'response aborted', ...told }]);
   }
 });
 
@@ -285,7 +285,7 @@ t.test('a pull as lines: what there is at once, the newest kept, then how it end
 
 function stats(signals: readonly (AbortSignal | undefined)[] = []) {
   const seen = { ends: 0 };
-  const readings: (Reading | Error)[] = [];
+  const readings: (Sample | Error)[] = [];
   const stream = new StatsStream(
     () => {
       const reading = readings.shift();
@@ -298,7 +298,7 @@ function stats(signals: readonly (AbortSignal | undefined)[] = []) {
   );
   return { stream, readings, seen };
 }
-const at = (second: number, cpu_us: number): Reading => ({
+const at = (second: number, cpu_us: number): Sample => ({
   cpu_us,
   read_at: new Date(second * 1000).toISOString(),
 });
