@@ -151,6 +151,19 @@ t.test('what commands leave in memory leaves room for others', async (t) => {
     t.equal(stdout, 'over\n', 'the place is full, not the memory');
     await answersSoon(t, id, `after the ${name}`);
   }
+
+  await t.test('System V shared memory and messages, too', async (t) => {
+    const shm =
+      'for (0..999) { $id = shmget(0, 1 << 20, 0600); last if !defined $id; shmwrite($id, "a" x (1 << 20), 0, 1 << 20) }';
+    const messages =
+      'for (0..999) { $id = msgget(0, 0600); last if !defined $id; 1 while msgsnd($id, "\\1" x 9, 04000) }';
+    for (const name of ['first', 'second']) {
+      const cmd = ['perl', '-e', `${shm} $all = $_; ${messages} print "over: $all $_"`];
+      const { stdout, result } = await api.exec(id, cmd, { user: 'nobody', timeout_s: 300 });
+      t.match(stdout, /^over: \d{1,2} \d$/, JSON.stringify(result));
+      await answersSoon(t, id, `after the ${name}`);
+    }
+  });
   await api.delete(id);
 });
 

@@ -1,4 +1,6 @@
 // The rest of bringing a system up: loopback, host name, limits, the agent's exemption from the OOM killer, settings.
+import { readGuestSize } from '../exec/cgroups.ts';
+import { toSystemVLimits } from '../exec/limits.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { attempt } from './attempt.ts';
 
@@ -27,4 +29,10 @@ export function setUpSystem(): void {
   attempt('host name', () => addon.setHostname('sandbox'));
   // Not every kernel has every setting.
   for (const [path, value] of SETTINGS) addon.writeText(NO_DIRECTORY, path, value);
+  attempt('System V limits', limitSystemV);
+}
+
+function limitSystemV(): void {
+  for (const [name, value] of Object.entries(toSystemVLimits(readGuestSize())))
+    addon.writeText(NO_DIRECTORY, `/proc/sys/kernel/${name}`, String(value));
 }
