@@ -8,6 +8,8 @@ const GIB = 1024 * MIB;
 
 /** Longest JSON body, and longest message of a WebSocket. */
 export const MAX_JSON_BYTES = MIB;
+/** Levels of arrays and objects in it. */
+export const MAX_JSON_DEPTH = 100;
 /** Longest silence within the body of a request. */
 export const BODY_IDLE_MS = 30_000;
 /** A body that comes more slowly than this is given up when that has cost as long as a silence may last. */

@@ -1,6 +1,7 @@
 // Signals and sizes that a client sends to its command: what it wants, or a sentence about what makes no sense.
 import { type ExecFrame, MAX_TTY_CELLS, SIGNALS, show } from '@sandboxd/api';
 import type { ExecSession } from '../../guest/exec-types.ts';
+import { isNestedTooDeep } from '../input/json-depth.ts';
 
 type TtySize = Parameters<ExecSession['resize']>[0];
 
@@ -27,6 +28,7 @@ export function readSize({ payload }: ExecFrame): Read<TtySize> {
 }
 
 function readFields(payload: Buffer): { readonly [name: string]: unknown } {
+  if (isNestedTooDeep(payload)) return {};
   try {
     return { ...JSON.parse(payload.toString()) };
   } catch {
