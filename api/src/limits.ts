@@ -8,6 +8,8 @@ const GIB = 1024 * MIB;
 
 /** Maximum size of a JSON body and of a WebSocket message. */
 export const MAX_JSON_BYTES = MIB;
+/** Maximum nesting of arrays and objects in it. */
+export const MAX_JSON_DEPTH = 100;
 /** Idle timeout of a request body. */
 export const BODY_IDLE_MS = 30_000;
 /** Minimum rate of a request body. A slower body uses up the idle timeout and then fails. */

@@ -168,7 +168,7 @@ t.test('bad create bodies are refused by field, value and expectation', async (t
     ['{} x', /unexpected "x" at line 1, column 4$/],
     ['{"a": 01}', /unexpected "1" at line 1, column 8$/],
     ["{'a': 1}", /unexpected "'" at line 1, column 2$/],
-    ['['.repeat(500_000), /^the body is not valid JSON: unexpected end at line 1, column 500001$/],
+    ['['.repeat(500_000), /^the body is nested more than 100 levels deep/],
   ];
   for (const [body, pattern] of cases) {
     const { status, error } = await ask(app, 'POST', '/sandboxes', body);
@@ -182,18 +182,14 @@ t.test('bad create bodies are refused by field, value and expectation', async (t
   t.same(sandboxes.created, [], 'nothing was created');
 });
 
-t.test('a body that is nested too deeply to be shown is 400', async (t) => {
+t.test('a body that is nested too deeply is 400', async (t) => {
   const { app } = makeApp();
-  // A key of this name takes JSON.stringify off its way without recursion.
-  const deep = `${'[{"toJSON":1,"a":'.repeat(50_000)}1${'}]'.repeat(50_000)}`;
-  t.match(await ask(app, 'POST', '/sandboxes', deep), {
-    status: 400,
-    error: /^the body must be a JSON object, got a value that is nested too deeply$/,
-  });
-  t.match(await ask(app, 'POST', '/sandboxes', `{"vcpus": ${deep}}`), {
-    status: 400,
-    error: /^vcpus must be .*, got a value that is nested too deeply$/,
-  });
+  const deep = `${'[{"a":'.repeat(50_000)}1${'}]'.repeat(50_000)}`;
+  for (const body of [deep, `{"vcpus": ${deep}}`])
+    t.match(await ask(app, 'POST', '/sandboxes', body), {
+      status: 400,
+      error: /^the body is nested more than 100 levels deep/,
+    });
 });
 
 t.test("the daemon's own limits are in the message", async (t) => {

@@ -151,6 +151,23 @@ t.test('what commands leave in memory leaves room for others', async (t) => {
     t.equal(stdout, 'over\n', 'the place is full, not the memory');
     await answersSoon(t, id, `after the ${name}`);
   }
+
+  await t.test('System V shared memory and messages, too', async (t) => {
+    const shm =
+      'while (defined($id = shmget(0, 1 << 20, 0600))) { shmwrite($id, "a" x (1 << 20), 0, 1 << 20); $segments++ }';
+    const messages =
+      'while (defined($id = msgget(0, 0600))) { 1 while msgsnd($id, "\\1" x 9, 04000); $queues++ }';
+    const script = `$segments = $queues = 0; ${shm} ${messages} print "over: $segments $queues"`;
+    for (const name of ['first', 'second']) {
+      const { stdout, result } = await api.exec(id, ['perl', '-e', script], {
+        user: 'nobody',
+        timeout_s: 300,
+      });
+      t.match(stdout, /^over: \d{1,2} \d{1,2}$/, JSON.stringify(result));
+      if (name === 'second') t.equal(stdout, 'over: 0 0', 'what the first left counts');
+      await answersSoon(t, id, `after the ${name}`);
+    }
+  });
   await api.delete(id);
 });
 

@@ -32,10 +32,11 @@ export function contextsPath(env: Environment = process.env): string {
   return join(env.XDG_CONFIG_HOME || join(homedir(), '.config'), 'sandbox', 'contexts.json');
 }
 
-export function readContexts(path = contextsPath()): Contexts {
+export function readContexts(path = contextsPath(), env: Environment = process.env): Contexts {
   let fd: number | undefined;
   try {
     fd = openSync(path, 'r');
+    assertOwn(fstatSync(fd).uid, env);
     const read = toContexts(JSON.parse(readFileSync(fd, 'utf8')));
     assertPrivate(fstatSync(fd).mode, read);
     return read;
@@ -61,6 +62,15 @@ function toContexts(value: unknown): Contexts {
     isText(current);
   if (!isWhole) throw new Error('it is not what `sandbox context set` writes; remove it to begin anew');
   return value as Contexts;
+}
+
+/** Its owner decides which daemon gets the commands. sudo may leave the home of its caller. */
+function assertOwn(uid: number, { SUDO_UID }: Environment): void {
+  const own = process.getuid?.();
+  if (own === undefined || uid === 0 || uid === own || String(uid) === SUDO_UID) return;
+  throw new Error(
+    `it belongs to another user (uid ${uid}); \`chown\` it to yourself once you have checked it`,
+  );
 }
 
 function assertPrivate(mode: number, { contexts }: Contexts): void {

@@ -1,4 +1,6 @@
 // The remaining boot steps: loopback, host name, limits, the agent's OOM exemption, kernel settings.
+import { readGuestSize } from '../exec/cgroups.ts';
+import { toSystemVLimits } from '../exec/limits.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { attempt } from './attempt.ts';
 
@@ -27,4 +29,10 @@ export function setUpSystem(): void {
   attempt('host name', () => addon.setHostname('sandbox'));
   // A kernel may lack some of these settings.
   for (const [path, value] of SETTINGS) addon.writeText(NO_DIRECTORY, path, value);
+  attempt('System V limits', limitSystemV);
+}
+
+function limitSystemV(): void {
+  for (const [name, value] of Object.entries(toSystemVLimits(readGuestSize())))
+    addon.writeText(NO_DIRECTORY, `/proc/sys/kernel/${name}`, String(value));
 }

@@ -226,7 +226,7 @@ function limit(directory: number, prefix: string, { pids, memoryBytes }: Share):
   addon.writeText(directory, `${prefix}memory.max`, String(memoryBytes));
 }
 
-function readGuestSize(): GuestSize {
+export function readGuestSize(): GuestSize {
   const read = (path: string): string => addon.readText(NO_DIRECTORY, path);
   return {
     memoryBytes: kibibyteField(read('/proc/meminfo'), 'MemTotal'),

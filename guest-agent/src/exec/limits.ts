@@ -28,6 +28,20 @@ const KEPT_SHARE = 1 / 2;
 const COMMAND_MEMORY_SHARE = 15 / 16;
 const PIDS_SHARE = 3 / 4;
 const COMMAND_PIDS_SHARE = 1 / 4;
+/** /dev/shm and /run together (boot/mounts.ts). */
+const MEMORY_FILES_SHARE = 1 / 4 + 1 / 10;
+/** System V objects outlive commands as files in memory do: with these they take less than what commands have together. */
+const SHM_SHARE = 1 / 4;
+const SHM_SHARE_OF_REST = 1 / 2;
+const MESSAGES_SHARE_OF_REST = 1 / 8;
+const SEMAPHORES_SHARE_OF_REST = 1 / 16;
+/** A queue of the default 16384 bytes can hold as many messages of one byte, for each of which the kernel allocates 64 bytes. */
+const QUEUE_BYTES = MIB;
+const MIN_QUEUES = 4;
+const PAGE_BYTES = 4096;
+const SEMAPHORE_BYTES = 64;
+const SEMAPHORE_SET_BYTES = 1024;
+const DEFAULT_SEMAPHORE_SETS = 32_000;
 
 /** `pids`: maximum of one command; 0: by the guest's size. */
 export function toLimits({ memoryBytes, threadsMax, pidMax }: GuestSize, pids: number): Limits {
@@ -40,5 +54,23 @@ export function toLimits({ memoryBytes, threadsMax, pidMax }: GuestSize, pids: n
       pids: pids > 0 ? pids : Math.floor(kernelPids * COMMAND_PIDS_SHARE),
       memoryBytes: Math.floor(togetherBytes * COMMAND_MEMORY_SHARE),
     },
+  };
+}
+
+/** Pages of shared memory, message queues, and kernel.sem, of the guest's own IPC namespace. */
+export type SystemVLimits = { readonly shmall: number; readonly msgmni: number; readonly sem: string };
+
+/** What is in another IPC namespace is gone with the last process of that. */
+export function toSystemVLimits(size: GuestSize): SystemVLimits {
+  const { together } = toLimits(size, 0);
+  const restBytes = Math.max(0, together.memoryBytes - size.memoryBytes * MEMORY_FILES_SHARE);
+  const shmBytes = Math.min(size.memoryBytes * SHM_SHARE, restBytes * SHM_SHARE_OF_REST);
+  const semaphoresBytes = restBytes * SEMAPHORES_SHARE_OF_REST;
+  const semaphores = Math.floor(semaphoresBytes / SEMAPHORE_BYTES);
+  const sets = Math.min(DEFAULT_SEMAPHORE_SETS, Math.floor(semaphoresBytes / SEMAPHORE_SET_BYTES));
+  return {
+    shmall: Math.floor(shmBytes / PAGE_BYTES),
+    msgmni: Math.max(MIN_QUEUES, Math.floor((restBytes * MESSAGES_SHARE_OF_REST) / QUEUE_BYTES)),
+    sem: `32000 ${semaphores} 500 ${sets}`,
   };
 }

@@ -1,5 +1,5 @@
 // The table of verbs, and what is made of it: help, completions, the reading of words, suggestions.
-import { chmodSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { suggest } from '../../../api/src/suggest.ts';
@@ -158,4 +158,20 @@ t.test('a file of contexts that somebody else has touched', async (t) => {
       mode.toString(8),
     );
   }
+  if (process.getuid?.() !== 0) return;
+  await writeContexts({ current: 'near', contexts: { near: { ...near, apiKey: 'sbk_secret' } } }, path);
+  chownSync(path, 65_534, 65_534);
+  t.throws(
+    () => resolveContext({}, env),
+    { message: /it belongs to another user \(uid 65534\)/ },
+    'its owner decides where keys and commands go',
+  );
+  await writeContexts({ contexts: { near } }, path);
+  chownSync(path, 65_534, 65_534);
+  t.throws(() => resolveContext({}, env), { message: /another user/ }, 'also without a key');
+  t.match(
+    readContexts(path, { SUDO_UID: '65534' }),
+    { contexts: { near } },
+    "with sudo, the home can be the caller's",
+  );
 });

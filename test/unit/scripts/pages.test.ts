@@ -5,6 +5,7 @@ import {
   BODY_IDLE_MS,
   MAX_HEADERS,
   MAX_JSON_BYTES,
+  MAX_JSON_DEPTH,
   MAX_PIPELINED_REQUESTS,
   MIN_BODY_BYTES_PER_S,
 } from '@sandboxd/api';
@@ -103,6 +104,7 @@ t.test('bounds of the page on hostile clients are those in force', (t) => {
     ['requests of one connection that wait for their answers', `${MAX_PIPELINED_REQUESTS}`],
     ['body', `${BODY_IDLE_MS / 1000} s of silence, or of less than ${MIN_BODY_BYTES_PER_S} bytes a second`],
     ['JSON body', `${MAX_JSON_BYTES / 2 ** 20} MiB`],
+    ['nesting of a JSON body', `${MAX_JSON_DEPTH} levels`],
   ];
   for (const [what, bound] of bounds) t.match(rows.get(what), bound);
   t.end();

@@ -1,6 +1,7 @@
 // Parses the signal and resize frames of a client.
 import { type ExecFrame, MAX_TTY_CELLS, SIGNALS, show } from '@sandboxd/api';
 import type { ExecSession } from '../../guest/exec-types.ts';
+import { isNestedTooDeep } from '../input/json-depth.ts';
 
 type TtySize = Parameters<ExecSession['resize']>[0];
 
@@ -28,6 +29,7 @@ export function readSize({ payload }: ExecFrame): Read<TtySize> {
 }
 
 function readFields(payload: Buffer): { readonly [name: string]: unknown } {
+  if (isNestedTooDeep(payload)) return {};
   try {
     return { ...JSON.parse(payload.toString()) };
   } catch {

@@ -1,11 +1,12 @@
 // Reads and parses a JSON body of limited size.
-import { BODY_IDLE_MS, MAX_JSON_BYTES, show } from '@sandboxd/api';
+import { BODY_IDLE_MS, MAX_JSON_BYTES, MAX_JSON_DEPTH, show } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
 import { GrowingBuffer } from '../../lib/growing-buffer.ts';
 import { type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { BodyMemoryLimit } from './body-memory-limit.ts';
 import { type BodySource, readBody } from './body-source.ts';
+import { isNestedTooDeep } from './json-depth.ts';
 import { findJsonError } from './json-error.ts';
 
 /** The parsed body; undefined if it is empty. AppError invalid_argument, too_large; HttpError. */
@@ -21,6 +22,10 @@ export async function readJson(c: HttpContext, idleMs = BODY_IDLE_MS): Promise<u
 
 /** UTF-8 JSON → value; undefined for white space only. AppError invalid_argument names line and column. */
 export function parseJson(bytes: Uint8Array): unknown {
+  if (isNestedTooDeep(bytes)) {
+    const message = `the body is nested more than ${MAX_JSON_DEPTH} levels deep; no request needs so many`;
+    throw new AppError('invalid_argument', message);
+  }
   let text: string;
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);

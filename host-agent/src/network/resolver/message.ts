@@ -48,6 +48,11 @@ const TYPE_A = 1;
 const CLASS_IN = 1;
 /** Our OPT record (EDNS): type 41 at the root, our maximum UDP size, no options. */
 const OPTION = Buffer.from([0, 0, 41, MAX_UDP_BYTES >> 8, MAX_UDP_BYTES & 255, 0, 0, 0, 0, 0, 0]);
+/** The upper bits of BADVERS (RFC 6891), in their place of that record. */
+const BAD_VERSION = Buffer.from(OPTION).fill(1, 5, 6);
+/** Resolvers keep a negative answer as long as its SOA says (RFC 2308). Short: an allowlist can change, a name can appear. */
+const NEGATIVE_TTL_S = 10;
+const TYPE_SOA = 6;
 
 export function parseQuery(bytes: Buffer): Parsed | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
@@ -61,6 +66,7 @@ export function parseQuery(bytes: Buffer): Parsed | undefined {
   try {
     return { kind: 'question', question: readQuestion(bytes) };
   } catch (error) {
+    if (error instanceof BadVersion) return refuseVersion(bytes, error.section);
     return toError(error) instanceof NotImplemented
       ? refuse(bytes, 'notImplemented')
       : refuse(bytes, 'malformed');
@@ -68,6 +74,15 @@ export function parseQuery(bytes: Buffer): Parsed | undefined {
 }
 
 class NotImplemented extends Error {}
+
+class BadVersion extends Error {
+  readonly section: Buffer;
+
+  constructor(section: Buffer) {
+    super();
+    this.section = section;
+  }
+}
 
 /** Throws for an invalid query. */
 function readQuestion(bytes: Buffer): Question {
@@ -79,6 +94,7 @@ function readQuestion(bytes: Buffer): Question {
   const plain = encode({ type: 'query', questions: [question] }).subarray(HEADER_BYTES);
   if (!bytes.subarray(HEADER_BYTES, HEADER_BYTES + plain.length).equals(plain)) throw new Error('odd name');
   const option = packet.additionals?.find(({ type }) => type === 'OPT');
+  if (option !== undefined && 'ednsVersion' in option && option.ednsVersion > 0) throw new BadVersion(plain);
   const offered = option !== undefined && 'udpPayloadSize' in option ? option.udpPayloadSize : MIN_UDP_BYTES;
   return {
     id: packet.id,
@@ -98,6 +114,16 @@ function refuse(bytes: Buffer, rcode: Rcode): Parsed {
   const kept = bytes.readUInt16BE(2) & (OPCODE | RECURSION_DESIRED);
   answer.writeUInt16BE(IS_ANSWER | kept | RCODES[rcode], 2);
   return { kind: 'refusal', bytes: answer };
+}
+
+/** Those that know a later EDNS ask again with the version that the answer has. */
+function refuseVersion(bytes: Buffer, section: Buffer): Parsed {
+  const header = Buffer.alloc(HEADER_BYTES);
+  bytes.copy(header, 0, 0, 2);
+  header.writeUInt16BE(IS_ANSWER | RECURSION_AVAILABLE | (bytes.readUInt16BE(2) & RECURSION_DESIRED), 2);
+  header.writeUInt16BE(1, 4);
+  header.writeUInt16BE(1, 10);
+  return { kind: 'refusal', bytes: Buffer.concat([header, section, BAD_VERSION]) };
 }
 
 export function encodeAnswer(question: Question, answer: Answer): Buffer {
@@ -123,8 +149,40 @@ function toBytes(question: Question, { rcode, records = [] }: Answer, flags: num
   header.writeUInt16BE(IS_ANSWER | flags | recursion | RCODES[rcode], 2);
   header.writeUInt16BE(1, 4);
   header.writeUInt16BE(records.length, 6);
+  const isNegative = rcode === 'noSuchName' || (rcode === 'ok' && records.length === 0);
+  header.writeUInt16BE(isNegative ? 1 : 0, 8);
   header.writeUInt16BE(hasEdns ? 1 : 0, 10);
-  return Buffer.concat([header, section, ...records.map(toRecord), ...(hasEdns ? [OPTION] : [])]);
+  const authority = isNegative ? [toSoa(section)] : [];
+  return Buffer.concat([
+    header,
+    section,
+    ...records.map(toRecord),
+    ...authority,
+    ...(hasEdns ? [OPTION] : []),
+  ]);
+}
+
+/** Of the top-level domain of the question, or of the root where the question is a single label: of a zone that has the name below it. */
+function toSoa(section: Buffer): Buffer {
+  let [label, parent] = [0, 0];
+  while (section[parent] !== 0) [label, parent] = [parent, parent + 1 + Number(section[parent])];
+  const owner = label === 0 ? Buffer.alloc(1) : toPointer(HEADER_BYTES + label);
+  // Names of the root, then serial number, refresh, retry, expire and minimum.
+  const data = Buffer.alloc(22);
+  for (const [at, value] of [1, 3600, 600, 86_400, NEGATIVE_TTL_S].entries())
+    data.writeUInt32BE(value, 2 + 4 * at);
+  const fixed = Buffer.alloc(10);
+  fixed.writeUInt16BE(TYPE_SOA, 0);
+  fixed.writeUInt16BE(CLASS_IN, 2);
+  fixed.writeUInt32BE(NEGATIVE_TTL_S, 4);
+  fixed.writeUInt16BE(data.length, 8);
+  return Buffer.concat([owner, fixed, data]);
+}
+
+function toPointer(at: number): Buffer {
+  const pointer = Buffer.alloc(2);
+  pointer.writeUInt16BE(POINTER | at, 0);
+  return pointer;
 }
 
 /**

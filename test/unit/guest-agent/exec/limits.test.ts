@@ -1,6 +1,6 @@
 // Limits of one command, by the guest's size.
 import t from 'tap';
-import { toLimits } from '../../../../guest-agent/src/exec/limits.ts';
+import { toLimits, toSystemVLimits } from '../../../../guest-agent/src/exec/limits.ts';
 
 const MIB = 2 ** 20;
 
@@ -19,6 +19,23 @@ t.test('shares go by the memory of the guest', (t) => {
     t.same([limits.together.pids, limits.command.pids], [togetherPids, commandPids], what);
     const mib = [limits.together, limits.command].map(({ memoryBytes }) => Math.floor(memoryBytes / MIB));
     t.same(mib, [together, command], what);
+  }
+  t.end();
+});
+
+t.test('System V objects and files in memory together leave memory for commands', (t) => {
+  for (const [memoryMib, shmMib, queues, sem] of [
+    [92, 6, 4, '32000 14131 500 883'],
+    [215, 34, 8, '32000 70688 500 4418'],
+    [470, 113, 28, '32000 232256 500 14516'],
+    [64_000, 16_000, 4942, '32000 40484864 500 32000'],
+  ] as const) {
+    const size = { memoryBytes: memoryMib * MIB, threadsMax: 3675, pidMax: 32_768 };
+    const { shmall, ...others } = toSystemVLimits(size);
+    t.equal(Math.floor((shmall * 4096) / MIB), shmMib, `${memoryMib} MiB`);
+    t.same(others, { msgmni: queues, sem }, `${memoryMib} MiB`);
+    const most = toLimits(size, 0).together.memoryBytes / MIB;
+    t.ok(shmMib + queues + memoryMib * 0.35 < most, `${memoryMib} MiB`);
   }
   t.end();
 });
