@@ -51,6 +51,7 @@ t.test('WebSockets that go wrong are closed with the code that says how', async 
   t.match(await closeOf('{"cmd":[]}'), { code: 1008, reason: /^cmd must be/ });
   t.match(await closeOf('{'), { code: 1008, reason: /not valid JSON/ });
   t.match(await closeOf(''), { code: 1008, reason: /^cmd must be/ });
+  t.match(await closeOf('['.repeat(500_000)), { code: 1008, reason: /nested more than 100 levels/ });
   t.match(await closeOf(BODY, 'text'), { code: 1003, reason: /only binary/ });
   t.match(await closeOf(Buffer.alloc(2 ** 20 + 1)), { code: 1009 });
   t.match(await closeOf(BODY, Buffer.alloc(2 ** 20 + 1)), { code: 1009 });

@@ -30,12 +30,12 @@ const PIDS_SHARE = 3 / 4;
 const COMMAND_PIDS_SHARE = 1 / 4;
 /** /dev/shm and /run together (boot/mounts.ts). */
 const MEMORY_FILES_SHARE = 1 / 4 + 1 / 10;
-/** System V objects outlive commands as files in memory do: with these they take less than what commands have together. */
+/** System V objects outlive commands, as files in memory do. These limits keep their sum below the commands' memory. */
 const SHM_SHARE = 1 / 4;
 const SHM_SHARE_OF_REST = 1 / 2;
 const MESSAGES_SHARE_OF_REST = 1 / 8;
 const SEMAPHORES_SHARE_OF_REST = 1 / 16;
-/** A queue of the default 16384 bytes can hold as many messages of one byte, for each of which the kernel allocates 64 bytes. */
+/** A queue of the default 16384 bytes holds as many messages of one byte; the kernel allocates 64 bytes for each. */
 const QUEUE_BYTES = MIB;
 const MIN_QUEUES = 4;
 const PAGE_BYTES = 4096;

@@ -72,7 +72,7 @@ export class TarReader {
   #isFile = false;
   #extension: { readonly header: TarHeader; readonly chunks: Buffer[] } | undefined;
 
-  /** `isForRoot`: all members will belong to root, whoever owned them before. */
+  /** `isForRoot`: all members will belong to root, regardless of their owner in the archive. */
   constructor(sink: TarSink, { hasAttributes = false, isForRoot = false } = {}) {
     this.#sink = sink;
     this.#hasAttributes = hasAttributes;

@@ -36,7 +36,7 @@ t.test('each private word is refused in prose, and allowed in code', (t) => {
     'A stranger asks.',
     'The guest stood still.',
     'There is no room.',
-    'There are none.',
+    'It is none of ours.',
     'The client is told.',
     'Between two looks nothing happens.',
   ];

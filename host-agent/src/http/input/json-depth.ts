@@ -1,4 +1,4 @@
-// Whether a JSON text is nested deeper than any request needs: parser and validation take their time by the depth, not only by the size.
+// Whether a JSON text is nested deeper than any request needs: the time of parser and validation grows with the depth.
 import { MAX_JSON_DEPTH } from '@sandboxd/api';
 
 const [QUOTE, BACKSLASH, OPEN_ARRAY, CLOSE_ARRAY, OPEN_OBJECT, CLOSE_OBJECT] = Buffer.from('"\\[]{}');

@@ -50,7 +50,7 @@ const CLASS_IN = 1;
 const OPTION = Buffer.from([0, 0, 41, MAX_UDP_BYTES >> 8, MAX_UDP_BYTES & 255, 0, 0, 0, 0, 0, 0]);
 /** The upper bits of BADVERS (RFC 6891), in their place of that record. */
 const BAD_VERSION = Buffer.from(OPTION).fill(1, 5, 6);
-/** Resolvers keep a negative answer as long as its SOA says (RFC 2308). Short: an allowlist can change, a name can appear. */
+/** Resolvers cache a negative answer as long as its SOA says (RFC 2308). Short, because an allowlist can change. */
 const NEGATIVE_TTL_S = 10;
 const TYPE_SOA = 6;
 
@@ -162,7 +162,7 @@ function toBytes(question: Question, { rcode, records = [] }: Answer, flags: num
   ]);
 }
 
-/** Of the top-level domain of the question, or of the root where the question is a single label: of a zone that has the name below it. */
+/** The SOA of the question's top-level domain, or of the root for a single label: a zone that contains the name. */
 function toSoa(section: Buffer): Buffer {
   let [label, parent] = [0, 0];
   while (section[parent] !== 0) [label, parent] = [parent, parent + 1 + Number(section[parent])];

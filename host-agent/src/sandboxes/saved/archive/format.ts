@@ -1,7 +1,7 @@
 // The format of an exported snapshot: one zstd frame that contains
 //
 //   the magic bytes, u32 length and JSON of the manifest;
-//   for each part of the manifest, in order: chunks (u64 offset, u32 length, bytes), a chunk of length 0, their SHA-256;
+//   for each part of the manifest, in order: chunks (u64 offset, u32 length, bytes), an empty chunk, their SHA-256;
 //   SHA-256 of everything before;
 //
 // followed by a skippable zstd frame, which marks the end of the stream.
