@@ -1,4 +1,4 @@
-// Joins the rooms of the daemon and gives them one life: started in order, stopped in the opposite one.
+// Composes the modules of the daemon. Starts them in order and stops them in reverse order.
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { ensureAgentImage, resolveKernel, seedKernel } from '@sandboxd/rootfs-builder';
@@ -50,21 +50,24 @@ import { Store } from './store/store.ts';
 import { openTelemetry } from './telemetry/index.ts';
 import { Dispatcher, WebhookRegistry } from './webhooks/index.ts';
 
-/** More at once would only make each slower. */
+/** More parallel starts would only slow each other down. */
 const MAX_CONCURRENT_STARTS = 4;
-/** Of the address that has the metrics alone. */
+/** Of the listener that serves metrics only. */
 const METRICS_CONNECTIONS = 64;
 
 export interface App {
-  /** Resolves with the address it serves on. Rejects with everything undone that was done. */
+  /** Resolves with the address that the daemon listens on. A failed start releases everything it acquired. */
   start(): Promise<ListenAddress>;
-  /** Lets running requests finish for the configured time, or until `hurry` fires; then ends everything. */
+  /**
+   * Graceful shutdown: waits for running requests up to the configured time, or until `hurry` aborts, and then stops
+   * everything.
+   */
   stop(hurry?: AbortSignal): Promise<void>;
-  /** Reads the certificate anew; false when there is none. */
+  /** Reloads the TLS certificate; false without TLS. */
   reload(): boolean;
 }
 
-/** `faults` are for tests. */
+/** `faults` are injected by tests. */
 export function createApp(config: Config, log: Logger, helpers: Helpers, faults: Faults = NO_FAULTS): App {
   const resources = new AsyncDisposableStack();
   const starting = new AbortController();
@@ -165,7 +168,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const journal = await Journal.open<StoredEvent>(store, { ...config.events, log });
     resources.defer(() => journal.close());
     const events = new LifecycleEvents(journal, (err) =>
-      log.error({ err }, 'an event could not be written down'),
+      log.error({ err }, 'cannot write a lifecycle event to the journal'),
     );
     events.subscribe(logLifecycleEvents(log));
     const metrics = new Metrics();
@@ -280,12 +283,12 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
       const aside = new HttpServer({ ...serving, app, maxConnections: METRICS_CONNECTIONS });
       resources.defer(() => aside.close());
       const at = await aside.listen(config.metrics.listen);
-      log.info(`metrics are on ${formatListen(at)}`);
+      log.info(`metrics are served on ${formatListen(at)}`);
     }
-    // Undone from the last to the first: requests finish, then sandboxes end or are let go of, then the connections.
+    // Disposed in reverse order: drain requests, then end or release the sandboxes, then close the connections.
     resources.defer(() => server.close());
     let isServing = false;
-    // A start that fails, for a taken port say, is no reason to end what runs.
+    // A failed start, for example on a port in use, must not end the running sandboxes.
     resources.defer(() => sandboxes.stop(isServing ? config.onExit : 'keep'));
     starting.signal.throwIfAborted();
     const address = await server.listen(config.listen);
@@ -302,7 +305,9 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     try {
       return await open();
     } catch (error) {
-      await resources.disposeAsync().catch((err: unknown) => log.error({ err }, 'cannot undo the start'));
+      await resources
+        .disposeAsync()
+        .catch((err: unknown) => log.error({ err }, 'cannot release the resources of the failed start'));
       throw error;
     }
   };
@@ -318,16 +323,16 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     },
     stop: async (signal) => {
       hurry = signal;
-      starting.abort(new AppError('cancelled', 'the daemon was told to stop while it started'));
+      starting.abort(new AppError('cancelled', 'the daemon was stopped while it started'));
       using _alive = keepAlive();
-      // A start that is under way still uses what it opened: it gives up at its next step, and undoes what it did.
+      // A start in progress still uses its resources: it fails at its next step and releases them.
       await started?.catch(() => undefined);
       await resources.disposeAsync();
     },
   };
 }
 
-/** Where programs run that read what strangers made. */
+/** The jail for programs that parse untrusted input. */
 function jailOf({ jail }: Isolation): ConverterOptions['confine'] {
   return jail && ((command) => confine(jail, command));
 }

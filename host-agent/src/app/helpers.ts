@@ -1,27 +1,27 @@
-// Programs of ours that the daemon starts, and files that are built with it.
+// The daemon's helper programs and the files that are built with it.
 
-/** Paths of programs of ours. */
+/** Paths of helper programs and files. */
 export type Helpers = {
   /** Directory of the guest agent. */
   readonly agent: string;
-  /** Jails VMMs. */
+  /** Puts a VMM into its jail. */
   readonly jail: string;
-  /** Takes a file over from who has written it. */
+  /** Takes ownership of a file that a VMM has written. */
   readonly claim: string;
-  /** Tells users of the host apart by their connections. */
+  /** Finds the host user of a loopback connection. */
   readonly peers: string;
-  /** Makes a copy of a file in sealed memory. */
+  /** Copies a file into a sealed memfd. */
   readonly memfd: string;
-  /** Runs scripts of ours in processes of their own. */
+  /** The Node.js runtime, which runs our scripts in separate processes. */
   readonly runtime: string;
-  /** Script that makes root filesystems of layers. */
+  /** The script that converts image layers into a root filesystem. */
   readonly converter: string;
-  /** Makes network namespaces. */
+  /** Creates network namespaces. */
   readonly netd: string;
-  /** Holds published ports. */
+  /** Forwards published ports. */
   readonly portd: string;
-  /** Has the `node_modules` with runtimes that built-in recipes take from npm. */
+  /** Its `node_modules` contain the runtimes that built-in recipes take from npm. */
   readonly npm: string;
-  /** Directory of a prepared kernel, for a host without one; absent: it has to be made there. */
+  /** Directory of a prepared kernel, for hosts without one; absent: the operator must build one. */
   readonly kernel?: string | undefined;
 };
