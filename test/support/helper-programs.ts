@@ -1,6 +1,6 @@
 // The daemon's own programs as they were built, for what runs from its sources.
 import { resolve } from 'node:path';
-import type { Helpers } from '../../host-agent/src/app/helpers.ts';
+import type { Helpers } from '../../host-agent/src/app/context.ts';
 
 const dist = resolve(import.meta.dirname, '../../dist');
 

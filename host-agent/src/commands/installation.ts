@@ -1,7 +1,7 @@
 // Files of the installation, which are in the directory of the executable.
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Helpers } from '../app/helpers.ts';
+import type { Helpers } from '../app/context.ts';
 
 const directory = dirname(process.execPath);
 

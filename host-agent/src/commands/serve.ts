@@ -1,6 +1,6 @@
 // `sandboxd serve`: loads the configuration, runs the daemon, handles signals.
 import type { Logger } from 'pino';
-import type { Helpers } from '../app/helpers.ts';
+import type { Helpers } from '../app/context.ts';
 import { type App, createApp } from '../app.ts';
 import {
   ConfigError,

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { resolveKernel, seedKernel } from '@sandboxd/rootfs-builder';
 import { pino } from 'pino';
 import { findExchangeable } from '../../app/exchangeable.ts';
-import type { Helpers } from '../../app/helpers.ts';
+import type { Helpers } from '../../app/context.ts';
 import type { Config } from '../../config/index.ts';
 import type { Engine, EngineProbe } from '../../engines/engine.ts';
 import { AUTO, makeEngines } from '../../engines/index.ts';

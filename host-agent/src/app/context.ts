@@ -1,4 +1,20 @@
-// The daemon's helper programs and the files that are built with it.
+// What every step of the start gets: settings, helper programs, and the stack that releases what the step acquired.
+
+import type { Logger } from 'pino';
+import type { Config } from '../config/index.ts';
+import type { Faults } from '../lib/faults.ts';
+
+export type AppContext = {
+  readonly config: Config;
+  readonly log: Logger;
+  readonly helpers: Helpers;
+  /** Injected by tests. */
+  readonly faults: Faults;
+  /** Disposed in reverse order when the daemon stops or its start fails. */
+  readonly resources: AsyncDisposableStack;
+  /** Aborts when the daemon is stopped while it starts. */
+  readonly signal: AbortSignal;
+};
 
 /** Paths of helper programs and files. */
 export type Helpers = {
