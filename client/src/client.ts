@@ -1,4 +1,4 @@
-// The daemon, and what there is on it.
+// The client: the daemon and the collections of its resources.
 import { platform } from '#platform';
 import { Requests } from './connection/requests.ts';
 import type { Bytes } from './connection/transport.ts';
@@ -19,15 +19,17 @@ import { Sandbox, Snapshot } from './sandbox.ts';
 const DEFAULT_RETRIES = 2;
 
 export type ClientOptions = {
-  /** `http://host:port`, `https://host:port` or `unix:/path`; `SANDBOXD_HOST`, or the loopback address, by default. */
+  /** `http://host:port`, `https://host:port` or `unix:/path`. Default: `SANDBOXD_HOST`, or the loopback address. */
   readonly host?: string;
-  /** `SANDBOXD_API_KEY` by default. */
+  /** Default: `SANDBOXD_API_KEY`. */
   readonly apiKey?: string;
-  /** Certificates to trust instead of the system's, PEM; those in the file that `SANDBOXD_CA` names by default. Not in browsers. */
+  /**
+   * Trusted CA certificates (PEM) instead of the system's. Default: the file that `SANDBOXD_CA` names. Not in browsers.
+   */
   readonly ca?: string;
-  /** How often a request that changes nothing, the delete of a disposal, or what never reached the daemon is sent again; 2 by default. */
+  /** Maximum retries of idempotent requests and of requests that never reached the daemon. Default: 2. */
   readonly retries?: number;
-  /** Longest wait for an answer, of calls that have none of their own; none by default. */
+  /** Maximum wait for an answer, for calls without their own limit. Default: none. */
   readonly timeoutMs?: number;
 };
 
@@ -39,7 +41,7 @@ export class Client {
 
   constructor(options: ClientOptions = {}) {
     const { host = platform.defaultHost(), ca = platform.defaultCa() } = options;
-    // An empty key is none, as an empty variable is.
+    // An empty key counts as no key, as an empty variable does.
     const apiKey = (options.apiKey ?? platform.defaultApiKey()) || undefined;
     this.#requests = new Requests({
       transport: platform.createTransport({ host, apiKey, ca }),
@@ -54,27 +56,27 @@ export class Client {
 
   /** Resolves when the daemon answers. */
   async health(options: CallOptions = {}): Promise<void> {
-    await this.#requests.ask('health', options);
+    await this.#requests.call('health', options);
   }
 
-  /** What there is to boot from, and what runs it. */
+  /** Profiles, and the engine that runs sandboxes. */
   profiles(options: CallOptions = {}): Promise<Profiles> {
-    return this.#requests.ask('listProfiles', options);
+    return this.#requests.call('listProfiles', options);
   }
 
-  /** The version of the interface that the daemon speaks. */
+  /** Version of the daemon's API. */
   async interfaceVersion(options: CallOptions = {}): Promise<string> {
-    const document = await this.#requests.ask('describe', options);
+    const document = await this.#requests.call('describe', options);
     return (document as { readonly info: { readonly version: string } }).info.version;
   }
 
-  /** What happens to sandboxes and snapshots; a connection that is lost goes on where it was. */
+  /** Lifecycle events of sandboxes and snapshots. Reconnects after a lost connection and resumes at the last event. */
   events(options?: EventOptions): AsyncGenerator<SandboxEvent, void> {
     return followEvents(this.#requests, options);
   }
 
   whoami(options: CallOptions = {}): Promise<WhoAmI> {
-    return this.#requests.ask('whoami', options);
+    return this.#requests.call('whoami', options);
   }
 }
 
@@ -85,31 +87,34 @@ export class Sandboxes {
     this.#requests = requests;
   }
 
-  /** A new sandbox, whose guest has answered. A signal that fires before rolls it back. */
+  /**
+   * Creates a sandbox; resolves when its guest has booted. If the signal aborts before, the daemon rolls the create
+   * back.
+   */
   async create({ signal, timeoutMs, ...body }: CreateOptions & CallOptions = {}): Promise<Sandbox> {
     const call = { body, signal, timeoutMs };
-    return this.#requests.make('createSandbox', call, ({ id }) => this.get(id));
+    return this.#requests.create('createSandbox', call, ({ id }) => this.get(id));
   }
 
   async list(options: CallOptions = {}): Promise<readonly SandboxInfo[]> {
     return this.#requests.list('listSandboxes', options, ({ sandboxes }) => sandboxes);
   }
 
-  /** One that is there, without asking. */
+  /** A handle for an existing sandbox, without a request. */
   get(id: string): Sandbox {
     return new Sandbox(this.#requests, id);
   }
 
-  /** The log of a sandbox that is gone. */
+  /** The log of a sandbox, even a deleted one. */
   logs(id: string, options?: LogOptions): ReturnType<typeof readLogs> {
     return readLogs(this.#requests, id, options);
   }
 }
 
 export type ImportSnapshotOptions = CallOptions & {
-  /** Boots it from its disk: engine and processor may be others, and what was in its memory is lost. */
+  /** Discards its memory: sandboxes boot from its disk, so engine and CPU may differ. */
   readonly isDiskOnly?: boolean;
-  /** Told how much of the archive went out. */
+  /** Called with the number of bytes sent. */
   readonly onProgress?: (sentBytes: number) => void;
 };
 
@@ -124,12 +129,12 @@ export class Snapshots {
     return this.#requests.list('listSnapshots', options, ({ snapshots }) => snapshots);
   }
 
-  /** One that is there, without asking. */
+  /** A handle for an existing snapshot, without a request. */
   get(id: string): Snapshot {
     return new Snapshot(this.#requests, id);
   }
 
-  /** One that another daemon exported. ConflictError naming what is different here. */
+  /** Imports a snapshot that another daemon exported. ConflictError with the incompatibility. */
   async import(
     archive: Bytes | Uint8Array,
     { isDiskOnly = false, onProgress, ...options }: ImportSnapshotOptions = {},
@@ -137,6 +142,6 @@ export class Snapshots {
     const bytes = onProgress ? counted(archive, onProgress) : archive;
     const query = isDiskOnly ? { disk_only: 1 } : {};
     const call = { query, bytes, ...options };
-    return this.#requests.make('importSnapshot', call, ({ id }) => this.get(id));
+    return this.#requests.create('importSnapshot', call, ({ id }) => this.get(id));
   }
 }

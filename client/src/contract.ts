@@ -1,4 +1,4 @@
-// The names under which the interface's shapes are known here.
+// The library's names of the API schemas.
 import type { Schemas } from './gen/schemas.ts';
 
 export type SandboxInfo = Schemas['SandboxResponse'];
@@ -18,10 +18,10 @@ export type WhoAmI = Schemas['WhoamiResponse'];
 export type PushResult = Schemas['PushResult'];
 export type TerminalSize = Schemas['ResizeFrame'];
 
-/** What every call that waits can be given last. */
+/** Common options of all calls. */
 export type CallOptions = {
-  /** Ends the call; it rejects with the signal's reason. */
+  /** Cancels the call; it rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
-  /** Longest wait for the answer; it rejects with a TimeoutError that says what was waited for. None by default. */
+  /** Maximum wait for the answer; the call rejects with a TimeoutError that names the request. Default: none. */
   readonly timeoutMs?: number | undefined;
 };

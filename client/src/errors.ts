@@ -1,18 +1,18 @@
-// What a call can fail with: an answer that says no, no answer, or too late an answer.
+// Errors of a call: an error answer, no answer, or a timeout.
 import type { ErrorCode, ExecResult } from './contract.ts';
 
-/** Every error of this library is one. */
+/** Base class of all errors of this library. */
 export class SandboxdError extends Error {
   override readonly name: string = 'SandboxdError';
 }
 
-/** The daemon said no. `message` are its own words. */
+/** The daemon answered with an error. `message` is the daemon's text. */
 export class ApiError extends SandboxdError {
   override readonly name: string = 'ApiError';
   readonly status: number;
-  /** What the daemon's log calls the request. */
+  /** The request id in the daemon's log. */
   readonly requestId: string | undefined;
-  /** Which kind of failure; undefined of an older daemon and of a proxy. Later daemons may know more. */
+  /** The error code; undefined for older daemons and for proxies. Later daemons may add codes. */
   readonly code: ErrorCode | undefined;
 
   constructor(status: number, message: string, requestId?: string, code?: ErrorCode) {
@@ -23,7 +23,7 @@ export class ApiError extends SandboxdError {
   }
 }
 
-/** 400: the request makes no sense. */
+/** 400: the request is invalid. */
 export class BadRequestError extends ApiError {
   override readonly name = 'BadRequestError';
 }
@@ -31,15 +31,15 @@ export class BadRequestError extends ApiError {
 export class UnauthorizedError extends ApiError {
   override readonly name = 'UnauthorizedError';
 }
-/** 403: the key's policy forbids it. */
+/** 403: the key's policy forbids the request. */
 export class ForbiddenError extends ApiError {
   override readonly name = 'ForbiddenError';
 }
-/** 404: there is no such thing. */
+/** 404: the resource does not exist. */
 export class NotFoundError extends ApiError {
   override readonly name = 'NotFoundError';
 }
-/** 409: something else holds it, or it is in a state that forbids it. */
+/** 409: the resource is in use, or its state forbids the request. */
 export class ConflictError extends ApiError {
   override readonly name = 'ConflictError';
 }
@@ -47,18 +47,18 @@ export class ConflictError extends ApiError {
 export class TooLargeError extends ApiError {
   override readonly name = 'TooLargeError';
 }
-/** 501: this daemon has that not enabled. */
+/** 501: the feature is disabled on this daemon. */
 export class UnsupportedError extends ApiError {
   override readonly name = 'UnsupportedError';
 }
-/** 502: a registry or the guest does not answer. */
+/** 502: a registry or the guest failed to answer. */
 export class UpstreamError extends ApiError {
   override readonly name = 'UpstreamError';
 }
-/** 503: the host has no room now. */
+/** 503: the host has no capacity at present. */
 export class UnavailableError extends ApiError {
   override readonly name = 'UnavailableError';
-  /** When the daemon says to try again. */
+  /** The daemon's Retry-After, in milliseconds. */
   retryAfterMs: number | undefined;
 }
 
@@ -78,12 +78,12 @@ export function toApiError(status: number, message: string, requestId?: string, 
   return new (BY_STATUS[status] ?? ApiError)(status, message, requestId, code);
 }
 
-/** No answer, or one that broke off. */
+/** No answer, or an incomplete one. */
 export class ConnectionError extends SandboxdError {
   override readonly name: string = 'ConnectionError';
-  /** The daemon cannot have seen the request. */
+  /** The daemon cannot have received the request. */
   readonly isUnsent: boolean;
-  /** What the daemon's log calls the request, where its answer had begun. */
+  /** The request id in the daemon's log, if the answer had begun. */
   readonly requestId: string | undefined;
 
   constructor(
@@ -100,7 +100,9 @@ export class ConnectionError extends SandboxdError {
   }
 }
 
-/** The daemon's certificate is of no authority that is trusted here (`ca`), or of another host. Nothing was sent. */
+/**
+ * The daemon's certificate is not signed by a trusted authority (`ca`), or belongs to another host. Nothing was sent.
+ */
 export class CertificateError extends ConnectionError {
   override readonly name = 'CertificateError';
 }
@@ -110,22 +112,22 @@ export class TimeoutError extends SandboxdError {
   override readonly name = 'TimeoutError';
 }
 
-/** A command whose output was asked for did not exit with 0. */
+/** A command whose output was requested did not exit with 0. */
 export class CommandError extends SandboxdError {
   override readonly name = 'CommandError';
   readonly result: ExecResult;
-  /** The end of what it said there. */
+  /** The end of its standard error. */
   readonly stderr: string;
 
   constructor(cmd: readonly string[], result: ExecResult, stderr: string) {
-    const said = stderr.trim().split('\n').at(-1) ?? '';
-    super(`${cmd[0]} ${describeEnd(result)}${said === '' ? '' : `: ${said}`}`);
+    const lastLine = stderr.trim().split('\n').at(-1) ?? '';
+    super(`${cmd[0]} ${describeEnd(result)}${lastLine === '' ? '' : `: ${lastLine}`}`);
     this.result = result;
     this.stderr = stderr;
   }
 }
 
-/** How a command ended, behind its name. */
+/** Describes a command's result, as the rest of a sentence after its name. */
 export function describeEnd({ exit_code, signal, timed_out, oom_killed, error }: ExecResult): string {
   if (error !== undefined) return `failed: ${error}`;
   if (timed_out) return 'was killed because its time was over';

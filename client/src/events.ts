@@ -1,29 +1,30 @@
-// What happens, from wherever one was: a connection that is lost is made again and goes on behind the last event that came.
-import { Comeback } from './connection/comeback.ts';
+// The stream of lifecycle events. Reconnects after a lost connection and resumes after the last event received.
+
 import { readLines } from './connection/lines.ts';
+import { Reconnect } from './connection/reconnect.ts';
 import type { Requests } from './connection/requests.ts';
 import type { CallOptions, SandboxEvent } from './contract.ts';
 
 export type EventOptions = Pick<CallOptions, 'signal'> & {
-  /** Ids; all that the key sees by default. */
+  /** Sandbox ids; default: all that the key can see. */
   readonly sandboxes?: readonly string[];
   readonly kinds?: readonly SandboxEvent['kind'][];
-  /** Goes on behind the event of this id; `0`: from the oldest that is kept. From now on by default. */
+  /** Resumes after the event with this id; `0`: from the oldest kept event. Default: from now on. */
   readonly after?: string;
-  /** False: ends at the present, from the oldest that is kept unless `after` says where. */
+  /** False: ends after the past events. They begin with the oldest kept event unless `after` is set. */
   readonly follow?: boolean;
 };
 
 /**
- * Until the loop is left or the signal fires. ConnectionError when the daemon is not there to begin with, ApiError of status 410
- * when what follows `after` is not kept any more.
+ * Runs until the loop ends or the signal aborts. ConnectionError when the first connection fails, ApiError with status
+ * 410 when events after `after` are no longer kept.
  */
 export async function* followEvents(
   requests: Requests,
   { sandboxes, kinds, after, follow = true, signal }: EventOptions = {},
 ): AsyncGenerator<SandboxEvent, void> {
   let position = after;
-  const comeback = new Comeback();
+  const reconnect = new Reconnect();
   for (;;) {
     let failure: unknown;
     const query = {
@@ -34,14 +35,14 @@ export async function* followEvents(
     };
     try {
       const { body } = await requests.stream('followEvents', { query, accept: 'text/event-stream', signal });
-      comeback.answered();
+      reconnect.answered();
       let message = { id: position, data: '' };
       for await (const line of readLines(body)) {
         const [, field, value = ''] = /^(id|data): (.*)$/.exec(line) ?? [];
         if (field === 'id') message.id = value;
         if (field === 'data') message.data = value;
         if (line !== '') continue;
-        comeback.progressed();
+        reconnect.progressed();
         if (message.data !== '') yield JSON.parse(message.data) as SandboxEvent;
         position = message.id;
         message = { id: position, data: '' };
@@ -50,6 +51,6 @@ export async function* followEvents(
     } catch (error) {
       failure = error;
     }
-    await comeback.wait(failure, signal);
+    await reconnect.wait(failure, signal);
   }
 }

@@ -1,4 +1,4 @@
-// Container images of the daemon. One that has them not enabled answers UnsupportedError.
+// Container images of the daemon. UnsupportedError when images are disabled.
 import type { Requests } from './connection/requests.ts';
 import type { Bytes } from './connection/transport.ts';
 import type { CallOptions, ErrorCode, ImageInfo } from './contract.ts';
@@ -6,30 +6,30 @@ import { ConnectionError, toApiError } from './errors.ts';
 
 /** A step of a pull. */
 export type PullProgress = {
-  /** For people. */
+  /** A line for people. */
   readonly text: string;
-  /** The layer that it is about, by the beginning of its digest. */
+  /** The layer concerned, as a digest prefix. */
   readonly layer?: string;
-  /** How much of the layer is here, of how much, where that is known; without `layer`, of all layers together. */
+  /** Bytes on disk and total bytes of the layer, if known; without `layer`, of all layers together. */
   readonly bytes?: number;
   readonly totalBytes?: number;
 };
 
 export type PullOptions = CallOptions & {
-  /** `missing`: only if it is not here. */
+  /** `missing`: pulls only if the image is not stored. */
   readonly pull?: 'always' | 'missing';
-  /** Told of each step. */
+  /** Called for each step. */
   readonly onProgress?: (progress: PullProgress) => void;
 };
 
 export type ImportOptions = CallOptions & {
-  /** Which image of an archive that holds several. */
+  /** The image to import from an archive with several images. */
   readonly tag?: string;
-  /** Told how much of the archive went out. */
+  /** Called with the number of bytes sent. */
   readonly onProgress?: (sentBytes: number) => void;
 };
 
-/** A line of what the daemon answers where steps are asked for; the last one has the image, or the error. */
+/** A line of the progress stream; the last line has the image or the error. */
 type Line = {
   readonly progress?: string;
   readonly layer?: string;
@@ -53,13 +53,13 @@ export class Images {
   }
 
   get(ref: string, options: CallOptions = {}): Promise<ImageInfo> {
-    return this.#requests.ask('getImage', { params: { ref }, ...options });
+    return this.#requests.call('getImage', { params: { ref }, ...options });
   }
 
-  /** Pulls it from its registry and converts it. UpstreamError when the registry says no. */
+  /** Pulls an image from its registry and converts it. UpstreamError when the registry fails. */
   async pull(ref: string, { pull = 'always', onProgress, ...options }: PullOptions = {}): Promise<ImageInfo> {
     const call = { body: { ref, pull }, ...options };
-    if (onProgress === undefined) return this.#requests.ask('pullImage', call);
+    if (onProgress === undefined) return this.#requests.call('pullImage', call);
     let last: Line | undefined;
     const requestId = await this.#requests.lines('pullImage', call, (line) => {
       last = line as Line;
@@ -70,18 +70,18 @@ export class Images {
     throw new ConnectionError(`the connection ended before ${ref} was pulled`);
   }
 
-  /** Converts a saved archive: what `docker save` writes, or an OCI layout. */
+  /** Imports an archive of `docker save` or an OCI layout. */
   import(
     archive: Bytes | Uint8Array,
     { tag, onProgress, ...options }: ImportOptions = {},
   ): Promise<ImageInfo> {
     const bytes = onProgress ? counted(archive, onProgress) : archive;
-    return this.#requests.ask('importImage', { query: { tag }, bytes, ...options });
+    return this.#requests.call('importImage', { query: { tag }, bytes, ...options });
   }
 
-  /** Sandboxes that use it keep running. */
+  /** Deletes an image. Sandboxes that use it keep running. */
   async delete(ref: string, options: CallOptions = {}): Promise<void> {
-    await this.#requests.ask('deleteImage', { params: { ref }, ...options });
+    await this.#requests.call('deleteImage', { params: { ref }, ...options });
   }
 }
 
@@ -94,7 +94,7 @@ function toProgress(text: string, { layer, bytes, total_bytes }: Line): PullProg
   };
 }
 
-/** Tells of each piece how many bytes there were with it. */
+/** Passes chunks through, and calls `onProgress` with the total bytes after each. */
 export async function* counted(
   bytes: Bytes | Uint8Array,
   onProgress: (bytes: number) => void,

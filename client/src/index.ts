@@ -1,4 +1,4 @@
-// The library: `new Client()`, and what it gives.
+// The library: `Client` and its types.
 export * from './client.ts';
 export type { Bytes } from './connection/transport.ts';
 export * from './contract.ts';

@@ -1,5 +1,5 @@
-// The durable log of a sandbox, also of one that is gone.
-import { Comeback } from './connection/comeback.ts';
+// The stored log of a sandbox, even a deleted one.
+import { Reconnect } from './connection/reconnect.ts';
 import { pause, type Requests } from './connection/requests.ts';
 import type { CallOptions, LogRecord } from './contract.ts';
 
@@ -7,9 +7,9 @@ const POLL_MS = 500;
 
 export type LogOptions = CallOptions & {
   readonly source?: 'service' | 'exec' | 'all';
-  /** From this byte on, 0 for all there is; the last 64 KiB by default. */
+  /** Byte offset of the first record, 0 for the whole log; default: the last 64 KiB. */
   readonly since?: number;
-  /** Goes on until the loop is left, asking twice a second, over restarts of the daemon as well. */
+  /** Polls twice a second until the loop ends, also across restarts of the daemon. */
   readonly follow?: boolean;
 };
 
@@ -18,20 +18,20 @@ export async function* readLogs(
   id: string,
   { source = 'all', since, follow = false, ...options }: LogOptions = {},
 ): AsyncGenerator<LogRecord, void> {
-  const comeback = new Comeback();
+  const reconnect = new Reconnect();
   for (let from = since; ; ) {
     const query = { source, since: from };
     const page = await requests
-      .ask('readLogs', { params: { id }, query, ...options })
+      .call('readLogs', { params: { id }, query, ...options })
       .catch(async (error: unknown) => {
         if (!follow) throw error;
-        await comeback.wait(error, options.signal);
+        await reconnect.wait(error, options.signal);
       });
     if (page === undefined) continue;
-    comeback.answered();
-    comeback.progressed();
+    reconnect.answered();
+    reconnect.progressed();
     yield* page.records;
-    // A page that says nothing new is the present.
+    // An empty page marks the current end of the log.
     if (page.next_offset === from || (from === undefined && page.records.length === 0)) {
       if (!follow) return;
       await pause(POLL_MS, options.signal);

@@ -1,4 +1,4 @@
-// One sandbox and what can be done with it; one snapshot, of which sandboxes are made.
+// A sandbox and its operations; a snapshot, from which sandboxes are forked.
 import { readLines } from './connection/lines.ts';
 import type { Requests } from './connection/requests.ts';
 import type { Bytes } from './connection/transport.ts';
@@ -20,7 +20,7 @@ import { Service } from './service.ts';
 const DEFAULT_SHELL = ['bash'];
 const DEFAULT_SIZE: TerminalSize = { cols: 80, rows: 24 };
 
-/** `await using` deletes it at the end of the block. */
+/** `await using` deletes the sandbox at the end of the block. */
 export class Sandbox implements AsyncDisposable {
   readonly id: string;
   readonly files: Files;
@@ -34,9 +34,9 @@ export class Sandbox implements AsyncDisposable {
     this.service = new Service(requests, id);
   }
 
-  /** What the daemon says of it. NotFoundError when it is gone. */
+  /** NotFoundError when it does not exist. */
   info(options: CallOptions = {}): Promise<SandboxInfo> {
-    return this.#requests.ask('getSandbox', { params: { id: this.id }, ...options });
+    return this.#requests.call('getSandbox', { params: { id: this.id }, ...options });
   }
 
   /** Starts a command. */
@@ -44,22 +44,25 @@ export class Sandbox implements AsyncDisposable {
     return new Exec(this.#requests, this.id, cmd, options);
   }
 
-  /** A command with a terminal, whose input is open; a shell unless `cmd` says something else. */
+  /** Starts a command with a terminal and open input; default: a shell. */
   terminal({ cmd = DEFAULT_SHELL, size = DEFAULT_SIZE, ...options }: TerminalOptions = {}): Exec {
     return this.exec(cmd, { ...options, tty: size, stdin: true });
   }
 
-  /** Its durable log: what commands and the service said. */
+  /** The stored log: output of commands and of the service. */
   logs(options?: LogOptions): AsyncGenerator<LogRecord, void> {
     return readLogs(this.#requests, this.id, options);
   }
 
-  /** What it takes of the host. */
+  /** Resource usage. */
   stats(options: CallOptions = {}): Promise<SandboxStats> {
-    return this.#requests.ask('readStats', { params: { id: this.id }, ...options });
+    return this.#requests.call('readStats', { params: { id: this.id }, ...options });
   }
 
-  /** The same each second, with the share of CPU time from the second on, until it is gone or the loop is left. */
+  /**
+   * Resource usage every second until the sandbox is gone or the loop ends; the CPU share is present from the second
+   * sample on.
+   */
   async *watchStats(options: CallOptions = {}): AsyncGenerator<SandboxStats, void> {
     const accept = 'application/x-ndjson';
     const { body } = await this.#requests.stream('readStats', {
@@ -70,15 +73,15 @@ export class Sandbox implements AsyncDisposable {
     for await (const line of readLines(body)) yield JSON.parse(line) as SandboxStats;
   }
 
-  /** Saves it as it is; it goes on. */
+  /** Takes a snapshot; the sandbox keeps running. */
   async snapshot(options: CallOptions = {}): Promise<Snapshot> {
     const call = { params: { id: this.id }, ...options };
-    return this.#requests.make('takeSnapshot', call, ({ id }) => new Snapshot(this.#requests, id));
+    return this.#requests.create('takeSnapshot', call, ({ id }) => new Snapshot(this.#requests, id));
   }
 
-  /** Destroys it; its log stays. */
+  /** Deletes the sandbox; its log stays. */
   async delete(options: CallOptions = {}): Promise<void> {
-    await this.#requests.ask('deleteSandbox', { params: { id: this.id }, ...options });
+    await this.#requests.call('deleteSandbox', { params: { id: this.id }, ...options });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -91,7 +94,7 @@ export type TerminalOptions = Omit<ExecOptions, 'tty' | 'stdin'> & {
   readonly size?: TerminalSize;
 };
 
-/** `await using` deletes it at the end of the block; its forks go on. */
+/** `await using` deletes the snapshot at the end of the block; its forks keep running. */
 export class Snapshot implements AsyncDisposable {
   readonly id: string;
   readonly #requests: Requests;
@@ -102,24 +105,27 @@ export class Snapshot implements AsyncDisposable {
   }
 
   info(options: CallOptions = {}): Promise<SnapshotInfo> {
-    return this.#requests.ask('getSnapshot', { params: { id: this.id }, ...options });
+    return this.#requests.call('getSnapshot', { params: { id: this.id }, ...options });
   }
 
-  /** New sandboxes that go on where the snapshot was taken, all or none; one unless `count` says more. */
+  /** Forks sandboxes from the snapshot, all or none; `count` defaults to 1. */
   async fork({ signal, timeoutMs, ...body }: ForkOptions & CallOptions = {}): Promise<Sandbox[]> {
     const call = { params: { id: this.id }, body, signal, timeoutMs };
-    return this.#requests.makeAll('forkSnapshot', call, ({ sandboxes }) =>
+    return this.#requests.createAll('forkSnapshot', call, ({ sandboxes }) =>
       sandboxes.map(({ id }) => new Sandbox(this.#requests, id)),
     );
   }
 
-  /** All of it as one stream, for `snapshots.import` of another daemon. What was in the guest's memory is in it, keys included. */
+  /**
+   * The whole snapshot as one stream, for `snapshots.import` of another daemon. It contains the guest's memory,
+   * including keys.
+   */
   async export(options: CallOptions = {}): Promise<Bytes> {
     return (await this.#requests.stream('exportSnapshot', { params: { id: this.id }, ...options })).body;
   }
 
   async delete(options: CallOptions = {}): Promise<void> {
-    await this.#requests.ask('deleteSnapshot', { params: { id: this.id }, ...options });
+    await this.#requests.call('deleteSnapshot', { params: { id: this.id }, ...options });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -127,14 +133,14 @@ export class Snapshot implements AsyncDisposable {
   }
 }
 
-/** What is to be away and is away already is fine, so it may be asked for twice. */
+/** A missing resource counts as deleted, which makes the request idempotent. */
 async function dispose(
   requests: Requests,
   name: 'deleteSandbox' | 'deleteSnapshot',
   id: string,
 ): Promise<void> {
   try {
-    await requests.ask(name, { params: { id }, isIdempotent: true });
+    await requests.call(name, { params: { id }, isIdempotent: true });
   } catch (error) {
     if (!(error instanceof NotFoundError)) throw error;
   }

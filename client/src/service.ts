@@ -1,6 +1,7 @@
 // The supervised service of a sandbox.
-import { Comeback } from './connection/comeback.ts';
+
 import { readLines } from './connection/lines.ts';
+import { Reconnect } from './connection/reconnect.ts';
 import type { Requests } from './connection/requests.ts';
 import type { CallOptions, ServiceSpec, ServiceStatus } from './contract.ts';
 import { SandboxdError } from './errors.ts';
@@ -18,51 +19,52 @@ export class Service {
     this.#params = { id };
   }
 
-  /** Sets what to run, and starts or restarts it. */
+  /** Sets the command, and starts or restarts it. */
   configure(spec: ServiceSpec, options: CallOptions = {}): Promise<ServiceStatus> {
-    return this.#requests.ask('configureService', { params: this.#params, body: spec, ...options });
+    return this.#requests.call('configureService', { params: this.#params, body: spec, ...options });
   }
 
   status(options: CallOptions = {}): Promise<ServiceStatus> {
-    return this.#requests.ask('getService', { params: this.#params, ...options });
+    return this.#requests.call('getService', { params: this.#params, ...options });
   }
 
   start(options: CallOptions = {}): Promise<ServiceStatus> {
-    return this.#requests.ask('startService', { params: this.#params, ...options });
+    return this.#requests.call('startService', { params: this.#params, ...options });
   }
 
   /** `graceS`: seconds from the stop signal to SIGKILL, for this stop. */
   stop({ graceS, ...options }: CallOptions & { readonly graceS?: number } = {}): Promise<ServiceStatus> {
     const body = graceS === undefined ? {} : { grace_s: graceS };
-    return this.#requests.ask('stopService', { params: this.#params, body, ...options });
+    return this.#requests.call('stopService', { params: this.#params, body, ...options });
   }
 
   restart(options: CallOptions = {}): Promise<ServiceStatus> {
-    return this.#requests.ask('restartService', { params: this.#params, ...options });
+    return this.#requests.call('restartService', { params: this.#params, ...options });
   }
 
   /**
-   * What it wrote, from the oldest that is kept; `follow`: and what it writes from now on, until the loop is left or the sandbox is
-   * gone (NotFoundError), over restarts of the daemon as well.
+   * Output from the oldest kept byte; `follow`: also new output, until the loop ends or the sandbox is gone
+   * (NotFoundError), across restarts of the daemon.
    */
   async *logs({
     follow = false,
     ...options
   }: CallOptions & { readonly follow?: boolean } = {}): AsyncGenerator<Chunk, void> {
-    const comeback = new Comeback();
-    const place = new Place();
+    const reconnect = new Reconnect();
+    const position = new LogPosition();
     for (;;) {
       let failure: unknown;
-      const query = { ...place.query, ...(!follow && { follow: 0 }) };
+      const query = { ...position.query, ...(!follow && { follow: 0 }) };
       try {
         const call = { params: this.#params, query, accept: LINES, ...options };
         const { body, header } = await this.#requests.stream('readServiceLogs', call);
         if (!header('content-type')?.startsWith(LINES))
           throw new SandboxdError('the daemon is older than this library: it has no lines of service logs');
-        comeback.answered();
+        reconnect.answered();
         for await (const line of readLines(body)) {
-          comeback.progressed();
-          const chunk = line === '' ? undefined : place.take(JSON.parse(line) as Schemas['ServiceLogLine']);
+          reconnect.progressed();
+          const chunk =
+            line === '' ? undefined : position.take(JSON.parse(line) as Schemas['ServiceLogLine']);
           if (chunk !== undefined) yield chunk;
         }
         if (!follow) return;
@@ -70,13 +72,13 @@ export class Service {
         if (!follow) throw error;
         failure = error;
       }
-      await comeback.wait(failure, options.signal);
+      await reconnect.wait(failure, options.signal);
     }
   }
 }
 
-/** How far a reader has come. */
-class Place {
+/** The read position in the service's log. */
+class LogPosition {
   #ring: string | undefined;
   #next = 0;
   #hasOutput = false;
@@ -85,7 +87,7 @@ class Place {
     return this.#ring === undefined ? {} : { ring: this.#ring, from_seq: this.#next };
   }
 
-  /** What is to be shown of a line, if anything. */
+  /** Returns the output to show for a line, if any. */
   take({ seq, ring, dropped_bytes, stream, data }: Schemas['ServiceLogLine']): Chunk | undefined {
     this.#ring = ring ?? this.#ring;
     this.#next = data === undefined ? seq : seq + 1;
@@ -96,7 +98,7 @@ class Place {
         Uint8Array.from(atob(data), (each) => each.charCodeAt(0)),
       );
     }
-    // What was gone before the reader came is not missed.
+    // Bytes that were dropped before the first output are not reported.
     if (dropped_bytes === undefined || !this.#hasOutput) return undefined;
     const notice = `\n[sandboxd: ${dropped_bytes} bytes of output were dropped here]\n`;
     return makeChunk('stderr', new TextEncoder().encode(notice));

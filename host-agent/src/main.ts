@@ -1,8 +1,8 @@
-// The programs `sandboxd` and, by another name of the same file, `sandbox`.
+// Entry point of `sandboxd` and, under another name of the same file, of `sandbox`.
 import { basename } from 'node:path';
 
-const words = process.argv.slice(2);
-// Neither carries the other's start-up along.
+const args = process.argv.slice(2);
+// Dynamic imports, so that neither program loads the other.
 if (basename(process.argv0) === 'sandbox')
-  void import('@sandboxd/client/command').then(({ runProgram }) => runProgram(words));
-else void import('./commands/index.ts').then(({ runCommandLine }) => runCommandLine(words));
+  void import('@sandboxd/client/command').then(({ runProgram }) => runProgram(args));
+else void import('./commands/index.ts').then(({ runCommandLine }) => runCommandLine(args));

@@ -1,7 +1,7 @@
-// Generates the manual pages from the tables of `--help`.
+// Renders the manual pages from the same tables as `--help`.
 
+import { GLOBAL_FLAGS } from '../../client/src/command/args.ts';
 import { VERBS } from '../../client/src/command/verbs.ts';
-import { GLOBAL_FLAGS } from '../../client/src/command/words.ts';
 import { COMMANDS, GROUPS } from '../../host-agent/src/commands/table.ts';
 import { createSettings, toFlag } from '../../host-agent/src/config/settings.ts';
 import type { Setting } from '../../host-agent/src/config/values.ts';
@@ -9,7 +9,7 @@ import { ENGINE_NAMES } from '../../host-agent/src/engines/index.ts';
 
 type Flag = { readonly placeholder?: string; readonly short?: string; readonly help: string };
 
-/** File contents by file name. */
+/** Returns the pages by file name. */
 export function renderManual(version: string): Readonly<Record<string, string>> {
   return { 'sandboxd.8': renderDaemon(version), 'sandbox.1': renderCommand(version) };
 }
@@ -26,7 +26,7 @@ function renderDaemon(version: string): string {
     section(
       'DESCRIPTION',
       text(
-        'Without a command, and as `serve`, it runs the daemon in the foreground: a REST API that boots, runs and deletes sandboxes. ' +
+        'Without a command, or with `serve`, it runs the daemon in the foreground: a REST API that boots, runs and deletes sandboxes. ' +
           'Installed as a package it is the service sandboxd, which systemd starts.',
       ),
     ),
@@ -43,33 +43,24 @@ function renderDaemon(version: string): string {
     section(
       'SETTINGS OF THE DAEMON',
       text(
-        'A flag goes before its variable (--data-dir: SANDBOXD_DATA_DIR), that before the file (key data_dir), that before the default.',
+        'Precedence: flag (--data-dir), environment variable (SANDBOXD_DATA_DIR), settings file (key data_dir), default.',
       ),
       ...Object.entries(settings).map(([key, { isSwitch, placeholder, help }]) =>
         renderFlag(toFlag(key).slice(2), isSwitch ? { help } : { placeholder, help }),
       ),
       renderFlag('config', { placeholder: 'path', help: 'JSON file of settings' }),
-      renderFlag('print-config', { help: 'print the settings in force as such a file, and exit' }),
+      renderFlag('print-config', { help: 'print the effective settings as JSON, and exit' }),
       renderFlag('version', { help: 'print the version, and exit' }),
-      renderFlag('help', { short: 'h', help: 'print all of this, with defaults, and exit' }),
+      renderFlag('help', { short: 'h', help: 'print this help with the default values, and exit' }),
     ),
     section(
       'FILES',
-      paragraph(
-        '/etc/sandboxd/config.json',
-        'settings of the service; keys that are no settings are refused',
-      ),
+      paragraph('/etc/sandboxd/config.json', 'settings of the service; unknown keys are refused'),
       paragraph('/var/lib/sandboxd', 'profiles, kernels, templates, snapshots, logs and the registry'),
       paragraph('/run/sandboxd', 'sockets and network namespaces of running sandboxes'),
-      paragraph(
-        '/usr/share/doc/sandboxd/docs',
-        'how to operate it, how to write to it, and what it promises; README.md lists the pages',
-      ),
+      paragraph('/usr/share/doc/sandboxd/docs', 'documentation of operation, API and guarantees'),
     ),
-    section(
-      'EXIT STATUS',
-      text('0; 1 when something failed; 2 when the command line or a setting makes no sense.'),
-    ),
+    section('EXIT STATUS', text('0 on success; 1 on failure; 2 for an invalid command line or setting.')),
     section('SEE ALSO', '.BR sandbox (1), systemctl (1)'),
   ].join('\n');
 }
@@ -77,7 +68,7 @@ function renderDaemon(version: string): string {
 function renderCommand(version: string): string {
   return [
     title('SANDBOX', 1, version),
-    section('NAME', 'sandbox \\- commands in microVM sandboxes of a sandboxd'),
+    section('NAME', 'sandbox \\- run commands in microVM sandboxes of a sandboxd daemon'),
     section(
       'SYNOPSIS',
       '.B sandbox\n\\fIverb\\fR [\\fB\\-\\-flag\\fR \\fIvalue\\fR]... [\\fIoperand\\fR]...',
@@ -95,14 +86,11 @@ function renderCommand(version: string): string {
         ].join('\n'),
       ),
     ),
-    section(
-      'FOR EVERY VERB',
-      ...Object.entries(GLOBAL_FLAGS).map(([flag, about]) => renderFlag(flag, about)),
-    ),
+    section('GLOBAL FLAGS', ...Object.entries(GLOBAL_FLAGS).map(([flag, about]) => renderFlag(flag, about))),
     section(
       'ENVIRONMENT',
-      paragraph('SANDBOXD_HOST', 'the daemon: http://..., https://... or unix:/path'),
-      paragraph('SANDBOXD_API_KEY', 'the key to show it'),
+      paragraph('SANDBOXD_HOST', 'address of the daemon: http://..., https://... or unix:/path'),
+      paragraph('SANDBOXD_API_KEY', 'API key'),
     ),
     section('SEE ALSO', '.BR sandboxd (8)'),
   ].join('\n');
@@ -125,12 +113,16 @@ function paragraph(head: string, body: string): string {
   return `.TP\n\\fB${roff(head)}\\fR\n${text(body)}`;
 }
 
-/** Escapes a line that roff would read as a request. */
-function text(words: string): string {
-  const line = roff(words);
+/** Escapes a first character that roff would read as a request. */
+function text(content: string): string {
+  const line = roff(content);
   return /^[.']/.test(line) ? `\\&${line}` : line;
 }
 
-function roff(words: string): string {
-  return words.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('’', '\\(cq').replaceAll('…', '...');
+function roff(content: string): string {
+  return content
+    .replaceAll('\\', '\\e')
+    .replaceAll('-', '\\-')
+    .replaceAll('’', '\\(cq')
+    .replaceAll('…', '...');
 }

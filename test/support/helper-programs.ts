@@ -1,6 +1,6 @@
 // The daemon's built helper programs, for tests that run from source.
 import { resolve } from 'node:path';
-import type { Helpers } from '../../host-agent/src/app/helpers.ts';
+import type { Helpers } from '../../host-agent/src/app/context.ts';
 
 const dist = resolve(import.meta.dirname, '../../dist');
 

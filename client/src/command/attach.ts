@@ -1,21 +1,21 @@
-// A command of a sandbox on this terminal: output, input, size, signals, exit code.
+// Connects a command in a sandbox to this terminal: output, input, window size, signals, exit code.
 import { constants } from 'node:os';
 import type { ExecResult } from '../contract.ts';
 import type { Exec, ExecOptions } from '../exec/exec.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { type Session, UsageError } from './verb.ts';
 
-/** What a shell would say of the same end. */
+/** The exit codes that a shell uses for these outcomes. */
 const EXIT = { timedOut: 124, notRun: 126, notFound: 127, signalled: 128 } as const;
 const FORWARDED = ['SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
 
 export type AttachOptions = ExecOptions & {
-  /** Input goes to it. */
+  /** Forwards standard input to the command. */
   readonly isInteractive: boolean;
   readonly hasTerminal: boolean;
 };
 
-/** Runs it and resolves with its exit code. The session's signal kills it. */
+/** Runs the command and resolves with its exit code. The session's signal kills it. */
 export async function attach(
   sandbox: Sandbox,
   cmd: readonly string[],
@@ -27,17 +27,17 @@ export async function attach(
   const tty = hasTerminal ? { tty: terminal.size } : {};
   const env = hasTerminal && process.env.TERM ? { TERM: process.env.TERM, ...options.env } : options.env;
   const exec = sandbox.exec(cmd, { ...options, ...tty, ...(env && { env }), stdin: true, signal });
-  const connected = new Connected(exec, { isInteractive, hasTerminal }, terminal);
+  const connection = new Connection(exec, { isInteractive, hasTerminal }, terminal);
   try {
     for await (const { stream, data } of exec) await terminal.write(data, stream);
     return toExitCode(await exec.result(), (line) => terminal.complain(line));
   } finally {
-    connected.end();
+    connection.end();
   }
 }
 
-/** This terminal's input, size and signals, as long as the command runs. */
-class Connected {
+/** Forwards the terminal's input, window size and signals while the command runs. */
+class Connection {
   readonly #undo: (() => void)[] = [];
 
   constructor(
@@ -45,7 +45,7 @@ class Connected {
     { isInteractive, hasTerminal }: Pick<AttachOptions, 'isInteractive' | 'hasTerminal'>,
     { stdin, stdout, size }: Session['terminal'],
   ) {
-    // What fails here ends the output as well, which says why.
+    // A failure here also ends the output, whose error reports the cause.
     const quietly = (work: Promise<void>): void => void work.catch(() => undefined);
     if (isInteractive) {
       const onData = (bytes: Buffer): void => {
@@ -72,7 +72,7 @@ class Connected {
       this.#undo.push(() => stdout.off('resize', onResize));
     }
     for (const name of FORWARDED) this.#forward(name, () => quietly(exec.signal(name)));
-    // The first one is for the command; the program's own handler counts them.
+    // The first SIGINT goes to the command; the handler in main.ts counts them.
     this.#forward('SIGINT', () => quietly(exec.signal('SIGINT')));
   }
 
@@ -86,7 +86,7 @@ class Connected {
   }
 }
 
-/** Runs it to its end, without input, prints all of it as one line of JSON, and resolves with its exit code. */
+/** Runs the command without input, prints output and result as one line of JSON, and resolves with the exit code. */
 export async function attachJson(
   sandbox: Sandbox,
   cmd: readonly string[],
@@ -99,13 +99,13 @@ export async function attachJson(
   return toExitCode(result, () => undefined);
 }
 
-function toExitCode(result: ExecResult, tell: (line: string) => void): number {
+function toExitCode(result: ExecResult, report: (line: string) => void): number {
   const { exit_code, signal, timed_out, oom_killed, error } = result;
   if (error !== undefined) {
-    tell(error);
+    report(error);
     return /not found|no such file/i.test(error) ? EXIT.notFound : EXIT.notRun;
   }
-  if (oom_killed) tell('the command ran out of memory');
+  if (oom_killed) report('the command ran out of memory');
   if (timed_out) return EXIT.timedOut;
   const number = signal === undefined ? undefined : constants.signals[signal as NodeJS.Signals];
   return number === undefined ? Math.max(exit_code, 0) : EXIT.signalled + number;

@@ -1,25 +1,25 @@
-// What may follow the words that are there, for completion: verbs, flags, their values, and what the daemon has.
+// Shell completion: candidates for verbs, flags, flag values, and the daemon's resources.
 import type { Client } from '../client.ts';
+import { GLOBAL_FLAGS, takesNext } from './args.ts';
 import { readContexts, resolveContext, toClient } from './context.ts';
 import type { Flags, OperandKind, Verb } from './verb.ts';
-import { GLOBAL_FLAGS, takesNext } from './words.ts';
 
 export type Candidate = { readonly name: string; readonly help?: string };
 
 export type Completion = { readonly candidates: readonly Candidate[]; readonly hasFiles: boolean };
 
-/** Names of a kind, as far as they can be had. */
+/** Lists names of one kind, as far as they are available. */
 export type Lister = (kind: string, flags: Readonly<Record<string, string>>) => Promise<readonly Candidate[]>;
 
-/** Nobody waits longer for a list of names. */
-const ASK_MS = 3000;
+/** A person is waiting, so a slow daemon yields no candidates. */
+const LIST_TIMEOUT_MS = 3000;
 const NONE: Completion = { candidates: [], hasFiles: false };
 
-/** The last word is the one that is being written. */
+/** Returns the candidates for the last word, which is incomplete. */
 export async function complete(
   words: readonly string[],
   verbs: readonly Verb[],
-  list: Lister = askDaemon,
+  list: Lister = listFromDaemon,
 ): Promise<Completion> {
   const current = words.at(-1) ?? '';
   const { verb, operands, flags, open, isCommand } = read(words.slice(0, -1), verbs);
@@ -45,7 +45,7 @@ export async function complete(
   return begins(await namesOf(kinds[Math.min(operands, kinds.length - 1)]));
 }
 
-/** What the words before say: the verb, how many operands it has, values of flags, and a flag that waits for its value. */
+/** Parses the words before the cursor: the verb, its number of operands, flag values, and a flag without its value. */
 function read(words: readonly string[], verbs: readonly Verb[]) {
   let verb: Verb | undefined;
   let operands = 0;
@@ -68,7 +68,7 @@ function read(words: readonly string[], verbs: readonly Verb[]) {
       if (verb === undefined) operands++;
     } else {
       operands++;
-      // Words of the command's own are no flags of ours.
+      // Flags after this word belong to the command in the sandbox.
       isCommand = verb.commandFrom !== undefined && operands > verb.commandFrom;
     }
   }
@@ -86,8 +86,8 @@ function describe(flags: Flags): Candidate[] {
   ]);
 }
 
-/** Whatever goes wrong, there are no names then: a person is typing. */
-async function askDaemon(
+/** Errors yield no candidates, because a message would disturb the prompt. */
+async function listFromDaemon(
   kind: string,
   flags: Readonly<Record<string, string>>,
 ): Promise<readonly Candidate[]> {
@@ -101,7 +101,7 @@ async function askDaemon(
 }
 
 async function toNames(kind: string, client: Client): Promise<readonly Candidate[]> {
-  const options = { timeoutMs: ASK_MS };
+  const options = { timeoutMs: LIST_TIMEOUT_MS };
   const sandboxes = async () =>
     (await client.sandboxes.list(options)).map(({ id, profile = 'image' }) => ({ name: id, help: profile }));
   const snapshots = async () =>

@@ -1,12 +1,12 @@
-// What three shells load to complete words of the command. Each asks the command itself (`complete.ts`): a name in a line, behind
-// a tab what it is, and `:files` where files of this machine may follow.
+// Completion scripts for bash, zsh and fish. Each calls `sandbox __complete` (`complete.ts`), which prints one
+// candidate per line, with its help after a tab, and `:files` if file names may follow.
 import type { Completion } from './complete.ts';
 import { toVisible } from './visible.ts';
 
-/** The verb that a shell asks with; no help shows it. */
-export const ASK = '__complete';
+/** Hidden verb that the scripts call. */
+export const COMPLETE_VERB = '__complete';
 const FILES = ':files';
-/** A shell takes it as it is: nothing that it would expand, split or run. */
+/** Only characters that no shell expands, splits or executes. */
 const IS_WORD = /^[\w@%+=:,./-]+$/;
 
 export function renderCompletion({ candidates, hasFiles }: Completion): string {
@@ -16,7 +16,7 @@ export function renderCompletion({ candidates, hasFiles }: Completion): string {
   return [...lines, ...(hasFiles ? [FILES] : [])].map((line) => `${line}\n`).join('');
 }
 
-/** What ends with a colon is not over: no space behind it. */
+/** A candidate that ends with a colon continues, so no space follows it. */
 export const BASH = `# bash completion of sandbox
 _sandbox() {
   local line word=\${COMP_WORDS[COMP_CWORD]}
@@ -33,19 +33,19 @@ _sandbox() {
         COMPREPLY+=("$line")
         ;;
     esac
-  done < <("\${COMP_WORDS[0]}" ${ASK} "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  done < <("\${COMP_WORDS[0]}" ${COMPLETE_VERB} "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -F _sandbox sandbox
 `;
 
-/** Loaded by \`source\`, or found in fpath under the name _sandbox. */
+/** Loaded with `source`, or found in fpath under the name _sandbox. */
 export const ZSH = `#compdef sandbox
 # zsh completion of sandbox
 _sandbox() {
   local line
   local -a described open
   local -i files=0
-  for line in "\${(@f)$("\${words[1]}" ${ASK} "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
+  for line in "\${(@f)$("\${words[1]}" ${COMPLETE_VERB} "\${(@)words[2,CURRENT]}" 2>/dev/null)}"; do
     case $line in
       '') ;;
       ${FILES}) files=1 ;;
@@ -67,7 +67,7 @@ export const FISH = `# fish completion of sandbox
 function __sandbox_complete
   set -l before (commandline -opc)
   set -l word "$(commandline -ct)"
-  for line in ($before[1] ${ASK} $before[2..] "$word" 2>/dev/null)
+  for line in ($before[1] ${COMPLETE_VERB} $before[2..] "$word" 2>/dev/null)
     if test "$line" = ${FILES}
       __fish_complete_path "$word"
     else

@@ -1,4 +1,4 @@
-// Which daemon: contexts in a file that only its owner reads, and variables that win over it.
+// Selects the daemon: contexts in a private file, overridden by environment variables.
 import { X509Certificate } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
@@ -17,7 +17,7 @@ const OTHERS = 0o077;
 export type Context = {
   readonly host: string;
   readonly apiKey?: string;
-  /** Path of a file of certificates to trust. */
+  /** Path of a file with CA certificates. */
   readonly ca?: string;
 };
 
@@ -41,7 +41,7 @@ export function readContexts(path = contextsPath(), env: Environment = process.e
     assertPrivate(fstatSync(fd).mode, read);
     return read;
   } catch (error) {
-    // A home that is no directory has none either.
+    // If a parent of the path is not a directory, the file does not exist either.
     if (/^(?:ENOENT|ENOTDIR)$/.test((error as { code?: string }).code ?? '')) return { contexts: {} };
     throw new SandboxdError(`${path} cannot be read: ${(error as Error).message}`);
   } finally {
@@ -49,18 +49,19 @@ export function readContexts(path = contextsPath(), env: Environment = process.e
   }
 }
 
-/** An edit by hand can have made anything of it. */
+/** Validates the file, because users may edit it. */
 function toContexts(value: unknown): Contexts {
   const { current, contexts } = (value ?? {}) as { current?: unknown; contexts?: unknown };
   const isText = (each: unknown) => each === undefined || typeof each === 'string';
   const isContext = (each: Partial<Context> | null) =>
     typeof each?.host === 'string' && isText(each.apiKey) && isText(each.ca);
-  const isWhole =
+  const isValid =
     typeof contexts === 'object' &&
     contexts !== null &&
     Object.values(contexts).every(isContext) &&
     isText(current);
-  if (!isWhole) throw new Error('it is not what `sandbox context set` writes; remove it to begin anew');
+  if (!isValid)
+    throw new Error('it is not what `sandbox context set` writes; remove it and set the contexts again');
   return value as Contexts;
 }
 
@@ -81,12 +82,15 @@ function assertPrivate(mode: number, { contexts }: Contexts): void {
   );
 }
 
-/** By its own name: an object has others. */
+/** Own properties only: every object inherits names such as `toString`. */
 export function findContext({ contexts }: Contexts, name: string): Context | undefined {
   return Object.hasOwn(contexts, name) ? contexts[name] : undefined;
 }
 
-/** There is never a moment at which others could read it. With sudo it may lie in another user's home. */
+/**
+ * Creates the file with its final mode, so that other users can never read it. With sudo, the directory may belong to
+ * another user.
+ */
 export async function writeContexts(contexts: Contexts, path = contextsPath()): Promise<void> {
   await using directory = await HeldDirectory.ensure(dirname(path), 0o700);
   const text = Buffer.from(`${JSON.stringify(contexts, null, 2)}\n`);
@@ -95,7 +99,7 @@ export async function writeContexts(contexts: Contexts, path = contextsPath()): 
   );
 }
 
-/** A flag wins over a variable, a variable over the context in use. A host that is given has nothing of a context's key and CA. */
+/** Precedence: flag, variable, current context. An explicit host does not use the key and CA of a context. */
 export function resolveContext(
   flags: {
     readonly host?: string | undefined;
@@ -107,22 +111,22 @@ export function resolveContext(
   const host = flags.host ?? (flags.context === undefined ? env.SANDBOXD_HOST || undefined : undefined);
   const apiKey = env.SANDBOXD_API_KEY || undefined;
   const ca = flags.ca ?? (env.SANDBOXD_CA || undefined);
-  const given = { ...(apiKey !== undefined && { apiKey }), ...(ca !== undefined && { ca }) };
-  if (host !== undefined) return { host, ...given };
+  const overrides = { ...(apiKey !== undefined && { apiKey }), ...(ca !== undefined && { ca }) };
+  if (host !== undefined) return { host, ...overrides };
   const known = readContexts(contextsPath(env));
   const name = flags.context ?? known.current;
   const context = name === undefined ? { host: DEFAULT_HOST } : findContext(known, name);
   if (context === undefined)
     throw new UsageError(`there is no context ${JSON.stringify(name)}; \`sandbox context\` lists them`);
-  return { ...context, ...given };
+  return { ...context, ...overrides };
 }
 
-/** SandboxdError for what is no address, or no file of certificates. */
+/** SandboxdError for an invalid address or certificate file. */
 export function toClient({ host, apiKey = '', ca }: Context): Client {
   return new Client({ host, apiKey, ...(ca !== undefined && { ca: readCertificates(ca) }) });
 }
 
-/** Text that is none would only show as a daemon that is not trusted. */
+/** Validated here: an invalid file would otherwise only appear as an untrusted daemon. */
 function readCertificates(path: string): string {
   try {
     const text = readFileSync(path, 'utf8');

@@ -1,6 +1,7 @@
-// Help, made of the table of verbs.
+// Renders help from the table of verbs.
+
+import { GLOBAL_FLAGS } from './args.ts';
 import type { Flags, Verb } from './verb.ts';
-import { GLOBAL_FLAGS } from './words.ts';
 
 const COLUMNS = 30;
 
@@ -8,14 +9,14 @@ export function renderOverview(verbs: readonly Verb[]): string {
   return [
     'Usage: sandbox <verb> [flags] …',
     '',
-    'Commands in microVM sandboxes of a sandboxd.',
+    'Runs commands in microVM sandboxes of a sandboxd daemon.',
     '',
     ...verbs.map(({ name, summary }) => row(name, summary)),
     '',
-    'For every verb:',
+    'Global flags:',
     ...renderFlags(GLOBAL_FLAGS),
     '',
-    '`sandbox <verb> --help` says more about one. SANDBOXD_HOST, SANDBOXD_API_KEY and SANDBOXD_CA say which daemon, and so does `sandbox context`.',
+    '`sandbox <verb> --help` describes one verb. SANDBOXD_HOST, SANDBOXD_API_KEY and SANDBOXD_CA, or `sandbox context`, select the daemon.',
     '',
   ].join('\n');
 }

@@ -1,42 +1,42 @@
-// The command `sandbox`: which verb the words ask for, what its failures look like, what its exit code is.
+// The program `sandbox`: selects the verb, reports errors, sets the exit code.
 import { setImmediate } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { suggest } from '@sandboxd/api/suggest';
 import { ApiError, CertificateError, ConnectionError, SandboxdError, UnauthorizedError } from '../errors.ts';
+import { findVerbIndex, parseInput } from './args.ts';
 import { complete } from './complete.ts';
-import { ASK, renderCompletion } from './completions.ts';
+import { COMPLETE_VERB, renderCompletion } from './completions.ts';
 import { resolveContext, toClient } from './context.ts';
 import { renderOverview, renderVerb } from './help.ts';
 import { Terminal } from './terminal.ts';
 import { type Input, type Session, UsageError, type Verb } from './verb.ts';
 import { VERBS } from './verbs.ts';
 import { toVisibleJson } from './visible.ts';
-import { findVerbWord, readWords } from './words.ts';
 
 const HELP: readonly string[] = ['--help', '-h'];
 const EXIT = { failed: 1, usage: 2, interrupted: 130, brokenPipe: 141 } as const;
 
-/** Runs what the words ask for and ends the process. */
-export async function runProgram(words: readonly string[]): Promise<void> {
+/** Runs the verb that the arguments name and ends the process. */
+export async function runProgram(args: readonly string[]): Promise<void> {
   const terminal = new Terminal();
   const stop = new AbortController();
-  // Nobody reads any longer, or a disk is full.
+  // The output cannot be written: the reader has closed the pipe, or a disk is full.
   for (const stream of [terminal.stdout, terminal.stderr])
     stream.on('error', (error: NodeJS.ErrnoException) =>
       stop.abort(error.code === 'EPIPE' ? new BrokenPipe() : new CannotWrite(error.message)),
     );
-  const asked = { isJson: false };
+  const mode = { isJson: false };
   process.on('uncaughtException', (error) =>
-    process.exit(explain(error, terminal, stop.signal, asked.isJson)),
+    process.exit(explain(error, terminal, stop.signal, mode.isJson)),
   );
-  const code = await run(words, terminal, stop, asked)
+  const code = await run(args, terminal, stop, mode)
     .then(async (ended) => {
-      // Whether all of it was written is known only now.
+      // A write error is known only after the flush.
       await flush(terminal.stdout);
       stop.signal.throwIfAborted();
       return ended;
     })
-    .catch((error: unknown) => explain(error, terminal, stop.signal, asked.isJson));
+    .catch((error: unknown) => explain(error, terminal, stop.signal, mode.isJson));
   await flush(terminal.stderr);
   process.exit(code);
 }
@@ -45,20 +45,20 @@ class BrokenPipe extends Error {}
 class Interrupted extends Error {}
 class CannotWrite extends Error {}
 
-/** `asked` is filled in as soon as it is known. */
+/** `mode.isJson` is set as soon as the flags are parsed, for the error report. */
 async function run(
-  words: readonly string[],
+  args: readonly string[],
   terminal: Terminal,
   stop: AbortController,
-  asked: { isJson: boolean },
+  mode: { isJson: boolean },
 ): Promise<number> {
-  // Flags for every verb may stand before it.
-  const at = findVerbWord(words);
-  const rest = words.filter((_, each) => each !== at);
-  const [name] = words.slice(at < 0 ? words.length : at);
+  // Global flags may precede the verb.
+  const at = findVerbIndex(args);
+  const rest = args.filter((_, each) => each !== at);
+  const [name] = args.slice(at < 0 ? args.length : at);
   if (name === undefined) {
-    if (words.includes('--version')) return run(['version'], terminal, stop, asked);
-    const [flag] = words;
+    if (args.includes('--version')) return run(['version'], terminal, stop, mode);
+    const [flag] = args;
     if (flag === undefined || HELP.includes(flag)) return print(terminal, renderOverview(VERBS));
     throw new UsageError(`a verb is missing behind ${flag}; \`sandbox --help\` lists them`);
   }
@@ -66,20 +66,20 @@ async function run(
     const [about] = rest;
     return print(terminal, about === undefined ? renderOverview(VERBS) : renderVerb(findVerb(about)));
   }
-  if (name === ASK) return print(terminal, renderCompletion(await complete(rest, VERBS)));
+  if (name === COMPLETE_VERB) return print(terminal, renderCompletion(await complete(rest, VERBS)));
   const verb = findVerb(name);
-  const input = readWords(verb, rest);
+  const input = parseInput(verb, rest);
   if (input.isSet('help')) return print(terminal, renderVerb(verb));
-  asked.isJson = input.isSet('json');
+  mode.isJson = input.isSet('json');
   const session = toSession(input, terminal, stop.signal);
-  // What a first Ctrl-C means is the verb's affair while a command runs; else, and the second time, all is to end.
-  obeyInterrupts(stop, () => process.listenerCount('SIGINT') > 1);
+  // While a command runs, its verb handles the first Ctrl-C; otherwise, and from the second one on, the program stops.
+  handleInterrupts(stop, () => process.listenerCount('SIGINT') > 1);
   const code = await verb.run(input, session);
   stop.signal.throwIfAborted();
   return code ?? 0;
 }
 
-function obeyInterrupts(stop: AbortController, isForwarded: () => boolean): void {
+function handleInterrupts(stop: AbortController, isForwarded: () => boolean): void {
   let count = 0;
   const onSignal = (signal: NodeJS.Signals): void => {
     count++;
@@ -94,8 +94,8 @@ function obeyInterrupts(stop: AbortController, isForwarded: () => boolean): void
     });
 }
 
-/** What is called otherwise elsewhere. */
-const ELSEWHERE: Readonly<Record<string, string>> = {
+/** Names of other tools for our verbs. */
+const ALIASES: Readonly<Record<string, string>> = {
   ls: 'ps',
   list: 'ps',
   port: 'ps',
@@ -118,13 +118,13 @@ function findVerb(name: string): Verb {
   const verb = VERBS.find((each) => each.name === name);
   if (verb !== undefined) return verb;
   const known = VERBS.map((each) => each.name);
-  const near = Object.hasOwn(ELSEWHERE, name) ? `; did you mean ${ELSEWHERE[name]}?` : suggest(name, known);
+  const near = Object.hasOwn(ALIASES, name) ? `; did you mean ${ALIASES[name]}?` : suggest(name, known);
   throw new UsageError(
     `there is no verb ${JSON.stringify(name)}${near || ';'} \`sandbox --help\` lists them`,
   );
 }
 
-/** Which daemon is meant is found out only for a verb that wants one. */
+/** `host` and `client` are resolved lazily: some verbs need no daemon. */
 function toSession({ text, isSet }: Input, terminal: Terminal, signal: AbortSignal): Session {
   const toContext = () => resolveContext({ host: text('host'), context: text('context'), ca: text('ca') });
   return {
@@ -151,17 +151,17 @@ function explain(error: unknown, terminal: Terminal, signal: AbortSignal, isJson
     return EXIT.failed;
   }
   if (signal.aborted) return EXIT.interrupted;
-  const said = `${describe(error)}${advise(error)}`;
+  const message = `${describe(error)}${advise(error)}`;
   const { status, code } = error instanceof ApiError ? error : {};
   const { requestId } = error instanceof ApiError || error instanceof ConnectionError ? error : {};
   if (isJson)
-    terminal.stderr.write(`${toVisibleJson({ error: said, code, status, request_id: requestId })}\n`);
-  else terminal.complain(said);
+    terminal.stderr.write(`${toVisibleJson({ error: message, code, status, request_id: requestId })}\n`);
+  else terminal.complain(message);
   if (process.env.SANDBOXD_DEBUG) for (const line of inspect(error).split('\n')) terminal.debug(line);
   return error instanceof UsageError ? EXIT.usage : EXIT.failed;
 }
 
-/** What nobody has foreseen is called by its kind: it is to be reported. */
+/** An unexpected error is printed with its class, because it is a bug to report. */
 function describe(error: unknown): string {
   if (!(error instanceof Error)) return `unexpected: ${String(error)}`;
   const isExpected = error instanceof SandboxdError || error instanceof UsageError || 'code' in error;
@@ -191,7 +191,7 @@ function print(terminal: Terminal, text: string): number {
   return 0;
 }
 
-/** Resolves when all is written, or when what went wrong has been told. */
+/** Resolves when everything is written, or when a write error has been reported. */
 async function flush(stream: NodeJS.WriteStream): Promise<void> {
   if (!stream.destroyed) await new Promise<void>((resolve) => void stream.write('', () => resolve()));
   await setImmediate();

@@ -1,4 +1,4 @@
-// The npm package's `sandbox`.
+// Entry point of the npm package's `sandbox`.
 import { runProgram } from './main.ts';
 
 void runProgram(process.argv.slice(2));

@@ -1,4 +1,4 @@
-// A pull as it goes: a bar for each layer on a terminal, a line for each step elsewhere.
+// Progress of a pull: a bar for each layer on a terminal, a line for each step elsewhere.
 import type { WriteStream } from 'node:tty';
 import type { PullProgress } from '../images.ts';
 import { canRedraw, DEFAULT_COLUMNS, DEFAULT_ROWS, formatBytes, renderBar } from './terminal.ts';
@@ -15,7 +15,7 @@ export class PullView implements Disposable {
   readonly #layers = new Map<string, Layer>();
   #step = '';
   #all: Layer = {};
-  /** Lines that stand there now, and are drawn over. */
+  /** Number of lines on the terminal that the next update overwrites. */
   #drawn = 0;
 
   constructor(target: WriteStream) {
@@ -32,7 +32,7 @@ export class PullView implements Disposable {
     else this.#layers.set(layer, { bytes, totalBytes });
   };
 
-  /** Nothing of the bars stays. */
+  /** Clears the bars. */
   [Symbol.dispose](): void {
     if (this.#timer === undefined) return;
     clearInterval(this.#timer);
@@ -41,11 +41,11 @@ export class PullView implements Disposable {
 
   #draw(): void {
     const columns = this.#target.columns || DEFAULT_COLUMNS;
-    const room = Math.max(1, (this.#target.rows || DEFAULT_ROWS) - 2);
+    const maxBars = Math.max(1, (this.#target.rows || DEFAULT_ROWS) - 2);
     const bars = [...this.#layers].map(([name, layer]) => `${name}  ${describe(layer)}`);
-    // What does not fit cannot be drawn over: the newest are shown.
+    // Lines beyond the screen cannot be overwritten, so only the newest layers are shown.
     const all = this.#all.bytes === undefined ? this.#step : `${this.#step}  ${describe(this.#all)}`;
-    const lines = [all, ...bars.slice(-room)].filter((line) => line !== '');
+    const lines = [all, ...bars.slice(-maxBars)].filter((line) => line !== '');
     const text = lines.map((line) => `${startOf(toVisible(line), columns - 1)}\n`).join('');
     this.#target.write(`${this.#toTop()}${text}`);
     this.#drawn = lines.length;

@@ -1,11 +1,11 @@
-// Where the command's words go: tables and bars for a person, plain lines for a pipe.
+// Output of the program: tables and progress bars on a terminal, plain lines in a pipe.
 import type { ReadStream, WriteStream } from 'node:tty';
 import { toVisible, toVisibleJson } from './visible.ts';
 import { endOf, startOf, widthOf } from './width.ts';
 
 const BAR_COLUMNS = 24;
 const REDRAW_MS = 100;
-/** Of a terminal that does not know its own. */
+/** Used when a terminal does not report its size. */
 export const DEFAULT_COLUMNS = 80;
 export const DEFAULT_ROWS = 24;
 const CLEAR = '\r\x1b[K';
@@ -19,7 +19,7 @@ export class Terminal {
     return { cols: this.stdout.columns || DEFAULT_COLUMNS, rows: this.stdout.rows || DEFAULT_ROWS };
   }
 
-  /** Resolves when there is room for more. */
+  /** Resolves when the stream accepts more data (backpressure). */
   async write(bytes: Uint8Array | string, stream: 'stdout' | 'stderr' = 'stdout'): Promise<void> {
     const target = this[stream];
     if (target.destroyed || target.write(bytes)) return;
@@ -40,22 +40,22 @@ export class Terminal {
     this.stdout.write(`${toVisibleJson(value, this.stdout.isTTY ? 2 : undefined)}\n`);
   }
 
-  /** One record of many; resolves when there is room for more. */
+  /** Writes one record of a stream; resolves when the stream accepts more data. */
   writeJson(value: unknown): Promise<void> {
     return this.write(`${toVisibleJson(value)}\n`);
   }
 
-  /** What went wrong. */
+  /** Prints an error. */
   complain(message: string): void {
     this.stderr.write(`sandbox: ${toVisible(message)}\n`);
   }
 
-  /** A line of what SANDBOXD_DEBUG asks for. */
+  /** Prints a line of debug output (SANDBOXD_DEBUG). */
   debug(line: string): void {
     this.stderr.write(`${toVisible(line)}\n`);
   }
 
-  /** For the person at the terminal, if there is one. */
+  /** Prints a hint, only on a terminal. */
   note(line: string): void {
     if (this.stderr.isTTY) this.stderr.write(`${toVisible(line)}\n`);
   }
@@ -68,13 +68,13 @@ export class Terminal {
     for (const row of all) this.print(row.map(pad).join('   ').trimEnd());
   }
 
-  /** A line that is drawn anew as bytes go by, or as time does; nothing where nobody looks. */
+  /** A progress line that is redrawn as bytes or time pass; hidden unless standard error is a terminal. */
   progress(label: string, totalBytes?: number): Progress {
     return new Progress(canRedraw(this.stderr) ? this.stderr : undefined, label, totalBytes);
   }
 }
 
-/** Somebody looks, at a terminal that obeys. */
+/** Whether the stream is a terminal that supports cursor movement. */
 export function canRedraw(target: WriteStream): boolean {
   return target.isTTY && process.env.TERM !== 'dumb';
 }
@@ -94,7 +94,7 @@ export class Progress implements Disposable {
     if (target !== undefined) this.#timer = setInterval(() => this.#draw(), REDRAW_MS);
   }
 
-  /** So many bytes went by in all. */
+  /** Sets the total bytes so far. */
   readonly update = (bytes: number): void => {
     this.#bytes = bytes;
   };
@@ -111,7 +111,7 @@ export class Progress implements Disposable {
     const amount = this.#bytes > 0 ? `  ${formatBytes(this.#bytes)}` : '';
     const bar = this.#totalBytes === undefined ? '' : renderBar(this.#bytes, this.#totalBytes);
     const state = `  ${bar}${amount}${speed}  ${seconds.toFixed(0)} s`;
-    // A line that wraps could not be drawn over: the label gives way.
+    // A wrapped line cannot be overwritten, so the label is shortened.
     const columns = this.#target?.columns || DEFAULT_COLUMNS;
     const label = endOf(this.#label, columns - 1 - state.length);
     this.#target?.write(`${CLEAR}${startOf(`${label}${state}`, columns - 1)}`);
@@ -132,7 +132,7 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 || value >= 100 ? value.toFixed(0) : value.toFixed(1)} ${units[unit]}`;
 }
 
-/** How long ago, in one unit. */
+/** Age in one unit, such as `5 min ago`. */
 export function formatAge(createdAt: string): string {
   const seconds = Math.max(0, (Date.now() - Date.parse(createdAt)) / 1000);
   const steps = [

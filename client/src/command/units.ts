@@ -1,11 +1,11 @@
-// Amounts as people write them.
+// Parses sizes, durations, counts, variables and ports of flags.
 import { UsageError } from './verb.ts';
 
 const MIB_PER: Readonly<Record<string, number>> = { m: 1, g: 1024, t: 1024 ** 2 };
 const SECONDS_PER: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 const BYTES_PER: Readonly<Record<string, number>> = { k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };
 
-/** `512m`, `2g`; a number alone is MiB. */
+/** `512m`, `2g`; a plain number is MiB. */
 export function toMib(flag: string, text: string): number {
   return toAmount(flag, text, MIB_PER, 1, 'a size such as 512m or 2g');
 }
@@ -15,7 +15,7 @@ export function toSeconds(flag: string, text: string): number {
   return toAmount(flag, text, SECONDS_PER, 1, 'a time such as 30s, 10m or 2h');
 }
 
-/** `64m`, `8g`; a number alone is bytes. */
+/** `64m`, `8g`; a plain number is bytes. */
 export function toBytes(flag: string, text: string): number {
   return toAmount(flag, text, BYTES_PER, 1, 'a size such as 64m or 8g');
 }
@@ -38,7 +38,7 @@ function toAmount(
   return Number(digits) * factor;
 }
 
-/** `NAME=value`, or `NAME` for the value that it has here. */
+/** `NAME=value`; `NAME` alone passes the variable of this environment. */
 export function toEnvironment(texts: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     texts.flatMap((text) => {

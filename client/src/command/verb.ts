@@ -1,17 +1,17 @@
-// What a verb of the command is: help, completion and the reading of words follow from this table.
+// Types of a verb. Help, completion and argument parsing are derived from its table.
 import type { Client } from '../client.ts';
 import type { Terminal } from './terminal.ts';
 
 export type Flag = {
   readonly type: 'string' | 'boolean';
   readonly short?: string;
-  /** Stands for the value in the help; only of strings. */
+  /** Name of the value in the help; for string flags only. */
   readonly placeholder?: string;
-  /** What the value may be; otherwise anything. */
+  /** Allowed values; absent: any. */
   readonly values?: readonly string[];
   /** What the value names, for completion. */
   readonly completes?: OperandKind;
-  /** May be given several times. */
+  /** May be repeated. */
   readonly multiple?: true;
   readonly help: string;
 };
@@ -27,7 +27,7 @@ export type OperandKind =
   | 'image'
   /** A profile or an image. */
   | 'source'
-  /** A path here, or `<sandbox>:<path>`. */
+  /** A local path, or `<sandbox>:<path>`. */
   | 'place'
   | 'path'
   | 'context'
@@ -35,25 +35,25 @@ export type OperandKind =
 
 export type Verb = {
   readonly name: string;
-  /** What follows the flags, as the help shows it. */
+  /** Operands as the help shows them. */
   readonly operands: string;
-  /** What they name, in order; the last is for all that follow. */
+  /** What the operands name, in order; the last entry applies to all further operands. */
   readonly completes?: readonly OperandKind[];
   readonly summary: string;
-  /** More than the summary, for the verb's own help. */
+  /** Further sentences for the verb's own help. */
   readonly details?: string;
   readonly flags: Flags;
-  /** From this operand on words are a command of the sandbox, its flags included. */
+  /** From this operand on, all arguments belong to a command in the sandbox, including flags. */
   readonly commandFrom?: number;
-  /** How many operands there must be, and may be. */
-  readonly count: readonly [least: number, most: number];
-  /** A line that works. */
+  /** Minimum and maximum number of operands. */
+  readonly count: readonly [min: number, max: number];
+  /** An example that works. */
   readonly example: string;
-  /** The exit code, 0 when it gives none. */
+  /** Resolves with the exit code; undefined: 0. */
   run(input: Input, session: Session): Promise<number | undefined>;
 };
 
-/** The words behind a verb, read. */
+/** The parsed arguments of a verb. */
 export type Input = {
   readonly operands: readonly string[];
   readonly text: (flag: string) => string | undefined;
@@ -61,20 +61,20 @@ export type Input = {
   readonly isSet: (flag: string) => boolean;
 };
 
-/** What a verb works with. */
+/** The context in which a verb runs. */
 export type Session = {
   readonly client: Client;
   readonly terminal: Terminal;
-  /** Fires when the user wants no more. */
+  /** Aborts when the user interrupts. */
   readonly signal: AbortSignal;
   readonly isJson: boolean;
-  /** Says on standard error what went wrong beside what the verb fails with. */
+  /** Reports an additional error on standard error; the verb's own failure is thrown. */
   complain(line: string, code?: string): void;
-  /** Of the daemon, for messages. */
+  /** Address of the daemon, for messages. */
   readonly host: string;
 };
 
-/** The words make no sense; the message says what to do. */
+/** Invalid arguments; the message says what to do. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }

@@ -1,17 +1,17 @@
-// Text of others on a terminal: an error, an image, a sandbox may be named so that the terminal would obey it.
+// Escapes untrusted text for a terminal: names and errors could contain control sequences.
 
-/** What moves the cursor, changes the terminal, ends a line, or shows the text in another order than it has. */
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
+/** Characters that move the cursor, change the terminal, end a line or reorder the text. */
+const UNSAFE = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu;
 const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** One line, in which what cannot be seen is written out. */
+/** One line with all such characters escaped. */
 export function toVisible(text: string): string {
-  return text.replace(UNSEEN, (each) => SHORT[each] ?? toEscape(each));
+  return text.replace(UNSAFE, (each) => SHORT[each] ?? toEscape(each));
 }
 
-/** JSON that is the same value; between its strings lines may end. */
+/** JSON with the same value; only newlines between its tokens remain. */
 export function toVisibleJson(value: unknown, indent?: number): string {
-  return JSON.stringify(value, null, indent).replace(UNSEEN, (each) =>
+  return JSON.stringify(value, null, indent).replace(UNSAFE, (each) =>
     each === '\n' ? each : toEscape(each),
   );
 }

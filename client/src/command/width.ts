@@ -1,23 +1,23 @@
-// How many columns of a terminal a text takes: two for CJK and most emoji, none for an accent that is combined.
+// Display width of a text in terminal columns: two for CJK and most emoji, zero for combining accents.
 import { createInterface } from 'node:readline';
 import { PassThrough } from 'node:stream';
 
-/** Node knows it, but tells only where the cursor of a prompt would be. */
+/** Node computes widths but exposes them only as the cursor position of a prompt. */
 const ruler = createInterface({ input: new PassThrough() });
 const letters = new Intl.Segmenter();
 
-/** Of one line without control characters. */
+/** Width of one line without control characters. */
 export function widthOf(text: string): number {
   ruler.setPrompt(text);
   return ruler.getCursorPos().cols;
 }
 
-/** As much of its beginning as fits. */
+/** The beginning of the text, up to `columns`. */
 export function startOf(text: string, columns: number): string {
   return take(split(text), columns).join('');
 }
 
-/** All of it, or as much of its end as fits, which says more than the beginning. */
+/** The whole text, or its end with an ellipsis: the end of a path says more than its beginning. */
 export function endOf(text: string, columns: number): string {
   if (widthOf(text) <= columns) return text;
   return columns < 2

@@ -1,13 +1,13 @@
-// Requests as a browser makes them: fetch, and a WebSocket for what goes both ways.
+// Transport for browsers: fetch, and a WebSocket for bidirectional streams.
 import { ConnectionError } from '../errors.ts';
 import type { Bytes, Duplex, Transport, TransportOptions, WireAnswer, WireRequest } from './transport.ts';
 
-/** Unsent bytes above which writers wait. */
+/** Writers wait while more unsent bytes than this are buffered (backpressure). */
 const MAX_BUFFERED_BYTES = 1024 * 1024;
 const BUFFER_CHECK_MS = 10;
 const CLOSED_NORMALLY = 1000;
 const [NOT_FOUND, UPGRADE_REQUIRED] = [404, 426];
-/** A page is not told which of them it was. */
+/** Browsers hide the cause from the page. */
 const REASONS =
   'it is down, its certificate is not trusted here, or its --cors-origin does not name the origin of this page';
 
@@ -17,7 +17,8 @@ export class BrowserTransport implements Transport {
 
   constructor({ host, apiKey }: TransportOptions) {
     this.#host = host.replace(/\/$/, '');
-    // A browser gives a WebSocket no headers of ours. The answer names the first protocol, and not the key.
+    // A browser cannot set headers of a WebSocket, so the key is sent as a subprotocol. The server selects the first
+    // protocol and does not echo the key.
     this.#protocols = apiKey === undefined ? [] : ['exec', `bearer.${apiKey}`];
   }
 
@@ -44,7 +45,7 @@ export class BrowserTransport implements Transport {
     }
   }
 
-  /** A break within an answer is a TypeError to the page. */
+  /** Browsers report a connection that breaks within an answer as a TypeError. */
   async *#readAnswer(
     { headers }: Response,
     stream: ReadableStream<Uint8Array>,
@@ -61,7 +62,7 @@ export class BrowserTransport implements Transport {
 
   async open(wire: WireRequest & { readonly body: string }): Promise<Duplex | WireAnswer> {
     const { body, signal } = wire;
-    // The query is of the POST, which it stands for.
+    // The query belongs to the POST request that the WebSocket replaces.
     const path = wire.path.replace(/\?.*$/, '');
     const socket = new WebSocket(`${this.#host.replace(/^http/, 'ws')}${path}`, this.#protocols);
     socket.binaryType = 'arraybuffer';
@@ -89,19 +90,19 @@ export class BrowserTransport implements Transport {
     };
   }
 
-  /** Why a WebSocket was refused, which a page is told only of other requests. */
+  /** Finds the reason for a refused WebSocket with ordinary requests, whose answers a page can read. */
   async #explain({ path, headers, signal }: WireRequest): Promise<WireAnswer> {
     signal.throwIfAborted();
-    const ask = (target: string) => this.send({ method: 'GET', path: target, headers, signal });
-    const route = await ask(path);
+    const get = (target: string) => this.send({ method: 'GET', path: target, headers, signal });
+    const route = await get(path);
     if (route.status !== UPGRADE_REQUIRED) return route;
-    const sandbox = await ask(path.replace(/\/exec$/, ''));
+    const sandbox = await get(path.replace(/\/exec$/, ''));
     if (sandbox.status === NOT_FOUND) return sandbox;
     throw new ConnectionError(`the daemon at ${this.#host} refused a WebSocket`);
   }
 }
 
-/** Messages from now on; a browser cannot be told to wait with them. */
+/** Receives messages; a browser's WebSocket has no backpressure for them. */
 function receive(socket: WebSocket, signal: AbortSignal): Bytes {
   const stream = new ReadableStream<Uint8Array>({
     start(controller) {
@@ -117,7 +118,7 @@ function receive(socket: WebSocket, signal: AbortSignal): Bytes {
   return read(stream);
 }
 
-/** Not every browser's streams can be looped over. */
+/** Not every browser supports async iteration of streams. */
 async function* read(stream: ReadableStream<Uint8Array>): Bytes {
   const reader = stream.getReader();
   try {
@@ -133,7 +134,7 @@ async function* read(stream: ReadableStream<Uint8Array>): Bytes {
 
 async function* nothing(): Bytes {}
 
-/** Browsers send no streams. */
+/** Browsers cannot stream request bodies. */
 async function collect(body: Bytes | undefined): Promise<Blob | undefined> {
   if (body === undefined) return undefined;
   const parts: ConstructorParameters<typeof Blob>[0] = [];

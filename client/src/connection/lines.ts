@@ -1,18 +1,21 @@
-// Lines of an answer, as they come.
+// Reads the lines of a streamed answer.
 import { SandboxdError } from '../errors.ts';
 import type { Bytes } from './transport.ts';
 
-/** Longest one: the largest answer of an exec as JSON has 32 MiB of output, and as much again for what is escaped. */
+/** Line limit: the largest JSON answer of an exec has 32 MiB of output, and as much again for escapes. */
 const MAX_LINE_CHARS = 64 << 20;
 
-/** Without their ends. A last one that is not whole is not given: more would have come. SandboxdError for one without end. */
+/**
+ * Yields lines without their terminators. Drops an incomplete last line, because the connection broke within it.
+ * SandboxdError for a line above the limit.
+ */
 export async function* readLines(bytes: Bytes, maxChars = MAX_LINE_CHARS): AsyncGenerator<string, void> {
   const decoder = new TextDecoder();
-  let begun: string[] = [];
+  let partial: string[] = [];
   let chars = 0;
   for await (const part of bytes) {
     const [first = '', ...more] = decoder.decode(part, { stream: true }).split('\n');
-    begun.push(first);
+    partial.push(first);
     chars += first.length;
     if (chars > maxChars)
       throw new SandboxdError(
@@ -20,9 +23,9 @@ export async function* readLines(bytes: Bytes, maxChars = MAX_LINE_CHARS): Async
       );
     const last = more.pop();
     if (last === undefined) continue;
-    yield begun.join('');
+    yield partial.join('');
     yield* more;
-    begun = [last];
+    partial = [last];
     chars = last.length;
   }
 }

@@ -1,5 +1,5 @@
-// Requests over Node's HTTP. Not fetch: that gives up an answer after five minutes of silence, knows no Unix sockets, and cannot
-// send while it receives.
+// Transport over Node's HTTP modules. It does not use fetch, which aborts an answer after five minutes of silence, has
+// no Unix sockets, and cannot send while it receives.
 import { randomBytes } from 'node:crypto';
 import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
@@ -9,13 +9,13 @@ import { pipeline } from 'node:stream/promises';
 import { CertificateError, ConnectionError, SandboxdError } from '../errors.ts';
 import type { Bytes, Duplex, Transport, TransportOptions, WireAnswer, WireRequest } from './transport.ts';
 
-/** What a connection that never was fails with. */
+/** Error codes of a connection that was never established. */
 const UNSENT = /^(?:ECONNREFUSED|ENOENT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EACCES)$/;
-/** Why a certificate is not trusted, as OpenSSL and Node call it. */
+/** Error codes of OpenSSL and Node for an untrusted certificate. */
 const UNTRUSTED = /CERT|SELF_SIGNED|UNABLE_TO|INVALID_CA|HOSTNAME_MISMATCH/;
-/** What Node calls a connection that is closed before the end of an answer. */
+/** Node's messages for a connection that closed before the end of an answer. */
 const BROKEN_OFF = /^(?:aborted|socket hang up|read ECONNRESET|write (?:EPIPE|ECONNRESET))$/;
-/** The other side sends something else than TLS. */
+/** Error codes when the server does not use TLS. */
 const NO_TLS = /^(?:EPROTO|ERR_SSL_(?:WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG))$/;
 
 export class NodeTransport implements Transport {
@@ -23,7 +23,7 @@ export class NodeTransport implements Transport {
   readonly #target: RequestOptions & { ca?: string };
   readonly #isTls: boolean;
   readonly #agent: Agent;
-  /** Of all paths, where a proxy has the daemon beneath one. */
+  /** Path prefix when a proxy serves the daemon below a path. */
   readonly #prefix: string;
 
   constructor({ host, ca }: TransportOptions) {
@@ -43,12 +43,12 @@ export class NodeTransport implements Transport {
         ...(ca !== undefined && { ca }),
       };
     }
-    // An idle connection keeps no program alive.
+    // Idle connections do not keep the process alive.
     this.#agent = this.#isTls ? new TlsAgent({ keepAlive: true }) : new Agent({ keepAlive: true });
   }
 
   async send(wire: WireRequest): Promise<WireAnswer> {
-    const { request: sent, answer } = this.#begin(wire, this.#agent);
+    const { request: sent, answer } = this.#start(wire, this.#agent);
     const { body } = wire;
     let failure: unknown;
     if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) sent.end(body);
@@ -56,7 +56,7 @@ export class NodeTransport implements Transport {
       const source = Readable.from(body).once('error', (error) => {
         failure = error;
       });
-      // An answer before the end of the body refuses it; the rest is not sent.
+      // An answer before the end of the body is a refusal; the rest of the body is not sent.
       pipeline(source, sent).catch((error: unknown) => sent.destroy(error as Error));
     }
     const incoming = await answer.catch((error: unknown) => {
@@ -66,10 +66,10 @@ export class NodeTransport implements Transport {
   }
 
   async open(wire: WireRequest & { readonly body: string }): Promise<Duplex | WireAnswer> {
-    // Its answer names no request: the daemon takes the name that it is given.
+    // The answer of a hijacked connection has no request id, so the client chooses the id.
     const requestId = `req_${randomBytes(8).toString('hex')}`;
     const headers = { ...wire.headers, 'x-request-id': requestId };
-    const { request: sent, answer } = this.#begin({ ...wire, headers }, false);
+    const { request: sent, answer } = this.#start({ ...wire, headers }, false);
     sent.end(wire.body);
     const incoming = await answer;
     const answered = this.#toAnswer(incoming, wire.signal);
@@ -78,7 +78,7 @@ export class NodeTransport implements Transport {
       : answered;
   }
 
-  #begin({ method, path, headers, body, signal }: WireRequest, agent: Agent | false) {
+  #start({ method, path, headers, body, signal }: WireRequest, agent: Agent | false) {
     const length = typeof body === 'string' ? { 'content-length': String(Buffer.byteLength(body)) } : {};
     const options = {
       ...this.#target,
@@ -125,9 +125,10 @@ export class NodeTransport implements Transport {
 
   #toError(error: Error & { readonly code?: string }, requestId?: string): ConnectionError {
     const { code = '', message } = error;
-    // What Node advises behind a semicolon is meant for who started it; OpenSSL's reason is among its numbers.
-    const said = /:SSL routines:[^:]*:([^:]+):/.exec(message)?.[1] ?? (message.split(';', 1)[0] || code);
-    const why = BROKEN_OFF.test(said) ? 'the connection broke off' : said;
+    // Keeps Node's message up to the semicolon, as the rest is advice for developers, and OpenSSL's reason without its
+    // numbers.
+    const reason = /:SSL routines:[^:]*:([^:]+):/.exec(message)?.[1] ?? (message.split(';', 1)[0] || code);
+    const why = BROKEN_OFF.test(reason) ? 'the connection broke off' : reason;
     const toMessage = (what: string) => `${what} at ${this.#host}: ${why}`;
     if (this.#isTls && UNTRUSTED.test(code))
       return new CertificateError(toMessage('cannot trust the daemon'), { cause: error });
@@ -144,7 +145,7 @@ export class NodeTransport implements Transport {
   }
 }
 
-/** Both addresses in turn, where a host's own files may know only one of them. */
+/** Returns both loopback addresses, because /etc/hosts may have only one. */
 const lookUpLoopback: LookupFunction = (_name, { all }, done) => {
   if (all !== true) return done(null, '127.0.0.1', 4);
   done(null, [
@@ -153,9 +154,9 @@ const lookUpLoopback: LookupFunction = (_name, { all }, done) => {
   ]);
 };
 
-/** SandboxdError for what is no address, such as one without its scheme. */
+/** SandboxdError for an invalid address, such as one without a scheme. */
 function parseHost(host: string): URL {
-  // What URL would leave out or read as something else makes another host of it.
+  // URL drops or rewrites other characters, which would give another host.
   const url = /^[!-~]+$/.test(host) && !host.includes('\\') && URL.canParse(host) ? new URL(host) : undefined;
   if (url !== undefined && /^https?:$/.test(url.protocol) && url.hostname !== '') return url;
   throw new SandboxdError(`host must be http://…, https://… or unix:/path, not ${JSON.stringify(host)}`);

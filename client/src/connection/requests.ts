@@ -1,4 +1,4 @@
-// Calls of routes: path, key, time limit, repeats, and what became of them.
+// Calls of API routes: path, key, time limit, retries and errors.
 import type { CallOptions, ErrorCode } from '../contract.ts';
 import {
   CertificateError,
@@ -12,33 +12,33 @@ import { type Calls, ROUTES, type RouteName } from '../gen/routes.ts';
 import { readLines } from './lines.ts';
 import type { Duplex, Transport, WireAnswer, WireRequest } from './transport.ts';
 
-/** Waits before the first repeat, and twice as long before each next one. */
+/** First delay of the exponential backoff. */
 const FIRST_WAIT_MS = 200;
-/** Longest wait that a daemon's Retry-After is obeyed for. */
+/** Longest Retry-After that is honoured. */
 const MAX_WAIT_MS = 10_000;
-/** Statuses of a daemon or a proxy that may do it the next time. */
-const PASSING: readonly number[] = [502, 503, 504];
-/** Of a JSON answer: the largest one, an exec's with 16 MiB of each stream, has a third of it. */
+/** Statuses of a daemon or proxy that a retry may resolve. */
+const TRANSIENT: readonly number[] = [502, 503, 504];
+/** Limit of a JSON answer; the largest, an exec with 16 MiB of each stream, has a third of it. */
 const MAX_ANSWER_CHARS = 96 << 20;
 const MAX_FAILURE_CHARS = 64 << 10;
-/** Entries that a list is asked for at once. */
+/** Page size of lists. */
 const PAGE_ITEMS = 500;
 const MAX_ENTRIES = 1_000_000;
-/** Of all pages of a list. */
+/** Limit for all pages of one list. */
 const MAX_LIST_CHARS = 256 << 20;
-/** How long the answer to what made something may be on its way after it was given up. */
+/** After an abort, how long a create waits for an answer that may be on its way. */
 const GRACE_MS = 500;
 
 export type Call<N extends RouteName> = CallOptions & {
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly body?: Calls[N]['body'];
-  /** In place of a JSON body. */
+  /** Replaces a JSON body. */
   readonly bytes?: WireRequest['body'];
   readonly accept?: string;
-  /** Doing it twice is as good as doing it once, so it is repeated; what a GET is by default. */
+  /** The request may safely be repeated; default: true for GET. */
   readonly isIdempotent?: boolean;
-  /** Told how long a JSON answer is. */
+  /** Called with the length of a JSON answer. */
   readonly onChars?: (count: number) => void;
 };
 
@@ -47,7 +47,7 @@ type ListName = 'listSandboxes' | 'listSnapshots' | 'listImages';
 export type RequestsOptions = {
   readonly transport: Transport;
   readonly apiKey: string | undefined;
-  /** How often what can be repeated safely is, at most. */
+  /** Maximum number of retries of a repeatable request. */
   readonly retries: number;
   readonly timeoutMs: number | undefined;
 };
@@ -59,12 +59,12 @@ export class Requests {
     this.#options = options;
   }
 
-  /** The JSON of the answer, undefined where it has none. ApiError, ConnectionError, TimeoutError. */
-  async ask<N extends RouteName>(name: N, call: Call<N> = {}): Promise<Calls[N]['answer']> {
-    return this.#within(name, call, (signal) => this.#ask(name, call, signal));
+  /** Resolves with the parsed answer; undefined if it is empty. ApiError, ConnectionError, TimeoutError. */
+  async call<N extends RouteName>(name: N, call: Call<N> = {}): Promise<Calls[N]['answer']> {
+    return this.#within(name, call, (signal) => this.#call(name, call, signal));
   }
 
-  /** A list, page by page; a daemon that has no pages answers with all of it. */
+  /** Fetches a list page by page; a daemon without pagination returns all of it. */
   async list<N extends ListName, T>(
     name: N,
     call: Call<N>,
@@ -78,10 +78,10 @@ export class Requests {
     let cursor: string | undefined;
     do {
       const query = { ...call.query, limit: PAGE_ITEMS, cursor };
-      const answer = await this.ask(name, { ...call, query, onChars });
+      const answer = await this.call(name, { ...call, query, onChars });
       const page = toEntries(answer);
       for (const entry of page) entries.push(entry);
-      // A page of nothing that leads on would do so for ever.
+      // An empty page with a cursor would loop forever.
       cursor = page.length === 0 ? undefined : answer.next_cursor;
       if (cursor !== undefined && entries.length > MAX_ENTRIES)
         throw new SandboxdError(`${ROUTES[name].path} lists more than ${MAX_ENTRIES} entries`);
@@ -92,34 +92,35 @@ export class Requests {
   }
 
   /**
-   * As `ask`, of a request that makes something. The daemon rolls back what it has not answered when its client leaves; what was
-   * answered in that moment would be nobody's, so it is waited for a little longer, and disposed of.
+   * Like `call`, for a request that creates resources. When the client disconnects, the daemon rolls back an unanswered
+   * create. Resources of an answer that was already on its way would leak, so the call waits GRACE_MS for it and
+   * deletes them.
    */
-  async makeAll<N extends RouteName, T extends AsyncDisposable>(
+  async createAll<N extends RouteName, T extends AsyncDisposable>(
     name: N,
     call: Call<N>,
-    toMade: (answer: Calls[N]['answer']) => T[],
+    toResource: (answer: Calls[N]['answer']) => T[],
   ): Promise<T[]> {
     return this.#within(name, call, async (signal) => {
       using late = delay(signal, GRACE_MS);
-      const made = toMade(await this.#ask(name, call, late.signal));
+      const made = toResource(await this.#call(name, call, late.signal));
       if (!signal.aborted) return made;
       await Promise.allSettled(made.map((one) => one[Symbol.asyncDispose]()));
       throw signal.reason;
     });
   }
 
-  /** As `makeAll`, of one. */
-  async make<N extends RouteName, T extends AsyncDisposable>(
+  /** Like `createAll`, for one resource. */
+  async create<N extends RouteName, T extends AsyncDisposable>(
     name: N,
     call: Call<N>,
-    toMade: (answer: Calls[N]['answer']) => T,
+    toResource: (answer: Calls[N]['answer']) => T,
   ): Promise<T> {
-    const [made] = await this.makeAll(name, call, (answer) => [toMade(answer)]);
+    const [made] = await this.createAll(name, call, (answer) => [toResource(answer)]);
     return made as T;
   }
 
-  #ask<N extends RouteName>(name: N, call: Call<N>, signal: AbortSignal): Promise<Calls[N]['answer']> {
+  #call<N extends RouteName>(name: N, call: Call<N>, signal: AbortSignal): Promise<Calls[N]['answer']> {
     return this.#repeat(name, call, signal, async () => {
       const answer = await this.#send(name, { accept: 'application/json', ...call }, signal);
       const text = await readBounded(name, answer);
@@ -128,14 +129,17 @@ export class Requests {
     });
   }
 
-  /** The answer, whose bytes are still to come. A time limit is for its beginning. */
+  /** Resolves with an answer whose body is streamed. The time limit covers only its beginning. */
   async stream<N extends RouteName>(name: N, call: Call<N> = {}): Promise<WireAnswer> {
     return this.#within(name, call, (signal) =>
       this.#repeat(name, call, signal, () => this.#send(name, { accept: '*/*', ...call }, signal)),
     );
   }
 
-  /** An answer of lines of JSON, each told as it comes; resolves with the request's id. The time limit is for all of them. */
+  /**
+   * Reads an answer of JSON lines and calls `onLine` for each; resolves with the request id. The time limit covers the
+   * whole answer.
+   */
   async lines<N extends RouteName>(
     name: N,
     call: Call<N>,
@@ -150,7 +154,7 @@ export class Requests {
     });
   }
 
-  /** An interactive exec. */
+  /** Opens an interactive exec. */
   async open(call: Call<'exec'>): Promise<Duplex> {
     return this.#within('exec', call, async (signal) => {
       const { path, headers, body = '' } = this.#toWire('exec', call, signal);
@@ -182,7 +186,7 @@ export class Requests {
       headers: {
         ...(accept !== undefined && { accept }),
         ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
-        // A misspelt field is an error here, and would have no meaning there.
+        // Strict handling makes the daemon reject a misspelt field instead of ignoring it.
         ...(body !== undefined && { 'content-type': 'application/json', prefer: 'handling=strict' }),
         ...(bytes !== undefined && { 'content-type': 'application/octet-stream' }),
       },
@@ -191,7 +195,7 @@ export class Requests {
     };
   }
 
-  /** Runs it with a signal of its own, which fires when the caller's does or when its time is over. */
+  /** Runs `work` with a signal that aborts with the caller's signal or after the time limit. */
   async #within<T>(
     name: RouteName,
     { signal, timeoutMs = this.#options.timeoutMs }: CallOptions,
@@ -213,7 +217,7 @@ export class Requests {
     }
   }
 
-  /** Repeats what is idempotent, and what the daemon cannot have seen. */
+  /** Retries idempotent requests, and requests that the daemon cannot have received. */
   async #repeat<T>(
     name: RouteName,
     { isIdempotent = ROUTES[name].method === 'GET' }: { readonly isIdempotent?: boolean },
@@ -224,35 +228,36 @@ export class Requests {
       try {
         return await work();
       } catch (error) {
-        const isHopeful = attempt < this.#options.retries && !signal.aborted;
-        if (!isHopeful || !isRepeatable(error, isIdempotent)) throw withDoubt(error, ROUTES[name].method);
+        const mayRetry = attempt < this.#options.retries && !signal.aborted;
+        if (!mayRetry || !isRepeatable(error, isIdempotent))
+          throw withUncertainty(error, ROUTES[name].method);
         await pause(toWaitMs(error, attempt), signal);
       }
     }
   }
 }
 
-/** Whether the same request may be sent once more. */
+/** Whether the request may be sent again. */
 function isRepeatable(error: unknown, isIdempotent: boolean): boolean {
   if (error instanceof ConnectionError) return error.isUnsent || isIdempotent;
-  return isIdempotent && PASSING.includes((error as { status?: number }).status ?? 0);
+  return isIdempotent && TRANSIENT.includes((error as { status?: number }).status ?? 0);
 }
 
-/** What changes something and was not answered has been done, or has not. */
-function withDoubt(error: unknown, method: string): unknown {
-  const isDoubtful = error instanceof ConnectionError && !error.isUnsent && method !== 'GET';
-  if (!isDoubtful || error instanceof CertificateError) return error;
+/** Adds to the error of a modifying request that it may have been carried out. */
+function withUncertainty(error: unknown, method: string): unknown {
+  const isUncertain = error instanceof ConnectionError && !error.isUnsent && method !== 'GET';
+  if (!isUncertain || error instanceof CertificateError) return error;
   const { message, requestId } = error;
-  const said = `${message}; it may or may not have been carried out`;
-  return new ConnectionError(said, { cause: error, requestId });
+  const text = `${message}; it may or may not have been carried out`;
+  return new ConnectionError(text, { cause: error, requestId });
 }
 
 function toWaitMs(error: unknown, attempt: number): number {
-  const asked = error instanceof UnavailableError ? error.retryAfterMs : undefined;
-  return Math.min(MAX_WAIT_MS, asked ?? FIRST_WAIT_MS * 2 ** attempt);
+  const requestedMs = error instanceof UnavailableError ? error.retryAfterMs : undefined;
+  return Math.min(MAX_WAIT_MS, requestedMs ?? FIRST_WAIT_MS * 2 ** attempt);
 }
 
-/** Fires so much later, for the same reason. */
+/** Returns a signal that aborts `ms` later, with the same reason. */
 function delay(signal: AbortSignal, ms: number): { readonly signal: AbortSignal } & Disposable {
   const late = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -284,7 +289,7 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** Whatever else listens at a port may answer as well. */
+/** Another program may listen on the port and answer. */
 function parseAnswer(name: RouteName, text: string): unknown {
   try {
     return JSON.parse(text);
@@ -296,7 +301,7 @@ function parseAnswer(name: RouteName, text: string): unknown {
 }
 
 async function toFailure(answer: WireAnswer): Promise<SandboxdError> {
-  // A page of a proxy may be long, or have no end: its beginning says enough.
+  // A proxy's error page may be long or endless; its beginning is enough.
   const text = await readText(answer, MAX_FAILURE_CHARS);
   let message = text.slice(0, 500) || `the daemon answered ${answer.status}`;
   let code: ErrorCode | undefined;
@@ -305,7 +310,7 @@ async function toFailure(answer: WireAnswer): Promise<SandboxdError> {
     message = String(body.error);
     if (typeof body.code === 'string') code = body.code as ErrorCode;
   } catch {
-    // A proxy's words, or none.
+    // A proxy's error page, or an empty body.
   }
   const error = toApiError(answer.status, message, answer.header('x-request-id'), code);
   const seconds = Number(answer.header('retry-after'));
@@ -313,7 +318,7 @@ async function toFailure(answer: WireAnswer): Promise<SandboxdError> {
   return error;
 }
 
-/** Whatever listens at a port may answer without end. */
+/** Another program on the port may send an endless answer. */
 async function readBounded(name: RouteName, answer: WireAnswer): Promise<string> {
   const text = await readText(answer, MAX_ANSWER_CHARS + 1);
   if (text.length <= MAX_ANSWER_CHARS) return text;
@@ -322,7 +327,7 @@ async function readBounded(name: RouteName, answer: WireAnswer): Promise<string>
   throw new SandboxdError(message);
 }
 
-/** Its first `maxChars` characters; the rest is not waited for. */
+/** Reads the first `maxChars` characters and abandons the rest. */
 export async function readText(
   { body }: Pick<WireAnswer, 'body'>,
   maxChars = Number.POSITIVE_INFINITY,

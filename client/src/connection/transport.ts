@@ -1,15 +1,15 @@
-// What carries requests: Node's own HTTP, or what a browser has.
+// The transport interface, implemented for Node and for browsers.
 
 export type WireRequest = {
   readonly method: string;
-  /** With the query. */
+  /** Includes the query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array> | undefined;
   readonly signal: AbortSignal;
 };
 
-/** Bytes as they come. Leaving a loop over them ends the connection. */
+/** A stream of bytes. Leaving a loop over it closes the connection. */
 export type Bytes = AsyncIterable<Uint8Array>;
 
 export type WireAnswer = {
@@ -18,21 +18,21 @@ export type WireAnswer = {
   readonly body: Bytes;
 };
 
-/** A connection that carries exec frames both ways. */
+/** A bidirectional connection for exec frames. */
 export interface Duplex {
   readonly output: Bytes;
-  /** What the daemon's log calls the request; a browser is not told. */
+  /** The request id in the daemon's log; unknown in browsers. */
   readonly requestId?: string | undefined;
-  /** Resolves when there is room for more. */
+  /** Resolves when the connection accepts more data (backpressure). */
   write(bytes: Uint8Array): Promise<void>;
-  /** Leaves: the command is killed. */
+  /** Closes the connection, which kills the command. */
   close(): void;
 }
 
 export interface Transport {
-  /** Rejects with ConnectionError, or with the signal's reason. */
+  /** Rejects with ConnectionError, or the signal's reason. */
   send(request: WireRequest): Promise<WireAnswer>;
-  /** An interactive exec, whose request is `body`; an answer where it was refused. */
+  /** Opens an interactive exec, whose request is `body`; resolves with an answer if it was refused. */
   open(request: WireRequest & { readonly body: string }): Promise<Duplex | WireAnswer>;
 }
 
@@ -40,18 +40,18 @@ export type TransportOptions = {
   /** `http://host:port`, `https://host:port`, or `unix:/path/of/a.sock` (not in browsers). */
   readonly host: string;
   readonly apiKey?: string | undefined;
-  /** Certificates to trust instead of the system's, PEM (not in browsers). */
+  /** Trusted CA certificates (PEM) instead of the system's; not in browsers. */
   readonly ca?: string | undefined;
 };
 
-/** What differs between Node and a browser. */
+/** Functions that differ between Node and browsers. */
 export type Platform = {
   readonly name: 'node' | 'browser';
   createTransport(options: TransportOptions): Transport;
-  /** Where the daemon is when nobody says so. */
+  /** The daemon's address when none is given. */
   defaultHost(): string;
   defaultApiKey(): string | undefined;
-  /** PEM. Throws when its file cannot be read. */
+  /** PEM. Throws when the file cannot be read. */
   defaultCa(): string | undefined;
   /** A tar stream of a directory's contents. */
   packDirectory(path: string): Bytes;

@@ -1,19 +1,19 @@
-// A piece of output.
+// A chunk of output.
 import { EXEC_FRAME } from '@sandboxd/api/exec-frames';
 
 export type Chunk = {
   readonly stream: 'stdout' | 'stderr';
   readonly data: Uint8Array;
-  /** The data as text; a character that comes in two pieces is not whole in either. */
+  /** The data as text; a character that is split over two chunks is damaged in both. */
   readonly text: string;
 };
 
 const decoder = new TextDecoder();
 
-/** Undefined for what is no output, or has none: the daemon only asks whether somebody listens. */
+/** Undefined for frames without output, and for empty output, which the daemon sends as keepalive. */
 export function toChunk(type: number, payload: Uint8Array): Chunk | undefined {
   if (payload.length === 0 || (type !== EXEC_FRAME.stdout && type !== EXEC_FRAME.stderr)) return undefined;
-  // What a frame's payload is a view of may be used again.
+  // Copied, because the decoder may reuse the buffer of a payload.
   return makeChunk(type === EXEC_FRAME.stdout ? 'stdout' : 'stderr', payload.slice());
 }
 

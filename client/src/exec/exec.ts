@@ -1,4 +1,4 @@
-// One command: its output as it comes, its input, its end.
+// A running command: output, input, result.
 import {
   EXEC_FRAME,
   type ExecFrame,
@@ -12,38 +12,39 @@ import type { ExecResult, TerminalSize } from '../contract.ts';
 import { CommandError, ConnectionError } from '../errors.ts';
 import { type Chunk, toChunk } from './chunk.ts';
 
-/** What goes into a command: all of it, or `true` for `write` and `closeStdin`. */
+/** Input of the command: the whole input, or `true` for `write` and `closeStdin`. */
 export type Stdin = string | Uint8Array | Bytes | true;
 
 export type ExecOptions = {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** `name|uid[:group|gid]`; root by default. */
+  /** `name|uid[:group|gid]`; default: root. */
   readonly user?: string;
-  /** After so many seconds the command and all that it started is killed. */
+  /** After this many seconds, the command and its child processes are killed. */
   readonly timeoutS?: number;
   readonly stdin?: Stdin;
-  /** A terminal of that size in place of pipes. */
+  /** Allocates a terminal of this size instead of pipes. */
   readonly tty?: TerminalSize;
-  /** Told why a signal or a size that was sent was not obeyed. */
+  /** Called with the reason when a signal or a resize was refused. */
   readonly onRefused?: (problem: string) => void;
   /** Kills the command. */
   readonly signal?: AbortSignal;
-  /** Longest wait for the command's start. */
+  /** Maximum wait for the start of the command. */
   readonly timeoutMs?: number;
 };
 
-/** Of what went to stderr, so much is told in an error. */
-const MAX_TOLD_BYTES = 4096;
+/** Length of the standard error in a CommandError. */
+const MAX_STDERR_CHARS = 4096;
 const EMPTY = new Uint8Array();
 
 /**
- * It starts at once. Its output is read by one loop, by `text`, `output` or `result`; whoever reads nothing stops it at some
- * point. Leaving the loop early kills it, and so does `await using` at the end of its block.
+ * The command starts at once. Its output is read by one loop, or by `text`, `output` or `result`. If the output is not
+ * read, flow control blocks the command. Leaving the loop early kills the command, and so does the end of an `await
+ * using` block.
  */
 export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
   readonly cmd: readonly string[];
-  readonly #leave = new AbortController();
+  readonly #abort = new AbortController();
   readonly #duplex: Promise<Duplex> | undefined;
   readonly #chunks: AsyncGenerator<Chunk, void>;
   readonly #onRefused: ((problem: string) => void) | undefined;
@@ -53,13 +54,13 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
     this.cmd = cmd;
     this.#onRefused = options.onRefused;
     const { signal, timeoutMs, stdin, tty } = options;
-    const onAbort = (): void => this.#leave.abort(signal?.reason);
+    const onAbort = (): void => this.#abort.abort(signal?.reason);
     signal?.addEventListener('abort', onAbort, { once: true });
     if (signal?.aborted) onAbort();
     const call = {
       params: { id },
       body: toRequest(cmd, options),
-      signal: this.#leave.signal,
+      signal: this.#abort.signal,
       ...(timeoutMs !== undefined && { timeoutMs }),
     };
     const isInteractive = stdin !== undefined || tty !== undefined;
@@ -69,7 +70,7 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
       requests
         .stream('exec', call)
         .then(({ body, header }) => ({ output: body, requestId: header('x-request-id') }));
-    // Whoever reads learns of it.
+    // Reading the output reports the error.
     opening.catch(() => {});
     this.#chunks = this.#read(opening, () => signal?.removeEventListener('abort', onAbort));
     if (stdin !== undefined && stdin !== true) this.#feed(stdin).catch(() => {});
@@ -79,14 +80,14 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
     return this.#chunks;
   }
 
-  /** What came of it. Output that nobody has read is thrown away. ConnectionError when the connection broke off. */
+  /** Resolves with the result; discards unread output. ConnectionError when the connection broke. */
   async result(): Promise<ExecResult> {
     for await (const _ of this.#chunks);
     if (this.#result === undefined) throw new ConnectionError(`the end of ${this.cmd[0]} was not heard of`);
     return this.#result;
   }
 
-  /** All of its output, and what came of it. */
+  /** Resolves with the whole output and the result. */
   async output(): Promise<{ readonly stdout: string; readonly stderr: string; readonly result: ExecResult }> {
     const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
     const texts = { stdout: '', stderr: '' };
@@ -95,38 +96,40 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
     return { ...texts, result: await this.result() };
   }
 
-  /** What it wrote to stdout. CommandError unless it exits with 0. */
+  /** Resolves with the standard output. CommandError unless the command exits with 0. */
   async text(): Promise<string> {
     const { stdout, stderr, result } = await this.output();
-    if (result.exit_code !== 0) throw new CommandError(this.cmd, result, stderr.slice(-MAX_TOLD_BYTES));
+    if (result.exit_code !== 0) throw new CommandError(this.cmd, result, stderr.slice(-MAX_STDERR_CHARS));
     return stdout;
   }
 
-  /** To its stdin; resolves when there is room for more. Needs `stdin: true` or a terminal. */
+  /**
+   * Writes to standard input; resolves when more data is accepted (backpressure). Needs `stdin: true` or a terminal.
+   */
   async write(data: string | Uint8Array): Promise<void> {
     const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data;
     for (let at = 0; at < bytes.length; at += MAX_EXEC_PAYLOAD_BYTES)
       await this.#send(EXEC_FRAME.stdin, bytes.subarray(at, at + MAX_EXEC_PAYLOAD_BYTES));
   }
 
-  /** The end of its stdin. */
+  /** Closes standard input. */
   closeStdin(): Promise<void> {
     return this.#send(EXEC_FRAME.stdinClose, EMPTY);
   }
 
-  /** A new size of its terminal. */
+  /** Resizes the terminal. */
   resize({ cols, rows }: TerminalSize): Promise<void> {
     return this.#send(EXEC_FRAME.resize, toBytes({ cols, rows }));
   }
 
-  /** To its process group, such as `SIGINT`. Needs `stdin` or a terminal. */
+  /** Sends a signal, such as `SIGINT`, to the process group. Needs `stdin` or a terminal. */
   signal(signal: string): Promise<void> {
     return this.#send(EXEC_FRAME.signal, toBytes({ signal }));
   }
 
-  /** Leaves it: the daemon kills it with all that it started. */
+  /** Closes the connection; the daemon kills the command and its child processes. */
   kill(): void {
-    this.#leave.abort(new ConnectionError(`${this.cmd[0]} was left`));
+    this.#abort.abort(new ConnectionError(`${this.cmd[0]} was left`));
     this.#duplex?.then(
       (duplex) => duplex.close(),
       () => {},
@@ -143,22 +146,22 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
     done: () => void,
   ): AsyncGenerator<Chunk, void> {
     const decoder = new ExecFrameDecoder();
-    let begun: Awaited<typeof opening> | undefined;
+    let opened: Awaited<typeof opening> | undefined;
     try {
-      begun = await opening;
-      for await (const bytes of begun.output) {
+      opened = await opening;
+      for await (const bytes of opened.output) {
         for (const frame of decoder.push(bytes)) {
-          const chunk = this.#take(frame);
+          const chunk = this.#handle(frame);
           if (chunk !== undefined) yield chunk;
         }
         if (this.#result !== undefined) return;
       }
       throw new ConnectionError('the daemon ended the connection');
     } catch (error) {
-      if (this.#leave.signal.aborted) throw this.#leave.signal.reason;
-      if (begun === undefined || !(error instanceof ConnectionError)) throw error;
+      if (this.#abort.signal.aborted) throw this.#abort.signal.reason;
+      if (opened === undefined || !(error instanceof ConnectionError)) throw error;
       const message = `${error.message}; ${this.cmd[0]} was running, and is ended with it`;
-      throw new ConnectionError(message, { cause: error, requestId: begun.requestId });
+      throw new ConnectionError(message, { cause: error, requestId: opened.requestId });
     } finally {
       done();
       this.#duplex?.then(
@@ -169,7 +172,7 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
     }
   }
 
-  #take({ type, payload }: ExecFrame): Chunk | undefined {
+  #handle({ type, payload }: ExecFrame): Chunk | undefined {
     if (type === EXEC_FRAME.exit) this.#result = fromBytes(payload) as ExecResult;
     if (type === EXEC_FRAME.error) this.#onRefused?.((fromBytes(payload) as { error: string }).error);
     return toChunk(type, payload);

@@ -1,4 +1,4 @@
-// Files of a sandbox: in and out, as bytes, as streams, as directories.
+// Files of a sandbox: read and written as bytes, streams and directories.
 import { platform } from '#platform';
 import type { Requests } from '../connection/requests.ts';
 import { readText } from '../connection/requests.ts';
@@ -6,23 +6,23 @@ import type { Bytes, WireAnswer } from '../connection/transport.ts';
 import type { CallOptions, PushResult } from '../contract.ts';
 import { packFile, splitPath } from './one-file.ts';
 
-/** 2^53 − 1: a file to its end. */
+/** 2^53 − 1, which requests the whole file. */
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
 
 export type FileStream = Bytes & {
-  /** Of the whole file, where that is known. */
+  /** Size of the whole file, if known. */
   readonly sizeBytes: number | undefined;
 };
 
 export type ReadOptions = CallOptions & {
-  /** Of a longer file only the beginning; all of it by default. */
+  /** Reads only the beginning of a longer file; default: the whole file. */
   readonly maxBytes?: number;
 };
 
 export type WriteOptions = CallOptions & {
-  /** Permissions, 0o644 by default. */
+  /** Permissions; default: 0o644. */
   readonly mode?: number;
-  /** Needed for a stream. */
+  /** Required for a stream. */
   readonly sizeBytes?: number;
 };
 
@@ -35,7 +35,7 @@ export class Files {
     this.#id = id;
   }
 
-  /** A file's bytes. NotFoundError when there is none. */
+  /** Reads a file. NotFoundError when it does not exist. */
   async read(path: string, options: ReadOptions = {}): Promise<Uint8Array> {
     return join(await this.stream(path, options));
   }
@@ -44,7 +44,7 @@ export class Files {
     return readText({ body: await this.stream(path, options) });
   }
 
-  /** A file's bytes as they come. */
+  /** Reads a file as a stream. */
   async stream(path: string, { maxBytes = NO_LIMIT, ...options }: ReadOptions = {}): Promise<FileStream> {
     const answer = await this.#get({ path, max_bytes: maxBytes }, options);
     const size = answer.header('x-file-size');
@@ -53,34 +53,34 @@ export class Files {
     });
   }
 
-  /** A directory's contents, or one file, as a tar stream. */
+  /** Returns a directory's contents, or one file, as a tar stream. */
   async tar(path: string, options: CallOptions = {}): Promise<Bytes> {
     return (await this.#get({ path, format: 'tar' }, options)).body;
   }
 
-  /** One file; the directories above it are made. */
+  /** Writes one file; creates missing parent directories. */
   async write(path: string, data: string | Uint8Array | Bytes, options: WriteOptions = {}): Promise<void> {
     const { directory, name } = splitPath(path);
     const { mode = 0o644, sizeBytes, signal, timeoutMs } = options;
     await this.extract(directory, packFile(name, data, { mode, sizeBytes }), { signal, timeoutMs });
   }
 
-  /** What a tar stream (plain or gzip) holds, beneath a directory of the sandbox, which is made with its parents. */
+  /** Extracts a tar stream (plain or gzip) into a directory of the sandbox, which is created with its parents. */
   async extract(
     directory: string,
     archive: Bytes | Uint8Array,
     options: CallOptions = {},
   ): Promise<PushResult> {
     const query = { path: directory };
-    return this.#requests.ask('pushFiles', { params: { id: this.#id }, query, bytes: archive, ...options });
+    return this.#requests.call('pushFiles', { params: { id: this.#id }, query, bytes: archive, ...options });
   }
 
-  /** What a local directory holds. Not in browsers. */
+  /** Copies a local directory's contents into the sandbox. Not in browsers. */
   async push(local: string, directory: string, options: CallOptions = {}): Promise<PushResult> {
     return this.extract(directory, platform.packDirectory(local), options);
   }
 
-  /** What a directory of the sandbox holds, into a local one, which is made when missing. Not in browsers. */
+  /** Copies a directory's contents to a local directory, which is created if missing. Not in browsers. */
   async pull(directory: string, local: string, options: CallOptions = {}): Promise<void> {
     await platform.unpackDirectory(await this.tar(directory, options), local);
   }
@@ -90,7 +90,7 @@ export class Files {
   }
 }
 
-/** The bytes alone, without what else their stream can do. */
+/** Returns a plain iterable without the stream's other methods. */
 function toIterable(bytes: Bytes): Bytes {
   return { [Symbol.asyncIterator]: () => bytes[Symbol.asyncIterator]() };
 }

@@ -1,9 +1,9 @@
-// An archive of one file: files go into a sandbox as archives only.
+// Packs one file into a tar archive, because uploads are always archives.
 import { createTarPacker } from 'modern-tar';
 import type { Bytes } from '../connection/transport.ts';
 import { SandboxdError } from '../errors.ts';
 
-/** Of an absolute path. */
+/** Splits an absolute path. */
 export function splitPath(path: string): { readonly directory: string; readonly name: string } {
   const at = path.lastIndexOf('/');
   const name = path.slice(at + 1);
@@ -16,12 +16,12 @@ export async function* packFile(
   data: string | Uint8Array | Bytes,
   { mode, sizeBytes }: { readonly mode: number; readonly sizeBytes: number | undefined },
 ): AsyncGenerator<Uint8Array, void> {
-  const whole = typeof data === 'string' ? new TextEncoder().encode(data) : data;
-  const size = whole instanceof Uint8Array ? whole.length : sizeBytes;
+  const content = typeof data === 'string' ? new TextEncoder().encode(data) : data;
+  const size = content instanceof Uint8Array ? content.length : sizeBytes;
   if (size === undefined)
     throw new TypeError('a stream needs sizeBytes: an archive says first how long a file is');
   const { readable, controller } = createTarPacker();
-  const filling = fill(controller.add({ name, size, mode, type: 'file' }), whole, { name, size }).then(
+  const filling = fill(controller.add({ name, size, mode, type: 'file' }), content, { name, size }).then(
     () => controller.finalize(),
     (error: unknown) => controller.error(error),
   );
@@ -34,7 +34,7 @@ export async function* packFile(
   }
 }
 
-/** Rejects with SandboxdError when it has more or fewer bytes than its header says. */
+/** SandboxdError when the data has more or fewer bytes than the header states. */
 export async function fill(
   file: WritableStream<Uint8Array>,
   data: Uint8Array | Bytes,

@@ -1,4 +1,4 @@
-// A browser: fetch and WebSocket, no file system.
+// The browser platform: fetch and WebSocket, no filesystem.
 import { BrowserTransport } from '../connection/browser-transport.ts';
 import type { Platform } from '../connection/transport.ts';
 import { SandboxdError } from '../errors.ts';
@@ -10,7 +10,7 @@ function noFiles(): never {
 export const platform: Platform = {
   name: 'browser',
   createTransport: (options) => new BrowserTransport(options),
-  // The daemon itself, or a proxy before it; where the page is from elsewhere, its author knows the host.
+  // The daemon, or a proxy before it, usually serves the page; other pages must pass `host`.
   defaultHost: () =>
     (globalThis as unknown as { readonly location: { readonly origin: string } }).location.origin,
   defaultApiKey: () => undefined,

@@ -1,4 +1,4 @@
-// Node: HTTP with its own modules, directories of the file system.
+// The Node platform: its HTTP modules and the local filesystem.
 import { readFileSync } from 'node:fs';
 import { NodeTransport } from '../connection/node-transport.ts';
 import type { Platform } from '../connection/transport.ts';

@@ -1,5 +1,5 @@
-// A directory of this machine as a tar archive. Who owns it can exchange names while it is read: each directory is opened in the one
-// above it and through no link, so that nothing else is sent than what lies in it.
+// Packs a local directory into a tar archive. Its owner can rename entries meanwhile (TOCTOU), so each directory is
+// opened relative to its parent without following links: nothing outside of it is sent.
 import { constants, type FileHandle, lstat, open, readdir, readlink } from 'node:fs/promises';
 import { createTarPacker, type TarHeader } from 'modern-tar';
 import type { Bytes } from '../connection/transport.ts';
@@ -7,15 +7,15 @@ import { fill } from '../files/one-file.ts';
 import type { HeldDirectory } from './held-directory.ts';
 
 const { O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants;
-const PIECE_BYTES = 256 << 10;
+const CHUNK_BYTES = 256 << 10;
 
 type Packer = {
-  /** Names of files that have more than one, by device and inode. */
+  /** First names of files with several hard links, by device and inode. */
   readonly linked: Map<string, string>;
   add(header: TarHeader, body?: Bytes): Promise<void>;
 };
 
-/** Of its contents. Files, directories and links; what else there is, such as a pipe, is left out. */
+/** Packs the contents: files, directories and links. Other types, such as pipes, are omitted. */
 export async function* packDirectory(directory: HeldDirectory): Bytes {
   const { readable, controller } = createTarPacker();
   const add = (header: TarHeader, body: Bytes | Uint8Array = new Uint8Array()) =>
@@ -37,7 +37,7 @@ async function addContents(packer: Packer, directory: HeldDirectory, prefix: str
   for (const name of await listNames(directory)) {
     try {
       const path = directory.at(name);
-      // Only what it is: what is read is looked at once it is open.
+      // Only for the type: a file's header comes from the opened file.
       const about = await lstat(path);
       if (about.isDirectory()) {
         await using inner = await directory.enter(name);
@@ -54,14 +54,14 @@ async function addContents(packer: Packer, directory: HeldDirectory, prefix: str
         await addFile(packer, file, `${prefix}${name}`);
       }
     } catch (error) {
-      throw directory.inItsWords(error);
+      throw directory.withShownPath(error);
     }
   }
 }
 
 async function listNames(directory: HeldDirectory): Promise<string[]> {
   return readdir(directory.path).catch((error: unknown) => {
-    throw directory.inItsWords(error);
+    throw directory.withShownPath(error);
   });
 }
 
@@ -74,7 +74,7 @@ async function addFile({ add, linked }: Packer, file: FileHandle, name: string):
   if (linkname !== undefined) return add({ ...header, type: 'link', linkname });
   if (about.nlink > 1n) linked.set(key, name);
   const size = Number(about.size);
-  await add({ ...header, type: 'file', size }, readPieces(file, size));
+  await add({ ...header, type: 'file', size }, readChunks(file, size));
 }
 
 function toHeader(
@@ -89,10 +89,10 @@ function toHeader(
   return { name, size: 0, mode: Number(mode) & 0o7777, uid: Number(uid), gid: Number(gid), mtime };
 }
 
-/** Of one that grows, the beginning. */
-export async function* readPieces(file: FileHandle, sizeBytes: number): Bytes {
+/** Reads at most `sizeBytes`, even if the file grows. */
+export async function* readChunks(file: FileHandle, sizeBytes: number): Bytes {
   for (let at = 0; at < sizeBytes; ) {
-    const buffer = Buffer.allocUnsafe(Math.min(PIECE_BYTES, sizeBytes - at));
+    const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, sizeBytes - at));
     const { bytesRead } = await file.read(buffer, 0, buffer.length, at);
     if (bytesRead === 0) return;
     at += bytesRead;

@@ -1,5 +1,5 @@
-// A tar archive into a directory of this machine. Neither what the archive makes nor what another user puts there meanwhile leads out
-// of it: each directory is opened in the one above it and through no link, and each file is a new one.
+// Extracts a tar archive into a local directory. Neither the archive (tar slip) nor another user (TOCTOU) can make it
+// write outside: each directory is opened relative to its parent without following links, and each file is created new.
 import { chmod, link, lstat, utimes } from 'node:fs/promises';
 import { createTarDecoder, type TarHeader } from 'modern-tar';
 import type { Bytes } from '../connection/transport.ts';
@@ -9,15 +9,15 @@ import { linkIn, putInPlace, writeWholeIn } from './whole-file.ts';
 
 const PERMISSIONS = 0o777;
 const OWNER = 0o700;
-/** What a name cannot have there. */
+/** Characters that file names cannot contain on Windows. */
 const FOREIGN = process.platform === 'win32' ? /[\\<>:"|?*]/ : undefined;
 
-/** All is the caller's own, with the archive's permissions as far as the umask lets them; devices and pipes are left out. */
+/** Entries belong to the caller, with the archive's permissions limited by the umask. Devices and pipes are omitted. */
 export async function unpackDirectory(archive: Bytes, directory: HeldDirectory): Promise<void> {
   await using tree = new Tree(directory);
   const decoder = createTarDecoder({ strict: true });
   const feeding = feed(archive, decoder.writable);
-  // The entries fail with it, too.
+  // The common error fails the reader.
   feeding.catch(() => undefined);
   const reader = decoder.readable.getReader();
   try {
@@ -30,7 +30,7 @@ export async function unpackDirectory(archive: Bytes, directory: HeldDirectory):
     await tree.finish();
   } catch (error) {
     await reader.cancel(error).catch(() => undefined);
-    // What the archiver itself says; errors of ours and of the system say enough.
+    // Adds context to errors of the tar decoder; our own and system errors are complete.
     if (error instanceof SandboxdError || !(error instanceof Error) || 'code' in error) throw error;
     throw new SandboxdError(`${directory.shown} cannot be unpacked into: ${error.message}`, { cause: error });
   }
@@ -47,21 +47,25 @@ async function feed(archive: Bytes, to: WritableStream<Uint8Array>): Promise<voi
   }
 }
 
-type Made = { readonly parts: readonly string[]; readonly ino: number; readonly header: TarHeader };
+type CreatedDirectory = {
+  readonly parts: readonly string[];
+  readonly ino: number;
+  readonly header: TarHeader;
+};
 
 class Tree implements AsyncDisposable {
   readonly #root: HeldDirectory;
-  /** From the root to the directory of the last entry. */
+  /** The open directories from the root to the parent of the last entry. */
   readonly #names: string[] = [];
-  readonly #held: HeldDirectory[] = [];
-  readonly #made: Made[] = [];
+  readonly #open: HeldDirectory[] = [];
+  readonly #created: CreatedDirectory[] = [];
 
   constructor(root: HeldDirectory) {
     this.#root = root;
   }
 
   async put({ mtime: time, ...rest }: TarHeader, body: Bytes): Promise<void> {
-    // No date where it is beyond all dates.
+    // An invalid date counts as absent.
     const header: TarHeader =
       time === undefined || Number.isNaN(time.getTime()) ? rest : { ...rest, mtime: time };
     const parts = toParts(header.name);
@@ -75,15 +79,15 @@ class Tree implements AsyncDisposable {
     else if (type === 'link') {
       const from = toParts(linkname);
       const other = from.pop() ?? '';
-      // Not the one that is entered: that is where it goes.
+      // Opened separately: the cached directories belong to the parent of the new entry.
       await using directory = await this.#root.enterAll(from);
       await putInPlace(parent, name, (partial) => link(directory.at(other), partial));
     } else if (type === 'directory') await this.#makeDirectory(parent, [...parts, name], header);
   }
 
-  /** What the archive says of its directories, once they are full. */
+  /** Applies the archive's modes and times to its directories, after they are filled. */
   async finish(): Promise<void> {
-    for (const { parts, ino, header } of this.#made.reverse()) {
+    for (const { parts, ino, header } of this.#created.reverse()) {
       await using directory = await this.#root.enterAll(parts);
       const found = await lstat(`${directory.path}/.`);
       if (found.ino !== ino) continue;
@@ -95,27 +99,27 @@ class Tree implements AsyncDisposable {
 
   async #makeDirectory(parent: HeldDirectory, parts: readonly string[], header: TarHeader): Promise<void> {
     const name = parts.at(-1) ?? '';
-    const isThere = await lstat(parent.at(name)).then(
+    const exists = await lstat(parent.at(name)).then(
       () => true,
       () => false,
     );
-    // Its owner can fill it until the end.
+    // The owner needs access until all entries are written.
     await using directory = await parent.enter(name, ((header.mode ?? PERMISSIONS) & PERMISSIONS) | OWNER);
-    if (isThere) return;
+    if (exists) return;
     const { ino } = await lstat(`${directory.path}/.`);
-    this.#made.push({ parts, ino, header });
+    this.#created.push({ parts, ino, header });
   }
 
   async #enter(parts: readonly string[]): Promise<HeldDirectory> {
-    let same = 0;
-    while (same < parts.length && parts[same] === this.#names[same]) same += 1;
-    this.#names.length = same;
-    for (const left of this.#held.splice(same).reverse()) await left[Symbol.asyncDispose]();
-    for (const name of parts.slice(same)) {
-      this.#held.push(await (this.#held.at(-1) ?? this.#root).enter(name, PERMISSIONS));
+    let common = 0;
+    while (common < parts.length && parts[common] === this.#names[common]) common += 1;
+    this.#names.length = common;
+    for (const closed of this.#open.splice(common).reverse()) await closed[Symbol.asyncDispose]();
+    for (const name of parts.slice(common)) {
+      this.#open.push(await (this.#open.at(-1) ?? this.#root).enter(name, PERMISSIONS));
       this.#names.push(name);
     }
-    return this.#held.at(-1) ?? this.#root;
+    return this.#open.at(-1) ?? this.#root;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -123,7 +127,7 @@ class Tree implements AsyncDisposable {
   }
 }
 
-/** Of a path in the archive; throws SandboxdError for one that leads out of it. */
+/** Splits a path of the archive; SandboxdError for a path that leaves the directory. */
 function toParts(path: string): string[] {
   const parts = path.split('/').filter((part) => part !== '' && part !== '.');
   if (parts.includes('..')) throw new SandboxdError(`the archive's ${path} leads out of the directory`);
@@ -132,7 +136,10 @@ function toParts(path: string): string[] {
   return parts;
 }
 
-/** A link is followed by whoever reads the copy; one that stays inside leads up only first. Throws SandboxdError for others. */
+/**
+ * Programs that read the copy follow its links, so a link must stay inside: `..` is allowed only at the beginning.
+ * SandboxdError for others.
+ */
 function checkTarget(name: string, target: string, depth: number): string {
   const parts = target.split('/').filter((part) => part !== '' && part !== '.');
   const up = parts.lastIndexOf('..') + 1;

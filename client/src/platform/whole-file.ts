@@ -1,4 +1,4 @@
-// Files that are there whole or not at all, also in a directory of another user, who can exchange every name in it at any moment.
+// Writes files atomically, even in a directory of another user, who can replace every name in it at any time.
 import { randomBytes } from 'node:crypto';
 import { lstat, open, rename, rm, stat, symlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -12,7 +12,10 @@ export type FileOptions = {
   readonly signal?: AbortSignal | undefined;
 };
 
-/** Under its name only when it is whole. A link of that name is replaced, not followed. SandboxdError for a device or a pipe. */
+/**
+ * The name appears only when the file is complete. An existing symbolic link is replaced, not followed. SandboxdError
+ * for a device or a pipe.
+ */
 export async function writeWhole(path: string, bytes: Bytes, options: FileOptions = {}): Promise<void> {
   await using directory = await HeldDirectory.open(dirname(path));
   await writeWholeIn(directory, basename(path), bytes, options);
@@ -34,36 +37,36 @@ export async function writeWholeIn(
   });
 }
 
-/** As a file is written. */
+/** Creates a symbolic link atomically. */
 export async function linkIn(directory: HeldDirectory, name: string, target: string): Promise<void> {
   await putInPlace(directory, name, (partial) => symlink(target, partial));
 }
 
-/** `make` makes it, anew, at the path that it is given. */
+/** `create` creates the file at the temporary path that it gets. */
 export async function putInPlace(
   directory: HeldDirectory,
   name: string,
-  make: (path: string) => Promise<void>,
+  create: (path: string) => Promise<void>,
 ): Promise<void> {
   const place = directory.at(name);
-  // No name that somebody can have put there before.
+  // A random name, which another user cannot have prepared.
   const partial = directory.at(`.sandbox-${randomBytes(8).toString('hex')}.part`);
   try {
     await assertReplaceable(place, join(directory.shown, name));
-    await make(partial);
+    await create(partial);
     await rename(partial, place);
   } catch (error) {
     await rm(partial, { force: true }).catch(() => undefined);
-    throw directory.inItsWords(error);
+    throw directory.withShownPath(error);
   }
 }
 
-/** To write to /dev/null must not make it a file, and neither must what leads there. */
+/** Refuses to replace a device such as /dev/null, or a link to one. */
 async function assertReplaceable(place: string, shown: string): Promise<void> {
   if ((await lstat(place).catch(() => undefined))?.isDirectory())
     throw new SandboxdError(`${shown} is a directory, and is not replaced`);
-  for (const look of [lstat, stat]) {
-    const found = await look(place).catch(() => undefined);
+  for (const getStats of [lstat, stat]) {
+    const found = await getStats(place).catch(() => undefined);
     if (found === undefined || found.isFile() || found.isSymbolicLink() || found.isDirectory()) continue;
     throw new SandboxdError(`${shown} is no file, and would be replaced by one; choose another name`);
   }

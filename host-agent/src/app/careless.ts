@@ -1,5 +1,5 @@
-// Settings that are allowed and yet give away what the rest of the daemon protects. The start refuses or logs them, and
-// `sandboxd doctor` shows them.
+// Finds settings that are valid but weaken the daemon's isolation. The start refuses or logs them, and `sandboxd
+// doctor` lists them.
 import { readFileSync, realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Logger } from 'pino';
@@ -9,33 +9,33 @@ import { specialKind } from '../network/index.ts';
 
 export type Careless = {
   readonly setting: string;
-  /** `fault`: the daemon does not start with it. */
+  /** `fault`: the daemon refuses to start. */
   readonly level: 'warning' | 'fault';
-  /** What is wrong, a lower-case phrase that names the value. */
+  /** The problem: a lower-case phrase that names the value. */
   readonly seen: string;
   readonly advice: string;
 };
 
 export type CarelessContext = {
-  /** Text of a file; undefined where it cannot be read. */
+  /** Returns the text of a file; undefined when it cannot be read. */
   readonly read: (path: string) => string | undefined;
-  /** Whether there is a key, so that everybody needs one. */
+  /** Whether a valid key exists, so that every client needs one. */
   readonly hasKey: boolean;
 };
 
-/** Debian gives users and services of the host ids below it, and systemd its dynamic ones. */
+/** Debian allocates user ids below this to users, services and systemd's dynamic users. */
 const FIRST_FREE_UID = 65_536;
-/** No private range is wider. */
+/** No private IPv4 range is wider. */
 const MIN_ALLOWED_PREFIX = 8;
-/** Ranges that no name of the internet may lead to, whoever allows it: nothing there is another host. */
+/** Ranges that contain no other host; a DNS answer must never lead to them, whatever is allowed (DNS rebinding). */
 const MEANINGLESS = ['0.0.0.0/8', '127.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4'].flatMap(toRange);
-/** Where clouds answer with the credentials of the host. */
+/** Metadata services of clouds, which hand out the host's credentials (SSRF). */
 const METADATA = ['169.254.0.0/16', '168.63.129.16/32', '100.100.100.200/32', '192.0.0.192/32'].flatMap(
   toRange,
 );
-/** What the kernel makes, devices, and settings and secrets of the host. */
+/** Kernel filesystems, devices, and the host's settings and secrets. */
 const SYSTEM_DIRS = ['/proc', '/sys', '/dev', '/etc', '/boot'];
-/** Not as a whole; a directory beneath them may be for images. */
+/** Refused as a whole; a directory below may be for images. */
 const WHOLES = ['/root', '/home', '/run', '/var/lib', '/usr'];
 const WRITABLE_BY_OTHERS = 0o002;
 
@@ -49,15 +49,15 @@ export function findCareless(config: Config, context: CarelessContext): readonly
   ];
 }
 
-/** Of a daemon that starts: ConfigError for what it does not start with. */
+/** Checks at start: ConfigError for faults, a log line for warnings. */
 export function refuseCareless(config: Config, hasKey: boolean, log: Logger): void {
   const found = findCareless(config, { read: readText, hasKey });
   const faults = found.filter(({ level }) => level === 'fault');
-  if (faults.length > 0) throw new ConfigError(faults.map(sayCareless));
-  for (const each of found) log.warn(sayCareless(each));
+  if (faults.length > 0) throw new ConfigError(faults.map(formatCareless));
+  for (const each of found) log.warn(formatCareless(each));
 }
 
-export function sayCareless({ setting, seen, advice }: Careless): string {
+export function formatCareless({ setting, seen, advice }: Careless): string {
   return `${setting}: ${seen}; ${advice}`;
 }
 
@@ -73,27 +73,27 @@ function findUids({ jail }: Config, { read }: CarelessContext): readonly Careles
   if (jail === undefined) return [];
   const { base, count } = jail.uids;
   const setting = 'jail_uid_base';
-  const advice = 'leave it out, or take ids that nobody has (getent passwd, /etc/subuid)';
+  const advice = 'leave it out, or choose unused ids (getent passwd, /etc/subuid)';
   const own = `${base} to ${base + count - 1}`;
   if (base < FIRST_FREE_UID) {
-    const seen = `VMMs would have the user ids ${own}; below ${FIRST_FREE_UID} they are those of users and services of this host`;
+    const seen = `VMMs would have the user ids ${own}; ids below ${FIRST_FREE_UID} belong to users and services of this host`;
     return [{ setting, level: 'fault', seen, advice }];
   }
   const taken = [
-    // A VMM's group has the number of its user.
+    // A VMM's group id equals its user id.
     ...['/etc/passwd', '/etc/group'].flatMap((path) =>
-      linesOf(read(path)).map(([name = '', , id = '']) => ({ name, first: Number(id), many: 1 })),
+      linesOf(read(path)).map(([name = '', , id = '']) => ({ name, first: Number(id), length: 1 })),
     ),
     ...['/etc/subuid', '/etc/subgid'].flatMap((path) =>
-      linesOf(read(path)).map(([name = '', first = '', many = '']) => ({
+      linesOf(read(path)).map(([name = '', first = '', length = '']) => ({
         name: `${name} (${path})`,
         first: Number(first),
-        many: Number(many),
+        length: Number(length),
       })),
     ),
-  ].find(({ first, many }) => first < base + count && first + many > base);
+  ].find(({ first, length }) => first < base + count && first + length > base);
   if (taken === undefined) return [];
-  const seen = `VMMs would have the user ids ${own}, some of which are those of ${taken.name}`;
+  const seen = `VMMs would have the user ids ${own}, some of which belong to ${taken.name}`;
   return [{ setting, level: 'warning', seen, advice }];
 }
 
@@ -105,7 +105,7 @@ function findAllowedRange(range: Ipv4Range): readonly Careless[] {
   const setting = 'network_allow_range';
   const shown = formatIpv4Range(range);
   if (range.prefixLength < MIN_ALLOWED_PREFIX || doesTouch(range, MEANINGLESS)) {
-    const seen = `${shown} would let names lead guests to this host, its networks and everything else`;
+    const seen = `${shown} would let DNS answers lead guests to this host, its networks and everything else`;
     return [
       {
         setting,
@@ -116,7 +116,7 @@ function findAllowedRange(range: Ipv4Range): readonly Careless[] {
     ];
   }
   if (!doesTouch(range, METADATA)) return [];
-  const seen = `${shown} has the address where clouds give the credentials of this host to who asks`;
+  const seen = `${shown} contains the metadata address of clouds, which hands out the credentials of this host`;
   return [{ setting, level: 'warning', seen, advice: 'allow only the addresses that guests need' }];
 }
 
@@ -128,7 +128,7 @@ function findSubnet({ network: { subnet } }: Config): readonly Careless[] {
   if (doesTouch(subnet, [...MEANINGLESS, ...METADATA]))
     return [{ setting, level: 'fault', seen: `${shown} cannot be addresses of guests`, advice }];
   if (specialKind(subnet.base) !== undefined) return [];
-  const seen = `${shown} belongs to others on the internet, whom this host and its guests could not reach`;
+  const seen = `${shown} is a public range, whose owners this host and its guests could not reach`;
   return [{ setting, level: 'warning', seen, advice }];
 }
 
@@ -153,7 +153,7 @@ function isWithin(path: string, dir: string): boolean {
   return path === dir || path.startsWith(dir.endsWith('/') ? dir : `${dir}/`);
 }
 
-/** Without its links; as it is written where it is not there. */
+/** Resolves symbolic links; a path that does not exist stays as it is. */
 function realPathOf(path: string): string {
   try {
     return realpathSync(path);
@@ -167,8 +167,8 @@ function findSockets({ listen, metrics }: Config, { hasKey }: CarelessContext): 
     (at) => at !== undefined && 'path' in at && (at.mode & WRITABLE_BY_OTHERS) !== 0,
   );
   if (open === undefined || !('path' in open) || hasKey) return [];
-  const seen = `mode ${open.mode.toString(8)} of ${open.path} lets in every user of this host, and there is no key`;
-  const advice = 'make a key (`sandboxd keys create <name>`), or use 660 with --socket-owner';
+  const seen = `mode ${open.mode.toString(8)} of ${open.path} gives every user of this host access, and there is no key`;
+  const advice = 'create a key (`sandboxd keys create <name>`), or use 660 with --socket-owner';
   return [{ setting: 'socket_mode', level: 'warning', seen, advice }];
 }
 

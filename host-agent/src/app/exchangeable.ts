@@ -1,20 +1,20 @@
-// Files that the operator names and that another user of the host can exchange or write: what the daemon reads there, runs as root or
-// boots guests with is that user's then.
+// Finds configured files that another user of the host can replace or write. That user would control what the daemon
+// reads, runs as root or boots guests with.
 import type { Logger } from 'pino';
 import { type Config, ConfigError } from '../config/index.ts';
 import { findExposure } from '../lib/held-path.ts';
-import { type Careless, sayCareless } from './careless.ts';
+import { type Careless, formatCareless } from './careless.ts';
 
 type Named = Pick<Careless, 'setting' | 'level'> & {
   readonly path: string | undefined;
-  /** What another user gets by it. */
+  /** What another user gains by it. */
   readonly harm: string;
 };
 
 const ADVICE =
-  'have it, and the directories above it, be root’s and writable by nobody else, or name another';
+  'make the file and its parent directories owned by root and writable by root only, or configure another file';
 
-/** A file that is not there is no finding: what wants it says so. */
+/** A missing file is not a finding: the code that needs it reports it. */
 export async function findExchangeable(config: Config): Promise<readonly Careless[]> {
   const found = await Promise.all(
     namedFiles(config).map(async ({ setting, level, path, harm }) => {
@@ -26,25 +26,25 @@ export async function findExchangeable(config: Config): Promise<readonly Careles
   return found.flat();
 }
 
-/** Of a daemon that starts: ConfigError for what it does not start with. */
+/** Checks at start: ConfigError for faults, a log line for warnings. */
 export async function refuseExchangeable(config: Config, log: Logger): Promise<void> {
   const found = await findExchangeable(config);
   const faults = found.filter(({ level }) => level === 'fault');
-  if (faults.length > 0) throw new ConfigError(faults.map(sayCareless));
-  for (const each of found) log.warn(sayCareless(each));
+  if (faults.length > 0) throw new ConfigError(faults.map(formatCareless));
+  for (const each of found) log.warn(formatCareless(each));
 }
 
 function namedFiles({ file, enginePrograms, kernelPath, initramfsPath, tls }: Config): readonly Named[] {
-  const guests = 'whoever does has all guests';
-  // Whoever gets certificates for a daemon may have a user of their own.
-  const peers = 'whoever does can answer in this daemon’s place, or let in whom they like';
+  const guests = 'that user controls all guests';
+  // A certificate client may write the TLS files as its own user, so these are only warnings.
+  const peers = 'that user can impersonate this daemon, or admit any client';
   return [
-    { setting: 'config', level: 'fault', path: file, harm: 'whoever does is root here' },
+    { setting: 'config', level: 'fault', path: file, harm: 'that user becomes root on this host' },
     ...Object.entries(enginePrograms).map(([name, path]) => ({
       setting: `${name.replaceAll('-', '_')}_program`,
       level: 'fault' as const,
       path,
-      harm: 'whoever does is root here',
+      harm: 'that user becomes root on this host',
     })),
     { setting: 'kernel', level: 'fault', path: kernelPath, harm: guests },
     { setting: 'initrd', level: 'fault', path: initramfsPath, harm: guests },

@@ -1,51 +1,51 @@
-// What a command of `sandboxd` is, and how its words are read.
+// Types of a `sandboxd` command, and the parser of its arguments.
 import { parseArgs } from 'node:util';
 
 export type Flag = {
   readonly type: 'string' | 'boolean';
   readonly short?: string;
-  /** What stands for the value in the help; only of strings. */
+  /** Name of the value in the help; for string flags only. */
   readonly placeholder?: string;
   readonly help: string;
 };
 
 export type Flags = Readonly<Record<string, Flag>>;
 
-/** Words behind the command, read. */
+/** The parsed arguments of a command. */
 export type Input = {
   readonly names: readonly string[];
-  /** The value of a flag that takes one. */
+  /** The value of a string flag. */
   readonly text: (flag: string) => string | undefined;
   readonly isSet: (flag: string) => boolean;
 };
 
 export type Command = {
   readonly name: string;
-  /** What follows the name, e.g. `[profile…]`; empty when only flags do. */
+  /** Operands in the help, e.g. `[profile…]`; empty when the command takes flags only. */
   readonly operands: string;
   readonly summary: string;
   readonly flags: Flags;
-  /** `signal` fires when the command is told to stop. */
+  /** `signal` aborts when the command must stop. */
   readonly run: (input: Input, signal: AbortSignal) => Promise<void>;
 };
 
-/** Commands about one thing: `sandboxd profiles bake`. */
+/** A group of commands on one resource, such as `sandboxd profiles bake`. */
 export type Group = {
   readonly name: string;
   readonly summary: string;
   readonly commands: readonly Command[];
 };
 
-/** The command line makes no sense; the message says what to do. */
+/** Invalid command line; the message says what to do. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** `path` names the command in errors, e.g. `sandboxd profiles bake`. Throws UsageError. */
-export function parseWords(command: Command, path: string, words: readonly string[]): Input {
+/** `path` is the command's name in errors, e.g. `sandboxd profiles bake`. Throws UsageError. */
+export function parseInput(command: Command, path: string, args: readonly string[]): Input {
   try {
     const { values, positionals } = parseArgs({
-      args: [...words],
+      args: [...args],
       options: command.flags,
       allowPositionals: command.operands !== '',
     });
@@ -55,13 +55,13 @@ export function parseWords(command: Command, path: string, words: readonly strin
       isSet: (flag) => values[flag] === true,
     };
   } catch (error) {
-    // Its first sentence says what is wrong; the rest is advice for every program.
+    // The first sentence names the problem; the rest is general advice of Node.
     const [problem = ''] = (error instanceof Error ? error.message : String(error)).split(/\.(?=\s|$)/);
-    throw new UsageError(`${problem}; \`${path} --help\` says what there is`);
+    throw new UsageError(`${problem}; \`${path} --help\` lists the flags`);
   }
 }
 
-/** A flag's whole number of 0 or more. Throws UsageError. */
+/** Parses a flag's value as a non-negative integer. Throws UsageError. */
 export function parseCount(flag: string, text: string): number {
   if (/^\d{1,6}$/.test(text)) return Number(text);
   throw new UsageError(`--${flag} must be a whole number, not ${JSON.stringify(text)}`);

@@ -1,6 +1,9 @@
-// What is shown once, such as the text of a key: nobody has it if it cannot be written.
+// Output that is shown only once, such as a key's text.
 
-/** Writes to the standard output. When that fails `takeBack` undoes what it was for; then it rejects, with what went wrong. */
+/**
+ * Writes to standard output. When that fails, `takeBack` undoes the operation, and the call rejects with the write
+ * error.
+ */
 export async function handOver(text: string, takeBack: () => Promise<unknown>): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) =>

@@ -1,4 +1,4 @@
-// Help of commands, made from their tables.
+// Renders the commands' help from their tables.
 import type { Command, Group } from './command.ts';
 
 const COLUMNS = 24;
@@ -9,11 +9,11 @@ export function renderCommands(single: readonly Command[], groups: readonly Grou
   );
   return [
     'Commands:',
-    renderRow('serve', 'run the daemon in the foreground; what happens without a command, too'),
+    renderRow('serve', 'run the daemon in the foreground; the default command'),
     ...single.map(({ name, summary }) => renderRow(name, summary)),
     ...lines,
     '',
-    '`sandboxd <command> --help` says more about one.',
+    '`sandboxd <command> --help` describes one command.',
     '',
   ].join('\n');
 }
@@ -33,8 +33,8 @@ export function renderGroup({ name, summary, commands }: Group): string {
 
 export function renderCommand(path: string, { operands, summary, flags }: Command): string {
   const rows = Object.entries(flags).map(([name, { short, placeholder, help }]) => {
-    const words = short === undefined ? `--${name}` : `-${short}, --${name}`;
-    return renderRow(placeholder === undefined ? words : `${words} <${placeholder}>`, help);
+    const names = short === undefined ? `--${name}` : `-${short}, --${name}`;
+    return renderRow(placeholder === undefined ? names : `${names} <${placeholder}>`, help);
   });
   return [
     `Usage: ${[path, operands].filter((part) => part !== '').join(' ')} [--flag value]…`,
@@ -42,7 +42,7 @@ export function renderCommand(path: string, { operands, summary, flags }: Comman
     summary,
     '',
     ...rows,
-    renderRow('--help, -h', 'print this, and exit'),
+    renderRow('--help, -h', 'print this help, and exit'),
     '',
   ].join('\n');
 }

@@ -1,35 +1,35 @@
-// The command line: which command the words ask for, and what the exit code says.
+// The command line: selects the command, runs it and sets the exit code.
 import { BuilderError } from '@sandboxd/rootfs-builder';
 import { ConfigError } from '../config/index.ts';
 import { errnoOf, isAppError, toError } from '../lib/errors.ts';
-import { type Command, type Group, parseWords, UsageError } from './command.ts';
+import { type Command, type Group, parseInput, UsageError } from './command.ts';
 import { renderCommand, renderCommands, renderGroup } from './help.ts';
 import { serve } from './serve.ts';
 import { COMMANDS, GROUPS } from './table.ts';
 
 const EXIT = { failed: 1, usage: 2, interrupted: 130, brokenPipe: 141 } as const;
 const HELP_WORDS: readonly (string | undefined)[] = ['--help', '-h', 'help'];
-/** A command that was told to stop and does not is ended; one that removes a tree may need a while. */
+/** A command that ignores the stop is ended after this time; the removal of a directory tree may be slow. */
 const STOP_TIMEOUT_MS = 30_000;
 
-/** Runs what the words behind the program's name ask for, and sets the exit code. */
-export async function runCommandLine(words: readonly string[]): Promise<void> {
+/** Runs the command that the arguments name, and sets the exit code. */
+export async function runCommandLine(args: readonly string[]): Promise<void> {
   const output = watchOutput();
   try {
-    await dispatch(words, output.signal);
+    await dispatch(args, output.signal);
     await output.written();
   } catch (error) {
-    // What a command that was stopped says matters less than why.
+    // The reason of the stop matters more than the command's own error.
     if (output.signal.aborted) return failOutput(output.signal.reason);
     if (error instanceof ConfigError) return fail(EXIT.usage, ...error.problems);
     if (error instanceof UsageError) return fail(EXIT.usage, error.message);
-    // A failed call of the system says by itself what failed and where; the stack of anything else is worth having.
+    // A failed system call names its cause and path; other unexpected errors are printed with their stack.
     const isExpected = error instanceof BuilderError || isAppError(error) || 'syscall' in toError(error);
     fail(EXIT.failed, isExpected ? toError(error).message : (toError(error).stack ?? String(error)));
   }
 }
 
-/** Nobody reads what is written any longer, or a disk is full. */
+/** Aborts when standard output or error cannot be written: the reader has closed the pipe, or a disk is full. */
 function watchOutput() {
   const failure = new AbortController();
   for (const stream of [process.stdout, process.stderr]) stream.on('error', (error) => failure.abort(error));
@@ -40,11 +40,11 @@ function watchOutput() {
   return { signal: failure.signal, written };
 }
 
-async function dispatch(words: readonly string[], output: AbortSignal): Promise<void> {
-  const [first, ...rest] = words;
-  // Flags alone are the daemon's, as they are behind `serve`.
+async function dispatch(args: readonly string[], output: AbortSignal): Promise<void> {
+  const [first, ...rest] = args;
+  // Flags without a command belong to `serve`.
   if (first === undefined || first.startsWith('-'))
-    return serve(words, { commandsHelp: renderCommands(COMMANDS, GROUPS) });
+    return serve(args, { commandsHelp: renderCommands(COMMANDS, GROUPS) });
   if (first === 'serve') return serve(rest);
   if (first === 'help') return serve(['--help'], { commandsHelp: renderCommands(COMMANDS, GROUPS) });
   const command = COMMANDS.find(({ name }) => name === first);
@@ -75,21 +75,21 @@ async function runGroup(
 async function runOrExplain(
   command: Command,
   path: string,
-  words: readonly string[],
+  args: readonly string[],
   output: AbortSignal,
 ): Promise<void> {
-  if (words.some((each) => each === '--help' || each === '-h')) return print(renderCommand(path, command));
-  await runCommand(command, path, words, output);
+  if (args.some((each) => each === '--help' || each === '-h')) return print(renderCommand(path, command));
+  await runCommand(command, path, args, output);
 }
 
-/** A signal, or an output that fails, lets the command remove what it has begun. */
+/** A signal or a failed output aborts the command, which then cleans up. */
 async function runCommand(
   command: Command,
   path: string,
-  words: readonly string[],
+  args: readonly string[],
   output: AbortSignal,
 ): Promise<void> {
-  const input = parseWords(command, path, words);
+  const input = parseInput(command, path, args);
   const stop = new AbortController();
   const onSignal = () => {
     if (stop.signal.aborted) process.exit(EXIT.interrupted);

@@ -1,21 +1,21 @@
-// What was installed with the program: it lies beside the executable, wherever that is.
+// Files of the installation, which are in the directory of the executable.
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Helpers } from '../app/helpers.ts';
+import type { Helpers } from '../app/context.ts';
 
 const directory = dirname(process.execPath);
 
-/** Of a package of the distribution, whose settings are where it keeps all of them; any other installation has no such file. */
+/** The settings file of a Debian package; other installations have none. */
 export const CONFIG_FILE = directory === '/usr/lib/sandboxd' ? '/etc/sandboxd/config.json' : undefined;
-/** Has the `node_modules` with runtimes that built-in recipes take from npm. */
+/** Its `node_modules` contain the runtimes that built-in recipes take from npm. */
 export const NPM_DIR = directory;
-/** Goes into every guest. */
+/** Copied into every guest. */
 export const AGENT_DIR = join(directory, 'agent');
-/** Init of the initramfs. */
+/** Init program of the initramfs. */
 export const INIT_PATH = join(directory, 'guest-init');
-/** A prepared kernel, which a package of the distribution has. */
+/** A prepared kernel, part of the Debian package. */
 const KERNEL_DIR = join(directory, 'kernel');
-/** What the daemon starts of its own. */
+/** The daemon's helper programs. */
 export const HELPERS: Helpers = {
   agent: AGENT_DIR,
   npm: NPM_DIR,

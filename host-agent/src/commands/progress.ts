@@ -1,8 +1,8 @@
-// Shows on standard error that long steps are alive: on a terminal one line for each, rewritten every second; elsewhere
-// plain lines, at most one every ten seconds beside beginning and end.
+// Shows the progress of long steps on standard error. A terminal gets one line per step, rewritten every second. Other
+// outputs get plain lines: one at the start, one every ten seconds, one at the end.
 import type { ProgressEvent } from '@sandboxd/rootfs-builder';
 
-/** Standard error, or what stands in for it in a test. */
+/** Standard error, or a fake in tests. */
 export type Screen = {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -33,7 +33,7 @@ export class ProgressLine implements Disposable {
     else this.#end(`  ${event.step}: ${(event.durationMs / 1000).toFixed(1)} s\n`);
   };
 
-  /** A step that failed has no end of its own. */
+  /** Ends a step that failed without an end event. */
   [Symbol.dispose](): void {
     this.#end('');
   }
@@ -61,7 +61,7 @@ export class ProgressLine implements Disposable {
     const { name = '', startedAt = 0, ticks = 0, note = '' } = this.#step ?? {};
     const seconds = ticks === 0 ? '' : ` ${((performance.now() - startedAt) / 1000).toFixed(0)} s`;
     const line = `  ${name} …${seconds}${note === '' ? '' : `: ${note}`}`;
-    // A terminal that does not know its width says 0.
+    // A terminal of unknown width reports 0.
     const columns = this.#screen.columns || DEFAULT_COLUMNS;
     this.#screen.write(this.#screen.isTTY ? `${CLEAR_LINE}${line.slice(0, columns - 1)}` : `${line}\n`);
   }

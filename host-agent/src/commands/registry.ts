@@ -1,11 +1,11 @@
-// The registry for commands that use it beside a daemon that runs, or before there was any.
+// Opens the registry for commands, beside a running daemon or before the first one.
 import { join } from 'node:path';
 import { KeyRegistry } from '../keys/index.ts';
 import { Store } from '../store/store.ts';
 import type { Input } from './command.ts';
 import { loadSharedConfig, openDataDir } from './shared-config.ts';
 
-/** AppError where it cannot be had. */
+/** Calls `use` with the opened store. AppError when it cannot be opened. */
 export async function withStore<T>(
   input: Input,
   use: (store: Store, dataDir: string) => T | Promise<T>,
@@ -19,7 +19,7 @@ export async function withStore<T>(
   }
 }
 
-/** `use` learns whose keys they are: a daemon with another data directory knows nothing of them. */
+/** `use` also gets the data directory, because keys are valid only for daemons that use it. */
 export function withKeys<T>(
   input: Input,
   use: (keys: KeyRegistry, dataDir: string) => T | Promise<T>,

@@ -1,6 +1,6 @@
-// `sandboxd serve`: reads the configuration, runs the daemon, obeys signals.
+// `sandboxd serve`: loads the configuration, runs the daemon, handles signals.
 import type { Logger } from 'pino';
-import type { Helpers } from '../app/helpers.ts';
+import type { Helpers } from '../app/context.ts';
 import { type App, createApp } from '../app.ts';
 import {
   ConfigError,
@@ -21,22 +21,22 @@ import { VERSION } from '../lib/version.ts';
 import { CONFIG_FILE, HELPERS } from './installation.ts';
 
 const EXIT_FAILED = 1;
-/** Nothing that the daemon makes is for others. */
+/** Files of the daemon are private to its user. */
 const UMASK = 0o077;
 
 export type ServeOptions = {
-  /** Comes before the settings when help is asked for. */
+  /** Help of the commands, printed before the settings. */
   readonly commandsHelp?: string;
-  /** Of a test's daemon, which is another program than `sandboxd`. */
+  /** Injected by tests. */
   readonly faults?: Faults;
-  /** Of a daemon that runs from its sources. */
+  /** Replaces the installed helpers when the daemon runs from its sources. */
   readonly helpers?: Helpers;
 };
 
 /** Throws ConfigError. */
-export async function serve(words: readonly string[], options: ServeOptions = {}): Promise<void> {
+export async function serve(args: readonly string[], options: ServeOptions = {}): Promise<void> {
   const loaded = loadConfig({
-    argv: words,
+    argv: args,
     env: process.env,
     engineNames: ENGINE_NAMES,
     defaultFile: CONFIG_FILE,
@@ -58,10 +58,11 @@ async function runDaemon(
     log.fatal({ err }, 'unexpected failure');
     process.exit(EXIT_FAILED);
   });
-  // A forgotten rejection concerns one operation; the others go on.
+  // An unhandled rejection concerns one operation, so the others continue.
   process.on('unhandledRejection', (reason) => log.error({ err: toError(reason) }, 'unexpected failure'));
   const unscheduled = await scheduleForThroughput();
-  if (unscheduled !== undefined) log.debug({ reason: unscheduled }, 'scheduled as any other process');
+  if (unscheduled !== undefined)
+    log.debug({ reason: unscheduled }, 'cannot change the scheduling class of the daemon');
   const manager = new ServiceManager(log);
   const app = createApp(config, log, helpers, faults);
   obeySignals(app, manager, log);
@@ -80,14 +81,17 @@ async function runDaemon(
   }
 }
 
-/** The first signal stops in order, the second without waiting for requests, the third at once. With TLS, or as a service, SIGHUP is none. */
+/**
+ * The first signal starts a graceful shutdown, the second stops waiting for requests, the third exits at once. With
+ * TLS, or under systemd, SIGHUP reloads instead.
+ */
 function obeySignals(app: App, manager: ServiceManager, log: Logger): void {
   const hurry = new AbortController();
   let count = 0;
   const onSignal = (signal: NodeJS.Signals) => {
-    // A service has no terminal: what it is told is to read things anew, also where there is nothing to read.
+    // A service has no terminal: SIGHUP means reload, even without a certificate to reload.
     if (signal === 'SIGHUP' && (app.reload() || manager.isThere)) return;
-    // A terminal that is closed may say so more than once.
+    // A closed terminal may send SIGHUP more than once.
     if (signal === 'SIGHUP' && count > 0) return;
     count++;
     if (count === 2) hurry.abort();
@@ -101,7 +105,7 @@ function obeySignals(app: App, manager: ServiceManager, log: Logger): void {
         process.exit(0);
       },
       (err: unknown) => {
-        log.error({ err }, 'could not stop in order');
+        log.error({ err }, 'graceful shutdown failed');
         process.exit(EXIT_FAILED);
       },
     );

@@ -1,4 +1,4 @@
-// Settings that commands share with the daemon, found as it finds them: flag, variable, file, default.
+// Settings that commands share with the daemon, with the same precedence: flag, variable, file, default.
 import { type Config, loadConfig } from '../config/index.ts';
 import { ENGINE_NAMES } from '../engines/index.ts';
 import { ensurePrivateDirectory } from '../lib/private-directory.ts';
@@ -11,12 +11,12 @@ export const SHARED_FLAGS: Flags = {
   'data-dir': {
     type: 'string',
     placeholder: 'path',
-    help: 'as of the daemon (SANDBOXD_DATA_DIR, data_dir; /var/lib/sandboxd)',
+    help: 'data directory of the daemon (SANDBOXD_DATA_DIR, data_dir; /var/lib/sandboxd)',
   },
-  config: { type: 'string', placeholder: 'path', help: 'the daemon’s file of settings (SANDBOXD_CONFIG)' },
+  config: { type: 'string', placeholder: 'path', help: 'settings file of the daemon (SANDBOXD_CONFIG)' },
 };
 
-/** Throws ConfigError, as the daemon would. */
+/** Throws ConfigError, as the daemon does. */
 export function loadSharedConfig(input: Input): Config {
   const argv = SHARED.flatMap((flag) => {
     const value = input.text(flag);
@@ -27,7 +27,7 @@ export function loadSharedConfig(input: Input): Config {
   return loaded.config;
 }
 
-/** For what writes there. AppError where it is none that the daemon takes. */
+/** For commands that write to the data directory. AppError when the daemon would refuse the directory. */
 export async function openDataDir(input: Input): Promise<Config> {
   const config = loadSharedConfig(input);
   await ensurePrivateDirectory(config.dataDir);

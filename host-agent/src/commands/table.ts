@@ -1,4 +1,4 @@
-// The table of commands: help, completions and manual pages are made of it.
+// The table of commands, source of help, completions and manual pages.
 import { audit } from './audit/index.ts';
 import type { Command, Group } from './command.ts';
 import { doctor } from './doctor/index.ts';
@@ -9,8 +9,8 @@ import { snapshots } from './snapshots/index.ts';
 import { tenants } from './tenants/index.ts';
 import { webhooks } from './webhooks/index.ts';
 
-/** Every group of commands; the daemon itself is `serve`. */
+/** All command groups; the daemon itself is `serve`. */
 export const GROUPS: readonly Group[] = [profiles, images, snapshots, keys, tenants, webhooks, audit];
 
-/** Commands by themselves. */
+/** Commands without a group. */
 export const COMMANDS: readonly Command[] = [doctor];

@@ -1,13 +1,16 @@
-// The daemon's configuration in the program's own terms, every value present and checked.
+// The daemon's configuration in the program's own terms: complete and validated.
 import type { SettingValues } from './settings.ts';
 import type { TcpAddress } from './values.ts';
 
-/** How a copy of a saved guest gets its memory. */
+/** How a restored copy of a guest gets its memory. */
 export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
 
 type Listen = TcpAddress | { readonly path: string; readonly mode: number; readonly owner?: string };
 
-/** What is absent is not wanted, or the host's own. `enginePrograms`: paths of programs that PATH is not asked for, by the engine's name. */
+/**
+ * Optional fields are absent when a feature is off or the host's default applies. `enginePrograms` has program paths by
+ * engine name; engines without one are found in PATH.
+ */
 export function toConfig(
   values: SettingValues,
   enginePrograms: Readonly<Record<string, string>>,
@@ -15,15 +18,15 @@ export function toConfig(
 ) {
   const uids = { base: values.jail_uid_base, count: values.jail_uid_count };
   return {
-    /** That settings were read from; absent: none. */
+    /** The settings file; absent without one. */
     ...(file !== undefined && { file }),
-    ...toReach(values),
-    /** Nobody gets in without a key, also where there is none. */
+    ...toAccess(values),
+    /** Every client needs a key, even when none exists. */
     requiresKeys: values.require_keys,
-    /** Pages of which origins may use the API. */
+    /** Browser origins that may use the API (CORS). */
     corsOrigins: values.cors_origin,
     maxConnections: values.max_connections,
-    /** Absent: half of them. */
+    /** Absent: half of maxConnections. */
     ...(values.max_connections_per_client > 0 && {
       maxConnectionsPerClient: values.max_connections_per_client,
     }),
@@ -33,9 +36,9 @@ export function toConfig(
     engine: values.engine,
     enginePrograms,
     forkMemory: values.fork_memory,
-    /** User ids of processes that are to have one of their own. */
+    /** Range of user ids for VMMs and other isolated processes. */
     uids,
-    /** Absent: VMMs run as the daemon does. */
+    /** Absent: VMMs run without a jail, as the daemon's user. */
     ...(!values.insecure_no_jail && {
       jail: {
         uids,
@@ -46,11 +49,11 @@ export function toConfig(
         },
       },
     }),
-    /** Neither emulation will do nor a jail that lacks a part. */
+    /** Refuses emulation and incomplete jails. */
     requiresIsolation: values.require_isolation,
-    /** Built-in profiles are made when they are wanted. */
+    /** Bakes built-in profiles on demand. */
     bakesOnDemand: values.bake_on_demand === 'on',
-    /** Absent: the ones prepared by the rootfs builder. */
+    /** Absent: the kernel prepared by the rootfs builder. */
     ...(values.kernel === undefined ? {} : { kernelPath: values.kernel }),
     ...(values.initrd === undefined ? {} : { initramfsPath: values.initrd }),
     defaults: {
@@ -66,31 +69,31 @@ export function toConfig(
       sandboxes: values.max_sandboxes,
       fork: values.max_fork,
     },
-    /** Whether a sandbox gets all of its disk at once. */
+    /** Whether a sandbox's whole disk is allocated at creation. */
     reservesDisks: values.disk_allocation === 'full',
-    /** Disk for templates; 0 turns them off. */
+    /** Disk limit for templates; 0 disables templates. */
     templateBudgetBytes: values.template_disk_bytes,
-    /** Absent: no container images. */
+    /** Absent: container images are disabled. */
     ...(values.images === 'on' && {
       images: { diskBytes: values.image_disk_bytes, allowedDirs: values.image_path_allow },
     }),
     admission: {
-      /** Memory of the host that sandboxes never get. */
+      /** Host memory that is not available to sandboxes. */
       memoryReserveBytes: values.memory_reserve_bytes,
-      /** How often the rest may be promised to sandboxes. */
+      /** Overcommit factor of the remaining memory. */
       memoryOvercommit: values.memory_overcommit_percent / 100,
     },
-    /** Of one command in a guest; 0: by the guest's size. */
+    /** Process limit of one command in a guest; 0: derived from the guest's memory. */
     pidsLimit: values.sandbox_pids_limit,
-    /** A guest agent that does not answer for this long hangs; 0 never. */
+    /** A guest agent that does not answer for this long is considered hung; 0 disables the watchdog. */
     watchdogTimeoutMs: values.watchdog_timeout_s * 1000,
-    /** What becomes of sandboxes when the daemon is told to stop. */
+    /** Whether a shutdown keeps or deletes the sandboxes. */
     onExit: values.on_exit,
-    /** Absent: as long as each engine usually needs. */
+    /** Absent: the engine's default. */
     ...(values.probe_timeout_s > 0 && { probeTimeoutMs: values.probe_timeout_s * 1000 }),
     bootTimeoutMs: values.boot_timeout_s * 1000,
     drainTimeoutMs: values.drain_timeout_s * 1000,
-    /** Absent: no logs of sandboxes are kept. */
+    /** Absent: logs of sandboxes are not stored. */
     ...(values.sandbox_logs === 'on' && {
       sandboxLogs: {
         maxBytes: values.sandbox_log_max_bytes,
@@ -98,17 +101,17 @@ export function toConfig(
         retentionBytes: values.sandbox_log_retention_bytes,
       },
     }),
-    /** That keys may publish whose policy does not say which; none: those that the host does not use itself. */
+    /** Ports for keys whose policy names none; empty: the ports outside the host's ephemeral range. */
     publishPorts: values.publish_ports,
     network: {
-      /** Absent: one that is free. */
+      /** Absent: a free range is chosen. */
       ...(values.network_subnet !== 'auto' && { subnet: values.network_subnet }),
-      /** What is not the internet, and names may lead to all the same. */
+      /** Private ranges that DNS answers may lead to. */
       allowedRanges: values.network_allow_range,
-      /** `address` or `address:port`; none: the host's own. */
+      /** `address` or `address:port`; empty: the host's name servers. */
       dnsServers: values.dns_upstream,
     },
-    /** Absent: there is no audit trail. */
+    /** Absent: no audit trail. */
     ...(values.audit === 'on' && { audit: { maxBytes: values.audit_max_bytes } }),
     events: { keepMs: values.events_keep_s * 1000, maxBytes: values.events_keep_bytes },
     log: { level: values.log_level, format: values.log_format },
@@ -117,20 +120,20 @@ export function toConfig(
 
 export type Config = Readonly<ReturnType<typeof toConfig>>;
 
-function toReach(values: SettingValues) {
+function toAccess(values: SettingValues) {
   const { listen, tls_cert, tls_key, tls_client_ca, allowed_host, metrics_listen } = values;
   const tls = tls_cert !== undefined && tls_key !== undefined && { certPath: tls_cert, keyPath: tls_key };
   return {
     listen: toListen(listen, values),
     metrics: {
-      /** Absent: none of its own. */
+      /** Absent: no separate listener. */
       ...(metrics_listen !== undefined && { listen: toListen(metrics_listen, values) }),
-      /** Sandboxes with series of their own. */
+      /** Number of sandboxes with their own time series. */
       topSandboxes: values.metrics_top_sandboxes,
     },
-    /** Absent: connections are plain. */
+    /** Absent: no TLS. */
     ...(tls && { tls: { ...tls, ...(tls_client_ca !== undefined && { clientCaPath: tls_client_ca }) } }),
-    /** Names of the daemon beside its loopback ones. */
+    /** Host names accepted beside the loopback names. */
     allowedHosts: allowed_host.map(({ scheme = tls ? 'https' : 'http', at }) => ({ scheme, at })),
   };
 }

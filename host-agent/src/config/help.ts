@@ -1,11 +1,11 @@
-// Texts for people: `--help`, made from the table of settings, and `--print-config`.
+// Renders `--help` and `--print-config` from the table of settings.
 import { formatIpv4Range } from '../lib/ipv4.ts';
 import { createSettings, type SettingValues, toFlag } from './settings.ts';
 import { formatBytes, formatHostName, formatListen, type Setting } from './values.ts';
 
 const FLAG_COLUMNS = 34;
 
-/** `commands` describes the other commands, for the help of the whole program. */
+/** `commands` is the help of the other commands, for the help of the whole program. */
 export function renderHelp(engineNames: readonly string[], commands?: string): string {
   const settings: Record<string, Setting<unknown>> = createSettings(engineNames);
   const lines = Object.entries(settings).map(([key, setting]) =>
@@ -22,19 +22,22 @@ export function renderHelp(engineNames: readonly string[], commands?: string): s
     'Runs the sandbox daemon in the foreground: a REST API that boots, runs and deletes microVM sandboxes.',
     '',
     ...(commands === undefined ? [] : [commands, 'Settings of the daemon:']),
-    'A flag goes before its variable (--data-dir: SANDBOXD_DATA_DIR), that before the file (key data_dir), that before the default.',
+    'Precedence: flag (--data-dir), environment variable (SANDBOXD_DATA_DIR), settings file (key data_dir), default.',
     '',
-    renderFlag('--config <path>', 'JSON file of settings; of an installed package /etc/sandboxd/config.json'),
+    renderFlag(
+      '--config <path>',
+      'JSON file of settings; default of the Debian package: /etc/sandboxd/config.json',
+    ),
     ...lines,
     '',
-    renderFlag('--print-config', 'print the settings in force as such a file, and exit'),
+    renderFlag('--print-config', 'print the effective settings as JSON, and exit'),
     renderFlag('--version', 'print the version, and exit'),
-    renderFlag('--help, -h', 'print this, and exit'),
+    renderFlag('--help, -h', 'print this help, and exit'),
     '',
   ].join('\n');
 }
 
-/** The settings in force as a configuration file. */
+/** Renders the effective settings as a configuration file. */
 export function renderConfig(values: SettingValues): string {
   const listen = formatListen(values.listen);
   const allowed_host = values.allowed_host.map(formatHostName);

@@ -1,4 +1,5 @@
-// Joins the sources by precedence (flags, environment, file, defaults), checks every value and gives the configuration.
+// Merges the sources by precedence (flags, environment, file, defaults), validates every value and returns the
+// configuration.
 import { existsSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
@@ -8,18 +9,18 @@ import { createSettings, type SettingKey, type SettingValues, toProgramKey } fro
 import { ConfigError, type RawValue, readEnvironment, readFile, readFlags } from './sources.ts';
 import { MAX_SOCKET_PATH_BYTES, type Setting } from './values.ts';
 
-/** What the deepest socket adds to the run directory: `/<sandbox id>/<incarnation>/<name>.sock`. */
+/** Longest suffix after the run directory: `/<sandbox id>/<incarnation>/<name>.sock`. */
 const SOCKET_SUFFIX_BYTES = 1 + 17 + 1 + 8 + 1 + 16;
 
 export type LoadOptions = {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly engineNames: readonly string[];
-  /** File of settings where none is named, if it is there. */
+  /** Settings file used when no file is named, if it exists. */
   readonly defaultFile?: string | undefined;
 };
 
-/** What the command line asks for. */
+/** The action that the command line requests. */
 export type Loaded =
   | { readonly command: 'help' }
   | { readonly command: 'version' }
@@ -32,7 +33,7 @@ export type LoadedConfig = {
   readonly warnings: readonly string[];
 };
 
-/** Throws ConfigError with every problem found, each naming the source, the key, the value and what is allowed. */
+/** Throws ConfigError with all problems; each names the source, the key, the value and the allowed values. */
 export function loadConfig({ argv, env, engineNames, defaultFile }: LoadOptions): Loaded {
   const settings: Record<string, Setting<unknown>> = createSettings(engineNames);
   const keys = Object.keys(settings);
@@ -45,8 +46,8 @@ export function loadConfig({ argv, env, engineNames, defaultFile }: LoadOptions)
   if (flags.isVersion) return { command: 'version' };
   const variables = readEnvironment(env, [...keys, 'config'], warnings, fromText);
   const named = flags.values.get('config') ?? variables.get('config');
-  const standing = defaultFile !== undefined && existsSync(defaultFile) ? defaultFile : undefined;
-  const file = named === undefined ? standing : String(named.value);
+  const defaultPath = defaultFile !== undefined && existsSync(defaultFile) ? defaultFile : undefined;
+  const file = named === undefined ? defaultPath : String(named.value);
   const entries = file === undefined ? new Map() : readFile(file, keys, problems);
 
   const values: Record<string, unknown> = {};
@@ -85,13 +86,13 @@ function check(setting: Setting<unknown>, raw: RawValue, problems: string[]): un
   return undefined;
 }
 
-/** Rules that take more than one value, or the meaning of one. */
+/** Checks that involve more than one setting. */
 function checkTogether(
   values: SettingValues,
   placeOf: (key: SettingKey) => string | undefined,
   problems: string[],
 ): void {
-  checkReach(values, placeOf, problems);
+  checkExposure(values, placeOf, problems);
   if (values.require_isolation && values.insecure_no_jail) {
     problems.push(
       `${placeOf('insecure_no_jail')}: guests without a jail are not isolated, and require_isolation is set; drop one of the two`,
@@ -110,7 +111,7 @@ function checkTogether(
     ['default_memory_mib', 'max_memory_mib'],
     ['default_disk_bytes', 'max_disk_bytes'],
   ] as const) {
-    // A default that nobody chose simply follows a lower limit.
+    // A default that was not set explicitly follows a lower limit.
     if (placeOf(standard) !== undefined && values[standard] > values[limit]) {
       problems.push(
         `${placeOf(standard)}: ${values[standard]} is above ${limit}, which is ${values[limit]}; lower it or raise the limit`,
@@ -119,8 +120,8 @@ function checkTogether(
   }
 }
 
-/** What keeps strangers out. Whether there is a key is known only when the daemon starts. */
-function checkReach(
+/** Checks the listen addresses. Whether keys exist is known only at start. */
+function checkExposure(
   { listen, metrics_listen, tls_cert, tls_key, tls_client_ca }: SettingValues,
   placeOf: (key: SettingKey) => string | undefined,
   problems: string[],

@@ -1,11 +1,11 @@
-// The kinds of value that settings of networks have.
+// Value types of network settings.
 import { isIP } from 'node:net';
 import { parsePortRange } from '@sandboxd/api';
 import { z } from 'zod';
 import { type Ipv4Range, parseIpv4Range } from '../lib/ipv4.ts';
 import { type About, refuse, type Setting } from './values.ts';
 
-/** From so few addresses that a handful of sandboxes have one, to all that a private range has. */
+/** The smallest subnet has enough addresses for a few sandboxes; the largest is a whole private range. */
 const MAX_SUBNET_PREFIX = 26;
 const MIN_SUBNET_PREFIX = 8;
 
@@ -44,7 +44,7 @@ export function portRanges(about: About<string[]>): Setting<string[]> {
   };
 }
 
-/** `address`, `address:port` or `[address]:port`, as resolvers take them. */
+/** `address`, `address:port` or `[address]:port`. */
 export function nameServers(about: About<string[]>): Setting<string[]> {
   return {
     schema: z.array(z.string().refine(isNameServer)),

@@ -1,4 +1,4 @@
-// Every setting of the daemon, once: the file's keys, the flags, the variables and the help all come from this table.
+// All settings of the daemon. File keys, flags, environment variables and help are derived from this table.
 import {
   DEFAULT_DISK_BYTES,
   DEFAULT_MEMORY_MIB,
@@ -27,246 +27,246 @@ import {
 const GIB = 2 ** 30;
 const MIB = 2 ** 20;
 
-/** Ways to get a copy's memory, best first. */
+/** Best method first. */
 const FORK_MEMORY = ['copy-on-write', 'on-demand', 'copy'] as const;
 
-/** `engineNames` are the engines this build has, best first. */
+/** `engineNames` are the engines of this build, best first. */
 export function createSettings(engineNames: readonly string[]) {
   return {
     listen: listenAddress({
       fallback: { host: '127.0.0.1', port: 7878 },
-      help: 'address of the REST API, or a socket in the file system',
+      help: 'address of the REST API: TCP or a Unix socket',
     }),
     socket_owner: text({
       placeholder: 'user[:group]',
-      help: 'whose the socket of unix:/path is, by name or number; else the daemon’s',
+      help: 'owner of the Unix socket, by name or id; default: the daemon’s user',
     }),
     socket_mode: text({
       fallback: '600',
       pattern: /^0?[0-7]{3}$/,
       expected: 'three octal digits',
       placeholder: 'mode',
-      help: 'who may connect to the socket of unix:/path, such as 660 for its owner and group',
+      help: 'mode of the Unix socket, such as 660 for its owner and group',
     }),
     tls_cert: path({
-      help: 'speak TLS with this certificate (PEM, with those between it and the root), read anew when it changes and on SIGHUP',
+      help: 'TLS certificate chain (PEM); reloaded when it changes and on SIGHUP',
     }),
-    tls_key: path({ help: 'its private key (PEM)' }),
+    tls_key: path({ help: 'private key of the TLS certificate (PEM)' }),
     tls_client_ca: path({
-      help: 'let in only clients with a certificate of this authority (PEM), keys apart',
+      help: 'require client certificates of this authority (PEM), in addition to keys',
     }),
     require_keys: toggle({
-      help: 'let in nobody without a key, also before there is one and where the data directory is lost with them',
+      help: 'require a key from every client, even when no key exists or the registry was lost',
     }),
     allowed_host: hostNames({
       fallback: [],
-      help: 'answer requests that call the daemon by this name, too; may be given more than once',
+      help: 'accept requests for this host name; repeatable',
     }),
     cors_origin: origins({
       fallback: [],
-      help: 'let pages of this origin use the API from a browser, keys apart; may be given more than once',
+      help: 'allow browser pages of this origin to use the API (CORS), with a key; repeatable',
     }),
     max_connections: integer(1, 1_000_000, {
       fallback: 4096,
-      help: 'clients that may be connected at once; fewer where this process may have few descriptors',
+      help: 'maximum open connections; reduced when the descriptor limit is too low',
     }),
     max_connections_per_client: integer(0, 1_000_000, {
       fallback: 0,
-      help: 'of them those of one client, a user of this host or an address elsewhere; 0: half of them',
+      help: 'maximum open connections of one client (a host user or a remote address); 0: half of max_connections',
     }),
     data_dir: path({
       fallback: '/var/lib/sandboxd',
-      help: 'profiles, kernels, templates, logs and the registry',
+      help: 'directory of profiles, kernels, templates, logs and the registry',
     }),
     run_dir: path({
       fallback: '/run/sandboxd',
-      help: 'sockets and network namespaces of running sandboxes',
+      help: 'directory of sockets and network namespaces of running sandboxes',
     }),
     engine: choice(['auto', ...engineNames], {
       fallback: 'auto',
-      help: 'what runs the virtual machines; auto takes the first that boots, saves and copies a guest here',
+      help: 'VMM; auto: the first one that boots, saves and copies a guest on this host',
     }),
     ...programSettings(engineNames),
     fork_memory: choice(['auto', ...FORK_MEMORY], {
       fallback: 'auto',
-      help: 'how a copy gets its memory; auto takes the best that the engine has',
+      help: 'how a fork gets its memory; auto: the best method of the engine',
     }),
     jail_uid_base: integer(1, 2 ** 31 - 1, {
       fallback: 1_879_048_192,
-      help: 'first user id of VMMs, each of which has one of its own; nobody else may use them',
+      help: 'first user id of VMMs; each VMM has its own, and nothing else may use the range',
     }),
-    jail_uid_count: integer(1, 1_000_000, { fallback: 65_536, help: 'user ids for VMMs' }),
+    jail_uid_count: integer(1, 1_000_000, { fallback: 65_536, help: 'number of user ids for VMMs' }),
     cgroup: text({
       fallback: '/sandboxd',
       pattern: /^(?:\/(?!\.{1,2}(?:\/|$))[^/\0\n]+)+$/,
       expected: 'an absolute path below the mount of cgroup version 2, such as /sandboxd',
       placeholder: 'path',
-      help: 'control group that has one for each VMM, made where it is not there (needs cgroup version 2)',
+      help: 'parent control group of VMMs, created if missing (needs cgroup version 2)',
     }),
     sandbox_cpu_percent: integer(0, 10_000, {
       fallback: 200,
-      help: 'most CPU time of a VMM, per cent of what its vCPUs could use; 0 no limit (needs cgroup version 2)',
+      help: 'CPU limit of a VMM, in percent of its vCPUs; 0: no limit (needs cgroup version 2)',
     }),
     sandbox_io_bytes_per_s: bytes(0, 1024 * GIB, {
       fallback: 0,
-      help: 'most that a VMM reads, and writes, of the data directory’s disk in a second; 0 no limit (needs cgroup version 2)',
+      help: 'I/O limit of a VMM on the data directory’s disk, per second, for reads and for writes; 0: no limit (needs cgroup version 2)',
     }),
     sandbox_pids_limit: integer(0, 4_194_304, {
       fallback: 0,
-      help: 'most processes and threads of one command or service of a guest; 0 is a quarter of what its kernel has room for',
+      help: 'maximum processes and threads of one command or service; 0: a quarter of the guest kernel’s limit',
     }),
     insecure_no_jail: toggle({
-      help: 'VMMs run as the daemon does: a guest that breaks its VMM has the host',
+      help: 'run VMMs without a jail: a guest that escapes its VMM controls the host',
     }),
     require_isolation: toggle({
-      help: 'do not start with emulated guests, or where any part of the jail is missing',
+      help: 'refuse to start with emulated guests or an incomplete jail',
     }),
     probe_timeout_s: integer(0, 600, {
       fallback: 0,
-      help: 'an engine whose trial guest does not boot and go on as a copy within this many seconds is not used; 0 is 120',
+      help: 'seconds for an engine’s probe, which boots and copies a guest; a slower engine is not used; 0: 120',
     }),
     default_profile: text({
       fallback: 'base',
       pattern: /^[a-z0-9][a-z0-9._-]{0,62}$/,
       expected: 'a profile name of lower-case letters, digits, dots, dashes and underscores',
       placeholder: 'name',
-      help: 'profile of a sandbox that asks for none',
+      help: 'default profile of a sandbox',
     }),
     bake_on_demand: choice(['on', 'off'], {
       fallback: 'off',
-      help: 'whether a built-in profile that is not baked is baked by the first create that asks for it, from the host’s Debian mirrors',
+      help: 'bake a built-in profile when the first create requests it, from the host’s Debian mirrors',
     }),
     kernel: path({ help: 'boot this uncompressed kernel instead of the prepared one' }),
     initrd: path({ help: 'boot with this initramfs instead of the prepared one' }),
     default_vcpus: integer(1, MAX_VCPUS, {
       fallback: DEFAULT_VCPUS,
-      help: 'vCPUs of a sandbox that asks for none',
+      help: 'default vCPUs of a sandbox',
     }),
     default_memory_mib: integer(MIN_MEMORY_MIB, MAX_MEMORY_MIB, {
       fallback: DEFAULT_MEMORY_MIB,
-      help: 'memory of a sandbox that asks for none, MiB',
+      help: 'default memory of a sandbox, MiB',
     }),
     default_disk_bytes: bytes(MIN_DISK_BYTES, MAX_DISK_BYTES, {
       fallback: DEFAULT_DISK_BYTES,
-      help: 'writable layer of a sandbox that asks for none',
+      help: 'default size of a sandbox’s writable layer',
     }),
-    max_vcpus: integer(1, MAX_VCPUS, { fallback: MAX_VCPUS, help: 'most vCPUs of one sandbox' }),
+    max_vcpus: integer(1, MAX_VCPUS, { fallback: MAX_VCPUS, help: 'maximum vCPUs of a sandbox' }),
     max_memory_mib: integer(MIN_MEMORY_MIB, MAX_MEMORY_MIB, {
       fallback: MAX_MEMORY_MIB,
-      help: 'most memory of one sandbox, MiB',
+      help: 'maximum memory of a sandbox, MiB',
     }),
     max_disk_bytes: bytes(MIN_DISK_BYTES, MAX_DISK_BYTES, {
       fallback: 1024 * GIB,
-      help: 'largest writable layer of one sandbox',
+      help: 'maximum size of a sandbox’s writable layer',
     }),
     disk_allocation: choice(['sparse', 'full'], {
       fallback: 'sparse',
-      help: 'full reserves the whole disk of a sandbox when it is made; sparse gives it as it is written',
+      help: 'full: allocate a sandbox’s whole disk at creation; sparse: allocate it as it is written',
     }),
-    max_sandboxes: integer(1, 100_000, { fallback: 1000, help: 'sandboxes that may exist at once' }),
-    max_fork: integer(1, MAX_FORKS, { fallback: MAX_FORKS, help: 'most forks of one request' }),
+    max_sandboxes: integer(1, 100_000, { fallback: 1000, help: 'maximum number of sandboxes' }),
+    max_fork: integer(1, MAX_FORKS, { fallback: MAX_FORKS, help: 'maximum forks of one request' }),
     memory_reserve_bytes: bytes(0, 16_384 * GIB, {
       fallback: 512 * MIB,
-      help: 'memory of the host that sandboxes never get',
+      help: 'host memory that is reserved from sandboxes',
     }),
     memory_overcommit_percent: integer(1, 10_000, {
       fallback: 200,
-      help: 'share of the other memory that sandboxes may be promised together; 100 is never more than there is',
+      help: 'memory overcommit: total memory of all sandboxes, in percent of the host memory that is not reserved; 100: no overcommit',
     }),
     template_disk_bytes: bytes(0, 16_384 * GIB, {
       fallback: 8 * GIB,
-      help: 'disk for booted guests that creates are copied from; 0 boots every sandbox',
+      help: 'disk limit of templates (saved booted guests); 0: no templates, every sandbox boots',
     }),
     images: choice(['on', 'off'], {
       fallback: 'on',
-      help: 'whether sandboxes can be made of container images, which skopeo fetches with the host’s credentials',
+      help: 'enable container images, which skopeo pulls with the host’s credentials',
     }),
     image_path_allow: paths({
       fallback: [],
-      help: 'creates may name image archives and root filesystems beneath this directory of the host; may be given more than once',
+      help: 'allow creates to use image archives and root filesystems below this host directory; repeatable',
     }),
     image_disk_bytes: bytes(0, 16_384 * GIB, {
       fallback: 64 * GIB,
-      help: 'disk for images; beyond it those that nothing uses are removed, the longest unused first; 0 no limit',
+      help: 'disk limit of images; unused images are evicted, least recently used first; 0: no limit',
     }),
     boot_timeout_s: integer(1, 3600, {
       fallback: 60,
-      help: 'a guest agent that has not answered after this many seconds fails the create',
+      help: 'seconds for a guest to boot; the create fails after that',
     }),
     on_exit: choice(['keep', 'destroy'], {
       fallback: 'keep',
-      help: 'on SIGTERM: sandboxes run on and the next daemon adopts them, or they are deleted',
+      help: 'on SIGTERM: keep sandboxes running for the next daemon to adopt, or delete them',
     }),
     watchdog_timeout_s: integer(0, 3600, {
       fallback: 30,
-      help: 'a guest agent that has not answered for this many seconds counts as hanging; 0 never',
+      help: 'seconds without an answer after which a guest agent is considered hung; 0: never',
     }),
     drain_timeout_s: integer(0, 3600, {
       fallback: 30,
-      help: 'on SIGTERM, requests under way may take this many seconds to finish',
+      help: 'on SIGTERM: seconds for running requests to finish',
     }),
     sandbox_logs: choice(['on', 'off'], {
       fallback: 'on',
-      help: 'whether output of services and commands is logged on disk',
+      help: 'store the output of services and commands on disk',
     }),
     sandbox_log_max_bytes: bytes(MIB, 1024 * GIB, {
       fallback: 64 * MIB,
-      help: 'most that the log of one sandbox takes; its oldest records go first',
+      help: 'size limit of one sandbox’s log; the oldest records are removed first',
     }),
     sandbox_log_retention_s: integer(0, 2 ** 31 - 1, {
       fallback: 7 * 86_400,
-      help: 'the log of a deleted sandbox is kept for this many seconds',
+      help: 'seconds for which the log of a deleted sandbox is kept',
     }),
     sandbox_log_retention_bytes: bytes(0, 1024 * GIB, {
       fallback: 8 * GIB,
-      help: 'most that the logs of deleted sandboxes take together; the oldest go first',
+      help: 'size limit of all logs of deleted sandboxes; the oldest are removed first',
     }),
     network_subnet: subnet({
       fallback: 'auto',
-      help: 'addresses of sandboxes, four for each that has a network; auto takes a range that the host has no route to',
+      help: 'IPv4 range of sandboxes, four addresses for each with a network; auto: a range without a route on the host',
     }),
     network_allow_range: ranges({
       fallback: [],
-      help: 'let names lead to addresses of this range although it is not the internet, such as 10.1.0.0/16; may be given more than once',
+      help: 'allow DNS answers in this private range, such as 10.1.0.0/16; repeatable',
     }),
     publish_ports: portRanges({
       fallback: [],
-      help: 'ports of the host that keys with a policy or a tenant may publish where their policy does not say which, such as 8000-8999; by default those from 1024 on that the host takes for no connection outward',
+      help: 'host ports that restricted keys may publish when their policy names none, such as 8000-8999; default: from 1024 on, without the ephemeral ports',
     }),
     dns_upstream: nameServers({
       fallback: [],
-      help: 'ask this name server for sandboxes, not those of the host; may be given more than once',
+      help: 'name server for sandboxes, instead of the host’s; repeatable',
     }),
     audit: choice(['on', 'off'], {
       fallback: 'on',
-      help: 'whether who did what, and what was refused, is written down in audit/ of the data directory',
+      help: 'write an audit trail of requests and refusals to audit/ in the data directory',
     }),
     audit_max_bytes: bytes(8 * MIB, 1024 * GIB, {
       fallback: GIB,
-      help: 'most that the audit trail takes; its oldest file, an eighth of it, goes first',
+      help: 'size limit of the audit trail; its oldest file, an eighth of it, is removed first',
     }),
     events_keep_s: integer(60, 2 ** 31 - 1, {
       fallback: 7 * 86_400,
-      help: 'what happened is kept for this many seconds, for those who follow it',
+      help: 'seconds for which lifecycle events are kept',
     }),
     events_keep_bytes: bytes(64 * 1024, GIB, {
       fallback: 32 * MIB,
-      help: 'most that kept events take; the oldest go first',
+      help: 'size limit of kept lifecycle events; the oldest are removed first',
     }),
     metrics_listen: listenAddress({
-      help: 'serve GET /metrics on an address of its own, too, which has nothing else of the API',
+      help: 'additional address that serves only GET /metrics',
     }),
     metrics_top_sandboxes: integer(0, 1000, {
       fallback: 20,
-      help: 'sandboxes with metrics of their own, those that use most; the others are counted together',
+      help: 'number of sandboxes with their own metrics, those with the highest usage; the others are aggregated',
     }),
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
-      help: 'least severe line to log',
+      help: 'lowest level that is logged',
     }),
     log_format: choice(['auto', 'json', 'pretty'], {
       fallback: 'auto',
-      help: 'auto is pretty on a terminal and JSON elsewhere',
+      help: 'auto: pretty on a terminal, JSON otherwise',
     }),
   };
 }
@@ -274,7 +274,7 @@ export function createSettings(engineNames: readonly string[]) {
 export type Settings = ReturnType<typeof createSettings>;
 export type SettingKey = keyof Settings;
 
-/** Those that have no value unless given. */
+/** Settings without a default value. */
 type OptionalKey =
   | 'kernel'
   | 'initrd'
@@ -284,7 +284,7 @@ type OptionalKey =
   | 'tls_client_ca'
   | 'metrics_listen';
 
-/** Every setting's value, by the file's key. */
+/** The values of all settings, by file key. */
 export type SettingValues = {
   [K in SettingKey]: Settings[K] extends { schema: { _output: infer T } }
     ? K extends OptionalKey
@@ -293,7 +293,7 @@ export type SettingValues = {
     : never;
 };
 
-/** One for each engine; they are read by their names. */
+/** One setting for each engine, read by its name. */
 function programSettings(engineNames: readonly string[]): Record<never, never> {
   return Object.fromEntries(
     engineNames.map((name) => [
@@ -303,7 +303,7 @@ function programSettings(engineNames: readonly string[]): Record<never, never> {
   );
 }
 
-/** Key of the setting with an engine's program. */
+/** Key of the setting for an engine's program. */
 export function toProgramKey(engineName: string): string {
   return `${engineName.replaceAll('-', '_')}_program`;
 }

@@ -1,11 +1,12 @@
-// Where settings come from: command line, environment and file. Collects raw values with the place each was seen.
+// Reads settings from the command line, the environment and the file. Each raw value carries its place for error
+// messages.
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { suggest } from '@sandboxd/api/suggest';
 import { errnoOf, toError } from '../lib/errors.ts';
 import { toFlag, toVariable } from './settings.ts';
 
-/** A value as found, and its place as an error names it, e.g. `flag --max-vcpus`. */
+/** A raw value and its place in error messages, e.g. `flag --max-vcpus`. */
 export type RawValue = { readonly value: unknown; readonly place: string };
 export type RawValues = ReadonlyMap<string, RawValue>;
 
@@ -18,7 +19,7 @@ export type CommandLine = {
   readonly isPrintConfig: boolean;
 };
 
-/** One or more things wrong with the configuration, a sentence each. */
+/** One or more configuration problems, one sentence each. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError';
   readonly problems: readonly string[];
@@ -30,8 +31,8 @@ export class ConfigError extends Error {
 }
 
 /**
- * `--key value` and `--key=value`, and `--key` alone of switches; the last one wins, lists have all. `keys` are the settings'
- * names, `config` included.
+ * Reads `--key value`, `--key=value`, and `--key` for switches. The last value wins; values of lists accumulate. `keys`
+ * are the setting names, including `config`.
  */
 export function readFlags(
   argv: readonly string[],
@@ -54,13 +55,13 @@ export function readFlags(
       version: { type: 'boolean' },
       'print-config': { type: 'boolean' },
     },
-    // What is wrong is collected here, all of it and in our words.
+    // Problems are collected here, so that one run reports all of them.
     strict: false,
     allowPositionals: true,
     tokens: true,
   });
   const values = new Map<string, RawValue>();
-  const words = new Set<string>();
+  const switchNames = new Set<string>();
   for (const token of tokens) {
     if (token.kind === 'positional') problems.push(describeOperand(token.value));
     if (token.kind !== 'option') continue;
@@ -71,11 +72,11 @@ export function readFlags(
     else if (key !== undefined && value === undefined)
       problems.push(`flag ${flag}: a value is missing behind it`);
     else if (key !== undefined) {
-      const given = fromText(key, value ?? '');
+      const parsed = fromText(key, value ?? '');
       const before = values.get(key)?.value;
-      const all = Array.isArray(before) && Array.isArray(given) ? [...before, ...given] : given;
+      const all = Array.isArray(before) && Array.isArray(parsed) ? [...before, ...parsed] : parsed;
       values.set(key, { value: all, place: `flag ${flag}` });
-    } else if (SWITCHES.has(flag) && value === undefined) words.add(name);
+    } else if (SWITCHES.has(flag) && value === undefined) switchNames.add(name);
     else {
       const near = suggest(flag, [...byFlag.keys()]);
       problems.push(`flag ${flag}: no such flag${near || '; `sandboxd --help` lists every flag'}`);
@@ -83,13 +84,16 @@ export function readFlags(
   }
   return {
     values,
-    isHelp: words.has('help'),
-    isVersion: words.has('version'),
-    isPrintConfig: words.has('print-config'),
+    isHelp: switchNames.has('help'),
+    isVersion: switchNames.has('version'),
+    isPrintConfig: switchNames.has('print-config'),
   };
 }
 
-/** Known SANDBOXD_ variables. Others of that prefix are only warned of: orchestrators set such names by themselves. */
+/**
+ * Reads known SANDBOXD_ variables. Unknown ones only cause a warning, because orchestrators set variables with this
+ * prefix.
+ */
 export function readEnvironment(
   env: Readonly<Record<string, string | undefined>>,
   keys: readonly string[],
@@ -107,12 +111,12 @@ export function readEnvironment(
   return values;
 }
 
-/** A JSON object whose keys are the settings' names. */
+/** Reads a JSON object whose keys are setting names. */
 export function readFile(path: string, keys: readonly string[], problems: string[]): RawValues {
   const values = new Map<string, RawValue>();
   let content: unknown;
   try {
-    // Neither what is no UTF-8 nor a mark of byte order may become a part of a path.
+    // Invalid UTF-8 and byte order marks must not become part of a path.
     content = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path)));
   } catch (error) {
     const reason = errnoOf(error) === 'ENOENT' ? 'no such file' : toError(error).message;

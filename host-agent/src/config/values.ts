@@ -1,29 +1,32 @@
-// The kinds of value that a setting can have: what a text of a flag or the environment means, and what is allowed.
+// Value types of settings: how a text is parsed and which values are valid.
 import { z } from 'zod';
 import { type Authority, parseAuthority, parseOrigin, type Scheme } from '../lib/authority.ts';
 
-/** One setting: how it is checked, what it is without being set, and how help describes it. */
+/** One setting: validation, default and help. */
 export type Setting<T> = {
   readonly schema: z.ZodType<T>;
-  /** Absent when the setting has no value unless given. */
+  /** Absent for a setting without a default. */
   readonly fallback?: T;
-  /** What an error says after `expected`. */
+  /** Text after `expected` in error messages. */
   readonly expected: string;
   readonly placeholder: string;
   readonly help: string;
-  /** Its flag alone means yes. */
+  /** The flag alone means true. */
   readonly isSwitch?: true;
-  /** Turns a flag's or variable's text into what a JSON file would hold. Text that makes no sense stays as it is. */
+  /**
+   * Converts the text of a flag or variable to the value that a JSON file would contain. Invalid text is returned
+   * unchanged.
+   */
   readonly fromText: (text: string) => unknown;
 };
 
-/** An address of TCP, or a socket in the file system. */
+/** A TCP address, or the path of a Unix socket. */
 export type ListenAddress = TcpAddress | { readonly path: string };
 export type TcpAddress = { readonly host: string; readonly port: number };
 
 export type About<T> = { readonly help: string; readonly fallback?: T; readonly placeholder?: string };
 
-/** Longest path that a Unix socket address holds, its final NUL apart. */
+/** Maximum path length of a Unix socket address, without the final NUL. */
 export const MAX_SOCKET_PATH_BYTES = 107;
 
 const BYTE_UNITS: Readonly<Record<string, number>> = {
@@ -44,7 +47,7 @@ export function integer(min: number, max: number, about: About<number>): Setting
   };
 }
 
-/** Bytes as a number or as a text such as `4GiB` or `512M`; units are powers of 1024. */
+/** A number of bytes, or a text such as `4GiB` or `512M`; units are powers of 1024. */
 export function bytes(min: number, max: number, about: About<number>): Setting<number> {
   return {
     schema: z
@@ -57,7 +60,7 @@ export function bytes(min: number, max: number, about: About<number>): Setting<n
   };
 }
 
-/** Off unless it is asked for. */
+/** A switch; the default is off. */
 export function toggle(about: { readonly help: string }): Setting<boolean> {
   return {
     schema: z.boolean(),
@@ -91,7 +94,7 @@ export function text(about: About<string> & { pattern?: RegExp; expected?: strin
   };
 }
 
-/** An absolute path; what a flag or a variable gives may be relative to the working directory. */
+/** An absolute path. In flags and variables, a relative path is resolved against the working directory. */
 export function path(about: About<string>): Setting<string> {
   return {
     schema: z.string().regex(/^\/[^\0]*$/),
@@ -102,7 +105,7 @@ export function path(about: About<string>): Setting<string> {
   };
 }
 
-/** Directories of the host, separated by colons in one text. */
+/** Host directories, separated by colons in a text. */
 export function paths(about: About<string[]>): Setting<string[]> {
   return {
     schema: z.array(z.string().regex(/^\/[^\0]*$/)),
@@ -123,7 +126,7 @@ export function listenAddress(about: About<ListenAddress>): Setting<ListenAddres
   };
 }
 
-/** Origins of pages, as browsers write them: without a path, and without the port that the scheme has anyway. */
+/** Browser origins: no path, and no default port. */
 export function origins(about: About<string[]>): Setting<string[]> {
   return {
     schema: z.array(z.string().transform((value, context) => toOrigin(value) ?? refuse(context))),
@@ -139,7 +142,7 @@ function toOrigin(text: string): string | undefined {
   return new URL(text).origin;
 }
 
-/** Names by which clients call the daemon, as `AllowedHost` of the HTTP server describes them. */
+/** Host names of the daemon, as `AllowedHost` of the HTTP server describes them. */
 export function hostNames(about: About<HostName[]>): Setting<HostName[]> {
   return {
     schema: z.array(z.string().transform((value, context) => parseHostName(value) ?? refuse(context))),
@@ -150,7 +153,7 @@ export function hostNames(about: About<HostName[]>): Setting<HostName[]> {
   };
 }
 
-/** Without a scheme it is the daemon's own. */
+/** Without a scheme, the daemon's scheme applies. */
 export type HostName = { readonly scheme?: Scheme; readonly at: Authority };
 
 function parseHostName(text: string): HostName | undefined {
@@ -160,13 +163,13 @@ function parseHostName(text: string): HostName | undefined {
   return scheme === undefined ? { at } : { scheme: scheme.toLowerCase() as Scheme, at };
 }
 
-/** As it is written in a file. */
+/** The notation of the settings file. */
 export function formatHostName({ scheme, at }: HostName): string {
   const prefix = scheme === undefined ? '' : `${scheme}://`;
   return `${prefix}${at.host}${at.port === undefined ? '' : `:${at.port}`}`;
 }
 
-/** `4GiB`, `512M`, `1048576` → bytes; undefined for anything else. */
+/** `4GiB`, `512M`, `1048576` → bytes; undefined for invalid text. */
 export function parseBytes(value: string): number | undefined {
   const match = /^(\d{1,15})\s*([kmgt]?)(?:i?b)?$/i.exec(value.trim());
   const unit = BYTE_UNITS[match?.[2]?.toLowerCase() ?? ''];
@@ -184,7 +187,7 @@ export function formatBytes(value: number): string {
   return String(value);
 }
 
-/** `host:port`, `[v6]:port` or `unix:/path`; undefined when it is not that. */
+/** `host:port`, `[v6]:port` or `unix:/path`; undefined for invalid text. */
 export function parseListen(value: string): ListenAddress | undefined {
   const path = /^unix:(\/[^\0]{1,107})$/.exec(value)?.[1];
   if (path !== undefined) return Buffer.byteLength(path) <= MAX_SOCKET_PATH_BYTES ? { path } : undefined;

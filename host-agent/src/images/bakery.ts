@@ -1,4 +1,4 @@
-// Bakes the built-in profiles for whoever asks for one first.
+// Bakes a built-in profile when the first client requests it.
 import {
   type BakeOptions,
   BuilderError,
@@ -14,10 +14,10 @@ import { AppError, firstLine } from '../lib/errors.ts';
 import { raceSignal } from '../lib/wait.ts';
 
 export type BakeryOptions = Pick<BakeOptions, 'dataDir' | 'agentDir'> & {
-  /** Directory whose node_modules have the runtimes of the recipes. */
+  /** Directory whose node_modules contain the runtimes that the recipes use. */
   readonly npmDir: string;
   readonly log: Logger;
-  /** For tests. */
+  /** Replaced in tests. */
   readonly bake?: typeof bakeProfile;
 };
 
@@ -35,8 +35,9 @@ export class Bakery {
   }
 
   /**
-   * Makes it current; several who want the same wait for one bake, which goes on when they leave: the next who asks finds it
-   * done. AppError unsupported where the host cannot bake, upstream or exhausted, with what to do; the signal's reason.
+   * Bakes the profile and makes it current. Concurrent calls for one profile share one bake. The bake continues when
+   * every caller has aborted, so the next call finds the profile. AppError unsupported when the host cannot bake,
+   * upstream or exhausted, with advice in the message; or the signal's reason.
    */
   async make(name: string, signal?: AbortSignal): Promise<void> {
     let work = this.#running.get(name);
@@ -47,7 +48,7 @@ export class Bakery {
     await (signal === undefined ? work : raceSignal(work, signal));
   }
 
-  /** Ends what is under way, and waits for that. */
+  /** Cancels the running bakes and waits until they have ended. */
   async stop(): Promise<void> {
     this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
     await Promise.allSettled(this.#running.values());
@@ -56,7 +57,7 @@ export class Bakery {
   async #bake(name: string): Promise<void> {
     const { dataDir, agentDir, npmDir, log, bake = bakeProfile } = this.#options;
     const startedAt = performance.now();
-    log.info({ profile: name }, 'baking a profile, as somebody wants it');
+    log.info({ profile: name }, 'baking a profile on demand');
     try {
       await requireBakingHost();
       const book = await openRecipeBook();
@@ -78,7 +79,7 @@ function explain(name: string, error: unknown): AppError {
   const advice = `run \`sandboxd profiles bake ${name}\` on its host to see all of it`;
   const message = `profile ${name} is not baked yet, and cannot be: ${firstLine(error)}; ${advice}`;
   if (code === 'host_disk_full') return new AppError('exhausted', message, { cause: error });
-  // What it runs is there: then it is the mirror, mostly.
+  // The program exists but failed: in most cases the package mirror is the cause.
   if (code === 'command_failed') return new AppError('upstream', message, { cause: error });
   return new AppError(code === undefined ? 'internal' : 'unsupported', message, { cause: error });
 }

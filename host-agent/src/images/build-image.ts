@@ -1,4 +1,4 @@
-// One image from its source to its record: fetched, converted unless that was done before, named.
+// Builds one image from its source to its record: fetch, convert unless an equal image exists, name.
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { link, rm } from 'node:fs/promises';
@@ -25,58 +25,58 @@ export type ImageBuilderDeps = {
   readonly files: ImageFiles;
   readonly records: Table<ImageRecord>;
   readonly converter: Converter;
-  /** Largest blob, and largest archive. */
+  /** Size limit of each blob and of each archive. */
   readonly maxBlobBytes: number;
-  /** A registry that sends nothing for so long is given up. */
+  /** Idle timeout of a pull: it fails when the registry sends nothing for this time. */
   readonly pullIdleMs: number;
-  /** Before a registry that broke off is asked again; longer before each further time. */
+  /** First delay of the exponential backoff after a registry closed the connection. */
   readonly pullPauseMs: number;
   readonly faults: Faults;
   readonly log: Logger;
 };
 
 export type BuildRequest = {
-  /** May be called twice in one directory. */
+  /** May be called twice with one directory. */
   readonly fetch: Fetch;
-  /** Told a line about each step. */
+  /** Called with one line for each step. */
   readonly report: Report;
   readonly signal?: AbortSignal | undefined;
-  /** Whose it is if it is new. */
+  /** Owner of the image if it is new. */
   readonly owner?: string | undefined;
 };
 
 type Work = Omit<BuildRequest, 'fetch'> & { readonly dir: string };
 
-/** AppError upstream, exhausted, or what `fetch` rejects with. */
+/** AppError upstream, exhausted, or the error that `fetch` rejects with. */
 export async function buildImage(
   deps: ImageBuilderDeps,
   { fetch, report, signal, owner }: BuildRequest,
 ): Promise<StoredImage> {
   const { files, log } = deps;
   await using work = await files.makeWork();
-  using room = watchFreeDisk(work.dir, signal);
-  const order = { dir: work.dir, report, signal: room.signal, owner };
-  const make = async (): Promise<StoredImage> => {
+  using diskWatch = watchFreeDisk(work.dir, signal);
+  const request = { dir: work.dir, report, signal: diskWatch.signal, owner };
+  const build = async (): Promise<StoredImage> => {
     const { maxBlobBytes: maxBytes, pullIdleMs: idleMs, pullPauseMs: pauseMs } = deps;
     const { ociDir, blobsDir } = files;
     const keepBlobs = (hexes: Iterable<string>) => files.keepBlobs(hexes);
     const { laidOut, names } = await fetch({
-      ...order,
+      ...request,
       ...{ maxBytes, idleMs, pauseMs, ociDir, blobsDir, workDir: work.dir, keepBlobs },
     });
     deps.faults.reach('image.fetched');
-    return keep(deps, laidOut, names, order);
+    return store(deps, laidOut, names, request);
   };
   try {
-    return await make();
+    return await build();
   } catch (error) {
     if (!(error instanceof DamagedBlobs)) throw error;
-    log.warn({ blobs: error.blobs }, 'blobs of an image were damaged on disk; they are fetched again');
-    return await make();
+    log.warn({ blobs: error.blobs }, 'blobs of an image are damaged on disk; fetching them again');
+    return await build();
   }
 }
 
-async function keep(
+async function store(
   deps: ImageBuilderDeps,
   laidOut: LaidOut,
   names: readonly string[],
@@ -95,29 +95,29 @@ async function keep(
         record.layers.join() === layers.join() &&
         existsSync(files.rootfsPath(record.rootfsDigest)),
     );
-  const made = known ?? (await convert(deps, laidOut, layers, work));
+  const image = known ?? (await convert(deps, laidOut, layers, work));
   faults.reach('image.converted');
   const now = Date.now();
-  // A name leads to one image.
+  // A name belongs to one image only, so other images lose it.
   const others = records
     .all()
-    .filter(({ id, record }) => id !== made.id && record.refs.some((ref) => names.includes(ref)));
-  const refs = [...new Set([...made.record.refs, ...names])];
+    .filter(({ id, record }) => id !== image.id && record.refs.some((ref) => names.includes(ref)));
+  const refs = [...new Set([...image.record.refs, ...names])];
   if (refs.length > MAX_REFS)
     throw new AppError(
       'invalid_argument',
       `the image would have ${refs.length} names, and may have ${MAX_REFS}; delete some of them first`,
     );
-  const kept = { id: made.id, record: { ...made.record, refs, usedAtMs: now } };
+  const updated = { id: image.id, record: { ...image.record, refs, usedAtMs: now } };
   await records.putAll([
     ...others.map(({ id, record }) => ({
       id,
       record: { ...record, refs: record.refs.filter((ref) => !names.includes(ref)) },
     })),
-    kept,
+    updated,
   ]);
   faults.reach('image.committed');
-  return kept;
+  return updated;
 }
 
 async function convert(
@@ -133,16 +133,17 @@ async function convert(
     .convert({
       layers: layers.map(({ digest, diffId }) => ({ path: blobPath(files.blobsDir, digest), diffId })),
       imagePath,
-      onLayer: (done) => report(`converted ${done} of ${layers.length} layers`),
+      onLayer: (count) => report(`converted ${count} of ${layers.length} layers`),
       signal,
     })
     .catch(async (error) => {
       await rm(imagePath, { force: true });
-      // They may have been right once: a disk, or a crash of the host, can have changed them since.
+      // The blobs may have been intact when they were written: a disk fault or a host crash can have damaged them
+      // since.
       if (isAppError(error) && error.code === 'upstream') await dropDamaged(files.blobsDir, digests, error);
       throw error;
     });
-  // Another image may have the same files; whoever runs from that one keeps it.
+  // Another image may have the same root filesystem. Sandboxes may run from that file, so it is not replaced.
   await link(imagePath, files.rootfsPath(rootfsDigest)).catch((error) => {
     if (errnoOf(error) !== 'EEXIST') throw error;
   });

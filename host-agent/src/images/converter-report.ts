@@ -1,4 +1,4 @@
-// What the converter says, checked: its program is ours, but what it reads is not.
+// Validates the converter's reports: the program is ours, but its input is untrusted.
 import { z } from 'zod';
 import type { Report } from './convert/job.ts';
 
@@ -16,11 +16,11 @@ const report = z.union([
   z.object({ failure: z.string(), code: z.string() }),
 ]);
 
-/** One line. What makes no sense is a failure. */
+/** Parses one line. A line that is not a valid report becomes a failure. */
 export function parseReport(line: string): Report {
   try {
     return report.parse(JSON.parse(line));
   } catch {
-    return { failure: `it said ${line.slice(0, 200)}`, code: '' };
+    return { failure: `the converter sent an invalid report: ${line.slice(0, 200)}`, code: '' };
   }
 }

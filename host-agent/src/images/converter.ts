@@ -1,4 +1,4 @@
-// Runs the converter: a process of its own, jailed where VMMs are, that gets the layers and the image as open files.
+// Runs the converter: a separate process, jailed like a VMM, which inherits the layers and the image as open files.
 import { open } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { AppError } from '../lib/errors.ts';
@@ -9,14 +9,14 @@ import type { Job, Report } from './convert/job.ts';
 import { type ConvertLimits, DEFAULT_CONVERT_LIMITS } from './convert/limits.ts';
 import { parseReport } from './converter-report.ts';
 
-/** A program and its arguments, put into a room of its own; `leave` gives the room back. */
+/** A program and its arguments in a jail of its own; `leave` removes the jail. */
 export type Confined = { readonly program: string; readonly args: readonly string[]; leave(): Promise<void> };
 
 export type ConverterOptions = {
-  /** The runtime, and the script that it runs. */
+  /** The Node.js runtime and the script that it runs. */
   readonly runtime: string;
   readonly script: string;
-  /** Absent: it runs as the daemon does. */
+  /** Absent: the converter runs without a jail, as the daemon's user. */
   readonly confine?: ((command: ConfinedCommand) => Promise<Confined>) | undefined;
 };
 
@@ -30,14 +30,14 @@ export type ConfinedCommand = {
 
 export type ConvertRequest = {
   readonly layers: readonly { readonly path: string; readonly diffId?: string | undefined }[];
-  /** New file. */
+  /** The file is created; it must not exist. */
   readonly imagePath: string;
   readonly limits?: ConvertLimits;
   readonly onLayer?: (done: number) => void;
   readonly signal?: AbortSignal | undefined;
 };
 
-/** Names of two million files, and what unpacking takes. */
+/** Enough for two million entries and for decompression. */
 const MEMORY_MIB = 2048;
 const TAIL_CHARS = 2000;
 
@@ -48,7 +48,10 @@ export class Converter {
     this.#options = options;
   }
 
-  /** Rejects with AppError upstream for what is no image, exhausted without disk, or the signal's reason. The file is the caller's. */
+  /**
+   * AppError upstream for an invalid image, exhausted when the disk is full, or the signal's reason. The caller removes
+   * the file.
+   */
   async convert(request: ConvertRequest): Promise<Converted> {
     const { layers, imagePath, limits = DEFAULT_CONVERT_LIMITS, signal } = request;
     if (layers.length > limits.layers)
@@ -86,24 +89,24 @@ export class Converter {
       const kill = () => child.kill('SIGKILL');
       signal?.addEventListener('abort', kill);
       if (signal?.aborted) kill();
-      let last: Report = { failure: 'it said nothing', code: '' };
-      let said = '';
+      let last: Report = { failure: 'the converter sent no report', code: '' };
+      let stderrTail = '';
       createInterface(child.stdout as NodeJS.ReadableStream).on('line', (line) => {
         last = parseReport(line);
         if ('layersDone' in last) onLayer?.(last.layersDone);
       });
       child.stderr?.on('data', (text: Buffer) => {
-        said = `${said}${text}`.slice(-TAIL_CHARS);
+        stderrTail = `${stderrTail}${text}`.slice(-TAIL_CHARS);
       });
-      const ended = await new Promise<string>((resolve, reject) => {
+      const exit = await new Promise<string>((resolve, reject) => {
         child.on('error', reject);
         child.on('close', (code, by) => resolve(by ?? `exit code ${code}`));
       });
       signal?.removeEventListener('abort', kill);
-      const isWhole = 'converted' in last || 'problem' in last || 'failure' in last;
-      return isWhole && ended === 'exit code 0'
+      const isFinal = 'converted' in last || 'problem' in last || 'failure' in last;
+      return isFinal && exit === 'exit code 0'
         ? last
-        : { failure: `it ended with ${ended}: ${said}`, code: '' };
+        : { failure: `the converter ended with ${exit}: ${stderrTail}`, code: '' };
     } finally {
       await confined.leave();
     }
@@ -111,7 +114,8 @@ export class Converter {
 }
 
 function toFailure(report: Report): AppError {
-  const { failure, code } = 'failure' in report ? report : { failure: 'it came to no end', code: '' };
+  const { failure, code } =
+    'failure' in report ? report : { failure: 'the converter sent no final report', code: '' };
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new AppError('exhausted', 'cannot convert the image: the disk of the data directory is full');
   return new AppError(

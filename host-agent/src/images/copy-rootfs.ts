@@ -1,4 +1,5 @@
-// A root filesystem of the host, taken as it is: a copy, since the host's own may change under the guests.
+// Copies a root filesystem image of the host into the store. A copy is needed because the host's file may change while
+// guests use it.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { type FileHandle, link, rm, stat } from 'node:fs/promises';
@@ -25,16 +26,16 @@ export type CopyRootfsOptions = {
   readonly files: ImageFiles;
   readonly maxBytes: number;
   readonly signal: AbortSignal;
-  /** Whose it is. */
+  /** Owner of the image. */
   readonly owner?: string | undefined;
 };
 
-/** AppError invalid_argument for more than `maxBytes`, exhausted when the disk is about to be full. */
+/** AppError invalid_argument for a file above `maxBytes`, exhausted when the disk is nearly full. */
 export async function copyRootfs(file: FileHandle, options: CopyRootfsOptions): Promise<StoredImage> {
   const { files, maxBytes, owner } = options;
   await using work = await files.makeWork();
-  using room = watchFreeDisk(work.dir, options.signal);
-  const { signal } = room;
+  using diskWatch = watchFreeDisk(work.dir, options.signal);
+  const { signal } = diskWatch;
   const copy = join(work.dir, 'image');
   await copyBounded(file, copy, { maxBytes, what: 'the root filesystem', signal });
   const hash = createHash('sha256');

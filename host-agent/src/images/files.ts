@@ -1,4 +1,4 @@
-// Where the images of a data directory are, and what of them nobody needs any more.
+// The image directories of the data directory, and their garbage collection.
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { link, mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises';
@@ -7,21 +7,21 @@ import { openBeneath, pathOf } from '../lib/held-path.ts';
 import type { ImageRecord } from './record.ts';
 
 const WORK = 'work-';
-/** A pull that was broken off is asked for again soon, or not at all. */
+/** How long the blobs of an interrupted pull stay: a client retries soon or never. */
 export const KEPT_MS = 3_600_000;
-/** Of all of them together: whoever's registry breaks off on purpose fills no disk. */
+/** Limit for all of them together, so that a registry that interrupts pulls on purpose cannot fill the disk. */
 const MAX_KEPT_BYTES = 4 * 2 ** 30;
 const ROOTFS_NAME = /^([\da-f]{64})\.erofs$/;
 
 export class ImageFiles {
-  /** All that the fetching program may write to. */
+  /** The only directory that skopeo may write to. */
   readonly ociDir: string;
-  /** Blobs of all layouts: each once. */
+  /** Blobs of all layouts, each stored once. */
   readonly blobsDir: string;
   readonly #rootfsDir: string;
-  /** Further names of root filesystems that somebody is about to use. */
+  /** Hard links of root filesystems that are about to be used. */
   readonly #heldDir: string;
-  /** Blobs of pulls that were broken off, and until when they stay. */
+  /** Blobs of interrupted pulls, with the time until which they stay. */
   readonly #kept = new Map<string, number>();
 
   private constructor(dir: string) {
@@ -42,13 +42,16 @@ export class ImageFiles {
     return join(this.#rootfsDir, `${rootfsDigest}.erofs`);
   }
 
-  /** A directory for one piece of work, removed at its end; who finds it later knows whether its process lives. */
+  /**
+   * Creates a directory for one task and removes it when disposed. Its name has a process mark, so that a sweep finds
+   * the directories of dead processes.
+   */
   async makeWork(): Promise<AsyncDisposable & { readonly dir: string }> {
     const dir = await mkdtemp(join(this.ociDir, `${WORK}${OWN_MARK}`));
     return { dir, [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true }) };
   }
 
-  /** Keeps a root filesystem until it is disposed, whoever deletes the image meanwhile. Rejects with ENOENT when it is gone. */
+  /** Keeps a root filesystem until disposal, even if its image is deleted. Rejects with ENOENT when it is gone. */
   async hold(rootfsDigest: string): Promise<AsyncDisposable> {
     const name = join(this.#heldDir, `${OWN_MARK}${randomUUID()}`);
     await link(this.rootfsPath(rootfsDigest), name);
@@ -56,8 +59,8 @@ export class ImageFiles {
   }
 
   /**
-   * Removes what no record needs: root filesystems that nothing else has another name of, blobs, and what was begun by
-   * processes that are gone. Nothing while another piece of work is under way, which may be about to need it.
+   * Garbage collection: removes root filesystems without a record or another hard link, unused blobs, and work
+   * directories of dead processes. Does nothing while a task is running, because the task may be about to use a blob.
    */
   async sweep(records: readonly ImageRecord[]): Promise<void> {
     for (const name of await readdir(this.#heldDir))
@@ -74,18 +77,19 @@ export class ImageFiles {
       const digest = ROOTFS_NAME.exec(name)?.[1];
       if (digest !== undefined && rootfs.has(digest)) continue;
       const path = join(this.#rootfsDir, name);
-      // A sandbox, snapshot or template that runs from it has given it another name.
+      // A sandbox, snapshot or template that uses the file has its own hard link to it.
       if ((await stat(path)).nlink === 1) await rm(path);
     }
     const blobs = new Set(records.flatMap((record) => record.blobs));
     for (const hex of await this.#chooseKept(blobs)) blobs.add(hex);
-    // What fetches may write there: a link in its place would have files of the host removed.
+    // The fetching program can write here. A symbolic link in place of the directory would have files of the host
+    // removed.
     await using blobDir = await openBeneath(this.ociDir, ['blobs', 'sha256']);
     const path = pathOf(blobDir);
     for (const name of await readdir(path)) if (!blobs.has(name)) await rm(join(path, name));
   }
 
-  /** Blobs without a record stay for the next pull, for as long as KEPT_MS says and as this process lives. */
+  /** Keeps blobs without a record for the next pull, for KEPT_MS or until this process exits. */
   keepBlobs(hexes: Iterable<string>): void {
     for (const hex of hexes) {
       this.#kept.delete(hex);
@@ -93,24 +97,24 @@ export class ImageFiles {
     }
   }
 
-  /** The newest, as many as there is room for. What an image has goes with that image. */
+  /** Keeps the newest blobs, up to MAX_KEPT_BYTES. Blobs of an image are removed with that image. */
   async #chooseKept(recorded: ReadonlySet<string>): Promise<string[]> {
     let bytes = 0;
     for (const [hex, untilMs] of [...this.#kept].reverse()) {
       const size = (await stat(join(this.blobsDir, 'sha256', hex)).catch(() => undefined))?.size;
       bytes += size ?? 0;
-      const isOver = size === undefined || untilMs < Date.now() || bytes > MAX_KEPT_BYTES;
-      if (isOver || recorded.has(hex)) this.#kept.delete(hex);
+      const isExpired = size === undefined || untilMs < Date.now() || bytes > MAX_KEPT_BYTES;
+      if (isExpired || recorded.has(hex)) this.#kept.delete(hex);
     }
     return [...this.#kept.keys()];
   }
 
-  /** Whether something runs from it, or is a copy of something that did. */
+  /** Whether a sandbox, snapshot or template has a hard link to it. */
   async isUsed({ rootfsDigest }: ImageRecord): Promise<boolean> {
     return (await stat(this.rootfsPath(rootfsDigest)).catch(() => undefined))?.nlink !== 1;
   }
 
-  /** Bytes on disk of an image by itself: what it shares with others is counted for each. */
+  /** Bytes on disk of one image; blobs that it shares with other images are included. */
   async sizeOf({ rootfsDigest, blobs }: ImageRecord): Promise<number> {
     const paths = [this.rootfsPath(rootfsDigest), ...blobs.map((hex) => join(this.blobsDir, 'sha256', hex))];
     const sizes = await Promise.all(
@@ -134,8 +138,11 @@ export class ImageFiles {
   }
 }
 
-/** When a process began, in ticks since the host did: its number may be another's later, and is always the same in a container. */
-function beginOf(pid: number | string): string | undefined {
+/**
+ * Start time of a process, in clock ticks since boot. A process id alone is not unique: it can be reused, and is always
+ * the same in a container.
+ */
+function startTimeOf(pid: number | string): string | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
     return text.slice(text.lastIndexOf(')') + 2).split(' ')[19];
@@ -144,10 +151,10 @@ function beginOf(pid: number | string): string | undefined {
   }
 }
 
-const OWN_MARK = `${process.pid}-${beginOf(process.pid)}-`;
+const OWN_MARK = `${process.pid}-${startTimeOf(process.pid)}-`;
 
-/** Whether the process that gave it this name lives. */
+/** Whether the process that created this name is alive. */
 function isOwned(name: string): boolean {
-  const [, pid = '', begin] = /^(\d+)-(\d+)-/.exec(name) ?? [];
-  return pid !== '' && beginOf(pid) === begin;
+  const [, pid = '', startTime] = /^(\d+)-(\d+)-/.exec(name) ?? [];
+  return pid !== '' && startTimeOf(pid) === startTime;
 }

@@ -1,4 +1,4 @@
-// Which image a text names: a reference in any spelling, a digest, or the beginning of one.
+// Finds the image that a text names: a reference in any spelling, a digest, or the prefix of a digest.
 import { AppError } from '../lib/errors.ts';
 import type { ImageRecord } from './record.ts';
 import { formatReference, parseReference } from './reference.ts';
@@ -7,7 +7,7 @@ export type StoredImage = { readonly id: string; readonly record: ImageRecord };
 
 const DIGEST_PREFIX = /^(?:sha256:)?([\da-f]{1,64})$/;
 
-/** Undefined when there is none. AppError conflict for the beginning of several digests. */
+/** Undefined when no image matches. AppError conflict for an ambiguous digest prefix. */
 export function findImage(images: readonly StoredImage[], text: string): StoredImage | undefined {
   const reference = parseReference(text);
   if (reference !== undefined) {
@@ -26,12 +26,12 @@ export function findImage(images: readonly StoredImage[], text: string): StoredI
   );
 }
 
-/** Whether it is neither a reference nor a digest or the beginning of one, and so names no image anywhere. */
+/** Whether the text is neither a reference nor a digest prefix, so that no image can have this name. */
 export function isMeaningless(text: string): boolean {
   return parseReference(text) === undefined && !DIGEST_PREFIX.test(text);
 }
 
-/** Whether a registry may know it; else it can only be here. */
+/** Whether the text can be pulled from a registry; other names exist only on this daemon. */
 export function isPullable(text: string): boolean {
   return !text.startsWith('sha256:') && parseReference(text) !== undefined;
 }

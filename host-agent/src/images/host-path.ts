@@ -1,28 +1,34 @@
-// Images that lie on the daemon's host: only beneath directories that its operator allowed, whatever links say. Who puts them there
-// can exchange them at any moment, so each is opened once, and what was looked at is what is read.
+// Opens images in the daemon's host filesystem, only below directories that the operator allowed, after resolution of
+// symbolic links. The file's owner can replace it at any time, so each file is opened once: the file that was checked
+// is the file that is read (TOCTOU).
 import { type FileHandle, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '../lib/errors.ts';
 import { holdDirectory, openBeneath } from '../lib/held-path.ts';
 
 export type HostFile = AsyncDisposable & {
-  /** The file, or the index of a layout. */
+  /** The file, or the index.json of a layout. */
   readonly file: FileHandle;
-  /** Another one as soon as the file is another, or was written to. */
+  /** Changes when the file is replaced or modified. */
   readonly key: string;
-  /** A root filesystem as it is, an archive of images, or a directory that is an OCI layout. */
+  /** A root filesystem image, an archive of images, or a directory that is an OCI layout. */
   readonly kind: 'rootfs' | 'archive' | 'layout';
-  /** Opens a file within a layout by its path there. Rejects for what is no regular file beneath an allowed directory. */
+  /**
+   * Opens a file of the layout by its relative path. Rejects when it is not a regular file below an allowed directory.
+   */
   readonly openWithin: (name: string) => Promise<FileHandle>;
 };
 
 const MAGICS = [
-  // Super blocks of EROFS and ext4.
+  // Superblock magics of EROFS and ext4.
   { at: 1024, bytes: Buffer.from('e2e1f5e0', 'hex') },
   { at: 1024 + 56, bytes: Buffer.from('53ef', 'hex') },
 ];
 
-/** AppError unsupported when no directory is allowed, invalid_argument for what is no file beneath one: both sound alike. */
+/**
+ * AppError unsupported when no directory is allowed; invalid_argument otherwise. A missing and a forbidden file get the
+ * same message, so that clients cannot probe the host.
+ */
 export async function openHostFile(path: string, allowed: readonly string[]): Promise<HostFile> {
   if (allowed.length === 0)
     throw new AppError(
@@ -57,7 +63,10 @@ async function openRegular(path: string, allowed: readonly string[]): Promise<Fi
   throw new Error(`${path} is no file`);
 }
 
-/** A regular file or a directory. Links are resolved first, and then none is followed: what is exchanged meanwhile is refused. */
+/**
+ * Opens a regular file or a directory. Symbolic links are resolved first and not followed afterwards, so a path that is
+ * replaced in between is refused.
+ */
 async function openAllowed(
   path: string,
   allowed: readonly string[],

@@ -1,12 +1,12 @@
-// What an image runs by itself, as a service: entrypoint and cmd with the image's environment, user, directory and stop signal.
+// Converts an image's entrypoint and cmd, with its environment, user, directory and stop signal, into a service.
 
 import { DEFAULT_LOG_BUFFER_BYTES, DEFAULT_STOP_GRACE_S, type ServiceSpec, SIGNALS } from '@sandboxd/api';
 import type { ImageConfig } from './fetch/config.ts';
 
 const DEFAULT_SIGNAL = 'SIGTERM';
-/** From 1 on. */
+/** Signals 1 to 31. */
 const ORDINARY = SIGNALS.slice(0, SIGNALS.indexOf('SIGRTMIN'));
-/** From 34 on. */
+/** Signals 34 and above. */
 const REAL_TIME = SIGNALS.slice(ORDINARY.length);
 const SIGRTMIN = 34;
 const OTHER_NAMES: Readonly<Record<string, string>> = {
@@ -16,7 +16,7 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
   SIGUNUSED: 'SIGSYS',
 };
 
-/** `cmd` is empty for an image that says nothing of what to run. */
+/** `cmd` is empty for an image without entrypoint and cmd. */
 export function toServiceSpec(config: ImageConfig): ServiceSpec {
   const { env, user, workdir, stopSignal } = config;
   return {
@@ -32,20 +32,22 @@ export function toServiceSpec(config: ImageConfig): ServiceSpec {
   };
 }
 
-/** As Docker and podman have it, where an entrypoint of one empty text is how one is taken away. */
+/** As in Docker and podman, an entrypoint with one empty string is no entrypoint. */
 function toCommand({ entrypoint, cmd }: ImageConfig): string[] {
   const isNone = entrypoint.length === 1 && entrypoint[0] === '';
   const all = isNone ? [...cmd] : [...entrypoint, ...cmd];
   return all[0] === '' ? [] : all;
 }
 
-/** Either part may be missing: the user is root then, and the group the user's. */
+/** A missing user is root; a missing group is the user's group. */
 function toUser(text: string): string {
   const [user, group] = text.split(':');
   return `${user || '0'}${group ? `:${group}` : ''}`;
 }
 
-/** By name in any case, with or without SIG, or by number. Undefined for one that Linux does not have. */
+/**
+ * Parses a signal name in any case, with or without SIG, or a number. Undefined for a signal that Linux does not have.
+ */
 export function toSignal(text: string): ServiceSpec['stop_signal'] | undefined {
   const upper = text.toUpperCase();
   const name = upper.startsWith('SIG') ? upper : `SIG${upper}`;

@@ -1,4 +1,4 @@
-// The container images of this daemon: pulled or imported, converted, found again, deleted.
+// The daemon's container images: pull, import, lookup, deletion, and eviction.
 import { existsSync } from 'node:fs';
 import { show } from '@sandboxd/api';
 import { readPieces } from '../lib/bounded-copy.ts';
@@ -6,8 +6,8 @@ import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import { chooseEvicted } from '../lib/fair-share.ts';
 import { type BuildRequest, buildImage, type Fetch, type ImageBuilderDeps } from './build-image.ts';
 import { copyRootfs } from './copy-rootfs.ts';
-import type { Pieces } from './fetch/archive.ts';
-import { fetchFromLayout, fetchFromPieces } from './fetch/fetcher.ts';
+import type { Chunks } from './fetch/archive.ts';
+import { fetchFromChunks, fetchFromLayout } from './fetch/fetcher.ts';
 import { fetchFromRegistry } from './fetch/registry.ts';
 import { KEPT_MS } from './files.ts';
 import { findImage, isMeaningless, isPullable, type StoredImage } from './find.ts';
@@ -20,19 +20,19 @@ import { SingleFlight } from './single-flight.ts';
 export type PullMode = 'missing' | 'always' | 'never';
 
 export type ImagesOptions = ImageBuilderDeps & {
-  /** Disk for images; what nobody uses goes, the longest unused first. 0: no limit. */
+  /** Disk limit for images. Unused images are evicted, least recently used first. 0: no limit. */
   readonly maxBytes: number;
-  /** Directories of the host that creates may name files of. */
+  /** Directories of the host whose files a create may use as images. */
   readonly allowedDirs: readonly string[];
 };
 
 export type PullOptions = {
-  /** A line about each step, for people. */
+  /** Called with a line for people about each step. */
   readonly onProgress?: Report | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** For whom: a tenant, or a key without one. What is made counts for them. */
+  /** The tenant, or a key without one, that owns a new image. */
   readonly owner?: string | undefined;
-  /** Before anything is fetched or converted; throws for who may not have that done. */
+  /** Called before anything is fetched or converted; throws when the principal may not create images. */
   readonly onMake?: (() => void) | undefined;
 };
 
@@ -47,15 +47,15 @@ export class Images {
     this.#options = options;
   }
 
-  /** Removes what an earlier process left. */
+  /** Removes what an earlier process left behind. */
   async start(): Promise<void> {
     await this.#sweep();
     const { log } = this.#options;
-    const sweep = () => this.#sweep().catch((error) => log.warn({ err: error }, 'images were not swept'));
+    const sweep = () => this.#sweep().catch((error) => log.warn({ err: error }, 'cannot sweep the images'));
     this.#sweeping = setInterval(sweep, KEPT_MS).unref();
   }
 
-  /** Ends what is under way. */
+  /** Cancels the running pulls. */
   async stop(): Promise<void> {
     clearInterval(this.#sweeping);
     await this.#pulls.stop(new AppError('cancelled', 'the daemon is stopping'));
@@ -68,24 +68,27 @@ export class Images {
       .map(toInfo);
   }
 
-  /** AppError not_found, conflict for the beginning of several digests. */
+  /** AppError not_found, or conflict for an ambiguous digest prefix. */
   get(text: string): ImageInfo {
     return toInfo(this.#find(text));
   }
 
-  /** AppError invalid_argument, not_found when it may not be pulled, upstream when the registry or the image will not do. */
+  /**
+   * AppError invalid_argument, not_found when the image is missing and may not be pulled, upstream when the registry or
+   * the image is invalid.
+   */
   async pull(text: string, mode: PullMode, options: PullOptions = {}): Promise<ImageInfo> {
     return toInfo(await this.obtain(text, mode, options));
   }
 
-  /** The same, for those who make a sandbox of it. */
+  /** Like `pull`; returns the stored image, from which a sandbox is created. */
   async obtain(
     text: string,
     mode: PullMode,
     { onProgress, signal, owner, onMake }: PullOptions = {},
   ): Promise<StoredImage> {
     const found = findImage(this.#all(), text);
-    // A crash of the host, or somebody who tidied up, may have taken the file.
+    // A host crash or an administrator may have removed the file.
     const known = found !== undefined && existsSync(this.rootfsPath(found)) ? found : undefined;
     if (known !== undefined && (mode !== 'always' || !isPullable(text))) return this.#touch(known);
     if (isMeaningless(text)) {
@@ -98,7 +101,7 @@ export class Images {
     return await this.#pulls.run(
       formatReference(reference),
       (report, cancelled) =>
-        this.#make((options) => fetchFromRegistry(reference, options), {
+        this.#create((options) => fetchFromRegistry(reference, options), {
           report,
           signal: cancelled,
           owner,
@@ -107,7 +110,10 @@ export class Images {
     );
   }
 
-  /** Of a file of the host, converted anew when it changed. AppError as `openHostFile` and `import`. */
+  /**
+   * Returns the image of a host file; converts it again when the file has changed. AppError as `openHostFile` and
+   * `import`.
+   */
   async obtainFile(
     path: string,
     { onProgress, signal, owner, onMake }: PullOptions = {},
@@ -122,28 +128,31 @@ export class Images {
     return await this.#pulls.run(
       key,
       async (report, cancelled) => {
-        // It may be another by now: what is opened here is what is read, and what the record is about.
+        // The file may have been replaced since: the record describes the file opened here.
         await using file = await openHostFile(path, allowedDirs);
-        const made = await this.#makeOfFile(file, { report, signal: cancelled, owner });
-        const kept = { id: made.id, record: { ...made.record, fileKey: file.key } };
-        await records.put(kept.id, kept.record);
-        return kept;
+        const created = await this.#createFromFile(file, { report, signal: cancelled, owner });
+        const stored = { id: created.id, record: { ...created.record, fileKey: file.key } };
+        await records.put(stored.id, stored.record);
+        return stored;
       },
       { onEvent: onProgress, signal },
     );
   }
 
-  /** AppError invalid_argument for what is no archive of images, or holds several and `tag` does not say which. */
+  /** AppError invalid_argument for an invalid archive, or one with several images when `tag` does not select one. */
   async import(
-    pieces: Pieces,
+    chunks: Chunks,
     tag: string | undefined,
     { onProgress, signal, owner }: PullOptions = {},
   ): Promise<ImageInfo> {
     const report = onProgress ?? (() => undefined);
-    return toInfo(await this.#makeOfSent(fetchFromPieces(pieces, tag), { report, signal, owner }));
+    return toInfo(await this.#createFromUpload(fetchFromChunks(chunks, tag), { report, signal, owner }));
   }
 
-  /** By a reference only that name goes, while the image has others. What runs from it goes on. AppError as `get`. */
+  /**
+   * Given a reference, removes only that name while the image has others. Running sandboxes are not affected. AppError
+   * as `get`.
+   */
   async delete(text: string): Promise<void> {
     const { id, record } = this.#find(text);
     const reference = parseReference(text);
@@ -157,11 +166,11 @@ export class Images {
     await this.#sweep();
   }
 
-  /** Removes images that nothing runs from: all, or those without a name. Gives their digests. */
-  async prune({ isNamedKept }: { readonly isNamedKept: boolean }): Promise<string[]> {
+  /** Removes unused images: all, or only those without a name. Returns their digests. */
+  async prune({ keepsNamed }: { readonly keepsNamed: boolean }): Promise<string[]> {
     const removed: string[] = [];
     for (const { id, record } of this.#all()) {
-      if ((isNamedKept && record.refs.length > 0) || (await this.#options.files.isUsed(record))) continue;
+      if ((keepsNamed && record.refs.length > 0) || (await this.#options.files.isUsed(record))) continue;
       await this.#forget(id);
       removed.push(`sha256:${id}`);
     }
@@ -169,7 +178,7 @@ export class Images {
     return removed;
   }
 
-  /** Keeps the root filesystem until it is disposed, also when the image is deleted. Undefined when it is gone already. */
+  /** Keeps the root filesystem until disposal, even if the image is deleted. Undefined when it is already gone. */
   async hold({ record }: StoredImage): Promise<AsyncDisposable | undefined> {
     return this.#options.files.hold(record.rootfsDigest).catch((error) => {
       if (errnoOf(error) === 'ENOENT') return undefined;
@@ -177,7 +186,7 @@ export class Images {
     });
   }
 
-  /** Where the root filesystem is. */
+  /** Path of the image's root filesystem. */
   rootfsPath({ record }: StoredImage): string {
     return this.#options.files.rootfsPath(record.rootfsDigest);
   }
@@ -187,36 +196,36 @@ export class Images {
     return { key: file.key };
   }
 
-  #makeOfFile(
+  #createFromFile(
     { file, kind, openWithin }: HostFile,
     start: ImportTask & { signal: AbortSignal },
   ): Promise<StoredImage> {
     const { files, maxBlobBytes: maxBytes } = this.#options;
     const { signal, owner } = start;
     if (kind === 'rootfs') return copyRootfs(file, { files, maxBytes, signal, owner });
-    const fetch = kind === 'layout' ? fetchFromLayout(openWithin) : fetchFromPieces(readPieces(file, signal));
-    return this.#makeOfSent(fetch, start);
+    const fetch = kind === 'layout' ? fetchFromLayout(openWithin) : fetchFromChunks(readPieces(file, signal));
+    return this.#createFromUpload(fetch, start);
   }
 
-  /** What is wrong with it is its sender's to mend. */
-  #makeOfSent(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
-    return this.#make(fetch, start).catch((error) => Promise.reject(toClientFault(error)));
+  /** Errors of an uploaded image are the client's fault, not an upstream's. */
+  #createFromUpload(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
+    return this.#create(fetch, start).catch((error) => Promise.reject(toClientFault(error)));
   }
 
-  /** Fetches, converts and keeps an image; nothing is left of what fails. */
-  async #make(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
+  /** Fetches, converts and stores an image; a failure leaves nothing behind. */
+  async #create(fetch: Fetch, start: ImportTask): Promise<StoredImage> {
     try {
       return await buildImage(this.#options, { fetch, ...start });
     } finally {
-      await this.#makeRoom();
+      await this.#evict();
     }
   }
 
   /**
-   * Keeps disk and records within their limits: of what nothing runs from and is not the newest, the longest unused of whoever
-   * has the most goes first.
+   * Evicts unused images until disk and records are within their limits: of the owner with the most, the least recently
+   * used first. The newest image is never evicted.
    */
-  async #makeRoom(): Promise<void> {
+  async #evict(): Promise<void> {
     const { files, maxBytes, log } = this.#options;
     await this.#sweep();
     const images = this.#all();
@@ -232,19 +241,19 @@ export class Images {
         isPinned: record.usedAtMs === newest || (await files.isUsed(record)),
       })),
     );
-    // What images share is on the disk once, and counted for each of them.
+    // Shared blobs are on disk once, but counted for each image.
     const shared = entries.reduce((sum, { size }) => sum + size, 0) - (await files.totalBytes());
-    const beyondDisk = maxBytes === 0 ? [] : chooseEvicted(entries, maxBytes + Math.max(0, shared));
-    const left = entries.filter((entry) => !beyondDisk.includes(entry));
+    const evictedForDisk = maxBytes === 0 ? [] : chooseEvicted(entries, maxBytes + Math.max(0, shared));
+    const left = entries.filter((entry) => !evictedForDisk.includes(entry));
     const records = left.map((entry) => ({ ...entry, size: entry.recordBytes }));
-    for (const { id, refs } of [...beyondDisk, ...chooseEvicted(records, MAX_RECORDS_BYTES)]) {
+    for (const { id, refs } of [...evictedForDisk, ...chooseEvicted(records, MAX_RECORDS_BYTES)]) {
       await this.#forget(id);
-      log.info({ image: id, refs }, 'image removed to make room; image_disk_bytes is the limit');
+      log.info({ image: id, refs }, 'image evicted: image_disk_bytes is exceeded');
     }
     await this.#sweep();
   }
 
-  /** Its files stay until the next sweep. */
+  /** The next sweep removes the files. */
   async #forget(id: string): Promise<void> {
     await this.#options.records.remove(id);
     this.#options.faults.reach('image.forgotten');
@@ -293,7 +302,7 @@ function notFound(text: string, mode?: PullMode): AppError {
   return new AppError('not_found', `image ${text} is not here${advice}`);
 }
 
-/** What is wrong with an archive is its sender's to mend. */
+/** Errors of an uploaded image are the client's fault, not an upstream's. */
 function toClientFault(error: unknown): unknown {
   if (!isAppError(error) || error.code !== 'upstream') return error;
   return new AppError('invalid_argument', error.message, { cause: error });

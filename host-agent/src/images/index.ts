@@ -1,4 +1,4 @@
-// Container images, and the profiles beside them.
+// Container images and rootfs profiles.
 import { join } from 'node:path';
 import { Converter, type ConverterOptions } from './converter.ts';
 import { ImageFiles } from './files.ts';
@@ -16,7 +16,7 @@ export type OpenImagesOptions = Omit<ImagesOptions, 'files' | 'converter' | keyo
 } & Partial<typeof LIMITS>;
 
 const LIMITS = {
-  /** As much as all layers of an image may unpack to. */
+  /** The limit for all decompressed layers of an image. */
   maxBlobBytes: 64 * 2 ** 30,
   pullIdleMs: 120_000,
   pullPauseMs: 1000,

@@ -1,16 +1,16 @@
-// How an archive or a layer is packed, by its first bytes: what others say of it need not be so.
+// Detects the compression of an archive or layer by its first bytes; a media type may be wrong.
 import type { Transform } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 
 export type Packing = {
   readonly name: string;
-  /** Absent for one that is known by name only. */
+  /** Absent for a format that is only recognised. */
   readonly unpack?: (options: { readonly chunkSize: number }) => Transform;
 };
 
 const KNOWN: readonly (readonly [mark: RegExp, packing: Packing])[] = [
   [/^1f8b/, { name: 'gzip', unpack: createGunzip }],
-  // A frame, or one of those that readers skip.
+  // A zstd frame, or a skippable frame.
   [/^(?:28b52ffd|5.2a4d18)/, { name: 'zstd', unpack: createZstdDecompress }],
   [/^fd377a585a00/, { name: 'xz' }],
   [/^425a683.314159265359/, { name: 'bzip2' }],
@@ -20,16 +20,16 @@ const KNOWN: readonly (readonly [mark: RegExp, packing: Packing])[] = [
   [/^504b0304/, { name: 'zip' }],
 ];
 
-/** As many bytes as tell: a tar archive begins with the name of a file, which may be `BZh9`. */
+/** Enough bytes to decide: a tar archive begins with a file name, which may be `BZh9`. */
 export const HEAD_BYTES = 10;
 
-/** Undefined for what is packed in none of these ways. */
+/** Undefined for uncompressed data and for unknown formats. */
 export function packingOf(head: Buffer): Packing | undefined {
   const text = head.toString('hex');
   return KNOWN.find(([mark]) => mark.test(text))?.[1];
 }
 
-/** What is wrong with what an unpacker refused, for `… it <does so>`; undefined for another failure. */
+/** Returns a phrase about a decompression error; undefined for other errors. */
 export function explainDamage(error: unknown): string | undefined {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   if (code === 'ZSTD_error_frameParameter_windowTooLarge')

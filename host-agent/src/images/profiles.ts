@@ -1,4 +1,4 @@
-// The rootfs profiles a sandbox can be created from: what the bakery has put into the data directory.
+// The baked rootfs profiles of the data directory, from which sandboxes are created.
 import { BuilderError, listProfiles, resolveProfile } from '@sandboxd/rootfs-builder';
 import { AppError, toError } from '../lib/errors.ts';
 import type { Bakery } from './bakery.ts';
@@ -6,7 +6,7 @@ import type { Bakery } from './bakery.ts';
 export type Profile = {
   readonly name: string;
   readonly description: string;
-  /** SHA-256 of the image's bytes. */
+  /** SHA-256 of the image file. */
   readonly digest: string;
   readonly rootfsPath: string;
   readonly sizeBytes: number;
@@ -20,31 +20,33 @@ export class Profiles {
   readonly #dataDir: string;
   readonly #bakery: Bakery | undefined;
 
-  /** With a bakery those that it has are there for who waits. */
+  /** With a bakery, its profiles are baked on demand. */
   constructor(dataDir: string, bakery?: Bakery) {
     this.#dataDir = dataDir;
     this.#bakery = bakery;
   }
 
-  /** Sorted by name; damaged ones are left out. */
+  /** Sorted by name; damaged profiles are omitted. */
   async list(): Promise<Profile[]> {
     return (await listProfiles(this.#dataDir)).map(toProfile);
   }
 
-  /** Baked if need be, which takes a minute. AppError as `Bakery.make` and `get` give. */
+  /**
+   * Returns the profile; bakes it first if necessary, which takes about a minute. AppError as `Bakery.make` and `get`.
+   */
   async obtain(name: string, signal?: AbortSignal): Promise<Profile> {
     if (await this.isToBeBaked(name)) await this.#bakery?.make(name, signal);
     return this.get(name);
   }
 
-  /** Names of those that are not here, but will be for who obtains them. */
+  /** Names of profiles that are not baked, but can be baked on demand. */
   async listUnbaked(): Promise<string[]> {
     const names = this.#bakery?.names ?? [];
     const unbaked = await Promise.all(names.map((name) => this.isToBeBaked(name)));
     return names.filter((_, at) => unbaked[at]);
   }
 
-  /** Whether it is not here, but will be for who obtains it. */
+  /** Whether the profile is not baked, but can be baked on demand. */
   async isToBeBaked(name: string): Promise<boolean> {
     if (this.#bakery?.names.includes(name) !== true) return false;
     return resolveProfile(this.#dataDir, name).then(
@@ -53,9 +55,9 @@ export class Profiles {
     );
   }
 
-  /** AppError invalid_argument naming the known profiles, or `internal` when this one's image is damaged. */
+  /** AppError invalid_argument with the list of known profiles, or `internal` when the profile's image is damaged. */
   async get(name: string): Promise<Profile> {
-    // Names become directory names; anything else cannot have been baked.
+    // Names become directory names; a profile with any other name cannot exist.
     if (/^[a-z0-9][a-z0-9._-]{0,63}$/.test(name)) {
       try {
         return toProfile(await resolveProfile(this.#dataDir, name));

@@ -1,14 +1,14 @@
-// What is told of a pull while it goes on.
+// Progress reports of a pull.
 
-/** A layer, by the beginning of its digest, and how much of it is here; without a layer, how much of all of them. */
+/** A layer (digest prefix) and its bytes on disk; without `layer`, the bytes of all layers. */
 export type LayerProgress = {
   readonly layer?: string | undefined;
   readonly bytes?: number | undefined;
   readonly totalBytes?: number | undefined;
 };
 
-/** A line about each step, for people, and the layer that it is about. */
+/** Called with a line for people about each step, and the layer concerned. */
 export type Report = ((line: string, layer?: LayerProgress) => void) & {
-  /** Whether anybody listens now, where the work is one that several may want. */
-  readonly isHeard?: () => boolean;
+  /** Whether a client is listening; several requests may share one pull. */
+  readonly hasListeners?: () => boolean;
 };

@@ -1,42 +1,42 @@
-// What the registry keeps of a converted image, and what others are told of it.
+// The stored record of a converted image, and the information shown to clients.
 import type { ImageConfig } from './fetch/config.ts';
 
-/** By its digest, hexadecimal: of root filesystem and config together. */
+/** Its key is the hexadecimal digest of root filesystem and config. */
 export type ImageRecord = {
-  /** Whose create or pull brought it first: a tenant, or a key without one. */
+  /** The tenant, or a key without one, whose create or pull added the image. */
   readonly owner?: string;
-  /** References in their one spelling, the first one first; none for an image whose names others have now. */
+  /** References in canonical spelling, oldest first; empty after other images took all its names. */
   readonly refs: readonly string[];
   readonly configDigest: string;
   readonly config: ImageConfig;
   readonly layers: readonly string[];
-  /** Blobs of the layout that it was made of. */
+  /** Blobs of the source layout. */
   readonly blobs: readonly string[];
-  /** SHA-256 of the root filesystem, which is named by it. */
+  /** SHA-256 of the root filesystem; also its file name. */
   readonly rootfsDigest: string;
-  /** Of the host's file that it was made of, if it was one. */
+  /** Identity of the host file that it was converted from. */
   readonly fileKey?: string;
-  /** It is that file itself, which was a root filesystem. */
+  /** The root filesystem is a copy of a host file, without conversion. */
   readonly isCopy?: true;
   readonly sizeBytes: number;
   readonly entries: number;
   readonly contentBytes: number;
   readonly convertedAtMs: number;
-  /** When a sandbox was last made of it, or it was pulled. */
+  /** Time of the last create or pull. */
   readonly usedAtMs: number;
 };
 
-/** How layers became a root filesystem. */
+/** The image's layers were converted. */
 export const CONVERT_MODE = 'erofs';
-/** A root filesystem was taken as it is. */
+/** A root filesystem was copied unchanged. */
 export const COPY_MODE = 'copy';
 
 export type ImageInfo = {
   /** `sha256:…`. */
   readonly digest: string;
-  /** As people write it. */
+  /** The first reference in short form. */
   readonly sourceRef?: string;
-  /** All references that lead to it, that one included. */
+  /** All references in short form, including `sourceRef`. */
   readonly refs: readonly string[];
   readonly config: ImageConfig;
   readonly contentBytes: number;
@@ -46,7 +46,10 @@ export type ImageInfo = {
   readonly convertedAtMs: number;
 };
 
-/** Names of one image. */
+/** Maximum number of references of one image. */
 export const MAX_REFS = 64;
-/** All records together: each list of the images has them all. Of what nothing runs from the longest unused goes beyond. */
+/**
+ * Limit of all records together, because a list of images contains all of them. Beyond it, unused images are evicted,
+ * least recently used first.
+ */
 export const MAX_RECORDS_BYTES = 8 << 20;

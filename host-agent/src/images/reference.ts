@@ -1,17 +1,17 @@
-// Names of images as Docker writes them: `nginx`, `nginx:alpine`, `ghcr.io/a/b:c`, `…@sha256:…`.
+// Image references in Docker's syntax: `nginx`, `nginx:alpine`, `ghcr.io/a/b:c`, `…@sha256:…`.
 
 export type Reference = {
-  /** Host, with its port if it has one. */
+  /** Host name, with an optional port. */
   readonly domain: string;
-  /** Without the domain: `library/nginx`. */
+  /** Repository path without the domain: `library/nginx`. */
   readonly path: string;
   readonly tag?: string;
-  /** `sha256:…` of a manifest. */
+  /** Manifest digest, `sha256:…`. */
   readonly digest?: string;
 };
 
 const DEFAULT_DOMAIN = 'docker.io';
-/** Its name in references of old. */
+/** Docker Hub's name in old references. */
 const OLD_DEFAULT_DOMAIN = 'index.docker.io';
 const OFFICIAL = 'library/';
 const DEFAULT_TAG = 'latest';
@@ -23,10 +23,10 @@ const PATH = /^[a-z\d]+(?:(?:[._]|__|-+)[a-z\d]+)*(?:\/[a-z\d]+(?:(?:[._]|__|-+)
 const TAG = /^\w[\w.-]{0,127}$/;
 const DIGEST = /^[a-zA-Z][a-zA-Z\d]*(?:[-_+.][a-zA-Z][a-zA-Z\d]*)*:[\da-fA-F]{32,}$/;
 const SHA256 = /^sha256:[\da-f]{64}$/;
-/** Alone it is an id of an image, and no name of a repository. */
+/** On its own it is an image id, not a repository name. */
 const ID = /^[\da-f]{64}$/;
 
-/** Undefined for what is none. A tag that is missing is `latest`, unless there is a digest. */
+/** Undefined for an invalid reference. A missing tag becomes `latest`, unless there is a digest. */
 export function parseReference(text: string): Reference | undefined {
   const at = text.indexOf('@');
   const digest = at < 0 ? undefined : text.slice(at + 1);
@@ -39,31 +39,36 @@ export function parseReference(text: string): Reference | undefined {
   const [domain, path] = splitDomain(colon < 0 ? named : named.slice(0, colon));
   const isNamed = DOMAIN.test(domain) && PATH.test(path) && domain.length + path.length < MAX_NAME_CHARS;
   if (!isNamed || (tag !== undefined && !TAG.test(tag))) return undefined;
-  const kept = tag ?? (digest === undefined ? DEFAULT_TAG : undefined);
-  return { domain, path, ...(kept !== undefined && { tag: kept }), ...(digest !== undefined && { digest }) };
+  const effectiveTag = tag ?? (digest === undefined ? DEFAULT_TAG : undefined);
+  return {
+    domain,
+    path,
+    ...(effectiveTag !== undefined && { tag: effectiveTag }),
+    ...(digest !== undefined && { digest }),
+  };
 }
 
-/** The one spelling of a reference, with all that others leave out. */
+/** The canonical spelling, with all default parts. */
 export function formatReference({ domain, path, tag, digest }: Reference): string {
   return `${domain}/${path}${tag === undefined ? '' : `:${tag}`}${digest === undefined ? '' : `@${digest}`}`;
 }
 
-/** As people write it. */
+/** The short spelling that people use. */
 export function shortReference(reference: Reference): string {
   const { domain, path } = reference;
-  const whole = formatReference(reference);
-  if (domain !== DEFAULT_DOMAIN) return whole;
+  const full = formatReference(reference);
+  if (domain !== DEFAULT_DOMAIN) return full;
   const prefix = `${domain}/${path.startsWith(OFFICIAL) && !path.slice(OFFICIAL.length).includes('/') ? OFFICIAL : ''}`;
-  return whole.slice(prefix.length);
+  return full.slice(prefix.length);
 }
 
-/** Only those may be asked without TLS. */
+/** Only loopback registries may be contacted without TLS. */
 export function isLoopback({ domain }: Reference): boolean {
   const host = domain.replace(/:\d+$/, '').toLowerCase();
   return host === 'localhost' || host === '[::1]' || /^127(?:\.\d{1,3}){3}$/.test(host);
 }
 
-/** What is in front of the first slash is a host if it cannot be part of a path. */
+/** The part before the first slash is a host if it cannot be a path component. */
 function splitDomain(name: string): readonly [domain: string, path: string] {
   const slash = name.indexOf('/');
   const first = name.slice(0, Math.max(slash, 0));

@@ -1,4 +1,4 @@
-// What a sandbox's root filesystem is made of: a profile, or a container image.
+// Resolves a sandbox's root filesystem from a profile or a container image.
 import type { ServiceSpec } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import type { StoredImage } from './find.ts';
@@ -9,36 +9,39 @@ import type { Profiles } from './profiles.ts';
 const MAX_TRIES = 3;
 const ROOT_HOME = '/root';
 
-/** What a create asks for. `name` of a profile, or an image's reference or digest. */
+/** The request of a create: `name` is a profile, or an image's reference or digest. */
 export type RootfsRequest = {
   readonly kind: 'profile' | 'image';
   readonly name: string;
-  /** `name` is the path of a file of the host. */
+  /** `name` is the path of a host file. */
   readonly isPath?: true;
 };
 
-/** The same, found: all that a sandbox needs of it, also long after the profile was baked or the image pulled anew. */
+/**
+ * The resolved request: everything that a sandbox needs from it, still valid after the profile is baked again or the
+ * image pulled again.
+ */
 export type RootfsSource = Omit<RootfsRequest, 'kind'> & {
-  /** `agent`: the agent's own image, the only root of a guest that is saved before it has one. */
+  /** `agent`: the agent's own image, the root of a generic template until it gets one. */
   readonly kind: RootfsRequest['kind'] | 'agent';
-  /** SHA-256 of the root filesystem's bytes, which the page cache in a saved guest's memory mirrors. */
+  /** SHA-256 of the root filesystem, whose page cache is part of a saved guest's memory. */
   readonly digest: string;
   readonly rootfsPath: string;
-  /** What commands have in their environment, the request's own variables above it. */
+  /** Default environment of commands; the request's variables override it. */
   readonly env: Readonly<Record<string, string>>;
   readonly workdir: string;
-  /** Image that the agent runs from, with the kernel's modules; absent: the root filesystem carries it. */
+  /** Image with the agent and the kernel modules; absent: the root filesystem contains the agent. */
   readonly agentPath?: string | undefined;
 };
 
-/** What is known of it before it is found. */
+/** The source before it is resolved. */
 export function toUnknownRootfs(request: RootfsRequest): RootfsSource {
   return { ...request, digest: '', rootfsPath: '', env: {}, workdir: '/' };
 }
 
 /**
- * What commands have in their environment before the request's own variables. That HOME is /root is all that a profile's says of
- * root; for every user it would be wrong, and a guest's agent knows the home of each.
+ * Environment of commands before the request's variables. A profile's HOME=/root is dropped: it would be wrong for
+ * other users, and the guest agent knows each user's home.
  */
 export function baseEnvironment({ kind, env }: Pick<RootfsSource, 'kind' | 'env'>): RootfsSource['env'] {
   if (kind === 'image' || env.HOME !== ROOT_HOME) return env;
@@ -46,7 +49,7 @@ export function baseEnvironment({ kind, env }: Pick<RootfsSource, 'kind' | 'env'
   return others;
 }
 
-/** What a guest has that gets its root as a copy: the image that the agent runs from. */
+/** The root of a guest that receives its root filesystem later, as a copy: the agent's image. */
 export function agentRootfs(image: { readonly path: string; readonly digest: string }): RootfsSource {
   const { path, digest } = image;
   return { kind: 'agent', name: 'agent', digest, rootfsPath: path, env: {}, workdir: '/', agentPath: path };
@@ -54,12 +57,12 @@ export function agentRootfs(image: { readonly path: string; readonly digest: str
 
 export type FoundRootfs = {
   readonly rootfs: RootfsSource;
-  /** What an image runs by itself; `cmd` may be empty. */
+  /** The image's own service; `cmd` may be empty. */
   readonly service?: ServiceSpec;
 };
 
 export type FindOptions = PullOptions & {
-  /** Keeps what was found until it is disposed: an image may be deleted, or have to make room, at any moment. */
+  /** Retains the resolved image until disposal: it could be deleted or evicted at any moment. */
   readonly holds?: AsyncDisposableStack;
 };
 
@@ -67,13 +70,13 @@ type ImageSource = Pick<Images, 'obtain' | 'obtainFile' | 'hold' | 'rootfsPath'>
 
 export type RootfsFinderOptions = {
   readonly profiles: Pick<Profiles, 'obtain' | 'get' | 'isToBeBaked'>;
-  /** Absent: this daemon has no images. */
+  /** Absent: images are disabled on this daemon. */
   readonly images?: ImageSource | undefined;
-  /** The image of the agent. */
+  /** Path of the agent's image. */
   readonly agentPath: () => Promise<string>;
 };
 
-/** Finds, or pulls, what a create asks for. */
+/** Resolves the root filesystem of a create, pulling or baking if necessary. */
 export class RootfsFinder {
   readonly #options: RootfsFinderOptions;
 
@@ -82,8 +85,8 @@ export class RootfsFinder {
   }
 
   /**
-   * AppError invalid_argument naming the known profiles, `internal` when one is damaged; of an image what a pull gives, and
-   * unsupported on a daemon without images. A profile that is yet to be baked has no digest where nothing shall be pulled.
+   * AppError invalid_argument with the known profiles, `internal` for a damaged profile; for an image the errors of a
+   * pull, and unsupported when images are disabled. With `pull` never, an unbaked profile has no digest.
    */
   async find(
     { kind, name, isPath }: RootfsRequest,
@@ -97,7 +100,7 @@ export class RootfsFinder {
       const { digest, rootfsPath, env, workdir } = await (pull === 'never'
         ? profiles.get(name)
         : profiles.obtain(name, findOptions.signal));
-      // Without an image of the agent its guest runs from what was baked into it, and has no modules.
+      // Without the agent's image, the guest runs the agent that was baked into the profile, and has no kernel modules.
       const agentPath = await this.#options.agentPath().catch(() => undefined);
       return { rootfs: { kind, name, digest, rootfsPath, env, workdir, ...(agentPath && { agentPath }) } };
     }
@@ -106,7 +109,7 @@ export class RootfsFinder {
       throw new AppError('unsupported', 'image support is not enabled on this daemon; create from a profile');
     const obtain = () =>
       isPath ? images.obtainFile(name, findOptions) : images.obtain(name, pull, findOptions);
-    const image = await obtainHeld(images, obtain, name, findOptions.holds);
+    const image = await obtainRetained(images, obtain, name, findOptions.holds);
     const { config, rootfsDigest } = image.record;
     return {
       rootfs: {
@@ -123,7 +126,7 @@ export class RootfsFinder {
   }
 }
 
-async function obtainHeld(
+async function obtainRetained(
   images: ImageSource,
   obtain: () => Promise<StoredImage>,
   name: string,
@@ -131,10 +134,10 @@ async function obtainHeld(
 ): Promise<StoredImage> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const image = await obtain();
-    const held = await images.hold(image);
-    if (held === undefined) continue;
-    if (holds === undefined) await held[Symbol.asyncDispose]();
-    else holds.use(held);
+    const hold = await images.hold(image);
+    if (hold === undefined) continue;
+    if (holds === undefined) await hold[Symbol.asyncDispose]();
+    else holds.use(hold);
     return image;
   }
   throw new AppError('conflict', `image ${name} is deleted again and again while a sandbox is made of it`);

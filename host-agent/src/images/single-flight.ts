@@ -1,4 +1,4 @@
-// Work that several want at once is done once; it is given up when none of them wants it any more.
+// Shares one task among concurrent callers with the same key; cancels it when the last caller leaves.
 import type { Report } from './progress.ts';
 
 type Flight<T> = {
@@ -12,52 +12,55 @@ export type Work<T> = (report: Report, signal: AbortSignal) => Promise<T>;
 
 export class SingleFlight<T> {
   readonly #flights = new Map<string, Flight<T>>();
-  /** All, also those that nobody can join any more. */
+  /** All running flights, including cancelled ones that accept no more callers. */
   readonly #running = new Set<Flight<T>>();
 
-  /** Joins the work of that key, or begins it. `onEvent` hears what it reports from now on. Rejects with the signal's reason. */
+  /**
+   * Joins the running task of the key, or starts it. `onEvent` receives its reports from now on. Rejects with the
+   * signal's reason.
+   */
   async run(
     key: string,
     work: Work<T>,
     { onEvent, signal }: { onEvent?: Report | undefined; signal?: AbortSignal | undefined },
   ): Promise<T> {
     signal?.throwIfAborted();
-    const flight = this.#flights.get(key) ?? this.#begin(key, work);
+    const flight = this.#flights.get(key) ?? this.#start(key, work);
     flight.waiting += 1;
     if (onEvent !== undefined) flight.listeners.add(onEvent);
     let onAbort: () => void = () => undefined;
-    const left = new Promise<never>((_, reject) => {
+    const aborted = new Promise<never>((_, reject) => {
       onAbort = () => reject(signal?.reason);
       signal?.addEventListener('abort', onAbort, { once: true });
     });
     try {
-      return await Promise.race([flight.result, left]);
+      return await Promise.race([flight.result, aborted]);
     } finally {
       signal?.removeEventListener('abort', onAbort);
       if (onEvent !== undefined) flight.listeners.delete(onEvent);
       flight.waiting -= 1;
       if (flight.waiting === 0) {
-        // Whoever comes now begins anew.
+        // A new caller starts a new flight instead of joining the cancelled one.
         if (this.#flights.get(key) === flight) this.#flights.delete(key);
-        flight.cancel.abort(signal?.reason ?? new Error('nobody wants it any more'));
+        flight.cancel.abort(signal?.reason ?? new Error('all callers have aborted'));
       }
     }
   }
 
-  /** Ends all of it, and waits for that. */
+  /** Cancels all flights and waits until they have ended. */
   async stop(reason: Error): Promise<void> {
     const flights = [...this.#running];
     for (const { cancel } of flights) cancel.abort(reason);
     await Promise.allSettled(flights.map(({ result }) => result));
   }
 
-  #begin(key: string, work: Work<T>): Flight<T> {
+  #start(key: string, work: Work<T>): Flight<T> {
     const cancel = new AbortController();
     const listeners = new Set<Report>();
-    const tell: Report = (line, layer) => {
+    const publish: Report = (line, layer) => {
       for (const listener of listeners) listener(line, layer);
     };
-    const report: Report = Object.assign(tell, { isHeard: () => listeners.size > 0 });
+    const report: Report = Object.assign(publish, { hasListeners: () => listeners.size > 0 });
     const result = work(report, cancel.signal);
     const flight: Flight<T> = { result, cancel, listeners, waiting: 0 };
     this.#flights.set(key, flight);

@@ -339,7 +339,7 @@ t.test('standard streams that are closed, and words in no order', async (t) => {
   const long = 'y'.repeat(100_000);
   t.match(await run(['exec', id, 'echo', long]), { code: 0 });
   t.equal(sandboxes.execs.at(-1)?.request.cmd[1], long);
-  t.match(await run(['run', '']), { code: 2, stderr: /one of the words is empty/ });
+  t.match(await run(['run', '']), { code: 2, stderr: /one of the arguments is empty/ });
   for (const words of [['inspect', long], ['--context', long, 'ps'], [long]]) {
     const { stderr } = await run(words);
     t.match(stderr, /^sandbox: [^\n]+\n$/);

@@ -3,6 +3,7 @@ import { chmodSync, chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { suggest } from '../../../api/src/suggest.ts';
+import { parseInput } from '../../../client/src/command/args.ts';
 import {
   findContext,
   readContexts,
@@ -13,7 +14,6 @@ import { renderOverview, renderVerb } from '../../../client/src/command/help.ts'
 import { toBytes, toEnvironment, toMib, toPort, toSeconds } from '../../../client/src/command/units.ts';
 import { UsageError, type Verb } from '../../../client/src/command/verb.ts';
 import { VERBS } from '../../../client/src/command/verbs.ts';
-import { readWords } from '../../../client/src/command/words.ts';
 
 const verbOf = (name: string): Verb => VERBS.find((each) => each.name === name)!;
 
@@ -28,7 +28,7 @@ t.test('every verb has a summary, flags with help, and an example that can be re
     t.ok(renderOverview(VERBS).includes(verb.summary));
     const words = /sandbox ([^)]+)/.exec(verb.example)?.[1]?.split(' ') ?? [];
     t.equal(words[0], verb.name, verb.example);
-    t.ok(readWords(verb, words.slice(1)).operands.length >= verb.count[0], verb.example);
+    t.ok(parseInput(verb, words.slice(1)).operands.length >= verb.count[0], verb.example);
     const letters = Object.values(verb.flags).flatMap(({ short = [] }) => short);
     t.equal(new Set(letters).size, letters.length, `${verb.name} has no letter twice`);
   }
@@ -37,7 +37,7 @@ t.test('every verb has a summary, flags with help, and an example that can be re
 
 t.test('words behind the command are the command’s own', (t) => {
   const run = verbOf('run');
-  const { operands, isSet, text, texts } = readWords(run, [
+  const { operands, isSet, text, texts } = parseInput(run, [
     '-ite',
     'A=b',
     '--rm',
@@ -52,26 +52,30 @@ t.test('words behind the command are the command’s own', (t) => {
   t.ok(isSet('interactive') && isSet('tty') && isSet('rm'));
   t.equal(text('memory'), '512m');
   t.same(texts('env'), ['A=b', 'C=d']);
-  t.same(readWords(run, ['base', '--', '-x']).operands, ['base', '-x']);
-  t.same(readWords(verbOf('exec'), ['-u', 'me', 'sbx_1', 'env', '-i']).operands, ['sbx_1', 'env', '-i']);
-  t.same(readWords(verbOf('cp'), ['-', 'sbx_1:/x', '-q']).operands, ['-', 'sbx_1:/x']);
-  t.same(readWords(verbOf('service'), ['set', 'sbx_1', 'sleep', '-f']).operands, [
+  t.same(parseInput(run, ['base', '--', '-x']).operands, ['base', '-x']);
+  t.same(parseInput(verbOf('exec'), ['-u', 'me', 'sbx_1', 'env', '-i']).operands, ['sbx_1', 'env', '-i']);
+  t.same(parseInput(verbOf('cp'), ['-', 'sbx_1:/x', '-q']).operands, ['-', 'sbx_1:/x']);
+  t.same(parseInput(verbOf('service'), ['set', 'sbx_1', 'sleep', '-f']).operands, [
     'set',
     'sbx_1',
     'sleep',
     '-f',
   ]);
-  t.throws(() => readWords(run, []), UsageError);
-  t.same(readWords(verbOf('exec'), ['sbx_1', 'echo', '']).operands, ['sbx_1', 'echo', '']);
+  t.throws(() => parseInput(run, []), UsageError);
+  t.same(parseInput(verbOf('exec'), ['sbx_1', 'echo', '']).operands, ['sbx_1', 'echo', '']);
   for (const [name, words] of [
     ['exec', ['', 'ls']],
     ['rm', ['']],
     ['cp', ['', 'sbx_1:/x']],
     ['context', ['set', '']],
   ] as const)
-    t.throws(() => readWords(verbOf(name), words), { message: /one of the words is empty: sandbox / }, name);
-  t.throws(() => readWords(verbOf('ps'), ['x']), { message: /"x" is too much: sandbox ps/ });
-  t.throws(() => readWords(run, ['--memroy', '1g', 'base']), {
+    t.throws(
+      () => parseInput(verbOf(name), words),
+      { message: /one of the arguments is empty: sandbox / },
+      name,
+    );
+  t.throws(() => parseInput(verbOf('ps'), ['x']), { message: /"x" is one argument too many: sandbox ps/ });
+  t.throws(() => parseInput(run, ['--memroy', '1g', 'base']), {
     message: /did you mean --memory\? `sandbox run --help`/,
   });
   t.end();

@@ -10,8 +10,8 @@ import {
   MIN_BODY_BYTES_PER_S,
 } from '@sandboxd/api';
 import t from 'tap';
+import { GLOBAL_FLAGS } from '../../../client/src/command/args.ts';
 import { VERBS } from '../../../client/src/command/verbs.ts';
-import { GLOBAL_FLAGS } from '../../../client/src/command/words.ts';
 import { COMMANDS, GROUPS } from '../../../host-agent/src/commands/table.ts';
 import { createSettings, toFlag } from '../../../host-agent/src/config/settings.ts';
 import { ENGINE_NAMES } from '../../../host-agent/src/engines/index.ts';

@@ -1,4 +1,4 @@
-// `sandbox completion`: what a shell needs to complete words.
+// `sandbox completion`: prints completion scripts.
 import { BASH, FISH, ZSH } from '../completions.ts';
 import { UsageError, type Verb } from '../verb.ts';
 
@@ -9,7 +9,7 @@ export const completion: Verb = {
   name: 'completion',
   operands: `<${NAMES.join('|')}>`,
   completes: [NAMES],
-  summary: 'Print what a shell needs to complete words of this command',
+  summary: 'Print the completion script of a shell',
   flags: {},
   count: [1, 1],
   example: 'source <(sandbox completion bash)',
@@ -17,7 +17,7 @@ export const completion: Verb = {
     const script = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
     if (script === undefined)
       throw new UsageError(
-        `there is no completion for ${JSON.stringify(shell)}; say one of ${NAMES.join(', ')}`,
+        `there is no completion for ${JSON.stringify(shell)}; known are ${NAMES.join(', ')}`,
       );
     terminal.stdout.write(script);
     return 0;

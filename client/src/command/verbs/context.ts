@@ -1,4 +1,4 @@
-// `sandbox context`: which daemons there are, and which one is meant.
+// `sandbox context`: lists, edits and selects daemons.
 import { resolve } from 'node:path';
 import { SandboxdError } from '../../errors.ts';
 import { findContext, readContexts, toClient, writeContexts } from '../context.ts';
@@ -11,15 +11,15 @@ export const context: Verb = {
   name: 'context',
   operands: `[${ACTIONS.join('|')}] [name]`,
   completes: [ACTIONS, 'context'],
-  summary: 'Say which daemon is meant: its address, key and certificate',
+  summary: 'Manage contexts: address, key and certificate of a daemon',
   details:
-    'They are kept in ~/.config/sandbox/contexts.json, which only you can read. SANDBOXD_HOST, SANDBOXD_API_KEY and SANDBOXD_CA win over it. A key is given on standard input: what stands on a command line is seen by every user of the machine.',
+    'Contexts are stored in ~/.config/sandbox/contexts.json, which only you can read. SANDBOXD_HOST, SANDBOXD_API_KEY and SANDBOXD_CA override them. Pass a key on standard input, because other users of the machine can read command lines.',
   flags: {
     key: {
       type: 'string',
       placeholder: 'key',
       completes: ['-'],
-      help: 'with set: the key; - reads it from standard input, and shows nothing of what you type',
+      help: 'with set: the key; - reads it from standard input without echo',
     },
   },
   count: [0, 2],
@@ -40,17 +40,17 @@ export const context: Verb = {
       return 0;
     }
     if (!(ACTIONS as readonly string[]).includes(action))
-      throw new UsageError(`there is no ${JSON.stringify(action)}; say one of ${ACTIONS.join(', ')}`);
-    if (name === undefined) throw new UsageError(`something is missing: sandbox context ${action} <name>`);
+      throw new UsageError(`there is no ${JSON.stringify(action)}; known are ${ACTIONS.join(', ')}`);
+    if (name === undefined) throw new UsageError(`an argument is missing: sandbox context ${action} <name>`);
     const named = findContext(known, name);
     if (action === 'set') {
       const host = text('host') ?? named?.host;
-      if (host === undefined) throw new UsageError('something is missing: --host <url>');
-      const given = text('key');
-      const apiKey = given === '-' ? await readKey(terminal) : (given ?? named?.apiKey);
+      if (host === undefined) throw new UsageError('a flag is missing: --host <url>');
+      const keyFlag = text('key');
+      const apiKey = keyFlag === '-' ? await readKey(terminal) : (keyFlag ?? named?.apiKey);
       const ca = text('ca') === undefined ? named?.ca : resolve(text('ca') ?? '');
       const entry = { host, ...(apiKey && { apiKey }), ...(ca !== undefined && { ca }) };
-      // What cannot be used is said now, and not by the next verb.
+      // Reports an unusable address or certificate now rather than in the next verb.
       toClient(entry);
       await writeContexts({ current: current ?? name, contexts: { ...rest, [name]: entry } });
     } else if (named === undefined) {
@@ -62,14 +62,14 @@ export const context: Verb = {
   },
 };
 
-/** Ctrl-C and Ctrl-D, of a terminal that passes every key on. */
-const LEAVING = ['\x03', '\x04'];
+/** Ctrl-C and Ctrl-D, which a terminal in raw mode passes as characters. */
+const INTERRUPTS = ['\x03', '\x04'];
 
-/** One line. What is typed is not shown. */
+/** Reads one line without echo. */
 async function readKey(terminal: Terminal): Promise<string> {
   const { stdin } = terminal;
   if (stdin.isTTY) {
-    // Before it is asked for: what is typed or pasted at once would be shown.
+    // Before the prompt, because input that is typed or pasted at once would be echoed.
     stdin.setRawMode(true);
     terminal.note('the key, which is not shown:');
   }
@@ -77,7 +77,7 @@ async function readKey(terminal: Terminal): Promise<string> {
   try {
     for await (const bytes of stdin) {
       text += String(bytes);
-      if (stdin.isTTY && LEAVING.some((each) => text.includes(each)))
+      if (stdin.isTTY && INTERRUPTS.some((each) => text.includes(each)))
         throw new SandboxdError('no key was given');
       if (/[\r\n]/.test(text)) break;
     }
@@ -85,7 +85,7 @@ async function readKey(terminal: Terminal): Promise<string> {
     if (stdin.isTTY) stdin.setRawMode(false);
   }
   const [line = ''] = text.split(/[\r\n]/, 1);
-  // A key that takes the one before it back.
+  // The backspace key.
   let kept = '';
   for (const letter of line) kept = letter === '\x7f' ? kept.slice(0, -1) : kept + letter;
   return kept.trim();

@@ -1,4 +1,4 @@
-// `sandbox cp`: files and directories, both ways, or an archive through a pipe.
+// `sandbox cp`: copies files and directories in both directions, or a tar archive through a pipe.
 import { open } from 'node:fs/promises';
 import { basename, posix } from 'node:path';
 import type { Bytes } from '../../connection/transport.ts';
@@ -7,7 +7,7 @@ import type { Files } from '../../files/files.ts';
 import { packFile } from '../../files/one-file.ts';
 import { counted } from '../../images.ts';
 import { HeldDirectory } from '../../platform/held-directory.ts';
-import { packDirectory, readPieces } from '../../platform/pack-directory.ts';
+import { packDirectory, readChunks } from '../../platform/pack-directory.ts';
 import { unpackDirectory } from '../../platform/unpack-directory.ts';
 import { writeWhole, writeWholeIn } from '../../platform/whole-file.ts';
 import { formatBytes, type Progress } from '../terminal.ts';
@@ -19,10 +19,10 @@ export const cp: Verb = {
   name: 'cp',
   operands: '<source> <target>',
   completes: ['place', 'place'],
-  summary: 'Copy files and directories into a sandbox, or out of it',
+  summary: 'Copy files and directories into or out of a sandbox',
   details:
-    'One of the two is <sandbox>:<path>. A directory goes into the target when that is there, and becomes it when not; of <directory>/. only the contents go. - is a tar archive on standard input or output.',
-  flags: { quiet: { type: 'boolean', short: 'q', help: 'no bar' } },
+    'Either source or target is <sandbox>:<path>. A directory is copied into an existing target directory, and otherwise becomes the target; <directory>/. copies only its contents. - is a tar archive on standard input or output.',
+  flags: { quiet: { type: 'boolean', short: 'q', help: 'show no progress' } },
   count: [2, 2],
   example: 'sandbox cp notes.txt $ID:/srv/',
   async run({ operands: [from = '', to = ''], isSet }, session) {
@@ -64,7 +64,7 @@ async function copyIn(
     return await files.extract(directory, counted(archive, progress?.update ?? (() => {})), { signal });
   };
   if (from === '-') return send(path, terminal.stdin);
-  // Opened once: what is looked at is what is sent.
+  // Opened once, so that the checked file is the file that is sent (TOCTOU).
   await using directory = await openDirectory(from);
   if (directory !== undefined) {
     const isContents = /(?:^|\/)\.$/.test(from);
@@ -75,9 +75,10 @@ async function copyIn(
   const about = await source.stat();
   const isInside = path.endsWith('/') || (await isDirectory(files, path, signal));
   const [place, name] = isInside ? [path, basename(from)] : [posix.dirname(path), posix.basename(path)];
-  // What says that it has no bytes may be a pipe or a file of /proc: an archive begins with the size. Of one that grows, the beginning.
+  // A file of size 0 may be a pipe or a file of /proc. A tar header needs the size, so such a file is read first. A
+  // growing file is cut off at its first size.
   const hasSize = about.isFile() && about.size > 0;
-  const data = hasSize ? readPieces(source, about.size) : await source.readFile({ signal });
+  const data = hasSize ? readChunks(source, about.size) : await source.readFile({ signal });
   const sizeBytes = Buffer.isBuffer(data) ? data.length : about.size;
   const archive = packFile(name, data, { mode: about.mode & 0o7777, sizeBytes });
   const { bytes } = await send(place, archive, sizeBytes);
@@ -118,16 +119,16 @@ async function copyOut(
   }
   const archive = receive(await files.tar(path, { signal }), progress);
   if (target === undefined || name === '') {
-    await using made = target ?? (await HeldDirectory.ensure(to));
-    await unpackDirectory(archive, made);
+    await using created = target ?? (await HeldDirectory.ensure(to));
+    await unpackDirectory(archive, created);
   } else {
-    await using made = await target.enter(name, 0o777);
-    await unpackDirectory(archive, made);
+    await using created = await target.enter(name, 0o777);
+    await unpackDirectory(archive, created);
   }
   return { bytes };
 }
 
-/** Of this machine; undefined for a file, and for nothing. */
+/** Opens a local directory; undefined for a file or a missing path. */
 async function openDirectory(path: string): Promise<HeldDirectory | undefined> {
   try {
     return await HeldDirectory.open(path);
@@ -150,7 +151,7 @@ async function openFile(files: Files, path: string, signal: AbortSignal, maxByte
 async function isDirectory(files: Files, path: string, signal: AbortSignal): Promise<boolean> {
   try {
     const file = await openFile(files, path, signal, 1);
-    // Nothing of it is read.
+    // Closes the stream without reading it.
     await file?.[Symbol.asyncIterator]().return?.();
     return file === undefined;
   } catch (error) {

@@ -1,9 +1,9 @@
-// `sandbox events`: what happens, as it happens.
+// `sandbox events`: lifecycle events.
 import type { SandboxEvent } from '../../contract.ts';
 import { UsageError, type Verb } from '../verb.ts';
 import { toVisible } from '../visible.ts';
 
-/** A kind that the interface has and this lacks is an error of types. */
+/** An object, so that the type check finds a missing kind. */
 const KINDS = Object.keys({
   created: true,
   forked: true,
@@ -24,21 +24,22 @@ export const events: Verb = {
   name: 'events',
   operands: '[sandbox…]',
   completes: ['sandbox'],
-  summary: 'Show what happens to sandboxes and snapshots, as it happens',
-  details: 'Of all of them unless some are named. A connection that is lost goes on where it was.',
+  summary: 'Show lifecycle events of sandboxes and snapshots',
+  details:
+    'Shows all sandboxes unless some are named. Reconnects after a lost connection and resumes at the last event.',
   flags: {
     kind: {
       type: 'string',
       multiple: true,
       placeholder: 'kind',
-      help: `${KINDS.join(', ')}; all by default`,
+      help: `${KINDS.join(', ')}; default: all`,
     },
     after: {
       type: 'string',
       placeholder: 'id',
-      help: 'go on behind this event; 0: from the oldest that is kept',
+      help: 'resume after this event id; 0: from the oldest kept event',
     },
-    'no-follow': { type: 'boolean', help: 'end at the present' },
+    'no-follow': { type: 'boolean', help: 'print past events and exit' },
   },
   count: [0, Number.POSITIVE_INFINITY],
   example: 'sandbox events --no-follow',

@@ -1,20 +1,25 @@
-// Flags of what runs a command: `run` and `exec`.
+// Flags shared by `run` and `exec`.
 import type { ExecOptions } from '../../exec/exec.ts';
 import { toEnvironment } from '../units.ts';
 import type { Flags, Input } from '../verb.ts';
 
 export const EXEC_FLAGS: Flags = {
-  interactive: { type: 'boolean', short: 'i', help: 'your input goes to the command' },
-  tty: { type: 'boolean', short: 't', help: 'the command has a terminal' },
+  interactive: { type: 'boolean', short: 'i', help: 'forward standard input to the command' },
+  tty: { type: 'boolean', short: 't', help: 'allocate a terminal for the command' },
   env: {
     type: 'string',
     short: 'e',
     multiple: true,
     placeholder: 'NAME=value',
-    help: 'a variable; NAME alone passes yours on',
+    help: 'set a variable; NAME alone passes your own value',
   },
-  workdir: { type: 'string', short: 'w', placeholder: 'path', help: 'directory to run in' },
-  user: { type: 'string', short: 'u', placeholder: 'name[:group]', help: 'who to run as; root by default' },
+  workdir: { type: 'string', short: 'w', placeholder: 'path', help: 'working directory' },
+  user: {
+    type: 'string',
+    short: 'u',
+    placeholder: 'name[:group]',
+    help: 'user of the command; default: root',
+  },
 };
 
 export function toExecOptions({ text, texts, isSet }: Input) {

@@ -1,4 +1,4 @@
-// `sandbox exec`: a command in a sandbox.
+// `sandbox exec`: runs a command in a sandbox.
 import { attach, attachJson } from '../attach.ts';
 import { toSeconds } from '../units.ts';
 import type { Verb } from '../verb.ts';
@@ -10,10 +10,14 @@ export const exec: Verb = {
   completes: ['sandbox', 'path'],
   summary: 'Run a command in a sandbox',
   details:
-    'The exit code is the command’s: 128 + n when signal n ended it, 124 when its time was over, 127 when there is no such program. The first Ctrl-C goes to the command, the second ends it.',
+    'The exit code is the command’s: 128 + n after signal n, 124 after a timeout, 127 for an unknown program. The first Ctrl-C goes to the command, the second kills it.',
   flags: {
     ...EXEC_FLAGS,
-    timeout: { type: 'string', placeholder: 'time', help: 'kill it after that, such as 30s or 10m' },
+    timeout: {
+      type: 'string',
+      placeholder: 'time',
+      help: 'kill the command after this time, such as 30s or 10m',
+    },
   },
   commandFrom: 1,
   count: [2, Number.POSITIVE_INFINITY],

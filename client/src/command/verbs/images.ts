@@ -8,7 +8,7 @@ import type { Session, Verb } from '../verb.ts';
 export const images: Verb = {
   name: 'images',
   operands: '',
-  summary: 'List the images and profiles to boot from',
+  summary: 'List images and profiles',
   flags: { quiet: { type: 'boolean', short: 'q', help: 'print names only' } },
   count: [0, 0],
   example: 'sandbox images',
@@ -59,7 +59,7 @@ export const pull: Verb = {
   },
 };
 
-/** Shows how it goes, and leaves nothing of that on a terminal. */
+/** Shows the progress while pulling, and clears it from a terminal afterwards. */
 export async function pullVisibly(
   client: Client,
   ref: string,

@@ -1,5 +1,5 @@
-// `sandbox keys`: what the key in use may do. Keys are made and revoked where the daemon is: no route does that, so that nobody who
-// has a key makes himself another.
+// `sandbox keys`: shows the permissions of the current key. Keys are created and revoked on the daemon's host: there is
+// no route for it, so that a key's owner cannot create further keys.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -16,16 +16,16 @@ export const keys: Verb = {
   name: 'keys',
   operands: `[${ACTIONS.join('|')} …]`,
   completes: [ACTIONS],
-  summary: 'Show what your key may do; on the daemon’s host, manage keys',
+  summary: 'Show the permissions of your key; on the daemon’s host, manage keys',
   details:
-    'No request makes or revokes a key. With further words it is `sandboxd keys` of this machine, which wants root, and the daemon’s --data-dir where that is not the default.',
+    'The API cannot create or revoke keys. With further arguments it runs `sandboxd keys` on this machine, which needs root, and the daemon’s --data-dir unless that is the default.',
   flags: {},
   commandFrom: 0,
   count: [0, Number.POSITIVE_INFINITY],
   example: 'sandbox keys',
-  async run({ operands: words }, session) {
-    const [action] = words;
-    if (action !== undefined) return manage(action, words, session);
+  async run({ operands: args }, session) {
+    const [action] = args;
+    if (action !== undefined) return manage(action, args, session);
     const { client, terminal, signal, isJson } = session;
     const me = await client.whoami({ signal });
     if (isJson) terminal.printJson(me);
@@ -41,17 +41,13 @@ function describe(me: WhoAmI): string[] {
   );
 }
 
-/** `sandboxd keys …` of this machine; resolves with its exit code. UsageError where the daemon is elsewhere. */
-async function manage(
-  action: string,
-  words: readonly string[],
-  { host, terminal }: Session,
-): Promise<number> {
+/** Runs `sandboxd keys …` on this machine; resolves with its exit code. UsageError when the daemon is remote. */
+async function manage(action: string, args: readonly string[], { host, terminal }: Session): Promise<number> {
   if (!ACTIONS.some((each) => each === action))
     throw new UsageError(
-      `there is no ${JSON.stringify(action)}${suggest(action, ACTIONS) || `; say one of ${ACTIONS.join(', ')}`}`,
+      `there is no ${JSON.stringify(action)}${suggest(action, ACTIONS) || `; known are ${ACTIONS.join(', ')}`}`,
     );
-  const there = `as root, \`${PROGRAM} keys ${words.join(' ')}\``;
+  const there = `as root, \`${PROGRAM} keys ${args.join(' ')}\``;
   if (!isLocal(host))
     throw new UsageError(`keys of the daemon at ${host} are managed on its own host: there, ${there}`);
   const program = findProgram();
@@ -59,8 +55,8 @@ async function manage(
     throw new UsageError(
       `keys are managed by ${PROGRAM}, which is not in PATH here: on the daemon’s host, ${there}`,
     );
-  terminal.note(`on this machine: ${PROGRAM} keys ${words.join(' ')}`);
-  const child = spawn(program, ['keys', ...words], { stdio: 'inherit' });
+  terminal.note(`on this machine: ${PROGRAM} keys ${args.join(' ')}`);
+  const child = spawn(program, ['keys', ...args], { stdio: 'inherit' });
   return new Promise((resolve, reject) => {
     child.once('error', reject);
     child.once('close', (code, by) => resolve(code ?? SIGNALLED + constants.signals[by ?? 'SIGKILL']));
@@ -71,7 +67,7 @@ function isLocal(host: string): boolean {
   return host.startsWith('unix:') || /^https?:\/\/(?:localhost|127\.[\d.]+|\[::1\])(?:[:/]|$)/.test(host);
 }
 
-/** Beside this program, if it is another name of it, or in PATH. */
+/** In this program's directory, if both are one file, or in PATH. */
 function findProgram(): string | undefined {
   const places = [dirname(process.execPath), ...(process.env.PATH ?? '').split(delimiter)];
   return places.map((place) => join(place, PROGRAM)).find((path) => existsSync(path));

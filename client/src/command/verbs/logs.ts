@@ -1,4 +1,4 @@
-// `sandbox logs`: the durable log.
+// `sandbox logs`: the stored log of a sandbox.
 import type { LogOptions } from '../../logs.ts';
 import type { Verb } from '../verb.ts';
 
@@ -8,16 +8,16 @@ export const logs: Verb = {
   name: 'logs',
   operands: '<sandbox>',
   completes: ['sandbox'],
-  summary: 'Show what a sandbox said, also one that is gone',
+  summary: 'Show the log of a sandbox, even a deleted one',
   flags: {
-    follow: { type: 'boolean', short: 'f', help: 'go on as it says more' },
+    follow: { type: 'boolean', short: 'f', help: 'follow new output' },
     source: {
       type: 'string',
       placeholder: 'which',
       values: SOURCES,
-      help: 'service, exec or all; all by default',
+      help: 'service, exec or all; default: all',
     },
-    all: { type: 'boolean', help: 'from the beginning; the last 64 KiB by default' },
+    all: { type: 'boolean', help: 'show the whole log; default: the last 64 KiB' },
   },
   count: [1, 1],
   example: 'sandbox logs --source exec $ID',

@@ -1,4 +1,4 @@
-// `sandbox export` and `import`: snapshots on their way to another host.
+// `sandbox export` and `import`: transfer of snapshots between hosts.
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { counted } from '../../images.ts';
@@ -10,15 +10,15 @@ export const exportSnapshot: Verb = {
   name: 'export',
   operands: '<snapshot>',
   completes: ['snapshot'],
-  summary: 'Write a snapshot as one file, for another host',
-  details: 'All that was in the memory of its guest is in it, keys and passwords included.',
+  summary: 'Export a snapshot as one file for another host',
+  details: 'The file contains the memory of the guest, including keys and passwords.',
   flags: {
     output: {
       type: 'string',
       short: 'o',
       placeholder: 'file',
       completes: 'path',
-      help: 'the file; - is standard output, which a pipe gets by default',
+      help: 'output file; -: standard output, the default in a pipe',
     },
   },
   count: [1, 1],
@@ -47,13 +47,13 @@ export const importSnapshot: Verb = {
   name: 'import',
   operands: '<file|->',
   completes: ['path'],
-  summary: 'Make a snapshot of what another host exported',
+  summary: 'Import a snapshot that another host exported',
   details:
-    'Devices are restored from it: import only what comes from a host that you trust. Engine, its version and CPU model must be those of that host, unless only the disk is used.',
+    'The file contains device state: import it only from a trusted host. Engine, engine version and CPU model must match that host, except with --disk-only.',
   flags: {
     'disk-only': {
       type: 'boolean',
-      help: 'boot it from its disk; what was in its memory is lost',
+      help: 'discard its memory, so that its sandboxes boot from its disk',
     },
   },
   count: [1, 1],
@@ -62,14 +62,14 @@ export const importSnapshot: Verb = {
     const isStdin = from === '-';
     const totalBytes = isStdin ? undefined : (await stat(from)).size;
     using progress = terminal.progress(from, totalBytes);
-    const made = await client.snapshots.import(isStdin ? terminal.stdin : createReadStream(from), {
+    const imported = await client.snapshots.import(isStdin ? terminal.stdin : createReadStream(from), {
       isDiskOnly: isSet('disk-only'),
       onProgress: progress.update,
       signal,
     });
     progress[Symbol.dispose]();
-    if (isJson) terminal.printJson(await made.info({ signal }));
-    else terminal.print(made.id);
+    if (isJson) terminal.printJson(await imported.info({ signal }));
+    else terminal.print(imported.id);
     return 0;
   },
 };

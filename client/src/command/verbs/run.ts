@@ -1,4 +1,4 @@
-// `sandbox run`: a new sandbox, and a command in it.
+// `sandbox run`: creates a sandbox and runs a command in it.
 import { suggest } from '@sandboxd/api/suggest';
 import type { Client } from '../../client.ts';
 import type { CreateOptions } from '../../contract.ts';
@@ -10,7 +10,7 @@ import { type Input, type Session, UsageError, type Verb } from '../verb.ts';
 import { EXEC_FLAGS, toExecOptions } from './exec-flags.ts';
 import { pullVisibly } from './images.ts';
 
-/** Its standard error stays the terminal: that is where shells prompt. */
+/** Standard error stays the terminal, because shells write their prompt there. */
 const SHELL = ['sh', '-c', 'command -v bash >/dev/null && exec bash; exec sh'];
 
 export const run: Verb = {
@@ -19,38 +19,42 @@ export const run: Verb = {
   completes: ['source', 'path'],
   summary: 'Create a sandbox and run a command in it',
   details:
-    'Without a command it prints the id of the sandbox, with -it it is a shell. The exit code is the command’s. The sandbox stays until it is removed, unless --rm is given.',
+    'Without a command it prints the id of the sandbox; with -it it starts a shell. The exit code is the command’s. The sandbox stays until it is removed, unless --rm is given.',
   flags: {
     ...EXEC_FLAGS,
-    rm: { type: 'boolean', help: 'remove the sandbox when the command has ended' },
-    detach: { type: 'boolean', short: 'd', help: 'the command is the service of the sandbox; print the id' },
+    rm: { type: 'boolean', help: 'remove the sandbox after the command' },
+    detach: {
+      type: 'boolean',
+      short: 'd',
+      help: 'run the command as the service of the sandbox, and print the id',
+    },
     publish: {
       type: 'string',
       short: 'p',
       multiple: true,
       placeholder: 'port:port',
-      help: 'a port of the host that leads into it',
+      help: 'publish a port: host port, port in the sandbox',
     },
     memory: { type: 'string', short: 'm', placeholder: 'size', help: 'memory, such as 512m or 2g' },
     cpus: { type: 'string', placeholder: 'number', help: 'virtual CPUs' },
-    disk: { type: 'string', placeholder: 'size', help: 'size of its writable layer, such as 8g' },
+    disk: { type: 'string', placeholder: 'size', help: 'size of the writable layer, such as 8g' },
     'network-allow': {
       type: 'string',
       multiple: true,
       placeholder: 'host',
-      help: 'a host that it may reach, such as *.debian.org',
+      help: 'allow network access to a host, such as *.debian.org',
     },
     'idle-timeout': {
       type: 'string',
       placeholder: 'time',
-      help: 'how long nobody may use it before it ends',
+      help: 'idle timeout, after which the sandbox ends',
     },
     'idle-action': {
       type: 'string',
       placeholder: 'delete|snapshot',
-      help: 'how it ends then; delete by default',
+      help: 'action after the idle timeout; default: delete',
     },
-    timeout: { type: 'string', placeholder: 'time', help: 'its longest life, such as 30s, 10m or 2h' },
+    timeout: { type: 'string', placeholder: 'time', help: 'maximum lifetime, such as 30s, 10m or 2h' },
     pull: {
       type: 'string',
       placeholder: 'when',
@@ -63,10 +67,10 @@ export const run: Verb = {
   example: 'sandbox run --rm base uname -sr',
   async run(input, session) {
     const { client, terminal, signal, isJson } = session;
-    const [source = '', ...words] = input.operands;
+    const [source = '', ...args] = input.operands;
     const options = toExecOptions(input);
-    const isShell = words.length === 0 && options.hasTerminal;
-    const cmd = isShell ? SHELL : words;
+    const isShell = args.length === 0 && options.hasTerminal;
+    const cmd = isShell ? SHELL : args;
     const isDetached = input.isSet('detach') || cmd.length === 0;
     if (isDetached && input.isSet('rm')) throw new UsageError('--rm needs a command to wait for, and no -d');
     const { near, ...from } = await toSource(client, source, signal);
@@ -86,12 +90,12 @@ export const run: Verb = {
       return await (isJson ? attachJson : attach)(sandbox, cmd, options, session);
     } finally {
       if (input.isSet('rm')) await remove(sandbox, session);
-      else terminal.note(`sandbox ${sandbox.id} goes on; \`sandbox rm ${sandbox.id}\` ends it`);
+      else terminal.note(`sandbox ${sandbox.id} keeps running; \`sandbox rm ${sandbox.id}\` removes it`);
     }
   },
 };
 
-/** What cannot be removed is named: it goes on. What the command came to is told all the same. */
+/** A failed removal is only reported, with the sandbox's id; the exit code stays the command's. */
 async function remove(sandbox: Sandbox, { complain }: Session): Promise<void> {
   await sandbox[Symbol.asyncDispose]().catch((error: Error) => {
     const line = `sandbox ${sandbox.id} may be left; \`sandbox rm ${sandbox.id}\` removes it: ${error.message}`;
@@ -104,7 +108,10 @@ async function create({ client, terminal, signal }: Parameters<Verb['run']>[1], 
   return await client.sandboxes.create({ ...request, signal });
 }
 
-/** Apart from the create, as only that way it shows how it goes; that then finds the image, or pulls it after all. */
+/**
+ * Pulls before the create, because only a separate pull shows progress. The create then finds the image, or pulls it
+ * again.
+ */
 async function pullFirst(
   session: Session,
   request: { image?: CreateOptions['image']; pull?: CreateOptions['pull'] },
@@ -115,7 +122,7 @@ async function pullFirst(
   request.pull = 'missing';
 }
 
-/** The name of a profile wins over an image's. `near` is the profile that may have been meant, as a suggestion. */
+/** A profile's name takes precedence over an image's. `near` suggests a profile with a similar name. */
 async function toSource(
   client: Client,
   source: string,
@@ -123,7 +130,7 @@ async function toSource(
 ): Promise<CreateOptions & { readonly near: string }> {
   const { profiles } = await client.profiles({ signal });
   if (profiles.includes(source)) return { profile: source, near: '' };
-  // An image that is not here, on a daemon without images, would be no answer to a name that was meant as a profile.
+  // When images are disabled, an error about images would not help a user who misspelt a profile.
   const isOff = await client.images.list({ signal }).then(
     () => false,
     (error: { status?: number }) => error.status === 501,

@@ -42,7 +42,7 @@ export const rm: Verb = {
   example: 'sandbox rm $ID',
   async run({ operands, isSet }, { client, terminal, signal, isJson }) {
     if (operands.length === 0 && !isSet('all'))
-      throw new UsageError('something is missing: sandbox rm <sandbox|snapshot…>');
+      throw new UsageError('an argument is missing: sandbox rm <sandbox|snapshot…>');
     const all = isSet('all') ? (await client.sandboxes.list({ signal })).map(({ id }) => id) : [];
     const ids = [...new Set([...operands, ...all])];
     const failed: { id: string; error: string; code?: string }[] = [];
@@ -68,7 +68,7 @@ export const inspect: Verb = {
   name: 'inspect',
   operands: '<sandbox|snapshot…>',
   completes: ['id'],
-  summary: 'Show all that is known of sandboxes and snapshots, as JSON',
+  summary: 'Show details of sandboxes and snapshots as JSON',
   flags: {},
   count: [1, Number.POSITIVE_INFINITY],
   example: 'sandbox inspect $ID',

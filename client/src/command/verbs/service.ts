@@ -1,4 +1,4 @@
-// `sandbox service`: the supervised program of a sandbox.
+// `sandbox service`: manages the supervised service of a sandbox.
 import type { ServiceStatus } from '../../contract.ts';
 import { toEnvironment, toSeconds } from '../units.ts';
 import { type Input, type Session, UsageError, type Verb } from '../verb.ts';
@@ -10,25 +10,25 @@ export const service: Verb = {
   name: 'service',
   operands: `<${ACTIONS.join('|')}> <sandbox> [command…]`,
   completes: [ACTIONS, 'sandbox', 'path'],
-  summary: 'Run a supervised program in a sandbox, and look at it',
+  summary: 'Manage the supervised service of a sandbox',
   flags: {
     env: {
       type: 'string',
       short: 'e',
       multiple: true,
       placeholder: 'NAME=value',
-      help: 'with set: a variable',
+      help: 'with set: set a variable',
     },
-    workdir: { type: 'string', short: 'w', placeholder: 'path', help: 'with set: directory to run in' },
-    user: { type: 'string', short: 'u', placeholder: 'name[:group]', help: 'with set: who to run as' },
+    workdir: { type: 'string', short: 'w', placeholder: 'path', help: 'with set: working directory' },
+    user: { type: 'string', short: 'u', placeholder: 'name[:group]', help: 'with set: user of the service' },
     restart: {
       type: 'string',
       placeholder: 'policy',
       values: POLICIES,
       help: 'with set: never, on-failure or always',
     },
-    grace: { type: 'string', placeholder: 'time', help: 'with stop: time until it is killed' },
-    follow: { type: 'boolean', short: 'f', help: 'with logs: go on as it says more' },
+    grace: { type: 'string', placeholder: 'time', help: 'with stop: time from the stop signal to SIGKILL' },
+    follow: { type: 'boolean', short: 'f', help: 'with logs: follow new output' },
   },
   commandFrom: 2,
   count: [2, Number.POSITIVE_INFINITY],
@@ -48,7 +48,7 @@ export const service: Verb = {
     };
     const call = Object.hasOwn(calls, action) ? calls[action] : undefined;
     if (call === undefined)
-      throw new UsageError(`there is no ${JSON.stringify(action)}; say one of ${ACTIONS.join(', ')}`);
+      throw new UsageError(`there is no ${JSON.stringify(action)}; known are ${ACTIONS.join(', ')}`);
     const status = await call();
     if (isJson) terminal.printJson(status);
     else terminal.print(describe(status));
@@ -60,7 +60,7 @@ function toSpec({ text, texts }: Input, cmd: readonly string[]) {
   const [cwd, user] = [text('workdir'), text('user')];
   const policy = (text('restart') ?? 'never') as (typeof POLICIES)[number];
   if (cmd.length === 0)
-    throw new UsageError('something is missing: sandbox service set <sandbox> <command…>');
+    throw new UsageError('an argument is missing: sandbox service set <sandbox> <command…>');
   return {
     cmd,
     env: toEnvironment(texts('env')),

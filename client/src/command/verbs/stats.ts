@@ -1,22 +1,22 @@
-// `sandbox stats`: what sandboxes take of the host, as `docker stats` shows it.
+// `sandbox stats`: resource usage of sandboxes, in the form of `docker stats`.
 import { pause } from '../../connection/requests.ts';
 import type { SandboxStats } from '../../contract.ts';
 import { NotFoundError } from '../../errors.ts';
 import { canRedraw, formatBytes } from '../terminal.ts';
 import type { Session, Verb } from '../verb.ts';
 
-const EVERY_MS = 1000;
-/** Asked at a time. */
-const ABREAST = 16;
+const INTERVAL_MS = 1000;
+/** Parallel requests. */
+const MAX_CONCURRENT = 16;
 const HOME = '\x1b[H\x1b[2J';
 
 export const stats: Verb = {
   name: 'stats',
   operands: '[sandbox…]',
   completes: ['sandbox'],
-  summary: 'Show what sandboxes take of the host, each second',
-  details: 'All of them unless some are named. CPU is per cent of one CPU.',
-  flags: { 'no-stream': { type: 'boolean', help: 'once only' } },
+  summary: 'Show the resource usage of sandboxes',
+  details: 'Refreshes every second. Shows all sandboxes unless some are named. CPU is in percent of one CPU.',
+  flags: { 'no-stream': { type: 'boolean', help: 'print once and exit' } },
   count: [0, Number.POSITIVE_INFINITY],
   example: 'sandbox stats --no-stream',
   async run({ operands, isSet }, session) {
@@ -24,7 +24,7 @@ export const stats: Verb = {
     const isOnce = isSet('no-stream');
     let before = new Map((await readAll(session, operands)).map((each) => [each.id, each]));
     for (;;) {
-      await pause(EVERY_MS, signal);
+      await pause(INTERVAL_MS, signal);
       const now = (await readAll(session, operands)).map((each) => withPercent(each, before.get(each.id)));
       before = new Map(now.map((each) => [each.id, each]));
       if (isJson && isOnce) terminal.printJson(now);
@@ -48,18 +48,18 @@ const HEAD = [
   'NET IN / OUT',
 ];
 
-/** One that is named must be there; of all, one that goes meanwhile is left out. */
+/** A named sandbox must exist; otherwise, sandboxes that disappear in the meantime are omitted. */
 async function readAll({ client, signal }: Session, ids: readonly string[]): Promise<SandboxStats[]> {
-  const wanted = ids.length > 0 ? ids : (await client.sandboxes.list({ signal })).map(({ id }) => id);
+  const requested = ids.length > 0 ? ids : (await client.sandboxes.list({ signal })).map(({ id }) => id);
   const found: SandboxStats[] = [];
-  for (let at = 0; at < wanted.length; at += ABREAST) {
-    const some = wanted.slice(at, at + ABREAST).map((id) =>
+  for (let at = 0; at < requested.length; at += MAX_CONCURRENT) {
+    const some = requested.slice(at, at + MAX_CONCURRENT).map((id) =>
       client.sandboxes
         .get(id)
         .stats({ signal })
         .catch((error: unknown) => {
-          const isLeft = ids.length === 0 && (error instanceof NotFoundError || isDead(error));
-          if (isLeft) return undefined;
+          const isOmitted = ids.length === 0 && (error instanceof NotFoundError || isDead(error));
+          if (isOmitted) return undefined;
           throw error;
         }),
     );
@@ -68,7 +68,7 @@ async function readAll({ client, signal }: Session, ids: readonly string[]): Pro
   return found;
 }
 
-/** Its VM has ended; it is listed until it is deleted. */
+/** A dead sandbox stays in the list until it is deleted. */
 function isDead(error: unknown): boolean {
   return (error as { readonly status?: number }).status === 500;
 }

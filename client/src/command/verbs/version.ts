@@ -1,11 +1,11 @@
-// `sandbox version`: of the command and of the daemon.
+// `sandbox version`: versions of the command and of the daemon's API.
 import about from '../../../../package.json' with { type: 'json' };
 import type { Verb } from '../verb.ts';
 
 export const version: Verb = {
   name: 'version',
   operands: '',
-  summary: 'Show the versions of the command and of the daemon’s interface',
+  summary: 'Show the versions of the command and of the daemon’s API',
   flags: {},
   count: [0, 0],
   example: 'sandbox version',

@@ -1,4 +1,4 @@
-// `sandboxd audit …`: the trail of who did what.
+// `sandboxd audit …`: the audit trail.
 import { join } from 'node:path';
 import { ANCHOR_TABLE, AUDIT_DIR, type Verified, verifyTrail } from '../../audit/index.ts';
 import type { Command, Group } from '../command.ts';
@@ -8,8 +8,8 @@ import { SHARED_FLAGS } from '../shared-config.ts';
 const verify: Command = {
   name: 'verify',
   operands: '',
-  summary: 'read the whole trail, and fail where a line is missing or was changed',
-  flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'what was found as JSON' } },
+  summary: 'verify the whole trail; fails when a line is missing or was changed',
+  flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'print the result as JSON' } },
   run: async (input) => {
     const found = await withStore(input, (store, dataDir) =>
       verifyTrail(join(dataDir, AUDIT_DIR), store.table(ANCHOR_TABLE)),
@@ -48,6 +48,6 @@ function toJson({ lines, files, first, last, problems, notes }: Verified) {
 
 export const audit: Group = {
   name: 'audit',
-  summary: 'The trail of who did what, and of what was refused (audit/ of the data directory).',
+  summary: 'The audit trail of requests and refusals (audit/ in the data directory).',
   commands: [verify],
 };

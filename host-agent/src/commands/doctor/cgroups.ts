@@ -1,9 +1,9 @@
-// Control groups of version 2, and whether those of VMMs are left to the daemon.
+// Checks control groups: version 2, its controllers, and the delegation of the VMMs' group.
 import { basename } from 'node:path';
 import { type Finding, fault, type Group, type Host, ok, warning } from './host.ts';
 import { readProperties } from './service.ts';
 
-const WANTED = ['memory', 'pids', 'cpu', 'io'];
+const REQUIRED = ['memory', 'pids', 'cpu', 'io'];
 
 export const cgroups: Group = {
   name: 'control groups',
@@ -12,18 +12,18 @@ export const cgroups: Group = {
     const mount = mounts.find(([, , type]) => type === 'cgroup2')?.[1];
     if (mount === undefined)
       return [
-        tell(host)(
+        findingFor(host)(
           'version',
           'version 2 is not mounted',
           'boot with systemd.unified_cgroup_hierarchy=1, or mount -t cgroup2 none /sys/fs/cgroup: VMMs have no limits else',
         ),
       ];
-    const there = (host.read(`${mount}/cgroup.controllers`) ?? '').split(' ');
-    const missing = WANTED.filter((name) => !there.includes(name));
+    const available = (host.read(`${mount}/cgroup.controllers`) ?? '').split(' ');
+    const missing = REQUIRED.filter((name) => !available.includes(name));
     const controllers =
       missing.length === 0
-        ? ok('controllers', WANTED.join(', '))
-        : tell(host)(
+        ? ok('controllers', REQUIRED.join(', '))
+        : findingFor(host)(
             'controllers',
             `without ${missing.join(', ')}`,
             'boot without cgroup_disable=, and with cgroup_enable=memory where the kernel wants that; a host with version 1 beside version 2 has them there (systemd.unified_cgroup_hierarchy=1)',
@@ -32,8 +32,8 @@ export const cgroups: Group = {
   },
 };
 
-/** A fault where guests shall not start without. */
-function tell({ config }: Host): (name: string, seen: string, advice: string) => Finding {
+/** A fault when isolation is required, otherwise a warning. */
+function findingFor({ config }: Host): (name: string, seen: string, advice: string) => Finding {
   return config.requiresIsolation ? fault : warning;
 }
 

@@ -1,11 +1,11 @@
-// Whether guests run here, by the probe that the daemon itself makes: a throw-away one is booted, saved and copied.
+// Checks whether guests run here, with the daemon's own probe: a temporary guest is booted, saved and copied.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { resolveKernel, seedKernel } from '@sandboxd/rootfs-builder';
 import { pino } from 'pino';
+import type { Helpers } from '../../app/context.ts';
 import { findExchangeable } from '../../app/exchangeable.ts';
-import type { Helpers } from '../../app/helpers.ts';
 import type { Config } from '../../config/index.ts';
 import type { Engine, EngineProbe } from '../../engines/engine.ts';
 import { AUTO, makeEngines } from '../../engines/index.ts';
@@ -13,7 +13,7 @@ import { openIsolation } from '../../engines/isolation.ts';
 import { firstLine } from '../../lib/errors.ts';
 import { type Finding, fault, type Group, ok, warning } from './host.ts';
 
-/** `isQuick`: no guest is booted. */
+/** `isQuick`: boots no guest. */
 export function engines(helpers: Helpers, isQuick: boolean, signal: AbortSignal): Group {
   return {
     name: 'guests',
@@ -53,7 +53,7 @@ async function checkGuests({ config, helpers, isQuick, signal, scratch }: Option
   if (typeof kernel === 'string') return [jail, fault('kernel of guests', kernel, 'sandboxd profiles bake')];
   const prepared = ok('kernel of guests', kernel.version);
   if (isQuick) return [jail, prepared];
-  // Trying one is running it as root.
+  // A probe would run these programs as root.
   const others = (await findExchangeable(config)).filter(({ level }) => level === 'fault');
   if (others.length > 0)
     return [jail, prepared, ...others.map(({ setting, ...finding }) => ({ name: setting, ...finding }))];
@@ -68,14 +68,14 @@ async function checkGuests({ config, helpers, isQuick, signal, scratch }: Option
   return [jail, prepared, ...judgeEngines(tried, config)];
 }
 
-/** The one in use; what an installation brings is tried where there is none, and left as it is. */
+/** Finds the kernel in use. Without one, the kernel of the package is tried in a scratch directory. */
 async function findKernel(config: Config, helpers: Helpers, scratch: string) {
-  const given = { KERNEL: config.kernelPath, INITRD: config.initramfsPath };
-  return resolveKernel(config.dataDir, given).catch(async (error: unknown) => {
+  const overrides = { KERNEL: config.kernelPath, INITRD: config.initramfsPath };
+  return resolveKernel(config.dataDir, overrides).catch(async (error: unknown) => {
     if (helpers.kernel === undefined) throw error;
     const dir = join(scratch, 'kernel');
     await seedKernel(dir, helpers.kernel);
-    return resolveKernel(dir, given);
+    return resolveKernel(dir, overrides);
   });
 }
 
@@ -98,7 +98,7 @@ export type Tried = {
   readonly probe: EngineProbe;
 };
 
-/** A line for each: one that does not work is no harm where a better one does. */
+/** One line for each engine. An unusable engine is no problem when a faster one works. */
 export function judgeEngines(
   tried: readonly Tried[],
   config: Pick<Config, 'engine' | 'requiresIsolation'>,

@@ -1,4 +1,4 @@
-// The host as checks see it: its files, its programs, and this daemon's settings. Tests give a made-up one.
+// The host as the checks see it: files, programs, and the daemon's settings. Tests use a fake.
 import { accessSync, constants, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Config } from '../../config/index.ts';
@@ -10,30 +10,30 @@ export type Level = 'ok' | 'warning' | 'fault';
 export type Finding = {
   readonly name: string;
   readonly level: Level;
-  /** What was seen, a lower-case phrase. */
+  /** The observation: a lower-case phrase. */
   readonly seen: string;
-  /** What to do; of all but `ok`. */
+  /** What to do; present for every level but `ok`. */
   readonly advice?: string;
 };
 
 export type Host = {
-  /** Text of a file by its absolute path; undefined where it cannot be read. */
+  /** Text of a file by its absolute path; undefined when it cannot be read. */
   readonly read: (path: string) => string | undefined;
-  /** Names in a directory, sorted; none where it cannot be read. */
+  /** Sorted names in a directory; empty when it cannot be read. */
   readonly list: (path: string) => readonly string[];
-  /** Whether a path is there and may be read and written. */
+  /** Whether a path exists and is readable and writable. */
   readonly isUsable: (path: string) => boolean;
-  /** What a program prints; undefined where it is absent or fails. */
+  /** The output of a program; undefined when it is missing or fails. */
   readonly run: (program: string, ...args: string[]) => Promise<string | undefined>;
   readonly config: Config;
 };
 
-/** Checks of one area; one that throws is a fault of that area. */
+/** The checks of one area; an exception becomes a fault of that area. */
 export type Group = { readonly name: string; readonly check: (host: Host) => Promise<readonly Finding[]> };
 
 const RUN_TIMEOUT_MS = 20_000;
 
-/** `root` is where its files are, for tests. */
+/** `root` is the root of the examined files, for tests. */
 export function realHost(config: Config, root = '/'): Host {
   return {
     read: (path) => {

@@ -1,4 +1,4 @@
-// `sandboxd doctor`: everything that a host needs or should have, and what to do about it.
+// `sandboxd doctor`: checks the host's requirements and recommendations, with advice.
 import { toError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
 import type { Command } from '../command.ts';
@@ -16,7 +16,7 @@ import { service } from './service.ts';
 import { settings } from './settings.ts';
 import { storage } from './storage.ts';
 
-/** As those who watch hosts expect it. */
+/** Exit codes in the convention of monitoring plugins. */
 const EXIT: Readonly<Record<Level, number>> = { ok: 0, warning: 1, fault: 2 };
 const NAME_COLUMNS = 24;
 const LEVEL_COLUMNS = 8;
@@ -27,11 +27,11 @@ export const doctor: Command = {
   name: 'doctor',
   operands: '',
   summary:
-    'say what this host needs or should have; exits with 0 when all is well, 1 with warnings, 2 with faults',
+    'check the requirements and recommendations for this host; exits with 0 when all is well, 1 with warnings, 2 with faults',
   flags: {
     ...SHARED_FLAGS,
-    json: { type: 'boolean', help: 'the report as JSON' },
-    quick: { type: 'boolean', help: 'boot no guests to try the engines' },
+    json: { type: 'boolean', help: 'print the report as JSON' },
+    quick: { type: 'boolean', help: 'do not boot guests to probe the engines' },
   },
   run: async (input, signal) => {
     const host = realHost(loadSharedConfig(input));
@@ -58,7 +58,7 @@ export const doctor: Command = {
       process.stdout.write(
         `${JSON.stringify({ version: VERSION, worst: worstOf(report), groups: report }, null, 2)}\n`,
       );
-    else process.stdout.write(renderSum(report));
+    else process.stdout.write(renderSummary(report));
     process.exitCode = EXIT[worstOf(report)];
   },
 };
@@ -95,7 +95,7 @@ export function renderGroup(name: string, findings: readonly Finding[]): string 
   return `${name}\n${lines.join('\n')}\n`;
 }
 
-function renderSum(report: Report): string {
+function renderSummary(report: Report): string {
   const all = report.flatMap(({ findings }) => findings);
   const count = (level: Level) => all.filter((each) => each.level === level).length;
   const counted = (level: Level) => `${count(level)} ${level}${count(level) === 1 ? '' : 's'}`;

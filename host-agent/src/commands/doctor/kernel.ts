@@ -1,7 +1,7 @@
-// The kernel: its age, and what of it confines VMMs.
+// Checks the kernel's version and its Landlock support.
 import { type Finding, type Group, type Host, ok, warning } from './host.ts';
 
-const OLDEST = [6, 1] as const;
+const MIN_VERSION = [6, 1] as const;
 
 export const kernel: Group = {
   name: 'kernel',
@@ -11,12 +11,12 @@ export const kernel: Group = {
 function checkVersion({ read }: Host): Finding {
   const release = read('/proc/sys/kernel/osrelease') ?? 'unknown';
   const [major = 0, minor = 0] = release.split('.').map(Number);
-  return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])
+  return major > MIN_VERSION[0] || (major === MIN_VERSION[0] && minor >= MIN_VERSION[1])
     ? ok('version', `Linux ${release}`)
     : warning(
         'version',
         `Linux ${release}`,
-        `run Linux ${OLDEST.join('.')} or newer; nothing older was tried`,
+        `run Linux ${MIN_VERSION.join('.')} or newer; nothing older was tried`,
       );
 }
 

@@ -1,4 +1,4 @@
-// Who is let in: whether there are keys, and whether any may do more than it looks like.
+// Checks the API keys: whether any exist, and whether any grants more than it appears to.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, formatListen } from '../../config/index.ts';
@@ -7,13 +7,13 @@ import { isAppError } from '../../lib/errors.ts';
 import { Store } from '../../store/store.ts';
 import { type Finding, fault, type Group, ok, warning } from './host.ts';
 
-const MAKE_ONE = '`sandboxd keys create <name>` makes one, without a restart';
+const CREATE_KEY = '`sandboxd keys create <name>` makes one, without a restart';
 
 export const keys: Group = {
   name: 'keys',
   check: async ({ config }) => {
     const path = join(config.dataDir, 'state.lmdb');
-    // Looking makes no registry.
+    // The check must not create the registry.
     if (!existsSync(path)) {
       const mark = new KeyMark(path);
       return [checkNone(mark.exists ? mark.path : undefined, config)];
@@ -38,12 +38,12 @@ function checkNone(lostMark: string | undefined, { listen, requiresKeys }: Confi
   if (lostMark !== undefined)
     return fault(
       'keys',
-      `none, and ${lostMark} says that there were some: the registry was lost, or is another; nobody is let in`,
-      `restore the registry from a backup; or ${MAKE_ONE}`,
+      `none, and ${lostMark} says that there were some: the registry was lost or replaced; no client is accepted`,
+      `restore the registry from a backup; or ${CREATE_KEY}`,
     );
   return requiresKeys
-    ? warning('keys', 'none, and require_keys is set: nobody is let in', MAKE_ONE)
-    : ok('keys', `none: who reaches ${formatListen(listen)} may do everything`);
+    ? warning('keys', 'none, and require_keys is set: no client is accepted', CREATE_KEY)
+    : ok('keys', `none: every client of ${formatListen(listen)} has full access`);
 }
 
 function checkKeys(registry: KeyRegistry): Finding[] {
@@ -57,12 +57,12 @@ function checkKeys(registry: KeyRegistry): Finding[] {
   return [
     valid.length > 0
       ? ok('keys', `${valid.length} valid; everything of all tenants may be done by: ${all}`)
-      : warning('keys', 'none is valid: nobody is let in', MAKE_ONE),
+      : warning('keys', 'none is valid: no client is accepted', CREATE_KEY),
     wide.length === 0
       ? ok('wide keys', 'none')
       : warning(
           'wide keys',
-          `older than some words of policies, and keep what they could: ${wide.join('; ')}`,
+          `created before some policy fields existed, so these operations are not restricted: ${wide.join('; ')}`,
           'replace each with one that names what it needs (docs/keys.md): sandboxd keys revoke <name>, then keys create',
         ),
   ];

@@ -1,4 +1,4 @@
-// What the machine itself has or does, which guests could use against each other.
+// Checks hardware and kernel features that affect the isolation between guests.
 import { type Finding, type Group, type Host, ok, warning } from './host.ts';
 
 const CPUS = '/sys/devices/system/cpu';
@@ -20,9 +20,7 @@ async function checkClock({ run }: Host): Promise<Finding> {
   const isSynchronized = (await run('timedatectl', 'show', '--property=NTPSynchronized', '--value'))?.trim();
   if (isSynchronized === 'yes') return ok('clock', 'follows a time server');
   const seen =
-    isSynchronized === 'no'
-      ? 'follows no time server'
-      : 'nobody here can say whether it follows a time server';
+    isSynchronized === 'no' ? 'follows no time server' : 'unknown whether it follows a time server';
   return warning(
     'clock',
     seen,
@@ -36,7 +34,7 @@ function checkClockSource({ read }: Host): Finding {
     ? warning(
         'clock source',
         source,
-        'each look at the clock is a slow device access; see why the kernel gave up its TSC (dmesg | grep -i tsc)',
+        'each clock read is a slow device access; see why the kernel gave up its TSC (dmesg | grep -i tsc)',
       )
     : ok('clock source', source);
 }
@@ -47,7 +45,7 @@ function checkThreads({ read }: Host): Finding {
   return warning(
     'smt',
     'on: two guests may share a core at the same time',
-    'with guests of strangers switch it off (nosmt on the kernel command line, or echo off > /sys/devices/system/cpu/smt/control)',
+    'switch it off when guests are untrusted (nosmt on the kernel command line, or echo off > /sys/devices/system/cpu/smt/control)',
   );
 }
 
@@ -66,7 +64,7 @@ function checkWeaknesses({ read, list }: Host): Finding {
   return warning(
     'microcode',
     `revision ${revision}, vulnerable: ${open.join(', ')}`,
-    'install intel-microcode or amd64-microcode (non-free-firmware) and start anew; drop mitigations=off from the kernel command line; in a virtual machine its host has to do it',
+    'install intel-microcode or amd64-microcode (non-free-firmware) and reboot; drop mitigations=off from the kernel command line; in a virtual machine its host has to do it',
   );
 }
 

@@ -1,13 +1,13 @@
-// What networks of sandboxes need, and who else decides about packets here.
+// Checks the requirements of sandbox networks, and firewalls that drop their packets.
 import { adviseOn, findDroppers } from '../../network/forward-drop.ts';
 import { guestRules } from '../../network/rules/guest.ts';
 import { type Finding, fault, type Group, type Host, ok, warning } from './host.ts';
 
-/** What the names of all links of sandboxes begin with. */
+/** Name prefix of all network interfaces of sandboxes. */
 const LINK_PREFIX = 'sbx';
 
-/** The rules of a sandbox, in a namespace that is gone when the kernel has said whether it takes them. */
-export const TRIAL = [
+/** Checks a sandbox's firewall rules in a temporary network namespace. */
+export const RULES_CHECK = [
   'unshare',
   '--net',
   'nft',
@@ -26,7 +26,7 @@ export const network: Group = {
   name: 'network',
   check: async (host) => {
     const chains = await host.run('nft', '--json', 'list', 'chains');
-    const rules = await host.run(...TRIAL);
+    const rules = await host.run(...RULES_CHECK);
     return [
       checkTun(host),
       checkNftables(chains, rules),
@@ -80,7 +80,7 @@ async function checkFirewall({ read, run }: Host, chains: string | undefined): P
       `drops what it does not know (${droppers.map(({ chain }) => chain).join(', ')})`,
       adviseOn(droppers, LINK_PREFIX),
     );
-  // Rules of the older kind, which nft does not see.
+  // The nft command does not list rules of iptables-legacy.
   const legacy = read('/proc/net/ip_tables_names');
   const policy = legacy?.split('\n').includes('filter')
     ? await run('iptables-legacy', '-S', 'FORWARD')
@@ -88,8 +88,8 @@ async function checkFirewall({ read, run }: Host, chains: string | undefined): P
   if (policy?.includes('-P FORWARD DROP'))
     return warning(
       'firewall',
-      'drops what is forwarded (iptables-legacy FORWARD)',
+      'drops forwarded packets (iptables-legacy FORWARD)',
       `iptables-legacy -I FORWARD -i ${LINK_PREFIX}+ -j ACCEPT; iptables-legacy -I FORWARD -o ${LINK_PREFIX}+ -j ACCEPT`,
     );
-  return ok('firewall', 'nobody else drops what is forwarded');
+  return ok('firewall', 'no other firewall drops forwarded packets');
 }

@@ -1,9 +1,9 @@
-// The unit of systemd: that it runs, and that nobody changed what sandboxes need of it.
+// Checks the systemd unit: its state, and the settings that sandboxes depend on.
 import { VERSION } from '../../lib/version.ts';
 import { type Finding, fault, type Group, type Host, ok, warning } from './host.ts';
 
 export const SERVICE = 'sandboxd.service';
-/** What gives a service a mount namespace of its own, by the value that does not. */
+/** Settings that give a service its own mount namespace, each with the value that does not. */
 const OWN_MOUNTS = {
   PrivateTmp: 'no',
   PrivateDevices: 'no',
@@ -52,7 +52,7 @@ export const service: Group = {
 
 type Properties = Readonly<Record<string, string>>;
 
-/** What systemd says of a unit; nothing where there is no systemd. */
+/** Properties of a systemd unit; empty without systemd. */
 export async function readProperties(
   run: Host['run'],
   unit: string,
@@ -103,7 +103,7 @@ function checkMounts(properties: Properties): Finding {
       );
 }
 
-/** Whose sockets are listened on at a port. */
+/** User ids of the sockets that listen on a TCP port. */
 function findListeners(read: Host['read'], port: number): number[] {
   const LISTENING = '0A';
   const end = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
@@ -117,18 +117,18 @@ function findListeners(read: Host['read'], port: number): number[] {
 
 async function checkAnswer({ config, list, read }: Host): Promise<Finding | undefined> {
   const { listen, tls } = config;
-  // A made-up host has no daemon; one with TLS may have a certificate that nobody here trusts.
+  // A fake host has no daemon, and a TLS certificate may not be trusted by this process.
   if ('path' in listen || tls !== undefined || listen.port === 0 || list('/proc/self').length === 0)
     return undefined;
   const host = listen.host.includes(':') ? `[${listen.host}]` : listen.host;
   const url = `http://${host}:${listen.port}/healthz`;
-  // What answers can say that it is the daemon, and is given keys by who believes it.
+  // Another process on this port could impersonate the daemon and collect API keys.
   const users = findListeners(read, listen.port);
   if (users.length > 0 && !users.some((user) => user === 0 || user === process.geteuid?.()))
     return fault(
       'answer',
       `${url}: user ${users[0]} listens there, and not the daemon`,
-      'end that process, and revoke keys that were sent there; a socket in the file system (--listen unix:/path) is nobody else’s to take',
+      'end that process, and revoke keys that were sent there; a socket in the file system (--listen unix:/path) cannot be taken by another user',
     );
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });

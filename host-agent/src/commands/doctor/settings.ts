@@ -1,4 +1,4 @@
-// Settings that the daemon refuses to start with, or warns of.
+// Lists settings that the daemon refuses or warns of at start.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { findCareless } from '../../app/careless.ts';

@@ -1,4 +1,4 @@
-// The disk with the data directory: its file system, whether it shares extents, and its room.
+// Checks the data directory's disk: filesystem type, reflinks, free space.
 import { constants } from 'node:fs';
 import { copyFile, mkdtemp, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
@@ -8,10 +8,10 @@ import { judgeDirectory } from '../../lib/private-directory.ts';
 import { type Finding, fault, type Group, ok, warning } from './host.ts';
 
 const GIB = 2 ** 30;
-const LEAST_BYTES = 2 * GIB;
-const WANTED_BYTES = 20 * GIB;
-const WANTED_SHARE = 0.1;
-/** Magic numbers of statfs(2), by the names that people know. */
+const MIN_FREE_BYTES = 2 * GIB;
+const RECOMMENDED_FREE_BYTES = 20 * GIB;
+const RECOMMENDED_FREE_SHARE = 0.1;
+/** Filesystem names by their statfs(2) magic number. */
 const FILE_SYSTEMS: Readonly<Record<number, string>> = {
   61267: 'ext4',
   1481003842: 'XFS',
@@ -26,8 +26,8 @@ const UNFIT: Readonly<Record<string, string>> = {
   overlay: 'it is a container’s own layer, which goes with it',
   NFS: 'saved guests are mapped from it, and would hang with its server',
 };
-const MORE_ROOM =
-  'delete snapshots and images that nobody needs, `sandboxd profiles prune`, lower template_disk_bytes and image_disk_bytes, or give it a larger disk';
+const FREE_SPACE_ADVICE =
+  'delete unused snapshots and images, `sandboxd profiles prune`, lower template_disk_bytes and image_disk_bytes, or give it a larger disk';
 
 export const storage: Group = {
   name: 'storage',
@@ -38,19 +38,19 @@ export const storage: Group = {
       await checkOwner('run directory', config.runDir, 'run_dir'),
       await checkKind(dir),
       await checkReflinks(dir),
-      await checkRoom(dir),
+      await checkFreeSpace(dir),
     ];
   },
 };
 
-/** The directory, or the one that it will be made in. */
+/** The directory itself, or its nearest existing parent. */
 async function nearest(dir: string): Promise<string> {
   const found = await stat(dir).catch(() => undefined);
   return found?.isDirectory() || dir === '/' ? dir : nearest(dirname(dir));
 }
 
 async function checkOwner(name: string, dir: string, setting: string): Promise<Finding> {
-  const advice = `have ${setting} name one that is the daemon's own, or if this is: chown root:root ${dir}; chmod 700 ${dir}; and let nobody else change what is above it`;
+  const advice = `have ${setting} name one that is the daemon's own, or if this is: chown root:root ${dir}; chmod 700 ${dir}; and make its parents writable by root only`;
   try {
     const verdict = await judgeDirectory(dir, 0);
     if (verdict.kind === 'private') return ok(name, `${dir} is root's alone`);
@@ -60,11 +60,11 @@ async function checkOwner(name: string, dir: string, setting: string): Promise<F
   } catch (error) {
     if (errnoOf(error) === 'ENOENT') return checkPlace(name, dir, advice);
     const reason = errnoOf(error) ?? toError(error).message;
-    return fault(name, `${dir} cannot be looked at, and not be made: ${reason}`, advice);
+    return fault(name, `${dir} can be neither examined nor created: ${reason}`, advice);
   }
 }
 
-/** Of one that is to be made. */
+/** Checks a directory that does not exist yet. */
 async function checkPlace(name: string, dir: string, advice: string): Promise<Finding> {
   await using place = await holdDirectory(await nearest(dir));
   return place.exposure === undefined
@@ -79,17 +79,17 @@ async function checkPlace(name: string, dir: string, advice: string): Promise<Fi
 async function checkKind(dir: string): Promise<Finding> {
   const { type } = await statfs(dir);
   const name = FILE_SYSTEMS[type] ?? `0x${type.toString(16)}`;
-  const why = UNFIT[name];
-  return why === undefined
+  const problem = UNFIT[name];
+  return problem === undefined
     ? ok('file system', `${name} at ${dir}`)
     : warning(
         'file system',
-        `${name} at ${dir}: ${why}`,
+        `${name} at ${dir}: ${problem}`,
         'put the data directory on a disk with XFS, Btrfs or ext4 (data_dir)',
       );
 }
 
-/** By making one. */
+/** Makes a reflink copy in the directory. */
 async function checkReflinks(dir: string): Promise<Finding> {
   await using held = await holdDirectory(dir).catch(() => undefined);
   if (held === undefined || held.exposure !== undefined)
@@ -102,7 +102,7 @@ async function checkReflinks(dir: string): Promise<Finding> {
     return fault(
       'reflinks',
       `nothing can be written to ${dir}: ${errnoOf(error)}`,
-      isFull ? MORE_ROOM : 'run this as root, and mount the disk writable',
+      isFull ? FREE_SPACE_ADVICE : 'run this as root, and mount the disk writable',
     );
   }
   try {
@@ -120,13 +120,14 @@ async function checkReflinks(dir: string): Promise<Finding> {
   }
 }
 
-async function checkRoom(dir: string): Promise<Finding> {
+async function checkFreeSpace(dir: string): Promise<Finding> {
   const { bavail, blocks, bsize, ffree, files } = await statfs(dir);
   const freeBytes = bavail * bsize;
   const share = blocks > 0 ? bavail / blocks : 0;
   const seen = `${(freeBytes / GIB).toFixed(1)} GiB free, ${(share * 100).toFixed(0)} %${files > 0 ? `, and ${ffree} inodes` : ''}`;
-  if (freeBytes < LEAST_BYTES || (files > 0 && ffree < 1000)) return fault('room', seen, MORE_ROOM);
-  return freeBytes < WANTED_BYTES || share < WANTED_SHARE
-    ? warning('room', seen, MORE_ROOM)
+  if (freeBytes < MIN_FREE_BYTES || (files > 0 && ffree < 1000))
+    return fault('room', seen, FREE_SPACE_ADVICE);
+  return freeBytes < RECOMMENDED_FREE_BYTES || share < RECOMMENDED_FREE_SHARE
+    ? warning('room', seen, FREE_SPACE_ADVICE)
     : ok('room', seen);
 }

@@ -1,4 +1,4 @@
-// `sandboxd images …`: the container images that sandboxes are made of.
+// `sandboxd images …`: container images, from which sandboxes are created.
 import { createReadStream } from 'node:fs';
 import type { ImageInfo } from '../../images/index.ts';
 import { type Command, type Group, type Input, UsageError } from '../command.ts';
@@ -12,8 +12,8 @@ const SIZE_COLUMNS = 10;
 const list: Command = {
   name: 'list',
   operands: '',
-  summary: 'show the images that are here',
-  flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'as one JSON array' } },
+  summary: 'list the stored images',
+  flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'print a JSON array' } },
   run: async (input) => {
     const images = await withImages(input, (store) => store.list());
     if (input.isSet('json')) print(JSON.stringify(images, null, 2));
@@ -24,7 +24,7 @@ const list: Command = {
 const pull: Command = {
   name: 'pull',
   operands: '<reference>…',
-  summary: 'pull images with the credentials of this host, also when they are here',
+  summary: 'pull images with the credentials of this host, even if they are stored already',
   flags: SHARED_FLAGS,
   run: async (input, signal) => {
     const names = requireNames(input);
@@ -37,24 +37,28 @@ const pull: Command = {
 const importArchive: Command = {
   name: 'import',
   operands: '<file|->',
-  summary: 'take an image from what docker save or an OCI layout in a tar archive holds',
+  summary: 'import an image from a tar archive of docker save or of an OCI layout',
   flags: {
     ...SHARED_FLAGS,
-    tag: { type: 'string', placeholder: 'name', help: 'which one, of an archive that holds several' },
+    tag: {
+      type: 'string',
+      placeholder: 'name',
+      help: 'the image to import from an archive with several images',
+    },
   },
   run: async (input, signal) => {
     const [file = '', ...more] = requireNames(input);
     if (more.length > 0) throw new UsageError('one archive is needed, or - for standard input');
-    const pieces = file === '-' ? process.stdin : createReadStream(file);
-    const asking = { onProgress, signal };
-    print(toRow(await withImages(input, (store) => store.import(pieces, input.text('tag'), asking))));
+    const chunks = file === '-' ? process.stdin : createReadStream(file);
+    const options = { onProgress, signal };
+    print(toRow(await withImages(input, (store) => store.import(chunks, input.text('tag'), options))));
   },
 };
 
 const rm: Command = {
   name: 'rm',
   operands: '<reference|digest>…',
-  summary: 'remove images, or one of several names of an image; what runs from them goes on',
+  summary: 'remove images, or one of several names of an image; running sandboxes are not affected',
   flags: SHARED_FLAGS,
   run: async (input) => {
     const names = requireNames(input);
@@ -67,18 +71,18 @@ const rm: Command = {
 const prune: Command = {
   name: 'prune',
   operands: '',
-  summary: 'remove images that have no name and that nothing runs from',
-  flags: { ...SHARED_FLAGS, all: { type: 'boolean', help: 'also those with a name' } },
+  summary: 'remove unused images without a name',
+  flags: { ...SHARED_FLAGS, all: { type: 'boolean', help: 'also remove unused images with a name' } },
   run: async (input) => {
-    const isNamedKept = !input.isSet('all');
-    for (const digest of await withImages(input, (store) => store.prune({ isNamedKept }))) print(digest);
+    const keepsNamed = !input.isSet('all');
+    for (const digest of await withImages(input, (store) => store.prune({ keepsNamed }))) print(digest);
   },
 };
 
 export const images: Group = {
   name: 'images',
   summary:
-    'The container images that sandboxes are made of. All of this is safe while a daemon uses the data directory.',
+    'Container images, from which sandboxes are created. All commands are safe while a daemon uses the data directory.',
   commands: [list, pull, importArchive, rm, prune],
 };
 

@@ -1,4 +1,4 @@
-// The images of a data directory for commands, which may run beside a daemon.
+// Opens the image store of a data directory for commands, also beside a running daemon.
 
 import { openIsolation } from '../../engines/isolation.ts';
 import { confine } from '../../engines/jail/confine.ts';
@@ -10,7 +10,7 @@ import { HELPERS } from '../installation.ts';
 import { withStore } from '../registry.ts';
 import { loadSharedConfig } from '../shared-config.ts';
 
-/** AppError where they cannot be had. */
+/** Calls `use` with the opened image store. AppError when it cannot be opened. */
 export function withImages<T>(input: Input, use: (images: Images) => T | Promise<T>): Promise<T> {
   const config = loadSharedConfig(input);
   return withStore(input, async (store, dataDir) => {

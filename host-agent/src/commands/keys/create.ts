@@ -4,36 +4,36 @@ import type { Command } from '../command.ts';
 import { handOver } from '../hand-over.ts';
 import { withKeys } from '../registry.ts';
 import { SHARED_FLAGS } from '../shared-config.ts';
-import { checkName, checkSight, POLICY_FLAGS, parseExpiry, readName, readPolicy } from './flags.ts';
+import { checkName, checkVisibility, POLICY_FLAGS, parseExpiry, readName, readPolicy } from './flags.ts';
 import { toJson } from './format.ts';
 
 export const create: Command = {
   name: 'create',
   operands: '<name>',
-  summary: 'make a key and print it, this once; from the first one on nobody gets in without a key',
+  summary: 'create a key and print it, only this once; with the first key, every client needs one',
   flags: {
     ...SHARED_FLAGS,
     tenant: {
       type: 'string',
       placeholder: 'name',
-      help: 'sees only what keys of this tenant made; else everything',
+      help: 'the key sees only the resources of this tenant; default: all resources',
     },
-    'all-tenants': { type: 'boolean', help: 'has a policy, and sees what the keys of all tenants made' },
+    'all-tenants': { type: 'boolean', help: 'the key has a policy and sees the resources of all tenants' },
     expires: {
       type: 'string',
       placeholder: 'time',
-      help: 'until when it is valid: 30d, 12h, 2027-01-31T00:00:00Z; else for ever',
+      help: 'expiry: 30d, 12h, 2027-01-31T00:00:00Z; default: never',
     },
     ...POLICY_FLAGS,
-    json: { type: 'boolean', help: 'print key and record as JSON' },
+    json: { type: 'boolean', help: 'print the key and its record as JSON' },
   },
   run: async (input) => {
     const tenant = input.text('tenant');
     const expires = input.text('expires');
     const policy = readPolicy(input);
     const seesAllTenants = input.isSet('all-tenants');
-    checkSight(tenant, seesAllTenants, policy);
-    const wanted: NewKey = {
+    checkVisibility(tenant, seesAllTenants, policy);
+    const newKey: NewKey = {
       name: readName(input, 'key'),
       ...(tenant !== undefined && { tenant: checkName(tenant, 'tenant') }),
       ...(expires !== undefined && { expiresAtMs: parseExpiry(expires) }),
@@ -42,14 +42,14 @@ export const create: Command = {
     };
     const isJson = input.isSet('json');
     const dataDir = await withKeys(input, async (keys, dir) => {
-      const { text, key } = await keys.create(wanted);
+      const { text, key } = await keys.create(newKey);
       const shown = isJson ? JSON.stringify({ key: text, ...toJson(key) }, null, 2) : text;
       await handOver(`${shown}\n`, () => keys.revoke(key.id));
       return dir;
     });
     if (isJson) return;
     process.stderr.write(
-      `key ${wanted.name} is valid from now on, for the daemon of ${dataDir}; this is the only time that it is shown\n`,
+      `key ${newKey.name} is valid from now on, for the daemon of ${dataDir}; it is not shown again\n`,
     );
   },
 };

@@ -1,4 +1,4 @@
-// What the words of `sandboxd keys create` mean.
+// Parses the flags of `sandboxd keys create`.
 import { readFileSync } from 'node:fs';
 import { checkBody, type Policy, policy } from '@sandboxd/api';
 import { concernsTenants } from '../../keys/index.ts';
@@ -8,7 +8,7 @@ import { type Flags, type Input, UsageError } from '../command.ts';
 const NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 const UNIT_S: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
-/** Each field of a policy is a flag: a list of words, or a number. */
+/** Each policy field is a flag: a comma-separated list, or a number. */
 const FIELDS: Readonly<Record<keyof Policy, 'list' | 'number'>> = {
   operations: 'list',
   net_allow_max: 'list',
@@ -28,9 +28,9 @@ const PLACEHOLDERS = { list: 'a,b,…', number: 'n' } as const;
 
 const toFlag = (field: string): string => field.replaceAll('_', '-');
 
-/** Help comes from the fields of the schema. */
+/** The help is the description of the schema's field. */
 export const POLICY_FLAGS: Flags = {
-  policy: { type: 'string', placeholder: 'file.json', help: 'policy as JSON; flags go before its fields' },
+  policy: { type: 'string', placeholder: 'file.json', help: 'policy as JSON; flags override its fields' },
   ...Object.fromEntries(
     Object.entries(FIELDS).map(([field, kind]) => {
       const help = policy.shape[field as keyof Policy].description ?? '';
@@ -39,7 +39,7 @@ export const POLICY_FLAGS: Flags = {
   ),
 };
 
-/** Undefined when nothing is restricted. Throws UsageError naming each bad field. */
+/** Undefined without restrictions. Throws UsageError with each invalid field. */
 export function readPolicy(input: Input): Policy | undefined {
   const file = input.text('policy');
   const fields: Record<string, unknown> = file === undefined ? {} : readJsonFile(file);
@@ -54,8 +54,11 @@ export function readPolicy(input: Input): Policy | undefined {
   return checked.value;
 }
 
-/** A policy bounds what a key does, and not to whom: that is said, so that nobody takes the one for the other. Throws UsageError. */
-export function checkSight(
+/**
+ * A policy limits operations, not visibility. The flags must state the visibility, so that a policy is not mistaken for
+ * a tenant. Throws UsageError.
+ */
+export function checkVisibility(
   tenant: string | undefined,
   seesAllTenants: boolean,
   policy: Policy | undefined,
@@ -68,7 +71,7 @@ export function checkSight(
   );
 }
 
-/** The one operand; throws UsageError for anything else. `what` is what it names. */
+/** Returns the only operand; UsageError otherwise. `what` names the resource. */
 export function readName(input: Input, what: string): string {
   const [name, ...more] = input.names;
   if (name === undefined || more.length > 0) throw new UsageError(`one name of a ${what} is needed`);
@@ -82,7 +85,7 @@ export function checkName(name: string, what: string): string {
   );
 }
 
-/** `30d`, `12h` or a time such as 2027-01-31T00:00:00Z → milliseconds of the epoch. Throws UsageError. */
+/** `30d`, `12h` or a time such as 2027-01-31T00:00:00Z → epoch milliseconds. Throws UsageError. */
 export function parseExpiry(text: string, nowMs = Date.now()): number {
   const [, digits, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const isTime = /^\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2}))?$/.test(text);

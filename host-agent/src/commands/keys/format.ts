@@ -1,4 +1,4 @@
-// Keys as the commands print them: never the hash.
+// Formats keys for output, always without the hash.
 import { findWideGrants, type ListedKey, stateOf } from '../../keys/index.ts';
 
 export function toJson(key: ListedKey) {
@@ -30,9 +30,9 @@ export function toRow(key: ListedKey): string {
 
 export const HEADING = columns(['NAME', 'ID', 'STATE', 'TENANT', 'EXPIRES', 'LAST USE', 'MAY DO']);
 
-export function columns(words: readonly string[]): string {
-  return words
-    .map((word, at) => word.padEnd(COLUMNS[at] ?? 0))
+export function columns(cells: readonly string[]): string {
+  return cells
+    .map((cell, at) => cell.padEnd(COLUMNS[at] ?? 0))
     .join(' ')
     .trimEnd();
 }

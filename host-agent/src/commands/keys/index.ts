@@ -1,4 +1,4 @@
-// `sandboxd keys …`: who may call the daemon.
+// `sandboxd keys …`: API keys.
 import type { Group } from '../command.ts';
 import { create } from './create.ts';
 import { list, show } from './list.ts';
@@ -6,7 +6,6 @@ import { revoke } from './revoke.ts';
 
 export const keys: Group = {
   name: 'keys',
-  summary:
-    'Who may call the daemon, and what for. It may run meanwhile: all takes effect at once, without a restart.',
+  summary: 'API keys and their policies. Changes take effect at once in a running daemon, without a restart.',
   commands: [create, list, show, revoke],
 };

@@ -8,36 +8,36 @@ import { HEADING, toJson, toRow } from './format.ts';
 export const list: Command = {
   name: 'list',
   operands: '',
-  summary: 'show all keys, revoked and expired ones included',
-  flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'as one JSON array' } },
+  summary: 'list all keys, including revoked and expired ones',
+  flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'print a JSON array' } },
   run: async (input) => {
-    const { all, who } = await withKeys(input, (keys, dir) => ({
+    const { all, access } = await withKeys(input, (keys, dir) => ({
       all: keys.list(),
-      who: `there are no keys in ${dir}: ${tellWhoIsIn(keys)}`,
+      access: `there are no keys in ${dir}: ${describeAccess(keys)}`,
     }));
     if (input.isSet('json')) process.stdout.write(`${JSON.stringify(all.map(toJson), null, 2)}\n`);
-    else if (all.length === 0) process.stderr.write(`${who}; \`sandboxd keys create <name>\` makes one\n`);
+    else if (all.length === 0) process.stderr.write(`${access}; \`sandboxd keys create <name>\` makes one\n`);
     else for (const line of [HEADING, ...all.map(toRow)]) process.stdout.write(`${line}\n`);
   },
 };
 
-function tellWhoIsIn({ isClosed, lostMark }: Pick<KeyRegistry, 'isClosed' | 'lostMark'>): string {
-  if (lostMark !== undefined) return `nobody is let in, as there were some (${lostMark} says so)`;
-  return isClosed ? 'nobody is let in (require_keys)' : 'on loopback everybody may do everything';
+function describeAccess({ isClosed, lostMark }: Pick<KeyRegistry, 'isClosed' | 'lostMark'>): string {
+  if (lostMark !== undefined) return `no client is accepted, because keys existed before (${lostMark})`;
+  return isClosed ? 'no client is accepted (require_keys)' : 'on loopback every client has full access';
 }
 
 export const show: Command = {
   name: 'show',
   operands: '<name|id>',
-  summary: 'show all that is known of a key, as JSON',
+  summary: 'show a key as JSON',
   flags: SHARED_FLAGS,
   run: async (input) => {
-    const [wanted, ...more] = input.names;
-    if (wanted === undefined || more.length > 0) throw new UsageError('one name or id of a key is needed');
+    const [nameOrId, ...more] = input.names;
+    if (nameOrId === undefined || more.length > 0) throw new UsageError('one name or id of a key is needed');
     const all = await withKeys(input, (keys) => keys.list());
-    const found = all.filter(({ name, id }) => name === wanted || id === wanted);
+    const found = all.filter(({ name, id }) => name === nameOrId || id === nameOrId);
     if (found.length === 0)
-      throw new UsageError(`there is no key ${JSON.stringify(wanted)}; \`sandboxd keys list\` shows all`);
+      throw new UsageError(`there is no key ${JSON.stringify(nameOrId)}; \`sandboxd keys list\` shows all`);
     for (const key of found) process.stdout.write(`${JSON.stringify(toJson(key), null, 2)}\n`);
   },
 };

@@ -6,7 +6,7 @@ import { SHARED_FLAGS } from '../shared-config.ts';
 export const revoke: Command = {
   name: 'revoke',
   operands: '<name|id>…',
-  summary: 'end keys for good; what is open with them is closed within seconds',
+  summary: 'revoke keys permanently; their open connections are closed within seconds',
   flags: SHARED_FLAGS,
   run: async (input) => {
     if (input.names.length === 0) throw new UsageError('the name or id of a key is needed');

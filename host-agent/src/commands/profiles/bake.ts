@@ -1,4 +1,4 @@
-// `sandboxd profiles bake`: makes profiles, and the guest kernel where there is none yet.
+// `sandboxd profiles bake`: bakes profiles, and prepares the guest kernel if there is none.
 import {
   bakeProfile,
   builtinProfileNames,
@@ -21,19 +21,19 @@ import { KEEP_FLAG, pruneProfile, readKeep } from './prune.ts';
 export const bake: Command = {
   name: 'bake',
   operands: '[profile|recipe.json]…',
-  summary: `make profiles (${builtinProfileNames().join(', ')}, or recipe files; default: the daemon’s, base), and the kernel if need be`,
+  summary: `bake profiles (${builtinProfileNames().join(', ')}, or recipe files; default: default_profile, which is base), and the kernel if it is missing`,
   flags: {
     ...SHARED_FLAGS,
-    refresh: { type: 'boolean', help: 'look for newer packages and a newer kernel, ignore what is cached' },
+    refresh: { type: 'boolean', help: 'ignore the cache and use the newest packages and kernel' },
     mirror: {
       type: 'string',
       placeholder: 'url',
-      help: 'Debian mirror to use instead of the host’s apt sources',
+      help: 'Debian mirror, instead of the host’s apt sources',
     },
     'npm-dir': {
       type: 'string',
       placeholder: 'path',
-      help: 'directory whose node_modules have the runtimes of your own recipes',
+      help: 'directory whose node_modules contain the runtimes of your own recipes',
     },
     ...KEEP_FLAG,
   },
@@ -72,7 +72,7 @@ export const bake: Command = {
   },
 };
 
-/** Whoever gives the daemon both files of his own needs none of Debian's. */
+/** With both files configured, Debian's kernel is not needed. */
 function hasOwnKernel({ kernelPath, initramfsPath }: Config): boolean {
   return kernelPath !== undefined && initramfsPath !== undefined;
 }

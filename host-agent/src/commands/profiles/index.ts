@@ -1,4 +1,4 @@
-// `sandboxd profiles …`: the root filesystems that sandboxes start from.
+// `sandboxd profiles …`: rootfs profiles.
 import type { Group } from '../command.ts';
 import { bake } from './bake.ts';
 import { list } from './list.ts';
@@ -8,6 +8,6 @@ import { verify } from './verify.ts';
 export const profiles: Group = {
   name: 'profiles',
   summary:
-    'The root filesystems that sandboxes start from. All of this is safe while a daemon uses the data directory.',
+    'Rootfs profiles, from which sandboxes are created. All commands are safe while a daemon uses the data directory.',
   commands: [bake, list, verify, prune],
 };

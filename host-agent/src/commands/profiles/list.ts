@@ -10,8 +10,8 @@ const SIZE_COLUMNS = 9;
 export const list: Command = {
   name: 'list',
   operands: '',
-  summary: 'show the profiles that are baked',
-  flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'their manifests as one JSON array' } },
+  summary: 'list the baked profiles',
+  flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'print the manifests as a JSON array' } },
   run: async (input) => {
     const { dataDir } = loadSharedConfig(input);
     const manifests = (await listProfiles(dataDir)).map(({ manifest }) => manifest);

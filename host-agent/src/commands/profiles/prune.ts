@@ -1,4 +1,4 @@
-// `sandboxd profiles prune`: removes bakes that newer ones replaced, never one that anything uses.
+// `sandboxd profiles prune`: removes replaced bakes that are not in use.
 import { KEPT_BAKES, listProfiles, pruneBakes, resolveProfile } from '@sandboxd/rootfs-builder';
 import { type Command, type Flags, type Input, parseCount } from '../command.ts';
 import { openDataDir, SHARED_FLAGS } from '../shared-config.ts';
@@ -8,14 +8,14 @@ export const KEEP_FLAG: Flags = {
   keep: {
     type: 'string',
     placeholder: 'count',
-    help: `replaced bakes that stay though nothing uses them (${KEPT_BAKES}); with 0, a create that began before the newest bake may fail`,
+    help: `unused replaced bakes to keep (${KEPT_BAKES}); with 0, a create that started before the newest bake may fail`,
   },
 };
 
 export const prune: Command = {
   name: 'prune',
   operands: '[profile]…',
-  summary: 'remove replaced bakes that no sandbox, snapshot or template uses (default: of all profiles)',
+  summary: 'remove replaced bakes that no sandbox, snapshot or template uses (default: all profiles)',
   flags: { ...SHARED_FLAGS, ...KEEP_FLAG },
   run: async (input, signal) => {
     const keep = readKeep(input);
@@ -28,7 +28,7 @@ export const prune: Command = {
   },
 };
 
-/** What was done, in one line. */
+/** Prunes one profile; returns a line with the result. */
 export async function pruneProfile(dataDir: string, name: string, keep: number): Promise<string> {
   const { removed, freedBytes, inUse } = await pruneBakes(dataDir, name, keep);
   const used = inUse.length === 0 ? '' : `; old ones in use: ${inUse.length}`;

@@ -7,11 +7,11 @@ import { formatSeconds } from './format.ts';
 export const verify: Command = {
   name: 'verify',
   operands: '[profile]…',
-  summary: 'compare images with their checksums (default: all)',
+  summary: 'verify the checksums of profiles (default: all)',
   flags: SHARED_FLAGS,
   run: async (input, signal) => {
     const { dataDir } = loadSharedConfig(input);
-    // Damaged ones included, which are what it is for.
+    // Includes damaged profiles, which `listProfiles` omits.
     const names = input.names.length > 0 ? input.names : await listProfileNames(dataDir);
     if (names.length === 0)
       throw new Error(`no profile is baked in ${dataDir}; \`sandboxd profiles bake\` makes one`);

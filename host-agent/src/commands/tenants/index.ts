@@ -1,4 +1,4 @@
-// `sandboxd tenants …`: what all keys of a tenant may have together.
+// `sandboxd tenants …`: quotas of tenants.
 import { checkBody } from '@sandboxd/api';
 import { QUOTA_KEYS, quota } from '../../keys/index.ts';
 import { type Command, type Flags, type Group, UsageError } from '../command.ts';
@@ -16,15 +16,15 @@ const QUOTA_FLAGS: Flags = Object.fromEntries(
 const set: Command = {
   name: 'set',
   operands: '<tenant>',
-  summary: 'set its quota, all of it: what is not given is not restricted',
+  summary: 'set the whole quota of a tenant; an omitted field is unlimited',
   flags: { ...SHARED_FLAGS, ...QUOTA_FLAGS },
   run: async (input) => {
     const tenant = readName(input, 'tenant');
-    const given = QUOTA_KEYS.flatMap((key) => {
+    const fields = QUOTA_KEYS.flatMap((key) => {
       const text = input.text(key.replaceAll('_', '-'));
       return text === undefined ? [] : [[key, toNumber(text)]];
     });
-    const checked = checkBody(quota, Object.fromEntries(given));
+    const checked = checkBody(quota, Object.fromEntries(fields));
     if (!checked.isValid) throw new UsageError(`the quota makes no sense: ${checked.problem}`);
     await withKeys(input, (keys) => keys.setQuota(tenant, checked.value));
     process.stdout.write(`${tenant}: ${JSON.stringify(checked.value)}\n`);
@@ -34,7 +34,7 @@ const set: Command = {
 const list: Command = {
   name: 'list',
   operands: '',
-  summary: 'show the tenants that have a quota or a key, as JSON',
+  summary: 'list the tenants with a quota or a key, as JSON',
   flags: SHARED_FLAGS,
   run: async (input) => {
     const { quotas, keys } = await withKeys(input, (registry) => ({
@@ -54,7 +54,7 @@ const list: Command = {
 const remove: Command = {
   name: 'remove',
   operands: '<tenant>',
-  summary: 'take its quota away: nothing is restricted then; its keys and what they made stay',
+  summary: 'remove the quota of a tenant; its keys and resources stay',
   flags: SHARED_FLAGS,
   run: async (input) => {
     const tenant = readName(input, 'tenant');
@@ -66,6 +66,6 @@ const remove: Command = {
 export const tenants: Group = {
   name: 'tenants',
   summary:
-    'What all keys of a tenant (`sandboxd keys create --tenant`) may have together. Takes effect at once.',
+    'Quotas for all keys of a tenant together (`sandboxd keys create --tenant`). Changes take effect at once.',
   commands: [set, list, remove],
 };

@@ -1,4 +1,4 @@
-// `sandboxd webhooks …`: who is told what happens.
+// `sandboxd webhooks …`: delivery of events to URLs.
 import { EVENT_KINDS, show } from '@sandboxd/api';
 import { parseWebUrl } from '../../lib/web-url.ts';
 import { WebhookRegistry } from '../../webhooks/index.ts';
@@ -8,16 +8,24 @@ import { checkName } from '../keys/flags.ts';
 import { withStore } from '../registry.ts';
 import { SHARED_FLAGS } from '../shared-config.ts';
 
-const JSON_FLAG = { json: { type: 'boolean', help: 'as JSON' } } as const;
+const JSON_FLAG = { json: { type: 'boolean', help: 'print JSON' } } as const;
 
 const add: Command = {
   name: 'add',
   operands: '<name> <url>',
-  summary: 'tell a URL what happens from now on, and print the secret that signs it, this once',
+  summary: 'deliver events to a URL from now on, and print the signing secret, only this once',
   flags: {
     ...SHARED_FLAGS,
-    kinds: { type: 'string', placeholder: 'kind,kind', help: `only these: ${EVENT_KINDS.join(', ')}` },
-    tenant: { type: 'string', placeholder: 'name', help: 'only what is this tenant’s; else everybody’s' },
+    kinds: {
+      type: 'string',
+      placeholder: 'kind,kind',
+      help: `only events of these kinds: ${EVENT_KINDS.join(', ')}`,
+    },
+    tenant: {
+      type: 'string',
+      placeholder: 'name',
+      help: 'only events of this tenant; default: of all tenants',
+    },
   },
   run: async (input) => {
     const [name = '', url = '', ...more] = input.names;
@@ -28,7 +36,7 @@ const add: Command = {
       throw new UsageError(
         `there is no kind ${JSON.stringify(unknown)}; known are ${EVENT_KINDS.join(', ')}`,
       );
-    const wanted = {
+    const newWebhook = {
       name: checkName(name, 'webhook'),
       url: checkUrl(url),
       ...(kinds !== undefined && { kinds }),
@@ -36,19 +44,17 @@ const add: Command = {
     };
     await withStore(input, async (store) => {
       const registry = new WebhookRegistry(store);
-      const secret = await registry.add(wanted);
+      const secret = await registry.add(newWebhook);
       await handOver(`${secret}\n`, () => registry.remove(name));
     });
-    process.stderr.write(
-      `webhook ${name} is told what happens from now on; this is the only time that its secret is shown\n`,
-    );
+    process.stderr.write(`webhook ${name} receives events from now on; its secret is not shown again\n`);
   },
 };
 
 const list: Command = {
   name: 'list',
   operands: '',
-  summary: 'show the webhooks, what they have not taken and what was given up',
+  summary: 'list the webhooks with their queued and dead events',
   flags: { ...SHARED_FLAGS, ...JSON_FLAG },
   run: async (input) => {
     const all = await withStore(input, (store) => new WebhookRegistry(store).list());
@@ -73,7 +79,7 @@ const list: Command = {
 const remove: Command = {
   name: 'rm',
   operands: '<name>…',
-  summary: 'tell them nothing any more, and forget what they have not taken',
+  summary: 'remove webhooks and their queued events',
   flags: SHARED_FLAGS,
   run: async (input) => {
     if (input.names.length === 0) throw new UsageError('the name of a webhook is needed');
@@ -86,7 +92,7 @@ const remove: Command = {
 const dead: Command = {
   name: 'dead',
   operands: '[name]',
-  summary: 'show the events that were given up, oldest first',
+  summary: 'list the dead events, oldest first',
   flags: { ...SHARED_FLAGS, ...JSON_FLAG },
   run: async (input) => {
     const letters = await withStore(input, (store) => new WebhookRegistry(store).dead(input.names[0]));
@@ -109,24 +115,24 @@ const dead: Command = {
 const resend: Command = {
   name: 'resend',
   operands: '<name> [event…]',
-  summary: 'try events again that were given up, all unless some are named',
+  summary: 'deliver dead events again (default: all of the webhook)',
   flags: SHARED_FLAGS,
   run: async (input) => {
     const [name, ...events] = input.names;
     if (name === undefined) throw new UsageError('the name of a webhook is needed');
     const count = await withStore(input, (store) => new WebhookRegistry(store).resend(name, events));
-    print(`${name}: ${count} events are tried again`);
+    print(`${name}: ${count} events are queued again`);
   },
 };
 
 export const webhooks: Group = {
   name: 'webhooks',
   summary:
-    'Who is told what happens, by signed requests. The daemon may run meanwhile: it looks every two seconds.',
+    'Delivery of events to URLs by signed requests. A running daemon applies changes within two seconds.',
   commands: [add, list, remove, dead, resend],
 };
 
-/** Throws UsageError. Any host may be named, this one and private networks too: who runs this is root here. */
+/** Throws UsageError. Loopback and private addresses are allowed, because the operator is root on this host. */
 function checkUrl(text: string): string {
   const url = parseWebUrl(text);
   if (url === undefined || url.username !== '' || url.password !== '' || url.hash !== '')

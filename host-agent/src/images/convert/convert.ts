@@ -1,4 +1,4 @@
-// Layers → one image.
+// Converts the layers of an image into one EROFS image.
 import { createHash } from 'node:crypto';
 import { readSync } from 'node:fs';
 import { DataWriter } from '../erofs/data.ts';
@@ -8,26 +8,26 @@ import { type ConvertLimits, ImageError } from './limits.ts';
 import { Merger } from './merger.ts';
 
 export type Converted = {
-  /** SHA-256 of the image, hexadecimal. */
+  /** SHA-256 of the image file, in hexadecimal. */
   readonly digest: string;
   readonly sizeBytes: number;
-  /** Names in it. */
+  /** Number of directory entries in the image. */
   readonly entries: number;
-  /** Of all files of all layers. */
+  /** Total bytes of the files in all layers. */
   readonly contentBytes: number;
 };
 
 export type ConvertInput = {
-  /** Lowest first. */
+  /** Lowest layer first. */
   readonly layers: readonly Layer[];
-  /** Of the new image, empty, for reading and writing. */
+  /** The new image file: empty, open for reading and writing. */
   readonly imageFd: number;
   readonly limits: ConvertLimits;
-  /** Called with the number of layers that are done. */
+  /** Called with the number of finished layers. */
   readonly onLayer?: (done: number) => void;
 };
 
-/** ImageError for what is no image; the image file is worth nothing then. */
+/** ImageError for invalid layers; the image file is unusable then. */
 export async function convertLayers({ layers, imageFd, limits, onLayer }: ConvertInput): Promise<Converted> {
   if (layers.length > limits.layers)
     throw new ImageError(`the image has ${layers.length} layers; at most ${limits.layers} are possible`);
@@ -45,11 +45,11 @@ export async function convertLayers({ layers, imageFd, limits, onLayer }: Conver
 
 function digestOf(fd: number): string {
   const hash = createHash('sha256');
-  const piece = Buffer.allocUnsafeSlow(4 << 20);
+  const chunk = Buffer.allocUnsafeSlow(4 << 20);
   let position = 0;
-  for (let got = -1; got !== 0; position += got) {
-    got = readSync(fd, piece, 0, piece.length, position);
-    hash.update(piece.subarray(0, got));
+  for (let bytesRead = -1; bytesRead !== 0; position += bytesRead) {
+    bytesRead = readSync(fd, chunk, 0, chunk.length, position);
+    hash.update(chunk.subarray(0, bytesRead));
   }
   return hash.digest('hex');
 }

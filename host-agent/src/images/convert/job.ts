@@ -1,16 +1,16 @@
-// What the converter is told, and what it says: lines of JSON.
+// The converter's job and reports: lines of JSON.
 import type { Converted } from './convert.ts';
 import type { ConvertLimits } from './limits.ts';
 
-/** Of each layer the digest that it must have unpacked; null: any. */
+/** `diffIds` has, for each layer, the digest that the unpacked layer must have; null accepts any digest. */
 export type Job = { readonly diffIds: readonly (string | null)[]; readonly limits: ConvertLimits };
 
 export type Report =
   | { readonly layersDone: number }
   | { readonly converted: Converted }
-  /** The image cannot be converted: a sentence about it. */
+  /** The image cannot be converted; the text is a sentence with the reason. */
   | { readonly problem: string }
-  /** The converter failed; `code` as of the system. */
+  /** The converter itself failed; `code` is the errno name, or empty. */
   | { readonly failure: string; readonly code: string };
 
 export function parseJob(text: string): Job {

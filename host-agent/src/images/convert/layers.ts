@@ -1,4 +1,4 @@
-// A layer's bytes, unpacked, checked and counted.
+// Reads one layer: decompresses it, checks its digest and enforces the size limits.
 import { createHash, type Hash } from 'node:crypto';
 import { fstatSync, read, readSync } from 'node:fs';
 import { Transform, type TransformCallback } from 'node:stream';
@@ -14,18 +14,18 @@ const CHUNK_BYTES = 256 * 1024;
 
 export type Layer = {
   readonly fd: number;
-  /** SHA-256 of the unpacked archive, with `sha256:` in front; absent: whatever it is. */
+  /** SHA-256 of the unpacked archive, with the prefix `sha256:`; absent: not checked. */
   readonly diffId?: string | undefined;
 };
 
-/** All layers together. One that comes again costs as much again, and gives no further bytes. */
+/** Totals over all layers. A layer that is listed twice counts twice in `bytes`, but only once in `packedBytes`. */
 export type Budget = { bytes: number; packedBytes: number; readonly seen: Set<string> };
 
 export function newBudget(): Budget {
   return { bytes: 0, packedBytes: 0, seen: new Set() };
 }
 
-/** Reads one layer into the sink. ImageError when it is damaged, is not what it should be, or unpacks to too much. */
+/** Reads one layer into the sink. ImageError when the layer is damaged, has another digest, or exceeds a limit. */
 export async function readLayer(
   { fd, diffId }: Layer,
   number: number,
@@ -42,27 +42,28 @@ export async function readLayer(
   const meter = new Meter({ budget, limits, hash });
   try {
     await pipeline([
-      () => readPieces(fd),
+      () => readChunks(fd),
       ...unpackers(fd),
       meter,
       async (bytes: AsyncIterable<Buffer>) => {
-        for await (const piece of bytes) reader.push(piece);
-        // What is cut off has another digest; layers without an end mark are common.
+        for await (const chunk of bytes) reader.push(chunk);
+        // A truncated archive has another digest, so the digest check finds it; layers without an end marker are
+        // common.
         if (!reader.isBetweenMembers) reader.end();
       },
     ]);
   } catch (error) {
     throw describe(error, number);
   }
-  const found = hash === undefined ? diffId : `sha256:${hash.digest('hex')}`;
-  if (found !== diffId)
+  const digest = hash === undefined ? diffId : `sha256:${hash.digest('hex')}`;
+  if (digest !== diffId)
     throw new ImageError(
-      `layer ${number} unpacks to ${found}, and the image says that it should be ${diffId}`,
+      `layer ${number} unpacks to ${digest}, and the image says that it should be ${diffId}`,
     );
 }
 
-/** Not a stream of a file: that closes the descriptor, which is the caller's. */
-async function* readPieces(fd: number): AsyncGenerator<Buffer> {
+/** A read stream would close the descriptor, which belongs to the caller. */
+async function* readChunks(fd: number): AsyncGenerator<Buffer> {
   for (let position = 0; ; ) {
     const { bytesRead, buffer } = await readAt({ fd, buffer: Buffer.allocUnsafe(CHUNK_BYTES), position });
     if (bytesRead === 0) return;
@@ -104,9 +105,9 @@ class Meter extends Transform {
     this.#options = options;
   }
 
-  override _transform(piece: Buffer, _encoding: string, done: TransformCallback): void {
+  override _transform(chunk: Buffer, _encoding: string, done: TransformCallback): void {
     const { budget, limits, hash } = this.#options;
-    budget.bytes += piece.length;
+    budget.bytes += chunk.length;
     if (budget.bytes > limits.bytes)
       done(new ImageError(`the image unpacks to more than ${limits.bytes} bytes`));
     else if (budget.bytes > FREE_RATIO_BYTES && budget.bytes > MAX_RATIO * budget.packedBytes)
@@ -116,8 +117,8 @@ class Meter extends Transform {
         ),
       );
     else {
-      hash?.update(piece);
-      done(null, piece);
+      hash?.update(chunk);
+      done(null, chunk);
     }
   }
 }

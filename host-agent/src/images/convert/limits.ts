@@ -1,9 +1,9 @@
-// How much an archive may cost: what passes one of these is no image that anybody made on purpose.
+// Limits of a conversion. They are far above those of real images, and protect against decompression bombs.
 
 export type ConvertLimits = {
-  /** Of all layers, unpacked. */
+  /** Total bytes of all layers, decompressed. */
   readonly bytes: number;
-  /** Members of all layers. */
+  /** Archive members of all layers. */
   readonly entries: number;
   readonly layers: number;
 };
@@ -16,23 +16,29 @@ export const DEFAULT_CONVERT_LIMITS: ConvertLimits = {
   layers: 512,
 };
 
-/** As Linux has them. */
+/** Linux's PATH_MAX (without the final zero byte) and its limit of symbolic links in one lookup. */
 export const MAX_PATH_BYTES = 4095;
 export const MAX_LINKS = 40;
-/** Every directory on the way to an entry is a step. */
+/** Path resolution takes one step for each directory, so deep paths are costly. */
 export const MAX_DEPTH = 1024;
-/** Of one file or directory, all together; Linux takes 64 KiB for each. */
+/** Total size of the extended attributes of one inode. Linux allows 64 KiB for each attribute. */
 export const MAX_XATTR_BYTES = 65_536;
 export const MAX_XATTR_NAME_BYTES = 255;
-/** Of all sparse files as they appear: each of their blocks takes four bytes of memory here. */
+/** Total apparent size of all sparse files: each block of them takes four bytes of the converter's memory. */
 export const MAX_SPARSE_BYTES = 32 * 1024 * MIB;
-/** The layers may unpack to so many times the sizes of those that are different, and to this in any case. */
+/**
+ * Maximum ratio of decompressed to compressed bytes, where equal layers count once as compressed. Below
+ * FREE_RATIO_BYTES decompressed, any ratio is accepted.
+ */
 export const MAX_RATIO = 400;
 export const FREE_RATIO_BYTES = 256 * MIB;
-/** Entries that whiteouts may look at, by entry that there is: each looks at all beneath what it removes. */
+/**
+ * Maximum number of entries that whiteouts may visit, per entry of the image: a whiteout visits all entries below the
+ * one it removes.
+ */
 export const WHITEOUT_WORK = 64;
 
-/** The image is not one that can be converted; `message` is a sentence about it. */
+/** The image cannot be converted; `message` is a sentence with the reason. */
 export class ImageError extends Error {
   override readonly name = 'ImageError';
 }

@@ -1,11 +1,11 @@
-// A program: layers that it inherits as descriptors become one image in another one. It needs nothing else: no name of a file, no
-// network, no privilege. It runs in a jail, and ends when its standard input does.
+// The converter program: merges the layers into the image. It inherits layers and image as open descriptors, so that it
+// needs no file names, no network and no privileges. It runs in a jail and exits when its standard input closes.
 
 import { convertLayers } from './convert.ts';
 import { parseJob, type Report } from './job.ts';
 import { ImageError } from './limits.ts';
 
-/** The standard three, the image, then the layers. */
+/** Descriptors 0 to 2 are the standard streams, 3 is the image, the layers follow. */
 const IMAGE_FD = 3;
 const FIRST_LAYER_FD = 4;
 

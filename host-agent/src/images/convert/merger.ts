@@ -1,4 +1,5 @@
-// Adds the members of layers to the tree, lowest layer first, by the rules of OCI images; contents go into the image at once.
+// Merges the members of layers into the tree, lowest layer first, by the rules of the OCI image specification. File
+// contents are written into the image immediately.
 import { type MemberAttributes, showName, type TarEntry, type TarSink } from '@sandboxd/proto';
 import { type DataWriter, FileContent } from '../erofs/data.ts';
 import {
@@ -21,9 +22,12 @@ import { Tree } from './tree.ts';
 
 const WHITEOUT = '.wh.';
 const OPAQUE = '.wh..wh..opq';
-/** Records of AUFS, which are of no file. In one of them at the top of a layer are files that links of that layer name. */
+/**
+ * AUFS metadata, which is not part of the filesystem. One such directory at the top of a layer holds files that hard
+ * links of the same layer refer to.
+ */
 const RECORD = '.wh..wh.';
-/** What the kernel takes as its own record of joined layers. */
+/** Attributes by which overlayfs marks its own metadata. */
 const OVERLAY = ['trusted.overlay.', 'user.overlay.'];
 const NO_ATTRIBUTES: MemberAttributes = { uid: 0, gid: 0, deviceMajor: 0, deviceMinor: 0, xattrs: NO_XATTRS };
 const NO_CONTENT = { kind: 'plain', block: 0 } as const;
@@ -34,7 +38,7 @@ export class Merger implements TarSink {
   readonly #data: DataWriter;
   readonly #limits: ConvertLimits;
   #layer = -1;
-  /** Of the layer's records: what is in them is nowhere in the image but where a link leads to it. */
+  /** The AUFS metadata of this layer. A file in it is part of the image only if a hard link refers to it. */
   #records = new Tree();
   #members = 0;
   #contentBytes = 0;
@@ -46,7 +50,7 @@ export class Merger implements TarSink {
     this.#limits = limits;
   }
 
-  /** Bytes of all files that came, also of those that later layers hide. */
+  /** Total bytes of all files read, including files that later layers hide. */
   get contentBytes(): number {
     return this.#contentBytes;
   }
@@ -66,7 +70,7 @@ export class Merger implements TarSink {
     else if (isOverlayWhiteout(entry, member)) this.#whiteout(parts);
     else if (entry.type === 'directory') this.#addDirectory(entry, member, parts);
     else if (entry.type === 'link') this.#addLink(entry, member, parts);
-    else this.#put(parts, this.#makeInode(entry, member));
+    else this.#addEntry(parts, this.#makeInode(entry, member));
   }
 
   content(bytes: Buffer, position: number): void {
@@ -94,7 +98,7 @@ export class Merger implements TarSink {
     }
   }
 
-  /** One that is there keeps what is in it. */
+  /** A directory that exists keeps its entries. */
   #addDirectory(entry: TarEntry, member: MemberAttributes, parts: string[]): void {
     const attributes = toAttributes(entry, member);
     if (parts.length === 0) {
@@ -109,7 +113,10 @@ export class Merger implements TarSink {
     } else this.tree.put(place, newDirectory(attributes), this.#layer);
   }
 
-  /** What the link says of the file holds for it from now on, as elsewhere. Archivers may name no extended attributes again. */
+  /**
+   * The link's attributes replace those of the file, as in other unpackers. Archivers may omit the extended attributes
+   * of a link.
+   */
   #addLink(entry: TarEntry, member: MemberAttributes, parts: string[]): void {
     const targetParts = this.tree.split(entry.target);
     const target = this.tree.get(this.#treeOf(targetParts).place(targetParts, this.#layer))?.inode;
@@ -121,12 +128,12 @@ export class Merger implements TarSink {
     const { mode, xattrs, ...attributes } = toAttributes({ ...entry, type: target.type }, member);
     Object.assign(target, attributes);
     if (target.type !== 'symlink') target.mode = mode;
-    // Not added up, link by link, to more than a file may have.
+    // The link's extended attributes replace the file's. Merging them could exceed the limit of one inode.
     if (xattrs.size > 0) target.xattrs = xattrs;
-    this.#put(parts, target);
+    this.#addEntry(parts, target);
   }
 
-  #put(parts: string[], inode: Inode): void {
+  #addEntry(parts: string[], inode: Inode): void {
     const tree = this.#treeOf(parts);
     tree.put(tree.place(parts, this.#layer), inode, this.#layer);
   }
@@ -144,7 +151,7 @@ export class Merger implements TarSink {
     const attributes = toAttributes(entry, member);
     switch (entry.type) {
       case 'symlink':
-        // Linux has one mode for all of them, whatever an archive says.
+        // Linux has one mode for symbolic links and ignores the archive's.
         return { ...attributes, mode: 0o777, type: 'symlink', target: checkTarget(entry) };
       case 'character-device':
       case 'block-device':
@@ -178,7 +185,7 @@ export class Merger implements TarSink {
   }
 }
 
-/** As the overlay of a guest would have it: there it could be listed, but neither opened nor removed. */
+/** Such a device is a whiteout to the guest's overlayfs, which would list it but could not open or remove it. */
 function isOverlayWhiteout({ type }: TarEntry, { deviceMajor, deviceMinor }: MemberAttributes): boolean {
   return type === 'character-device' && deviceMajor === 0 && deviceMinor === 0;
 }
@@ -194,19 +201,19 @@ function toAttributes(entry: TarEntry, member: MemberAttributes): Attributes {
   return { mode, uid, gid, mtimeSeconds, mtimeNanos, xattrs: keepXattrs(entry, member.xattrs) };
 }
 
-/** Those of a kind that no file system stores are left out, as unpacking elsewhere does. */
+/** Attributes that no filesystem stores are dropped, as other unpackers do. */
 function keepXattrs({ name, type }: TarEntry, xattrs: Xattrs): Xattrs {
   if (xattrs.size === 0) return NO_XATTRS;
-  const kept = new Map<string, string>();
+  const stored = new Map<string, string>();
   let bytes = 0;
   for (const [key, value] of xattrs) {
     if (!isStorable(key) || OVERLAY.some((prefix) => key.startsWith(prefix))) continue;
-    // Linux has user attributes of files and directories only.
+    // Linux allows `user.` attributes on files and directories only.
     if (key.startsWith('user.') && type !== 'file' && type !== 'directory') continue;
     bytes += key.length + value.length;
     if (key.length > MAX_XATTR_NAME_BYTES || bytes > MAX_XATTR_BYTES)
       throw new ImageError(`${showName(name)} has more extended attributes than Linux stores`);
-    kept.set(key, value);
+    stored.set(key, value);
   }
-  return kept;
+  return stored;
 }

@@ -1,24 +1,25 @@
-// The file system that layers add up to. Names of an archive lead through this tree only, never through the host's.
+// The merged filesystem of all layers. Archive names are resolved in this tree only, never in the host's filesystem
+// (tar slip).
 import { showName } from '@sandboxd/proto';
 import { MAX_NAME_BYTES } from '../erofs/format.ts';
 import { type DirectoryInode, type Entry, type Inode, newDirectory } from '../erofs/inode.ts';
 import { ImageError, MAX_DEPTH, MAX_LINKS, MAX_PATH_BYTES, WHITEOUT_WORK } from './limits.ts';
 
-/** A name that is there or can be. */
+/** A directory and a name in it, whether or not the entry exists. */
 export type Place = { readonly parent: DirectoryInode; readonly name: string };
 
-/** Entries that whiteouts may look at even in a small image. */
+/** Entries that whiteouts may visit even in a small image. */
 const FREE_WHITEOUT_WORK = 1_000_000;
 
 export class Tree {
   readonly root = newDirectory();
-  /** Every name that was ever put here. */
+  /** Number of entries ever added. */
   #added = 0;
   #whiteoutWork = 0;
 
   /**
-   * The parts of a member's name; two dots take back the one before, whatever that is, as Docker and podman read them. ImageError
-   * when it leads out, or is longer than any path.
+   * Splits a member's name into parts. `..` removes the part before it, without a lookup, as in Docker and podman.
+   * ImageError when the name leaves the root directory or exceeds a limit.
    */
   split(name: string): string[] {
     if (name.length > MAX_PATH_BYTES)
@@ -46,8 +47,8 @@ export class Tree {
   }
 
   /**
-   * Where a name is, its directories followed through links as a process with this root would, and made when they are
-   * missing. The last part is not followed.
+   * Resolves a name: follows symbolic links in its directories as a process with this root would, and creates missing
+   * directories. The last part is not followed.
    */
   place(parts: readonly string[], layer: number): Place {
     const last = parts.at(-1);
@@ -60,19 +61,19 @@ export class Tree {
     return parent.entries.get(name);
   }
 
-  /** Another entry of that name is replaced, and what is beneath it goes. */
+  /** Replaces an existing entry of that name and everything below it. */
   put({ parent, name }: Place, inode: Inode, layer: number): void {
     this.#added += 1;
     parent.entries.set(name, { inode, layer });
   }
 
-  /** Hides what layers below have of that name. What this layer itself has stays. */
+  /** Hides the entry of lower layers. Entries of the same layer stay. */
   whiteout({ parent, name }: Place, layer: number): void {
     const entry = parent.entries.get(name);
     if (entry !== undefined && !this.#strip(entry, layer)) parent.entries.delete(name);
   }
 
-  /** Hides all that layers below have in a directory, or in its place. */
+  /** Hides all entries of lower layers in a directory, or the entry that is in the directory's place. */
   makeOpaque(parts: readonly string[], layer: number): void {
     const place = parts.length > 0 ? this.place(parts, layer) : undefined;
     const type = place && this.get(place)?.inode.type;
@@ -81,26 +82,26 @@ export class Tree {
   }
 
   #walk(parts: readonly string[], layer: number): DirectoryInode {
-    const way: DirectoryInode[] = [this.root];
+    const trail: DirectoryInode[] = [this.root];
     const rest = parts.slice(0, -1).reverse();
     let links = 0;
     for (let part = rest.pop(); part !== undefined; part = rest.pop()) {
-      const here = way.at(-1) ?? this.root;
+      const here = trail.at(-1) ?? this.root;
       if (part === '..') {
-        if (way.length > 1) way.pop();
+        if (trail.length > 1) trail.pop();
         continue;
       }
       const inode = here.entries.get(part)?.inode ?? this.#makeDirectory(here, part, layer);
       if (inode.type === 'directory') {
-        if (way.length > MAX_DEPTH) throw new ImageError(`${showName(parts.join('/'))} is too deep`);
-        way.push(inode);
+        if (trail.length > MAX_DEPTH) throw new ImageError(`${showName(parts.join('/'))} is too deep`);
+        trail.push(inode);
       } else if (inode.type === 'symlink') {
         links += 1;
         if (links > MAX_LINKS)
           throw new ImageError(
             `${showName(parts.join('/'))} lies behind more than ${MAX_LINKS} symbolic links`,
           );
-        if (inode.target.startsWith('/')) way.length = 1;
+        if (inode.target.startsWith('/')) trail.length = 1;
         const through = inode.target.split('/').filter((each) => each !== '' && each !== '.');
         const long = through.find((each) => each.length > MAX_NAME_BYTES);
         if (long !== undefined)
@@ -111,16 +112,16 @@ export class Tree {
           `${showName(parts.join('/'))} lies beneath ${showName(part)}, which is no directory`,
         );
     }
-    return way.at(-1) ?? this.root;
+    return trail.at(-1) ?? this.root;
   }
 
   #makeDirectory(parent: DirectoryInode, name: string, layer: number): DirectoryInode {
-    const made = newDirectory();
-    this.put({ parent, name }, made, layer);
-    return made;
+    const directory = newDirectory();
+    this.put({ parent, name }, directory, layer);
+    return directory;
   }
 
-  /** Takes away all that is of lower layers; gives whether anything is left. */
+  /** Removes everything that comes from lower layers; returns whether anything is left. */
   #strip(entry: Entry, layer: number): boolean {
     this.#countWork();
     if (entry.inode.type !== 'directory') return entry.layer === layer;
@@ -133,7 +134,7 @@ export class Tree {
       if (!this.#strip(entry, layer)) directory.entries.delete(name);
   }
 
-  /** A few whiteouts of everything, again and again, would else cost more than all of the image. */
+  /** A small image whose whiteouts repeatedly remove many entries would otherwise cost unbounded CPU time. */
   #countWork(): void {
     this.#whiteoutWork += 1;
     if (this.#whiteoutWork > FREE_WHITEOUT_WORK + WHITEOUT_WORK * this.#added)

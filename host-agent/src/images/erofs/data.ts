@@ -1,25 +1,25 @@
-// Contents of files, put into an image one behind the other as they come.
+// Writes file contents into an image, one after the other in order of arrival.
 import { ftruncateSync, writeSync } from 'node:fs';
 import { BLOCK_BYTES } from './format.ts';
 import { type Content, HOLE } from './inode.ts';
 
 const BUFFER_BYTES = 4 << 20;
 
-/** The first block is the super block's. */
+/** The first block holds the superblock. */
 const FIRST_BLOCK = 1;
 
 export class DataWriter {
   readonly #fd: number;
   readonly #buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
   #buffered = 0;
-  /** Of the image, where the buffer belongs. */
+  /** Offset in the image at which the buffer begins. */
   #position = FIRST_BLOCK * BLOCK_BYTES;
 
   constructor(fd: number) {
     this.#fd = fd;
   }
 
-  /** Where the next byte goes. */
+  /** Offset of the next byte. */
   get position(): number {
     return this.#position + this.#buffered;
   }
@@ -48,7 +48,7 @@ export class DataWriter {
     }
   }
 
-  /** Up to the next block. */
+  /** Fills the current block with zeros. */
   pad(): void {
     const over = this.position % BLOCK_BYTES;
     if (over > 0) this.zeros(BLOCK_BYTES - over);
@@ -61,20 +61,20 @@ export class DataWriter {
     this.#buffered = 0;
   }
 
-  /** What was there before does not show behind the end. */
+  /** Truncates the file, so that no older bytes follow the image. */
   end(sizeBytes: number): void {
     this.flush();
     ftruncateSync(this.#fd, sizeBytes);
   }
 }
 
-/** One file's content, in pieces with growing positions. */
+/** The content of one file, written in chunks with increasing positions. */
 export class FileContent {
   readonly #data: DataWriter;
   readonly #sizeBytes: number;
   readonly #firstBlock: number;
-  /** First block of the file, its block in the image; the piece goes on to the next one. */
-  readonly #pieces: { readonly at: number; readonly block: number; blocks: number }[] = [];
+  /** Extents: first block within the file, first block in the image, number of blocks. */
+  readonly #extents: { readonly at: number; readonly block: number; blocks: number }[] = [];
   #end = 0;
 
   constructor(data: DataWriter, sizeBytes: number) {
@@ -85,7 +85,7 @@ export class FileContent {
 
   add(bytes: Buffer, position: number): void {
     if (bytes.length === 0) return;
-    if (position !== this.#end || this.#pieces.length === 0) this.#jump(position);
+    if (position !== this.#end || this.#extents.length === 0) this.#jump(position);
     this.#data.write(bytes);
     this.#end = position + bytes.length;
   }
@@ -93,31 +93,31 @@ export class FileContent {
   finish(): Content {
     this.#close();
     const blocks = Math.ceil(this.#sizeBytes / BLOCK_BYTES);
-    const [first] = this.#pieces;
+    const [first] = this.#extents;
     if (blocks === 0) return { kind: 'plain', block: 0 };
-    if (this.#pieces.length === 1 && first?.at === 0 && first.blocks === blocks)
+    if (this.#extents.length === 1 && first?.at === 0 && first.blocks === blocks)
       return { kind: 'plain', block: this.#firstBlock };
     const map = new Uint32Array(blocks).fill(HOLE);
-    for (const { at, block, blocks: count } of this.#pieces)
+    for (const { at, block, blocks: count } of this.#extents)
       for (let n = 0; n < count; n++) map[at + n] = block + n;
     return { kind: 'sparse', blocks: map };
   }
 
-  /** Zeros within a block that has data; whole blocks between are holes. */
+  /** Fills gaps within a data block with zeros; whole blocks in a gap become holes. */
   #jump(position: number): void {
     const block = Math.floor(position / BLOCK_BYTES);
-    const last = this.#pieces.at(-1);
+    const last = this.#extents.at(-1);
     if (last !== undefined && this.#end % BLOCK_BYTES > 0 && block === Math.floor(this.#end / BLOCK_BYTES)) {
       this.#data.zeros(position - this.#end);
       return;
     }
     this.#close();
-    this.#pieces.push({ at: block, block: this.#data.nextBlock, blocks: 0 });
+    this.#extents.push({ at: block, block: this.#data.nextBlock, blocks: 0 });
     this.#data.zeros(position - block * BLOCK_BYTES);
   }
 
   #close(): void {
-    const last = this.#pieces.at(-1);
+    const last = this.#extents.at(-1);
     this.#data.pad();
     if (last !== undefined) last.blocks = this.#data.nextBlock - last.block;
   }

@@ -1,10 +1,10 @@
-// The blocks of a directory: in each its entries, sorted by name, and behind them the names.
+// Directory blocks. Each block has its entries, sorted by name, followed by their names.
 import { BLOCK_BYTES, DIRENT_BYTES, FILE_TYPES } from './format.ts';
 import type { DirectoryInode, Inode } from './inode.ts';
 
 export type Dirent = { readonly name: string; readonly inode: Inode };
 
-/** With `.` and `..`; sorted over all blocks, byte by byte, as the kernel searches them. */
+/** Includes `.` and `..`. Sorted bytewise over all blocks, because the kernel uses binary search. */
 export function sortedDirents(directory: DirectoryInode, parent: DirectoryInode): Dirent[] {
   const dirents: Dirent[] = [
     { name: '.', inode: directory },
@@ -14,7 +14,7 @@ export function sortedDirents(directory: DirectoryInode, parent: DirectoryInode)
   return dirents.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** How many entries each block has, and the bytes of the whole: full blocks and what is used of the last. */
+/** Returns the number of entries in each block, and the total size: full blocks plus the used part of the last one. */
 export function planDirectory(dirents: readonly Dirent[]): { blocks: readonly number[]; sizeBytes: number } {
   const blocks: number[] = [];
   let count = 0;
@@ -33,7 +33,7 @@ export function planDirectory(dirents: readonly Dirent[]): { blocks: readonly nu
   return { blocks, sizeBytes: (blocks.length - 1) * BLOCK_BYTES + used };
 }
 
-/** Zeroes fill what is not used of blocks but the last. */
+/** Unused bytes of all blocks but the last are zero. */
 export function encodeDirectory(
   dirents: readonly Dirent[],
   { blocks, sizeBytes }: ReturnType<typeof planDirectory>,

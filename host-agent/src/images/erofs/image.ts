@@ -1,4 +1,4 @@
-// The end of an image: inodes, directories and the super block, behind the contents that are in it already.
+// Completes an image: writes inodes, directories and the superblock after the file contents.
 import { writeSync } from 'node:fs';
 import type { DataWriter } from './data.ts';
 import { type Dirent, encodeDirectory, planDirectory, sortedDirents } from './directory.ts';
@@ -18,14 +18,14 @@ import {
 import type { DirectoryInode, Inode } from './inode.ts';
 import { writeXattrs, xattrBytes, xattrCount } from './xattrs.ts';
 
-/** The first inode's place: an inode of the number 0 is none to many programs. */
+/** Slot of the first inode. Slot 0 is not used, because many programs treat inode number 0 as invalid. */
 const FIRST_SLOT = 2;
-/** Equal contents make equal images. */
+/** Fixed, so that equal contents give equal images. */
 const UUID = Buffer.from('5a9db0c5000040008000000000000002', 'hex');
 
 type Placed = {
   readonly inode: Inode;
-  /** Within the area of inodes. */
+  /** Offset in the inode area. */
   at: number;
   nlink: number;
   readonly xattrBytes: number;
@@ -33,15 +33,15 @@ type Placed = {
     readonly dirents: readonly Dirent[];
     readonly plan: ReturnType<typeof planDirectory>;
   };
-  /** Behind the inode: a link's target, a directory's last block, the blocks of a sparse file. */
+  /** Bytes stored after the inode: a link's target, a directory's last block, or the block list of a sparse file. */
   readonly tailBytes: number;
-  /** Its first block behind the area of inodes. */
+  /** First own data block, after the inode area. */
   block: number;
 };
 
 export type ImageSize = { readonly sizeBytes: number; readonly entries: number };
 
-/** Writes the rest of the image. `entries`: names in it, the root's not counted. */
+/** Writes the rest of the image. `entries` counts the names in it, without the root. */
 export function finishImage(fd: number, data: DataWriter, root: DirectoryInode): ImageSize {
   data.pad();
   const metaBlock = data.nextBlock;
@@ -96,21 +96,21 @@ function collect(root: DirectoryInode): { placed: Map<Inode, Placed>; entries: n
 
 function describe(inode: Inode, parent: DirectoryInode): Placed {
   const common = { inode, at: 0, nlink: 0, block: 0, xattrBytes: xattrBytes(inode.xattrs) };
-  const room = BLOCK_BYTES - INODE_BYTES - common.xattrBytes;
+  const inlineSpace = BLOCK_BYTES - INODE_BYTES - common.xattrBytes;
   if (inode.type === 'directory') {
     const dirents = sortedDirents(inode, parent);
     const plan = planDirectory(dirents);
     const last = plan.sizeBytes % BLOCK_BYTES;
-    return { ...common, directory: { dirents, plan }, tailBytes: last <= room ? last : 0 };
+    return { ...common, directory: { dirents, plan }, tailBytes: last <= inlineSpace ? last : 0 };
   }
   if (inode.type === 'symlink')
-    return { ...common, tailBytes: inode.target.length <= room ? inode.target.length : 0 };
+    return { ...common, tailBytes: inode.target.length <= inlineSpace ? inode.target.length : 0 };
   if (inode.type === 'file' && inode.content.kind === 'sparse')
     return { ...common, tailBytes: inode.content.blocks.byteLength };
   return { ...common, tailBytes: 0 };
 }
 
-/** Gives each inode its place: one with a tail inside it lies in one block with that. Returns where the last ends. */
+/** Assigns an offset to each inode; an inode and its inline tail share one block. Returns the end of the area. */
 function place(all: readonly Placed[]): number {
   let at = FIRST_SLOT * SLOT_BYTES;
   for (const each of all) {
@@ -127,14 +127,14 @@ function isInline({ inode, tailBytes }: Placed): boolean {
   return tailBytes > 0 && inode.type !== 'file';
 }
 
-/** Blocks of its own behind the area of inodes. */
+/** Number of own data blocks after the inode area. */
 function ownBlocks({ inode, directory, tailBytes }: Placed): number {
   if (directory !== undefined) return Math.ceil((directory.plan.sizeBytes - tailBytes) / BLOCK_BYTES);
   if (inode.type === 'symlink' && tailBytes === 0) return Math.ceil(inode.target.length / BLOCK_BYTES);
   return 0;
 }
 
-/** Puts the inode and its tail into the area; gives the content of its own blocks. */
+/** Encodes the inode and its tail into the area; returns the contents of its own data blocks. */
 function encode(area: Buffer, each: Placed, number: number, nidOf: (inode: Inode) => number): Buffer[] {
   const { inode, at } = each;
   const { mode, uid, gid, mtimeSeconds, mtimeNanos } = inode;
@@ -177,7 +177,7 @@ function sizeOf({ inode, directory }: Placed): number {
   return inode.type === 'symlink' ? inode.target.length : 0;
 }
 
-/** First block, number of a device, or the size of chunks: of one block each, so 0. */
+/** i_u: first block, device number, or chunk format (0: chunks of one block). */
 function pointerOf({ inode, block }: Placed): number {
   if (inode.type === 'file') return inode.content.kind === 'plain' ? inode.content.block : 0;
   if (inode.type === 'character-device' || inode.type === 'block-device')

@@ -1,6 +1,6 @@
-// A file system in memory, but for the content of its files: what layers are merged into and images are written from.
+// In-memory filesystem without file contents. Layers are merged into it, and images are written from it.
 
-/** Names and values are bytes: strings of code units below 256. */
+/** Names and values are bytes, as strings of code units below 256. */
 export type Xattrs = ReadonlyMap<string, string>;
 
 export type Attributes = {
@@ -13,11 +13,11 @@ export type Attributes = {
   xattrs: Xattrs;
 };
 
-/** Where a file's content lies in the image. */
+/** Location of a file's content in the image. */
 export type Content =
-  /** One piece from this block on. */
+  /** Contiguous from this block on. */
   | { readonly kind: 'plain'; readonly block: number }
-  /** The block of each of its blocks; HOLE where there is none. */
+  /** The image block of each file block; HOLE for a hole. */
   | { readonly kind: 'sparse'; readonly blocks: Uint32Array };
 
 export const HOLE = 0xffff_ffff;
@@ -35,10 +35,10 @@ export type DeviceInode = Attributes & {
 };
 export type Inode = DirectoryInode | FileInode | SymlinkInode | DeviceInode;
 
-/** One name of an inode. */
+/** One directory entry (name) of an inode. */
 export type Entry = {
   readonly inode: Inode;
-  /** The layer that this name, or for a directory its last attributes, came with. */
+  /** The layer that added this entry, or, for a directory, last set its attributes. */
   layer: number;
 };
 

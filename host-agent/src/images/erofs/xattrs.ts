@@ -1,23 +1,23 @@
-// Extended attributes as they stand behind an inode.
+// Extended attributes, encoded inline after the inode.
 
 import { roundUp, XATTR_ENTRY_BYTES, XATTR_HEADER_BYTES, XATTR_PREFIXES } from './format.ts';
 import type { Xattrs } from './inode.ts';
 
 type Stored = { readonly index: number; readonly name: string; readonly value: string };
 
-/** Bytes that they take behind their inode; 0 for none. */
+/** Encoded size in bytes; 0 without attributes. */
 export function xattrBytes(xattrs: Xattrs): number {
   if (xattrs.size === 0) return 0;
   const entries = toStored(xattrs).reduce((sum, entry) => sum + entryBytes(entry), 0);
   return entries === 0 ? 0 : XATTR_HEADER_BYTES + entries;
 }
 
-/** i_xattr_icount. */
+/** The value of i_xattr_icount. */
 export function xattrCount(bytes: number): number {
   return bytes === 0 ? 0 : (bytes - XATTR_HEADER_BYTES) / XATTR_ENTRY_BYTES + 1;
 }
 
-/** Writes them at `at` into zeroed memory. */
+/** Writes the attributes at offset `at` of a zeroed buffer. */
 export function writeXattrs(into: Buffer, at: number, xattrs: Xattrs): void {
   let position = at + XATTR_HEADER_BYTES;
   for (const entry of toStored(xattrs)) {
@@ -30,14 +30,14 @@ export function writeXattrs(into: Buffer, at: number, xattrs: Xattrs): void {
   }
 }
 
-/** Whether an image can have an attribute of this name. */
+/** Whether EROFS can store an attribute of this name. */
 export function isStorable(name: string): boolean {
   return XATTR_PREFIXES.some(([prefix]) =>
     prefix.endsWith('.') ? name.startsWith(prefix) && name.length > prefix.length : name === prefix,
   );
 }
 
-/** In the order of their names: archives have them in any. */
+/** Sorted by name, because archives have them in any order and equal contents must give equal images. */
 function toStored(xattrs: Xattrs): Stored[] {
   return [...xattrs]
     .sort(([a], [b]) => (a < b ? -1 : 1))

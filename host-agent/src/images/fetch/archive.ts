@@ -1,4 +1,4 @@
-// Saved archives of images: put on disk unpacked from gzip or zstd, and asked which images they hold.
+// Image archives: spools them to disk, decompressed from gzip or zstd, and lists the images in them.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
 import { pipeline } from 'node:stream/promises';
@@ -7,45 +7,47 @@ import { AppError } from '../../lib/errors.ts';
 import { explainDamage, HEAD_BYTES, packingOf } from '../packing.ts';
 import { formatReference, parseReference } from '../reference.ts';
 
-export type Pieces = AsyncIterable<Uint8Array>;
+export type Chunks = AsyncIterable<Uint8Array>;
 
 export type ArchivedImage = {
-  /** As skopeo names it within the archive. */
+  /** The image's name in skopeo's source syntax. */
   readonly source: string;
-  /** What the archive calls it. */
+  /** Tags that the archive lists for the image. */
   readonly tags: readonly string[];
 };
 
 export type ImageArchive =
   | { readonly kind: 'docker-archive'; readonly images: readonly ArchivedImage[] }
-  /** The text of its index. */
+  /** The text of index.json. */
   | { readonly kind: 'oci-archive'; readonly index: string };
 
 const MAX_DOCUMENT_BYTES = 8 << 20;
 const DOCUMENTS: readonly string[] = ['manifest.json', 'index.json'];
 const CHUNK_BYTES = 1 << 20;
-/** All of an archive may unpack to so many times its size, and to this in any case. */
+/**
+ * Maximum ratio of the decompressed to the compressed size. Below FREE_RATIO_BYTES decompressed, any ratio is accepted.
+ */
 const MAX_RATIO = 200;
 const FREE_RATIO_BYTES = 128 << 20;
 
 /**
- * Writes what comes to `path`; gives how many bytes may be made of it. AppError invalid_argument for what cannot be unpacked, or to
- * more than that.
+ * Writes the archive to `path`; returns the limit in bytes for everything unpacked from it. AppError invalid_argument
+ * for an archive that is damaged or exceeds the limit.
  */
 export async function spool(
-  pieces: Pieces,
+  chunks: Chunks,
   path: string,
   maxBytes: number,
   signal?: AbortSignal,
 ): Promise<number> {
   const packed = `${path}.packed`;
-  await pipeline(limit(pieces, maxBytes), createWriteStream(packed, { mode: 0o600 }), { signal });
+  await pipeline(limit(chunks, maxBytes), createWriteStream(packed, { mode: 0o600 }), { signal });
   const { size } = await stat(packed);
-  const mostBytes = Math.min(maxBytes, Math.max(FREE_RATIO_BYTES, MAX_RATIO * size));
+  const maxUnpackedBytes = Math.min(maxBytes, Math.max(FREE_RATIO_BYTES, MAX_RATIO * size));
   const packing = packingOf(await readHead(packed));
   if (packing === undefined) {
     await rename(packed, path);
-    return mostBytes;
+    return maxUnpackedBytes;
   }
   if (packing.unpack === undefined) {
     const message = `the archive is packed by ${packing.name}; send it packed by gzip or zstd, or not at all`;
@@ -55,8 +57,8 @@ export async function spool(
     const unpacked = createReadStream(packed, { highWaterMark: CHUNK_BYTES }).pipe(
       packing.unpack({ chunkSize: CHUNK_BYTES }),
     );
-    await pipeline(limit(unpacked, mostBytes), createWriteStream(path, { mode: 0o600 }), { signal });
-    return mostBytes;
+    await pipeline(limit(unpacked, maxUnpackedBytes), createWriteStream(path, { mode: 0o600 }), { signal });
+    return maxUnpackedBytes;
   } catch (error) {
     const damage = explainDamage(error);
     if (damage === undefined) throw error;
@@ -66,13 +68,13 @@ export async function spool(
   }
 }
 
-/** AppError invalid_argument for what is no archive of images. */
+/** AppError invalid_argument for a file that is not an image archive. */
 export async function inspectArchive(path: string): Promise<ImageArchive> {
   const finder = new DocumentFinder();
   const reader = new TarReader(finder);
   try {
-    for await (const piece of createReadStream(path, { highWaterMark: CHUNK_BYTES }))
-      reader.push(piece as Buffer);
+    for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES }))
+      reader.push(chunk as Buffer);
     reader.end();
   } catch (error) {
     if (error instanceof TarError)
@@ -91,12 +93,12 @@ export async function inspectArchive(path: string): Promise<ImageArchive> {
 
 export type Choice<T> = {
   readonly images: readonly T[];
-  /** Holds them; only of those of an archive anybody can say which. */
+  /** What holds the images; a tag can be requested only for an archive. */
   readonly holder: 'archive' | 'directory' | 'list';
   readonly tag?: string | undefined;
 };
 
-/** The one that is asked for. AppError invalid_argument naming those that there are. */
+/** Returns the requested image. AppError invalid_argument with the list of available tags. */
 export function chooseImage<T extends Pick<ArchivedImage, 'tags'>>({ images, holder, tag }: Choice<T>): T {
   const known = images.flatMap(({ tags }) => tags);
   const list =
@@ -111,8 +113,8 @@ export function chooseImage<T extends Pick<ArchivedImage, 'tags'>>({ images, hol
         : `the ${holder} holds ${images.length} images (${list}); ${advice}`;
     throw new AppError('invalid_argument', problem);
   }
-  const wanted = canonical(tag);
-  const found = images.find(({ tags }) => tags.some((each) => each === tag || canonical(each) === wanted));
+  const requested = canonical(tag);
+  const found = images.find(({ tags }) => tags.some((each) => each === tag || canonical(each) === requested));
   if (found !== undefined) return found;
   throw new AppError(
     'invalid_argument',
@@ -125,30 +127,30 @@ function canonical(text: string): string {
   return reference === undefined ? text : formatReference(reference);
 }
 
-/** Keeps small documents of the archive's top. */
+/** Collects small documents at the top level of the archive. */
 class DocumentFinder implements TarSink {
   readonly documents = new Map<string, string>();
   #name: string | undefined;
-  #pieces: Buffer[] = [];
+  #chunks: Buffer[] = [];
 
   begin({ type, name, sizeBytes }: TarEntry): void {
     const plain = name.replace(/^(?:\.?\/)+/, '');
-    const isWanted = type === 'file' && DOCUMENTS.includes(plain) && sizeBytes <= MAX_DOCUMENT_BYTES;
-    this.#name = isWanted ? plain : undefined;
-    this.#pieces = [];
+    const isDocument = type === 'file' && DOCUMENTS.includes(plain) && sizeBytes <= MAX_DOCUMENT_BYTES;
+    this.#name = isDocument ? plain : undefined;
+    this.#chunks = [];
   }
 
   content(bytes: Buffer): void {
-    if (this.#name !== undefined) this.#pieces.push(Buffer.from(bytes));
+    if (this.#name !== undefined) this.#chunks.push(Buffer.from(bytes));
   }
 
   finish(): void {
-    if (this.#name !== undefined) this.documents.set(this.#name, Buffer.concat(this.#pieces).toString());
+    if (this.#name !== undefined) this.documents.set(this.#name, Buffer.concat(this.#chunks).toString());
     this.#name = undefined;
   }
 }
 
-/** One that is listed again under another name is one image with both. */
+/** Entries with the same config and layers are one image with several tags. */
 function toDockerImages(text: string): ArchivedImage[] {
   const list = parseJson(text, 'manifest.json of the archive');
   if (!Array.isArray(list)) throw noImages('manifest.json of the archive');
@@ -179,16 +181,16 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-async function* limit(pieces: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array> {
+async function* limit(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<Uint8Array> {
   let bytes = 0;
-  for await (const piece of pieces) {
-    bytes += piece.length;
+  for await (const chunk of chunks) {
+    bytes += chunk.length;
     if (bytes > maxBytes)
       throw new AppError(
         'invalid_argument',
         `the archive has, or unpacks to, more than ${maxBytes} bytes; for its size no more are possible`,
       );
-    yield piece;
+    yield chunk;
   }
 }
 

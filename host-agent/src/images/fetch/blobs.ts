@@ -1,4 +1,5 @@
-// Blobs on disk that are not what they are named by. All images share them, and who fetches takes one that is there as it is.
+// Finds damaged blobs on disk, whose content does not match their digest. All images share the blobs, and a fetch
+// reuses existing ones without a check.
 import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -6,7 +7,7 @@ import { readPieces } from '../../lib/bounded-copy.ts';
 import { AppError } from '../../lib/errors.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 
-/** They are removed, so that the next fetch brings them anew. */
+/** The damaged blobs have been removed, so the next fetch downloads them again. */
 export class DamagedBlobs extends AppError {
   readonly blobs: readonly string[];
 
@@ -18,12 +19,12 @@ export class DamagedBlobs extends AppError {
   }
 }
 
-/** SHA-256 in hexadecimal → path. */
+/** Path of a blob, by its SHA-256 in hexadecimal. */
 export function blobPath(blobsDir: string, hex: string): string {
   return join(blobsDir, 'sha256', hex);
 }
 
-/** Removes those of `blobs` that are not what they should be, and rejects with DamagedBlobs if there are any. */
+/** Removes those of `blobs` whose content does not match; rejects with DamagedBlobs if there were any. */
 export async function dropDamaged(
   blobsDir: string,
   blobs: readonly string[],
@@ -38,6 +39,6 @@ export async function dropDamaged(
 async function digestOf(path: string): Promise<string> {
   const hash = createHash('sha256');
   await using file = await openRegular(path);
-  for await (const piece of readPieces(file)) hash.update(piece);
+  for await (const chunk of readPieces(file)) hash.update(chunk);
   return hash.digest('hex');
 }

@@ -1,10 +1,11 @@
-// Which image of an OCI layout is meant: of several by its name, of those for several platforms by that of the guests here.
+// Chooses an image of an OCI layout: by tag among several images, and by the guests' platform in a multi-platform
+// index.
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
 import { type Choice, chooseImage, noImages } from './archive.ts';
 import { chooseBest, type Platform, platform, rankOf, showPlatform } from './platform.ts';
 
-/** As it is in the layout's own index, whatever else it says. */
+/** A descriptor in the layout's index; unknown fields are kept. */
 const described = z.looseObject({
   digest: z.string().regex(/^sha256:[\da-f]{64}$/),
   platform: platform.nullish().catch(undefined),
@@ -27,7 +28,7 @@ const about = z.object({
 export type Descriptor = z.infer<typeof described>;
 export type Chosen = { readonly descriptor: Descriptor; readonly tags: readonly string[] };
 
-/** The text of a blob that is a document; undefined when it is not there. */
+/** Returns the text of a document blob; undefined when the blob is missing. */
 export type ReadBlob = (digest: string) => Promise<string | undefined>;
 
 export type From = {
@@ -39,21 +40,21 @@ export type From = {
 type Found = {
   readonly descriptor: Descriptor;
   readonly platform: Platform;
-  /** False for one of this platform that is missing: a layout may have the blobs of some only. */
-  readonly isThere: boolean;
+  /** False when the manifest of this platform is missing: a layout may have the blobs of some platforms only. */
+  readonly isPresent: boolean;
   readonly tags: Set<string>;
-  /** Which of the layout's own list led to it. */
+  /** Position in the top-level index of the entry that led here. */
   readonly root: number;
 };
 
-type Way = {
+type IndexContext = {
   readonly root: number;
   readonly tags: readonly string[];
-  /** Of the list that it is in. */
+  /** Platform that the enclosing index states. */
   readonly platform?: Platform | undefined;
 };
 
-/** The last three are what registries said of images by mistake; Docker takes them, too. */
+/** Registries have served image configs with the last three types by mistake; Docker accepts them, too. */
 const IMAGE_CONFIGS = [
   'application/vnd.oci.image.config.v1+json',
   'application/vnd.docker.container.image.v1+json',
@@ -61,15 +62,21 @@ const IMAGE_CONFIGS = [
   'application/json',
   'text/html',
 ];
-/** Lists of lists of images. */
+/** Maximum nesting of indexes. */
 const MAX_DEPTH = 4;
-/** Of all that is read to choose, each document some more: a layout may have many, and lead to one again and again. */
+/**
+ * Limit for all documents read in one choice; each document counts DOCUMENT_BYTES more. A hostile layout can have many
+ * documents, or refer to one repeatedly.
+ */
 const MAX_BYTES = 64 << 20;
 const DOCUMENT_BYTES = 4096;
-/** What an image has beside it: attestations of how it was built. */
+/** Platform of build attestations, which builders store beside the image. */
 const UNKNOWN = 'unknown';
 
-/** AppError invalid_argument for a list of no image, or of several when `tag` does not say which, or of none for linux/amd64. */
+/**
+ * AppError invalid_argument when the index has no image, has several and `tag` does not select one, or has none for
+ * linux/amd64.
+ */
 export async function chooseFromIndex(text: string, { read, holder, tag }: From): Promise<Chosen> {
   const index = parse(text);
   if (index === undefined || (index.manifests === undefined && holder !== 'list'))
@@ -113,15 +120,15 @@ class Finder {
     this.#read = read;
   }
 
-  /** Without those that are missing, unless there is no other: who fetches it says so. */
+  /** Omits missing manifests unless no image of the platform is present; the later fetch reports a missing one. */
   async find(roots: readonly Descriptor[]): Promise<Found[]> {
-    for (const [root, each] of roots.entries()) await this.#take(each, { root, tags: tagsOf(each) }, 0);
+    for (const [root, each] of roots.entries()) await this.#visit(each, { root, tags: tagsOf(each) }, 0);
     const all = [...this.#found.values()];
-    const there = all.filter(({ isThere }) => isThere);
-    return there.some(({ platform }) => rankOf(platform) !== undefined) ? there : all;
+    const present = all.filter(({ isPresent }) => isPresent);
+    return present.some(({ platform }) => rankOf(platform) !== undefined) ? present : all;
   }
 
-  async #take(descriptor: Descriptor, from: Way, depth: number): Promise<void> {
+  async #visit(descriptor: Descriptor, from: IndexContext, depth: number): Promise<void> {
     const { root, tags } = from;
     const known = this.#found.get(descriptor.digest);
     if (known !== undefined) {
@@ -131,20 +138,20 @@ class Finder {
     const visit = `${root} ${descriptor.digest}`;
     if (this.#visited.has(visit)) return;
     this.#visited.add(visit);
-    const keep = (platform: Platform, isThere: boolean) => {
+    const add = (platform: Platform, isPresent: boolean) => {
       if (platform.os === UNKNOWN || platform.architecture === UNKNOWN) return;
-      this.#found.set(descriptor.digest, { descriptor, platform, isThere, tags: new Set(tags), root });
+      this.#found.set(descriptor.digest, { descriptor, platform, isPresent, tags: new Set(tags), root });
     };
-    const given = descriptor.platform ?? from.platform;
-    if (given && rankOf(given) === undefined) return keep(given, true);
+    const stated = descriptor.platform ?? from.platform;
+    if (stated && rankOf(stated) === undefined) return add(stated, true);
     const text = await this.#readDocument(descriptor.digest);
     const { manifests, config, artifactType } = parse(text ?? '{}') ?? {};
     if (manifests && depth < MAX_DEPTH) {
-      for (const each of manifests) await this.#take(each, { ...from, platform: given }, depth + 1);
+      for (const each of manifests) await this.#visit(each, { ...from, platform: stated }, depth + 1);
       return;
     }
     const isOther = artifactType || !isImageConfig(config?.mediaType);
-    if (!isOther) keep(given ?? (await this.#readPlatform(config?.digest)), text !== undefined);
+    if (!isOther) add(stated ?? (await this.#readPlatform(config?.digest)), text !== undefined);
   }
 
   async #readPlatform(config: string | undefined): Promise<Platform> {
@@ -162,7 +169,7 @@ class Finder {
   }
 }
 
-/** What has no type is taken for one. */
+/** A config without a media type is accepted. */
 export function isImageConfig(type: string | null | undefined): boolean {
   return !type || IMAGE_CONFIGS.includes(type);
 }

@@ -1,14 +1,17 @@
-// What an image says of itself: how to run it, for what platform, and for people.
+// Parses an image's config: command, environment, platform and labels.
 import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
 
-/** Configs are read as Go programs read them, which wrote them: names in any case, and null is the empty value of its kind. */
+/**
+ * Configs are parsed as Go's JSON decoder does, because Go programs write them: field names in any case, and null as
+ * the zero value.
+ */
 const text = z
   .string()
   .nullish()
   .transform((value) => value ?? '');
 const texts = z.array(text, 'expected an array of texts').nullish();
-/** Docker's own kind, and nobody else's: a text is an array of one. */
+/** Docker's own type, used for Entrypoint and Cmd only: a string is an array with one element. */
 const command = z.preprocess((value) => (typeof value === 'string' ? [value] : value), texts);
 const keys = z.record(z.string(), z.unknown()).nullish();
 
@@ -40,16 +43,19 @@ export type ImageConfig = {
   /** Such as `80/tcp`, sorted. */
   readonly exposedPorts: readonly string[];
   readonly labels: Readonly<Record<string, string>>;
-  /** Labels that were left out, since all together are too long. */
+  /** Number of labels omitted because of MAX_LABEL_BYTES. */
   readonly labelsOmitted?: number;
 };
 
-/** What is kept of a config: all but labels is needed to run it, and Linux takes little more for one program. */
+/**
+ * Limit of the stored config without labels. All of it is needed to run the image, and Linux accepts little more for
+ * one program.
+ */
 const MAX_CONFIG_BYTES = 128 << 10;
-/** Labels are for people; those of builders have grown to some 50 KB. */
+/** Labels only inform people; builders have produced some 50 KB of them. */
 const MAX_LABEL_BYTES = 64 << 10;
 
-/** AppError upstream for more than is kept; the message begins with `what`. */
+/** AppError upstream for a config above the limit; the message begins with `what`. */
 export function toImageConfig({ config }: z.infer<typeof configDocument>, what: string): ImageConfig {
   const from = config ?? settings.parse({});
   const needed = {
@@ -70,7 +76,7 @@ export function toImageConfig({ config }: z.infer<typeof configDocument>, what: 
   return { ...needed, ...keepLabels(from.Labels ?? {}) };
 }
 
-/** The first ones, as many as there is room for. */
+/** Keeps the first labels, up to MAX_LABEL_BYTES. */
 function keepLabels(labels: Record<string, string>): Pick<ImageConfig, 'labels' | 'labelsOmitted'> {
   const all = Object.entries(labels);
   let bytes = 0;
@@ -84,7 +90,7 @@ function keepLabels(labels: Record<string, string>): Pick<ImageConfig, 'labels' 
   return { labels: Object.fromEntries(kept), ...(omitted > 0 && { labelsOmitted: omitted }) };
 }
 
-/** Of two of one name the later one counts; what is no variable is left out. */
+/** Of two variables with one name the later one wins; lines that are not variables are dropped. */
 function toEnvironment(lines: readonly string[]): Record<string, string> {
   const variables = lines.filter((line) => line.indexOf('=') > 0 && !line.includes('\0'));
   return Object.fromEntries(
@@ -92,7 +98,7 @@ function toEnvironment(lines: readonly string[]): Record<string, string> {
   );
 }
 
-/** Of two spellings of a name the later one counts. */
+/** Of two spellings of one field name the later one wins. */
 function object<Shape extends z.ZodRawShape>(shape: Shape) {
   const names = new Map(Object.keys(shape).map((name) => [name.toLowerCase(), name]));
   const rename = (value: unknown): unknown => {

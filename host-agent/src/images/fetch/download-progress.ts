@@ -1,5 +1,6 @@
-// How much of an image is here while skopeo fetches it. It tells which layers it begins; each is a file without a name of its own
-// until it is whole. So what is here is known of all layers together, and of a layer once it has come.
+// Reports the progress of a download while skopeo runs. Skopeo reports only which layers it starts, and writes each
+// layer to a temporary file until the layer is complete. So progress is known for all layers together, and for one
+// layer only when it is complete.
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -7,20 +8,23 @@ import type { Report } from '../progress.ts';
 import { blobPath } from './blobs.ts';
 import { chooseBest, platform } from './platform.ts';
 
-/** Of each layer, by SHA-256 in hexadecimal. */
+/** Bytes of each layer, by SHA-256 in hexadecimal. */
 export type LayerSizes = ReadonlyMap<string, number>;
 
 export type DownloadProgressOptions = {
   readonly blobsDir: string;
-  /** Where files are that are not whole. */
+  /** Directory of the incomplete files. */
   readonly layout: string;
   readonly report: Report;
-  /** Asks for the sizes: a request of its own at the registry, made only for a pull that takes long and that somebody watches. */
-  readonly askSizes: (signal: AbortSignal) => Promise<LayerSizes>;
+  /**
+   * Requests the layer sizes. This takes another request to the registry, so it is made only for a slow pull that a
+   * client is watching.
+   */
+  readonly requestSizes: (signal: AbortSignal) => Promise<LayerSizes>;
 };
 
-const LOOK_MS = 250;
-const LOOKS_BEFORE_ASKING = 4;
+const POLL_MS = 250;
+const POLLS_BEFORE_REQUEST = 4;
 const SHOWN_DIGITS = 12;
 const PART = /^oci-put-blob/;
 
@@ -30,7 +34,10 @@ const document = z.object({
   manifests: z.array(z.object({ digest: z.string(), platform: platform.nullish() })).optional(),
 });
 
-/** What a manifest says of its layers, or which manifest of a list is that of this platform. Undefined for what is neither. */
+/**
+ * Returns the layer sizes of a manifest, or, for an index, the digest of this platform's manifest. Undefined for other
+ * documents.
+ */
 export function readSizes(text: string): LayerSizes | { readonly digest: string } | undefined {
   const { layers, manifests = [] } = document.parse(JSON.parse(text));
   if (layers !== undefined) return new Map(layers.map(({ digest, size }) => [toHex(digest), size]));
@@ -42,32 +49,32 @@ export class DownloadProgress implements AsyncDisposable {
   readonly #options: DownloadProgressOptions;
   readonly #timer: NodeJS.Timeout;
   readonly #ended = new AbortController();
-  readonly #begun = new Set<string>();
-  readonly #whole = new Set<string>();
-  #looks = 0;
-  #looking: Promise<void> = Promise.resolve();
-  #isLooking = false;
-  #asking: Promise<void> | undefined;
+  readonly #started = new Set<string>();
+  readonly #complete = new Set<string>();
+  #polls = 0;
+  #polling: Promise<void> = Promise.resolve();
+  #isPolling = false;
+  #requesting: Promise<void> | undefined;
   #sizes: LayerSizes | undefined;
-  #told = 0;
+  #reported = 0;
 
   constructor(options: DownloadProgressOptions) {
     this.#options = options;
     this.#timer = setInterval(() => {
-      if (this.#isLooking) return;
-      this.#isLooking = true;
-      this.#looking = this.#look()
-        // The next look may see what this one did not: files come and go.
+      if (this.#isPolling) return;
+      this.#isPolling = true;
+      this.#polling = this.#poll()
+        // Files appear and disappear during a poll; the next poll may succeed.
         .catch(() => undefined)
         .finally(() => {
-          this.#isLooking = false;
+          this.#isPolling = false;
         });
-    }, LOOK_MS);
+    }, POLL_MS);
   }
 
-  /** Skopeo said so. */
+  /** Records that skopeo has started this layer. */
   begin(hex: string): void {
-    this.#begun.add(hex);
+    this.#started.add(hex);
     const layer = hex.slice(0, SHOWN_DIGITS);
     this.#options.report(`fetching layer ${layer}`, { layer });
   }
@@ -75,38 +82,40 @@ export class DownloadProgress implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
     this.#ended.abort();
-    await Promise.all([this.#looking, this.#asking]);
+    await Promise.all([this.#polling, this.#requesting]);
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     const { blobsDir, layout, report } = this.#options;
-    this.#looks += 1;
-    for (const hex of this.#begun) {
-      if (this.#whole.has(hex)) continue;
+    this.#polls += 1;
+    for (const hex of this.#started) {
+      if (this.#complete.has(hex)) continue;
       const bytes = await sizeOf(blobPath(blobsDir, hex));
       if (bytes === undefined) continue;
-      this.#whole.add(hex);
+      this.#complete.add(hex);
       const layer = hex.slice(0, SHOWN_DIGITS);
       report(`fetched layer ${layer}`, { layer, bytes, totalBytes: bytes });
     }
-    if (this.#begun.size === 0 || this.#looks < LOOKS_BEFORE_ASKING || report.isHeard?.() !== true) return;
-    this.#asking ??= this.#ask();
+    if (this.#started.size === 0 || this.#polls < POLLS_BEFORE_REQUEST || report.hasListeners?.() !== true)
+      return;
+    this.#requesting ??= this.#requestSizes();
     const sizes = this.#sizes;
-    if (sizes === undefined || [...this.#begun].some((hex) => !sizes.has(hex))) return;
-    // Whole ones were looked at before: one that became whole since then is missing once, and none counts twice.
-    const whole = [...this.#whole].map((hex) => sizes.get(hex) ?? 0);
+    if (sizes === undefined || [...this.#started].some((hex) => !sizes.has(hex))) return;
+    // The complete layers were counted before the incomplete ones: a layer that completes in between is missed once,
+    // but never counted twice.
+    const complete = [...this.#complete].map((hex) => sizes.get(hex) ?? 0);
     const parts = (await readdir(layout)).filter((name) => PART.test(name));
-    const partly = await Promise.all(parts.map((name) => sizeOf(join(layout, name))));
+    const incomplete = await Promise.all(parts.map((name) => sizeOf(join(layout, name))));
     const totalBytes = sum([...sizes.values()]);
-    const bytes = Math.min(totalBytes, sum([...whole, ...partly]));
-    if (bytes <= this.#told || !Number.isSafeInteger(totalBytes)) return;
-    this.#told = bytes;
+    const bytes = Math.min(totalBytes, sum([...complete, ...incomplete]));
+    if (bytes <= this.#reported || !Number.isSafeInteger(totalBytes)) return;
+    this.#reported = bytes;
     report('fetching layers', { bytes, totalBytes });
   }
 
-  async #ask(): Promise<void> {
-    // Without them layers are told of all the same.
-    this.#sizes = await this.#options.askSizes(this.#ended.signal).catch(() => undefined);
+  async #requestSizes(): Promise<void> {
+    // Without the sizes, layers are still reported.
+    this.#sizes = await this.#options.requestSizes(this.#ended.signal).catch(() => undefined);
   }
 }
 

@@ -1,11 +1,11 @@
-// Images into the shared layout, out of archives and directories; the step that all sources share is here, too.
+// Fetches images of archives and OCI directories into the shared layout, and has the copy step that all sources use.
 import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 import type { Report } from '../progress.ts';
 import { formatReference, parseReference } from '../reference.ts';
-import { chooseImage, inspectArchive, type Pieces, spool } from './archive.ts';
+import { type Chunks, chooseImage, inspectArchive, spool } from './archive.ts';
 import { blobPath } from './blobs.ts';
 import { type Chosen, chooseFromIndex } from './choose.ts';
 import { type GatherOptions, gatherLayout, readBlob, readIndex, writeIndex } from './gather.ts';
@@ -14,26 +14,26 @@ import { runSkopeo, SkopeoError } from './skopeo.ts';
 import { unpackLayout } from './unpack.ts';
 
 export type FetchOptions = {
-  /** All that may be written to; `blobsDir` and `workDir` are beneath. */
+  /** The only directory that the fetch may write to; it contains `blobsDir` and `workDir`. */
   readonly ociDir: string;
   readonly blobsDir: string;
   readonly workDir: string;
-  /** Told a line about each step. */
+  /** Called with one line for each step. */
   readonly report: Report;
-  /** Largest blob, and largest archive. */
+  /** Size limit of each blob and of each archive. */
   readonly maxBytes: number;
-  /** A registry that sends nothing for so long is given up. */
+  /** Idle timeout: the pull fails when the registry sends nothing for this time. */
   readonly idleMs: number;
-  /** Before a registry that broke off is asked again; longer before each further time. */
+  /** First delay of the exponential backoff after a registry closed the connection. */
   readonly pauseMs: number;
-  /** Has blobs of a pull that was broken off stay for the next one. */
+  /** Keeps the blobs of an interrupted pull for the next attempt. */
   readonly keepBlobs: (hexes: Iterable<string>) => void;
-  /** CPU time for what unpacks it; absent: as much as it takes. */
+  /** Limit of CPU time for the unpacking program; absent: no limit. */
   readonly maxCpuS?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
-/** What was fetched, with all names that it goes by from now on, in their one spelling. */
+/** The fetched image, with all its new names in canonical spelling. */
 export type Fetched = { readonly laidOut: LaidOut; readonly names: readonly string[] };
 
 export type Copy = {
@@ -41,75 +41,79 @@ export type Copy = {
   readonly args: readonly string[];
   readonly what: string;
   readonly toError: (error: SkopeoError) => AppError;
-  /** Told of each layer when it begins; without it, what reports steps is. */
+  /** Called when a layer starts; without it, `report` gets one line for each layer. */
   readonly onLayer?: (hex: string) => void;
-  /** Told of each line about how it goes on; without it there are fewer. */
+  /** Called with each progress line; enables skopeo's debug output. */
   readonly onDetail?: (line: string) => void;
 };
 
-/** For an archive: a second for so much of what it may unpack to, a tenth of the pace of the slowest way of packing. */
+/**
+ * CPU limit for an archive: a constant plus one second per BYTES_OF_CPU_S of its maximum unpacked size, a tenth of the
+ * speed of the slowest compression.
+ */
 const BASE_CPU_S = 10;
 const BYTES_OF_CPU_S = 10 << 20;
 
 const PLATFORM = ['--override-os', 'linux', '--override-arch', 'amd64'];
-/** Signatures are checked by the host's policy; this layout has no place for them. */
+/** The host's policy verifies signatures; this layout cannot store them. */
 const COPY = ['copy', '--remove-signatures', '--dest-oci-accept-uncompressed-layers'];
 
 export function layoutOf(workDir: string): string {
   return join(workDir, 'layout');
 }
 
-/** From pieces of an archive as it comes, which goes to disk first. AppError as `fetchFromArchive`. */
-export function fetchFromPieces(pieces: Pieces, tag?: string): (options: FetchOptions) => Promise<Fetched> {
-  let mostBytes: number | undefined;
+/** Fetches from the chunks of an uploaded archive, which is spooled to disk first. Errors as `fetchFromArchive`. */
+export function fetchFromChunks(chunks: Chunks, tag?: string): (options: FetchOptions) => Promise<Fetched> {
+  let maxUnpackedBytes: number | undefined;
   return async (options) => {
     const path = join(options.workDir, 'archive');
-    mostBytes ??= await spool(pieces, path, options.maxBytes, options.signal);
-    // What is in it may be packed again, in ways that only skopeo knows.
-    const maxCpuS = BASE_CPU_S + Math.ceil(mostBytes / BYTES_OF_CPU_S);
-    const fetched = await fetchFromArchive(path, tag, { ...options, maxBytes: mostBytes, maxCpuS });
-    await assertSize(fetched.laidOut, options.blobsDir, mostBytes);
+    maxUnpackedBytes ??= await spool(chunks, path, options.maxBytes, options.signal);
+    // Layers in the archive may be compressed again, in formats that only skopeo decodes, so CPU time and sizes are
+    // bounded.
+    const maxCpuS = BASE_CPU_S + Math.ceil(maxUnpackedBytes / BYTES_OF_CPU_S);
+    const fetched = await fetchFromArchive(path, tag, { ...options, maxBytes: maxUnpackedBytes, maxCpuS });
+    await assertSize(fetched.laidOut, options.blobsDir, maxUnpackedBytes);
     return fetched;
   };
 }
 
-/** AppError invalid_argument for layers that are far larger than what was sent. */
-async function assertSize({ layers }: LaidOut, blobsDir: string, mostBytes: number): Promise<void> {
+/** AppError invalid_argument when the layers are far larger than the archive (decompression bomb). */
+async function assertSize({ layers }: LaidOut, blobsDir: string, maxUnpackedBytes: number): Promise<void> {
   let bytes = 0;
   for (const hex of new Set(layers.map(({ digest }) => digest)))
     bytes += (await stat(blobPath(blobsDir, hex))).size;
-  if (bytes > mostBytes)
+  if (bytes > maxUnpackedBytes)
     throw new AppError(
       'invalid_argument',
-      `the layers of the archive have ${bytes} bytes; for its size at most ${mostBytes} are possible`,
+      `the layers of the archive have ${bytes} bytes; for its size at most ${maxUnpackedBytes} are possible`,
     );
 }
 
-/** AppError invalid_argument for what is no archive, or has no such image; upstream, exhausted. */
+/** AppError invalid_argument for an invalid archive or a missing image; upstream, exhausted. */
 async function fetchFromArchive(
   path: string,
   tag: string | undefined,
   options: FetchOptions,
 ): Promise<Fetched> {
   const archive = await inspectArchive(path);
-  const order = { tag, kind: 'archive' } as const;
+  const request = { tag, kind: 'archive' } as const;
   if (archive.kind === 'docker-archive') {
-    const { source, tags } = chooseImage({ images: archive.images, holder: order.kind, tag });
-    return fetchChosen({ ...order, source: `docker-archive:${basename(path)}:${source}`, tags }, options);
+    const { source, tags } = chooseImage({ images: archive.images, holder: request.kind, tag });
+    return fetchChosen({ ...request, source: `docker-archive:${basename(path)}:${source}`, tags }, options);
   }
   const layout = join(options.workDir, 'archived');
   await unpackLayout(path, layout, options.signal);
   const open = (name: string) => openRegular(join(layout, name));
   const { descriptor, tags } = await chooseFromIndex(archive.index, {
     read: (digest) => readBlob({ open }, digest),
-    holder: order.kind,
+    holder: request.kind,
     tag,
   });
   await writeIndex(layout, descriptor);
-  return fetchChosen({ ...order, source: `oci:${basename(layout)}`, tags }, options);
+  return fetchChosen({ ...request, source: `oci:${basename(layout)}`, tags }, options);
 }
 
-/** From a directory that is an OCI layout. AppError as `fetchFromArchive`. */
+/** Fetches from a directory that is an OCI layout. Errors as `fetchFromArchive`. */
 export function fetchFromLayout(open: GatherOptions['open']): (options: FetchOptions) => Promise<Fetched> {
   let gathered: Promise<Chosen> | undefined;
   return async (options) => {
@@ -133,9 +137,9 @@ export function fetchFromLayout(open: GatherOptions['open']): (options: FetchOpt
 }
 
 type ChosenSource = {
-  /** As skopeo takes it. */
+  /** In skopeo's syntax. */
   readonly source: string;
-  /** All names, of which \`tag\` is the one that was asked for. */
+  /** All names of the image; `tag` is the requested one. */
   readonly tags: readonly string[];
   readonly tag: string | undefined;
   readonly kind: string;
@@ -191,7 +195,7 @@ export async function copy(
       const message = 'cannot fetch the image: the disk of the data directory is full';
       throw new AppError('exhausted', message, { cause });
     }
-    // Where the daemon has its files is nobody else's.
+    // Clients must not learn the daemon's paths.
     throw toError(new SkopeoError(cause.message.replaceAll(`${workDir}/`, ''), { cause }));
   }
   return readLayout(layout, blobsDir, what);

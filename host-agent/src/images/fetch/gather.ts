@@ -1,5 +1,5 @@
-// An OCI layout of the host, as a copy that is ours: what fetches images opens files by name, and would follow links that lead
-// out of the layout, or that come while it reads.
+// Copies an OCI layout of the host into a directory of the daemon. Skopeo opens files by name and would follow symbolic
+// links out of the layout, including links created while it reads (TOCTOU).
 import { type FileHandle, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { show } from '@sandboxd/api';
@@ -9,9 +9,9 @@ import { AppError } from '../../lib/errors.ts';
 import type { Descriptor } from './choose.ts';
 
 export type GatherOptions = {
-  /** Opens a regular file of the layout by its path there. */
+  /** Opens a regular file of the layout by its relative path. */
   readonly open: (name: string) => Promise<FileHandle>;
-  /** Of all files together. */
+  /** Limit for all files together. */
   readonly maxBytes: number;
   readonly signal?: AbortSignal | undefined;
 };
@@ -22,7 +22,7 @@ const MAX_DOCUMENT_BYTES = 8 << 20;
 const described = z.object({ digest: z.string().regex(DIGEST) });
 const document = z.object({ config: z.unknown().optional(), layers: z.array(z.unknown()).catch([]) });
 
-/** Makes the layout \`dir\` with the image that \`manifest\` is of. AppError invalid_argument for what is too much. */
+/** Creates the layout `dir` with the image of `manifest`. AppError invalid_argument for a layout above the limit. */
 export async function gatherLayout(
   dir: string,
   manifest: Descriptor,
@@ -37,7 +37,7 @@ export async function gatherLayout(
   const all = [manifest, config, ...layers].flatMap((each) => described.safeParse(each).data ?? []);
   for (const digest of new Set(all.map((each) => each.digest))) {
     const name = blobName(digest);
-    // What is there and is not the layout's own is as if it were not. Who fetches says what is missing.
+    // A file outside the layout counts as missing. The later fetch reports missing files.
     const opened = await open(name).catch(() => undefined);
     if (opened === undefined) continue;
     await using file = opened;
@@ -46,13 +46,13 @@ export async function gatherLayout(
   }
 }
 
-/** Has the layout list that image and no other. */
+/** Makes this image the only one in the layout's index. */
 export async function writeIndex(dir: string, manifest: Descriptor): Promise<void> {
   const index = JSON.stringify({ schemaVersion: 2, manifests: [manifest] });
   await writeFile(join(dir, 'index.json'), index, { mode: 0o600 });
 }
 
-/** The list of what a layout holds. AppError invalid_argument. */
+/** Returns the text of index.json. AppError invalid_argument. */
 export async function readIndex({ open }: Pick<GatherOptions, 'open'>): Promise<string> {
   await using file = await open('index.json').catch((cause: unknown) => {
     throw new AppError('invalid_argument', 'the index.json of the directory is gone', { cause });
@@ -60,7 +60,7 @@ export async function readIndex({ open }: Pick<GatherOptions, 'open'>): Promise<
   return await readDocument(file, 'index.json');
 }
 
-/** Undefined for one that is not there. AppError invalid_argument for what is no document. */
+/** Returns the text of a blob; undefined when it is missing. AppError invalid_argument for a blob that is too large. */
 export async function readBlob(
   { open }: Pick<GatherOptions, 'open'>,
   digest: string,

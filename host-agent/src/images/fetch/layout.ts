@@ -1,4 +1,4 @@
-// What skopeo wrote: an OCI layout whose blobs are in a directory that all layouts share.
+// Parses the OCI layout that skopeo wrote. Its blobs are in a directory that all layouts share.
 import { join } from 'node:path';
 import { show } from '@sandboxd/api';
 import { z } from 'zod';
@@ -15,17 +15,20 @@ const descriptor = z.object({ digest, mediaType, urls: z.array(z.string()).nulli
 const index = z.object({ manifests: z.array(descriptor).length(1) });
 const manifest = z.object({ config: descriptor, layers: z.array(descriptor) });
 export type LaidOut = {
-  /** SHA-256, hexadecimal. */
+  /** SHA-256 in hexadecimal. */
   readonly configDigest: string;
   readonly config: ImageConfig;
   readonly layers: readonly { readonly digest: string; readonly diffId?: string | undefined }[];
-  /** All that the image needs, manifest and config included. */
+  /** All blobs of the image, including manifest and config. */
   readonly blobs: readonly string[];
 };
 
-/** Both read whole into memory. */
+/** Limit of manifest and config, which are read into memory. */
 const MAX_DOCUMENT_BYTES = 8 << 20;
-/** AppError upstream for what is no image for this platform; the message begins with `what`. DamagedBlobs for what a disk has changed. */
+/**
+ * AppError upstream when the layout is not an image for this platform; the message begins with `what`. DamagedBlobs
+ * when a blob does not match its digest.
+ */
 export async function readLayout(dir: string, blobsDir: string, what: string): Promise<LaidOut> {
   const [found] = (await readDocument(join(dir, 'index.json'), index, `${what}: its index`)).manifests;
   const manifestHex = toHex(found?.digest ?? '');
@@ -59,8 +62,8 @@ export async function readLayout(dir: string, blobsDir: string, what: string): P
 }
 
 /**
- * Artifacts of other kinds (charts, signatures) are in registries, too, and images whose layers are no archives. AppError upstream,
- * which says of what type they are: to read them as archives gives no sense.
+ * Registries also store other artifacts (charts, signatures), and images whose layers are not archives. AppError
+ * upstream with the media type, which says more than a failed attempt to parse the layer.
  */
 function assertImage({ config, layers }: z.infer<typeof manifest>, what: string): void {
   if (!isImageConfig(config.mediaType))
@@ -79,7 +82,7 @@ function assertImage({ config, layers }: z.infer<typeof manifest>, what: string)
   );
 }
 
-/** How an archive is packed its bytes say; some registries say nothing of what it is. */
+/** The first bytes tell the compression, so the media type need not; some registries send no media type. */
 function isArchive(type: string | null | undefined): boolean {
   if (!type || type === 'application/octet-stream') return true;
   return /\btar\b/.test(type) && !type.endsWith('+encrypted');

@@ -1,4 +1,4 @@
-// Which of several images is for the guests here: linux/amd64, by any of its names.
+// Selects the image for the guests' platform, linux/amd64, under any of its names.
 import { z } from 'zod';
 
 export const platform = z.object({
@@ -10,10 +10,10 @@ export const platform = z.object({
 export type Platform = z.infer<typeof platform>;
 
 const AMD64 = ['amd64', 'x86_64', 'x86-64', ''];
-/** The lower, the more CPUs run it; what a snapshot is of may go on upon another host. */
+/** Lowest first: a lower variant runs on more CPUs, and a snapshot may be restored on another host. */
 const VARIANTS = ['', 'v1', 'v2', 'v3', 'v4'];
 
-/** Undefined for another platform; else the lower the better. What says nothing of it is taken for one of ours. */
+/** Undefined for another platform; otherwise lower is better. Missing fields count as linux/amd64. */
 export function rankOf({ os, architecture, variant }: Platform): number | undefined {
   const isOurs = ['linux', ''].includes(os.toLowerCase()) && AMD64.includes(architecture.toLowerCase());
   if (!isOurs) return undefined;
@@ -21,7 +21,7 @@ export function rankOf({ os, architecture, variant }: Platform): number | undefi
   return rank < 0 ? VARIANTS.length : rank;
 }
 
-/** The first one of the best. */
+/** Returns the first item with the best rank. */
 export function chooseBest<T>(all: readonly T[], platformOf: (each: T) => Platform): T | undefined {
   let best: { readonly each: T; readonly rank: number } | undefined;
   for (const each of all) {
@@ -31,7 +31,7 @@ export function chooseBest<T>(all: readonly T[], platformOf: (each: T) => Platfo
   return best?.each;
 }
 
-/** `linux/arm64/v8`. */
+/** Such as `linux/arm64/v8`. */
 export function showPlatform({ os, architecture, variant }: Platform): string {
   return [os || 'linux', architecture, variant].filter(Boolean).join('/');
 }

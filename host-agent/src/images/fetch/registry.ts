@@ -1,4 +1,5 @@
-// Images from registries: by skopeo, tried again when the registry breaks off, and chosen from lists that skopeo does not follow.
+// Pulls images from registries with skopeo. Retries when the connection breaks, and resolves nested indexes, which
+// skopeo does not support.
 import { existsSync } from 'node:fs';
 import { AppError, isAppError } from '../../lib/errors.ts';
 import { formatReference, isLoopback, type Reference, shortReference } from '../reference.ts';
@@ -12,8 +13,8 @@ import { runSkopeo, SkopeoError } from './skopeo.ts';
 import { watchStall } from './watch.ts';
 
 /**
- * What skopeo says of a reference that it cannot ask a registry for: its grammar and its digests are narrower than Docker's, and
- * differ from version to version.
+ * Skopeo's errors for a reference that it rejects without a request. Its grammar and digest algorithms are narrower
+ * than Docker's, and differ between versions.
  */
 const NO_REFERENCE =
   /\b(invalid reference format|unsupported digest algorithm|invalid checksum digest|invalid repository name|repository name must|invalid port)\b.*/;
@@ -21,30 +22,30 @@ const NO_REFERENCE =
 const UNCHOSEN =
   /no image found in (?:image index|manifest list)|Unexpectedly received a manifest list instead of/;
 
-/** How skopeo says that it waits after a 429, as `Retry-After` wants it; it never waits for longer at once. */
+/** Skopeo's log line when it waits after HTTP 429, as `Retry-After` requests; one wait never exceeds MAX_WAIT_S. */
 const WAITS = /^time="[^"]*" level=debug msg="Too many requests to \S+: sleeping for ([\d.]+) seconds /;
 const MAX_WAIT_S = 60;
 
-/** AppError upstream, exhausted, invalid_argument for a name that cannot be asked for. */
+/** AppError upstream, exhausted, or invalid_argument for a name that cannot be pulled. */
 export async function fetchFromRegistry(reference: Reference, options: FetchOptions): Promise<Fetched> {
   const { domain, path, tag, digest } = reference;
-  // It takes one of both, and the digest says more.
+  // Skopeo accepts a tag or a digest, but not both; the digest is more precise.
   const exact = { domain, path, ...(digest === undefined ? tag !== undefined && { tag } : { digest }) };
   const name = shortReference(reference);
   options.report(`pulling ${name}`);
   const { workDir, blobsDir, idleMs, signal } = options;
   const stalled = () =>
     new AppError('upstream', `cannot pull ${name}: the registry sent nothing for ${idleMs / 1000} s`);
-  await using amount = new DownloadProgress({
+  await using progress = new DownloadProgress({
     ...options,
     layout: layoutOf(workDir),
-    askSizes: (given) =>
-      askSizes(exact, {
+    requestSizes: (inner) =>
+      requestSizes(exact, {
         ...options,
-        signal: signal === undefined ? given : AbortSignal.any([given, signal]),
+        signal: signal === undefined ? inner : AbortSignal.any([inner, signal]),
       }),
   });
-  const begun = new Set<string>();
+  const started = new Set<string>();
   const toError = (cause: SkopeoError) => {
     const [reason] = NO_REFERENCE.exec(cause.message) ?? [];
     if (reason === undefined)
@@ -52,12 +53,12 @@ export async function fetchFromRegistry(reference: Reference, options: FetchOpti
     const message = `image reference ${name} cannot be pulled: ${reason}; write it as Docker does, such as nginx:alpine`;
     return new AppError('invalid_argument', message, { cause });
   };
-  const order = (which: Reference, postpone: (ms: number) => void): Copy => ({
+  const copyOptions = (which: Reference, postpone: (ms: number) => void): Copy => ({
     source: `docker://${formatReference(which)}`,
     args: isLoopback(reference) ? ['--src-tls-verify=false'] : [],
     onLayer: (hex) => {
-      begun.add(hex);
-      amount.begin(hex);
+      started.add(hex);
+      progress.begin(hex);
     },
     what: `image ${name}`,
     toError,
@@ -70,24 +71,24 @@ export async function fetchFromRegistry(reference: Reference, options: FetchOpti
     },
   });
   const attempt = async (): Promise<LaidOut> => {
-    using arrival = watchStall(workDir, idleMs, stalled, signal);
-    const watched = { ...options, signal: arrival.signal };
+    using stall = watchStall(workDir, idleMs, stalled, signal);
+    const guarded = { ...options, signal: stall.signal };
     try {
-      return await copy(watched, order(exact, arrival.postpone));
+      return await copy(guarded, copyOptions(exact, stall.postpone));
     } catch (error) {
       if (!isUnchosen(error)) throw error;
-      const chosen = await choosePlatform(exact, watched).catch((cause) => {
+      const chosen = await choosePlatform(exact, guarded).catch((cause) => {
         throw cause instanceof SkopeoError ? toError(cause) : cause;
       });
-      return await copy(watched, order(chosen, arrival.postpone));
+      return await copy(guarded, copyOptions(chosen, stall.postpone));
     }
   };
-  const countWhole = async () => [...begun].filter((hex) => existsSync(blobPath(blobsDir, hex))).length;
+  const countComplete = async () => [...started].filter((hex) => existsSync(blobPath(blobsDir, hex))).length;
   try {
-    const laidOut = await retry(attempt, { ...options, countWhole });
+    const laidOut = await retry(attempt, { ...options, countComplete });
     return { laidOut, names: [formatReference(reference)] };
   } catch (error) {
-    if (isBrokenOff(error, true) || isCancelled(signal)) options.keepBlobs(begun);
+    if (isBrokenOff(error, true) || isCancelled(signal)) options.keepBlobs(started);
     throw error;
   }
 }
@@ -96,13 +97,13 @@ function isCancelled(signal: AbortSignal | undefined): boolean {
   return isAppError(signal?.reason) && signal.reason.code === 'cancelled';
 }
 
-/** Skopeo knows lists of one level, and no variant of a platform but the first. */
+/** Skopeo resolves one level of indexes, and only the first variant of a platform. */
 function isUnchosen(error: unknown): boolean {
   const cause = isAppError(error) ? error.cause : undefined;
   return cause instanceof SkopeoError && UNCHOSEN.test(cause.message);
 }
 
-/** The image in a list that is for the guests here. AppError upstream when none is. */
+/** Returns the image in an index that fits the guests' platform. AppError upstream when there is none. */
 async function choosePlatform(exact: Reference, options: FetchOptions): Promise<Reference> {
   const { domain, path } = exact;
   const read = (digest: string) =>
@@ -119,7 +120,7 @@ async function choosePlatform(exact: Reference, options: FetchOptions): Promise<
   }
 }
 
-/** A manifest, or a list of them, as the registry has it. */
+/** Returns a manifest or an index, unmodified. */
 async function inspect(which: Reference, options: FetchOptions): Promise<string> {
   const { ociDir: dir, workDir: scratch, maxBytes: maxFileBytes, signal } = options;
   const tls = isLoopback(which) ? ['--tls-verify=false'] : [];
@@ -127,8 +128,8 @@ async function inspect(which: Reference, options: FetchOptions): Promise<string>
   return (await runSkopeo({ dir, scratch, maxFileBytes, args, signal })).join('\n');
 }
 
-/** Of the layers of an image in its registry. */
-async function askSizes(exact: Reference, options: FetchOptions): Promise<LayerSizes> {
+/** Sizes of an image's layers, from its manifest in the registry. */
+async function requestSizes(exact: Reference, options: FetchOptions): Promise<LayerSizes> {
   const { domain, path } = exact;
   const found = readSizes(await inspect(exact, options));
   const sizes =

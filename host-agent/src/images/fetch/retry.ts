@@ -1,4 +1,4 @@
-// A pull that a registry or the network breaks off is tried again. What came whole by then is here, so each try has less to fetch.
+// Retries a pull whose connection broke. Complete layers stay on disk, so each attempt has less to fetch.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { backOffMs } from '../../lib/back-off.ts';
 import { AppError, isAppError } from '../../lib/errors.ts';
@@ -6,38 +6,41 @@ import type { Report } from '../progress.ts';
 import { SkopeoError } from './skopeo.ts';
 
 export type RetryOptions = {
-  /** Before the second try; twice as long before each further one, more or less. */
+  /** First delay of the exponential backoff. */
   readonly pauseMs: number;
-  /** How much is whole: whenever that has grown, the count of tries begins anew. */
-  readonly countWhole: () => Promise<number>;
+  /** Counts complete layers: each increase resets the number of attempts. */
+  readonly countComplete: () => Promise<number>;
   readonly report: Report;
   readonly signal?: AbortSignal | undefined;
 };
 
 const MAX_TRIES = 6;
-/** Also of a registry that gives a layer now and then. */
-const MAX_TRIES_IN_ALL = 60;
+/** Also bounds a registry that serves one layer per attempt. */
+const MAX_TRIES_TOTAL = 60;
 
-/** The server, or one on the way to it, is busy or restarts. 429 is skopeo's own to wait for: it sees when to ask again. */
+/**
+ * The registry or a proxy before it is overloaded or restarting. Skopeo handles 429 itself, because it sees
+ * `Retry-After`.
+ */
 const BUSY = /\b(?:HTTP status:|from registry|fetching blob:?) 50[234]\b/;
 const CUT =
   /\bEOF\b|connection reset by peer|connection refused|broken pipe|i\/o timeout|TLS handshake timeout|server sent GOAWAY|stream error: stream ID|http2: client connection lost|server closed idle connection/;
-/** Before that nothing is known of a registry, not even that there is one. */
-const FIRST_WORD = /\bpinging container registry\b/;
+/** Skopeo's first request, before which the registry may not exist at all. */
+const FIRST_CONTACT = /\bpinging container registry\b/;
 
-/** Whether what failed may come the next time: the source was there and broke off. */
-export function isBrokenOff(error: unknown, wasThere = false): boolean {
+/** Whether a retry may succeed: the registry was reachable and the connection broke. */
+export function isBrokenOff(error: unknown, wasReached = false): boolean {
   if (!isAppError(error) || !(error.cause instanceof SkopeoError)) return false;
   const { message } = error.cause;
-  return BUSY.test(message) || (CUT.test(message) && (wasThere || !FIRST_WORD.test(message)));
+  return BUSY.test(message) || (CUT.test(message) && (wasReached || !FIRST_CONTACT.test(message)));
 }
 
 /** Rejects with the last failure, or at once with the signal's reason. */
 export async function retry<T>(
   attempt: () => Promise<T>,
-  { pauseMs, countWhole, report, signal }: RetryOptions,
+  { pauseMs, countComplete, report, signal }: RetryOptions,
 ): Promise<T> {
-  let whole = await countWhole();
+  let complete = await countComplete();
   let tries = 0;
   for (let all = 1; ; all++) {
     try {
@@ -45,11 +48,11 @@ export async function retry<T>(
     } catch (error) {
       signal?.throwIfAborted();
       if (!isBrokenOff(error, all > 1)) throw error;
-      const wholeNow = await countWhole();
-      tries = wholeNow > whole ? 1 : tries + 1;
-      whole = wholeNow;
-      if (tries === MAX_TRIES || all === MAX_TRIES_IN_ALL) throw toLast(error, all);
-      // All clients of a registry that was away come back at once, but for this.
+      const completeNow = await countComplete();
+      tries = completeNow > complete ? 1 : tries + 1;
+      complete = completeNow;
+      if (tries === MAX_TRIES || all === MAX_TRIES_TOTAL) throw toLast(error, all);
+      // Jitter, so that the clients of a recovered registry do not all return at once.
       const waitMs = backOffMs(tries, { firstMs: pauseMs, jitter: 0.5 });
       report(
         `trying again in ${(waitMs / 1000).toFixed(1)} s: ${error instanceof Error ? error.message : ''}`,

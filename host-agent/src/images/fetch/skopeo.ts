@@ -1,4 +1,5 @@
-// Images from registries and archives, by skopeo: it knows the host's credentials, mirrors, proxies, certificates and policy.
+// Runs skopeo, which fetches images from registries and archives with the host's credentials, mirrors, proxies,
+// certificates and policy.
 import { realpath } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { AppError, errnoOf } from '../../lib/errors.ts';
@@ -6,28 +7,28 @@ import { plainEnvironment, startProgram } from '../../lib/programs.ts';
 
 export type SkopeoOptions = {
   /**
-   * The only directory that it may write to; what it needs for a while goes into `scratch` beneath, where it runs: a name of an image
-   * in a directory has the path up to its first colon.
+   * The only writable directory. Temporary files go into `scratch` below it, which is the working directory: skopeo
+   * cuts the path of an image in a directory at its first colon, so paths must be relative.
    */
   readonly dir: string;
   readonly scratch: string;
-  /** Of one file. */
+  /** Size limit of each file. */
   readonly maxFileBytes: number;
-  /** CPU time, of all its threads; absent: a registry's pace bounds it. */
+  /** Limit of CPU time over all threads; absent: only the registry's speed bounds it. */
   readonly maxCpuS?: number | undefined;
   readonly args: readonly string[];
-  /** Each line that it writes about what it does. */
+  /** Called with each line of output. */
   readonly onLine?: ((line: string) => void) | undefined;
   readonly signal?: AbortSignal | undefined;
 };
 
-/** Skopeo said why not; `message` is its own last sentence. */
+/** Skopeo failed; `message` is the last sentence of its error. */
 export class SkopeoError extends Error {
   override readonly name = 'SkopeoError';
 }
 
-/** What of the daemon's environment names credentials, proxies and certificates of the host's administrator. */
-const KEPT_VARIABLES = [
+/** Variables of the daemon's environment that name the administrator's credentials, proxies and certificates. */
+const PASSED_VARIABLES = [
   'HOME',
   'XDG_RUNTIME_DIR',
   'XDG_CONFIG_HOME',
@@ -38,20 +39,20 @@ const KEPT_VARIABLES = [
   'SSL_CERT_DIR',
   ...['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'].flatMap((name) => [name, name.toLowerCase()]),
 ];
-/** Root's directory, where the daemon has no HOME: services often have none. */
+/** Root's home, used when the daemon has no HOME, as is common for services. */
 const HOME = '/root';
 const TAIL_LINES = 4;
 const MAX_MESSAGE_CHARS = 600;
-/** What it holds of documents is the source's choice; it needs a tenth of this. */
+/** The source decides how much skopeo keeps in memory; a tenth of this is enough for real images. */
 const MAX_MEMORY_BYTES = 2 ** 30;
 
-/** Rejects with SkopeoError, with AppError unsupported where a program is missing, or with the signal's reason. */
+/** Rejects with SkopeoError, AppError unsupported when a program is missing, or the signal's reason. */
 export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
   const { dir, scratch, maxFileBytes, maxCpuS, args, onLine, signal } = options;
   signal?.throwIfAborted();
   const limits = ['prlimit', `--data=${MAX_MEMORY_BYTES}`, `--fsize=${maxFileBytes}`, '--core=0'];
   if (maxCpuS !== undefined) limits.push(`--cpu=${maxCpuS}`);
-  // Bubblewrap makes what it mounts on: not behind a link of the host's root, which is read-only by then.
+  // Bubblewrap creates its mount points, which fails behind a symbolic link in the read-only root.
   const real = await realpath(dir);
   signal?.throwIfAborted();
   const child = startProgram('bwrap', [...confinement(real), ...limits, 'skopeo', ...args], {
@@ -60,7 +61,8 @@ export async function runSkopeo(options: SkopeoOptions): Promise<string[]> {
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });
-  // All of its group: killed alone at the wrong moment, it would leave a child that waits for it for ever.
+  // Kills the whole process group: bubblewrap killed alone at the wrong moment leaves a child that waits for it
+  // forever.
   const kill = () => killGroup(child.pid);
   signal?.addEventListener('abort', kill);
   const output: string[] = [];
@@ -97,12 +99,14 @@ function killGroup(pid: number | undefined): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGKILL');
   } catch (error) {
-    // All of it has ended already, and only the last of its output is awaited.
+    // The group has ended; only its last output is pending.
     if (errnoOf(error) !== 'ESRCH') throw error;
   }
 }
 
-/** It sees the host as it is, but writes nowhere else, has no capability, and sees no other process. */
+/**
+ * Skopeo sees the host's filesystem read-only, can write only to `dir`, has no capabilities and sees no other process.
+ */
 function confinement(dir: string): string[] {
   return [
     '--die-with-parent',
@@ -121,23 +125,24 @@ function confinement(dir: string): string[] {
 
 function environment(): Record<string, string> {
   return Object.fromEntries(
-    KEPT_VARIABLES.flatMap((name) => {
+    PASSED_VARIABLES.flatMap((name) => {
       const value = process.env[name];
       return value === undefined ? [] : [[name, value]];
     }),
   );
 }
 
-/** `time="…" level=fatal msg="…"` is how it ends; what comes before may be warnings. */
+/** The final error has the form `time="…" level=fatal msg="…"`; earlier lines may be warnings. */
 function explain(tail: readonly string[], maxFileBytes: number): string {
-  const last = tail.findLast((line) => line.includes('level=fatal')) ?? tail.at(-1) ?? 'it said nothing';
+  const last =
+    tail.findLast((line) => line.includes('level=fatal')) ?? tail.at(-1) ?? 'skopeo reported no error';
   if (/failed to execute skopeo: No such file/.test(last)) throw programMissing('skopeo', 'skopeo');
   const quoted = / msg=("(?:[^"\\]|\\.)*")/.exec(last)?.[1];
   if (/: file too large\b/.test(last)) return `a blob has more than ${maxFileBytes} bytes`;
   return explainUnknown(withoutBody(unquote(quoted ?? last))).slice(0, MAX_MESSAGE_CHARS);
 }
 
-/** What its sentence does not tell: it goes by the content type of a manifest, and by SHA-256. */
+/** Adds the cause that skopeo's message omits: it requires a manifest's content type, and SHA-256 digests. */
 function explainUnknown(text: string): string {
   if (/unsupported schema version 2$/.test(text))
     return `${text}: the server sent the manifest with a Content-Type that is of no manifest`;
@@ -148,7 +153,10 @@ function explainUnknown(text: string): string {
     : `its blobs are named by ${algorithm}; only those named by sha256 are taken`;
 }
 
-/** What a server sent in place of a document is not shown: a registry can send us to one that only this host reaches. */
+/**
+ * Removes the response body from the message: a registry can redirect the daemon to an address that only this host
+ * reaches (SSRF).
+ */
 function withoutBody(text: string): string {
   return text
     .replace(/(error parsing HTTP \d+ response body): .*/s, '$1')

@@ -1,5 +1,5 @@
-// An OCI layout out of an archive, by ourselves: what fetches images would follow the archive's own links out of its directory,
-// into the blobs of all images.
+// Extracts an OCI layout from an archive without skopeo, which would follow the archive's symbolic links out of its
+// directory, into the blobs of all images (tar slip).
 import { createReadStream } from 'node:fs';
 import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -8,20 +8,23 @@ import { AppError } from '../../lib/errors.ts';
 
 type Step = { readonly make: string } | { readonly bytes: Buffer } | 'end';
 
-/** All that a layout has. */
-const WANTED = /^(?:oci-layout|index\.json|blobs\/sha256\/[\da-f]{64})$/;
+/** The only files of a layout that are extracted. */
+const LAYOUT_FILE = /^(?:oci-layout|index\.json|blobs\/sha256\/[\da-f]{64})$/;
 const MAX_FILES = 10_000;
 const CHUNK_BYTES = 1 << 20;
 
-/** Makes the directory `dir` of it; of two files of one name the later one counts. AppError invalid_argument for what is damaged. */
+/**
+ * Extracts into the new directory `dir`; of two files with one name the later one wins. AppError invalid_argument for a
+ * damaged archive.
+ */
 export async function unpackLayout(path: string, dir: string, signal?: AbortSignal): Promise<void> {
   await mkdir(join(dir, 'blobs/sha256'), { recursive: true, mode: 0o700 });
   const collector = new Collector();
   const reader = new TarReader(collector);
   const writer = new Writer(dir);
   try {
-    for await (const piece of createReadStream(path, { highWaterMark: CHUNK_BYTES, signal })) {
-      reader.push(piece as Buffer);
+    for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES, signal })) {
+      reader.push(chunk as Buffer);
       for (const step of collector.take()) await writer.write(step);
     }
     reader.end();
@@ -34,16 +37,16 @@ export async function unpackLayout(path: string, dir: string, signal?: AbortSign
   }
 }
 
-/** What is to be done for the members that came. */
+/** Queues the write steps for the members received so far. */
 class Collector implements TarSink {
   #steps: Step[] = [];
   #files = 0;
-  #isWanted = false;
+  #isLayoutFile = false;
 
   begin({ type, name, sizeBytes, contentBytes }: TarEntry): void {
     const plain = name.replace(/^(?:\.?\/)+/, '');
-    this.#isWanted = WANTED.test(plain);
-    if (!this.#isWanted) return;
+    this.#isLayoutFile = LAYOUT_FILE.test(plain);
+    if (!this.#isLayoutFile) return;
     if (type !== 'file' || sizeBytes !== contentBytes)
       throw new TarError(`${showName(name)} is no plain file, and all of an OCI layout are`);
     this.#files += 1;
@@ -52,15 +55,15 @@ class Collector implements TarSink {
   }
 
   content(bytes: Buffer): void {
-    if (this.#isWanted) this.#steps.push({ bytes });
+    if (this.#isLayoutFile) this.#steps.push({ bytes });
   }
 
   finish(): void {
-    if (this.#isWanted) this.#steps.push('end');
-    this.#isWanted = false;
+    if (this.#isLayoutFile) this.#steps.push('end');
+    this.#isLayoutFile = false;
   }
 
-  /** Bytes are only lent: all must be done before the archive is read on. */
+  /** The bytes are valid only until the next chunk is parsed, so write all steps before that. */
   take(): Step[] {
     return this.#steps.splice(0);
   }

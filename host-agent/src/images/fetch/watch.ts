@@ -1,21 +1,21 @@
-// What a pull may cost that its source has in hand: disk until none is left, and time in which nothing comes.
+// Bounds what an untrusted source can cost a pull: free disk space and idle time.
 import type { Dirent } from 'node:fs';
 import { readdir, stat, statfs } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
 
 type Watched = { readonly signal: AbortSignal } & Disposable;
-/** `postpone`: the source said that nothing will come for so long. */
-type ArrivalWatch = Watched & { readonly postpone: (ms: number) => void };
+/** `postpone`: the source has announced that it sends nothing for this time. */
+type StallWatch = Watched & { readonly postpone: (ms: number) => void };
 
-/** Sandboxes write to the same disk, and what they find full they cannot say no to. */
+/** Sandboxes write to the same disk, so a pull must leave space for them. */
 const RESERVE_BYTES = 256 * 2 ** 20;
-const LOOK_MS = 500;
-const LOOKS_WITHIN_IDLE = 5;
+const POLL_MS = 500;
+const POLLS_PER_IDLE = 5;
 
-/** Fires with AppError exhausted when the disk that `dir` is on is about to be full, or as the outer one does. */
+/** The signal aborts with AppError exhausted when the disk of `dir` is nearly full, or when the outer signal aborts. */
 export function watchFreeDisk(dir: string, outer?: AbortSignal, reserveBytes = RESERVE_BYTES): Watched {
-  return every(LOOK_MS, outer, async () => {
+  return poll(POLL_MS, outer, async () => {
     const { bavail, bsize } = await statfs(dir);
     if (bavail * bsize >= reserveBytes) return undefined;
     const message = 'no room for the image: the disk of the data directory is full, but for a reserve';
@@ -23,19 +23,21 @@ export function watchFreeDisk(dir: string, outer?: AbortSignal, reserveBytes = R
   });
 }
 
-/** Fires with `reason()` when nothing was written beneath `dir` for so long, or as the outer one does. */
+/**
+ * The signal aborts with `reason()` when nothing was written below `dir` for `idleMs`, or when the outer signal aborts.
+ */
 export function watchStall(
   dir: string,
   idleMs: number,
   reason: () => Error,
   outer?: AbortSignal,
-): ArrivalWatch {
-  let known = -1;
+): StallWatch {
+  let lastBytes = -1;
   let since = performance.now();
-  const watched = every(idleMs / LOOKS_WITHIN_IDLE, outer, async () => {
+  const watched = poll(idleMs / POLLS_PER_IDLE, outer, async () => {
     const bytes = await bytesBeneath(dir);
-    if (bytes !== known) {
-      known = bytes;
+    if (bytes !== lastBytes) {
+      lastBytes = bytes;
       since = Math.max(since, performance.now());
     }
     return performance.now() - since < idleMs ? undefined : reason();
@@ -46,25 +48,25 @@ export function watchStall(
   return Object.assign(watched, { postpone });
 }
 
-/** Looks again and again until there is a reason to end. */
-function every(ms: number, outer: AbortSignal | undefined, look: () => Promise<Error | undefined>): Watched {
+/** Polls until `check` returns a reason to abort. */
+function poll(ms: number, outer: AbortSignal | undefined, check: () => Promise<Error | undefined>): Watched {
   const ended = new AbortController();
-  let isLooking = false;
+  let isChecking = false;
   const timer = setInterval(() => {
-    if (isLooking) return;
-    isLooking = true;
-    look()
+    if (isChecking) return;
+    isChecking = true;
+    check()
       .catch(() => undefined)
-      .then((why) => {
-        isLooking = false;
-        if (why !== undefined) ended.abort(why);
+      .then((reason) => {
+        isChecking = false;
+        if (reason !== undefined) ended.abort(reason);
       });
   }, ms);
   const signal = outer === undefined ? ended.signal : AbortSignal.any([ended.signal, outer]);
   return { signal, [Symbol.dispose]: () => clearInterval(timer) };
 }
 
-/** Each file counts one more, so that also an empty one is something. */
+/** Each file adds one byte, so that a new empty file counts as a change. */
 async function bytesBeneath(dir: string): Promise<number> {
   const entries: Dirent[] = await readdir(dir, { withFileTypes: true, recursive: true });
   const sizes = await Promise.all(

@@ -58,7 +58,7 @@ t.test('what is refused, and what is logged', (t) => {
       /^warning jail_uid_base .*200000 to 200009.* far$/,
     ],
     [['--jail-uid-base', '299999', '--jail-uid-count', '2'], /^warning .* me \(\/etc\/subuid\)$/],
-    [['--jail-uid-base', '500000', '--jail-uid-count', '10'], /^warning jail_uid_base .* of fargroup$/],
+    [['--jail-uid-base', '500000', '--jail-uid-count', '10'], /^warning jail_uid_base .* to fargroup$/],
     [['--jail-uid-base', '599999', '--jail-uid-count', '2'], /^warning .* you \(\/etc\/subgid\)$/],
     [['--network-allow-range', '0.0.0.0/0'], /^fault network_allow_range 0\.0\.0\.0\/0/],
     [['--network-allow-range', '0.0.0.0/8'], /^fault network_allow_range/],
@@ -74,7 +74,7 @@ t.test('what is refused, and what is logged', (t) => {
     [['--network-allow-range', '168.63.0.0/16'], /^warning network_allow_range/],
     [['--network-subnet', '127.0.0.0/16'], /^fault network_subnet/],
     [['--network-subnet', '169.254.0.0/16'], /^fault network_subnet/],
-    [['--network-subnet', '8.0.0.0/8'], /^warning network_subnet .*internet/],
+    [['--network-subnet', '8.0.0.0/8'], /^warning network_subnet .*public range/],
     [['--image-path-allow', '/'], /^fault image_path_allow \/ is all of this host/],
     [['--image-path-allow', '/srv/../.'], /^fault image_path_allow/],
     [['--image-path-allow', '/etc/ssl'], /^fault image_path_allow .* files of \/etc/],
@@ -112,7 +112,7 @@ t.test('a start fails with what is refused, and logs the rest', (t) => {
       /^image_path_allow: \/ is all of this host, .*; give images and archives a directory of their own/,
   });
   refuseCareless(configOf('--listen', 'unix:/run/x.sock', '--socket-mode', '666'), false, log);
-  t.match(lines, [/^socket_mode: .*there is no key; make a key/]);
+  t.match(lines, [/^socket_mode: .*there is no key; create a key/]);
   t.end();
 });
 

@@ -81,7 +81,7 @@ t.test('the start', async (t) => {
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
   await t.rejects(refuseExchangeable(configOf('--kernel', at('own/given')), log), {
     name: 'ConfigError',
-    message: /^kernel: .*whoever does has all guests; have it/,
+    message: /^kernel: .*that user controls all guests; make the file/,
   });
   await refuseExchangeable(configOf('--tls-cert', at('own/given'), '--tls-key', at('own/file')), log);
   t.match(lines, [/^tls_cert: /]);
@@ -107,7 +107,7 @@ t.test('neither the daemon nor its doctor runs a program of another user', (t) =
     encoding: 'utf8',
   });
   t.equal(status, 2);
-  t.match(stderr, /config: .*whoever does is root here/);
+  t.match(stderr, /config: .*that user becomes root on this host/);
   t.notOk(existsSync(at('data')), 'nothing was begun');
   t.end();
 });

@@ -73,11 +73,11 @@ t.test('what somebody is about to use makes no room, and outlives its image', as
     [first, third],
     'the other one went, which was used later',
   );
-  t.same(await images.prune({ isNamedKept: false }), [third]);
+  t.same(await images.prune({ keepsNamed: false }), [third]);
   await images.delete(first);
   t.ok(existsSync(images.rootfsPath(image)));
   await held?.[Symbol.asyncDispose]();
-  await images.prune({ isNamedKept: false });
+  await images.prune({ keepsNamed: false });
   t.same(stored(dataDir), { blobs: 0, rootfs: 0, work: 0 });
   t.equal(await images.hold(image), undefined, 'it is gone');
   await images.close();

@@ -25,5 +25,5 @@ const images = await openImages({
 const onProgress = (line: string) => line.startsWith(point) && kill();
 if (what === 'import') await images.import(createReadStream(name), undefined, { onProgress });
 else if (what === 'delete') await images.delete(name);
-else if (what === 'prune') await images.prune({ isNamedKept: false });
+else if (what === 'prune') await images.prune({ keepsNamed: false });
 else await images.pull(name, 'missing', { onProgress });

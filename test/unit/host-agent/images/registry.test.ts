@@ -64,7 +64,7 @@ t.test('missing, always and never', async (t) => {
   t.not(second.digest, first.digest);
   t.same(images.get(first.digest).refs, [], 'the older one has lost its name');
   t.equal(images.get(name).digest, second.digest);
-  t.same(await images.prune({ isNamedKept: true }), [first.digest]);
+  t.same(await images.prune({ keepsNamed: true }), [first.digest]);
   await images.close();
 });
 

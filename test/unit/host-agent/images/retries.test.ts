@@ -210,7 +210,7 @@ t.test('what came whole is kept for the next pull, and gone with an hour or a ne
   const images = await world.openImages(dataDir, QUICK);
   await t.rejects(images.pull(registry.name, 'missing'), { code: 'upstream', message: /503/ });
   t.same(stored(dataDir), { blobs: 2, rootfs: 0, work: 0 });
-  await images.prune({ isNamedKept: false });
+  await images.prune({ keepsNamed: false });
   t.equal(stored(dataDir).blobs, 2, 'other work does not take it');
   isBroken = false;
   await images.pull(registry.name, 'missing');
@@ -226,7 +226,7 @@ t.test('what came whole is kept for the next pull, and gone with an hour or a ne
     Date.now = now;
   });
   Date.now = () => now() + 3_600_001;
-  await images.prune({ isNamedKept: false });
+  await images.prune({ keepsNamed: false });
   t.equal(stored(dataDir).blobs, 0);
   Date.now = now;
   await t.rejects(images.pull(registry.name, 'missing'), { code: 'upstream' });

@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { warnOfNoKeys } from '../../../../host-agent/src/app/reach.ts';
+import { warnOfNoKeys } from '../../../../host-agent/src/app/preconditions.ts';
 import { Authenticator } from '../../../../host-agent/src/http/index.ts';
 import { KeyRegistry, type KeyRegistryOptions } from '../../../../host-agent/src/keys/index.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
@@ -78,8 +78,8 @@ t.test('a daemon whose registry is gone requires a key until one exists again', 
   await start(path, async ({ keys, logged, isLetIn }) => {
     t.ok(keys.isClosed);
     t.notOk(await isLetIn());
-    t.match(logged, [{ level: 50, msg: /there were keys.*nobody is let in.*keys create/ }]);
-    t.match(await run(dir, 'keys', 'list'), { stderr: /nobody is let in, as there were some/ });
+    t.match(logged, [{ level: 50, msg: /keys existed before.*no client is accepted.*keys create/ }]);
+    t.match(await run(dir, 'keys', 'list'), { stderr: /no client is accepted, because keys existed before/ });
     const { stdout: key } = await run(dir, 'keys', 'create', 'alice');
     t.notOk(await isLetIn());
     t.ok(await isLetIn(key), 'without a restart');
@@ -95,7 +95,10 @@ t.test('each start without keys logs a warning', async (t) => {
   for (let n = 0; n < 2; n++)
     await start(path, async ({ logged, isLetIn }) => {
       t.match(logged, [
-        { level: 40, msg: /there are no keys: who reaches 127\.0\.0\.1:7878 may do everything/ },
+        {
+          level: 40,
+          msg: /there are no keys: every client that can reach 127\.0\.0\.1:7878 has full access/,
+        },
       ]);
       t.ok(await isLetIn());
     });
@@ -103,7 +106,7 @@ t.test('each start without keys logs a warning', async (t) => {
   await start(
     path,
     async ({ logged, isLetIn, keys }) => {
-      t.match(logged, [{ level: 40, msg: /require_keys is set: nobody is let in/ }]);
+      t.match(logged, [{ level: 40, msg: /require_keys is set: no client is accepted/ }]);
       t.notOk(await isLetIn());
       const { text } = await keys.create({ name: 'first' });
       t.ok(await isLetIn(text));

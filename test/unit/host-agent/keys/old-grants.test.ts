@@ -7,7 +7,7 @@ import type { Policy } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import { realHost } from '../../../../host-agent/src/commands/doctor/host.ts';
 import { keys as keysGroup } from '../../../../host-agent/src/commands/doctor/keys.ts';
-import { checkSight } from '../../../../host-agent/src/commands/keys/flags.ts';
+import { checkVisibility } from '../../../../host-agent/src/commands/keys/flags.ts';
 import { loadConfig } from '../../../../host-agent/src/config/index.ts';
 import { findWideGrants, KeyRegistry, type NewKey } from '../../../../host-agent/src/keys/index.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
@@ -54,7 +54,7 @@ t.test('a policy states which tenants its key sees, or the key is refused', asyn
   const refused = {
     message: /does not bound whose sandboxes a key sees; give --tenant <name>.*or --all-tenants/,
   };
-  const check = (policy?: Policy, tenant?: string, isAll = false) => checkSight(tenant, isAll, policy);
+  const check = (policy?: Policy, tenant?: string, isAll = false) => checkVisibility(tenant, isAll, policy);
   for (const policy of [
     {},
     { max_vcpus: 1 },
@@ -120,7 +120,7 @@ t.test('rights of older keys beyond their policies', (t) => {
 
 t.test('keys list and the doctor name keys with wide rights, and which clients are let in', async (t) => {
   const dir = await makeDir(t);
-  t.same(await examine(dir), { keys: 'ok: none: who reaches 127.0.0.1:7878 may do everything' });
+  t.same(await examine(dir), { keys: 'ok: none: every client of 127.0.0.1:7878 has full access' });
   t.match(await examine(dir, '--require-keys'), { keys: /^warning: none, and require_keys is set/ });
   const policy = { operations: ['create' as const] };
   await fill(
@@ -134,7 +134,7 @@ t.test('keys list and the doctor name keys with wide rights, and which clients a
   t.same(await examine(dir), {
     keys: 'ok: 4 valid; everything of all tenants may be done by: admin',
     'wide keys':
-      'warning: older than some words of policies, and keep what they could: old (sees all tenants, pulls and imports images, publishes any port); gone (sees all tenants, pulls and imports images, publishes any port)',
+      'warning: created before some policy fields existed, so these operations are not restricted: old (sees all tenants, pulls and imports images, publishes any port); gone (sees all tenants, pulls and imports images, publishes any port)',
   });
   const revoke = async (...names: string[]) => {
     const store = await Store.open(join(dir, 'state.lmdb'));

@@ -330,7 +330,7 @@ t.test('the commands, beside what has the registry open', async (t) => {
   t.match(JSON.parse((await sandboxd('list', '--json')).stdout), [{ name: 'one', queued: 0, dead: 1 }]);
   const [letter] = JSON.parse((await sandboxd('dead', '--json')).stdout);
   t.match(letter, { webhook: 'one', kind: 'created', subject: 'a', problem: 'status 500' });
-  t.match((await sandboxd('resend', 'one', letter.event)).stdout, 'one: 1 events are tried again');
+  t.match((await sandboxd('resend', 'one', letter.event)).stdout, 'one: 1 events are queued again');
   await until(() => received.length === 2, 'it again');
   t.equal((await sandboxd('rm', 'one')).stdout, '');
   t.same(registry.list(), []);

@@ -11,7 +11,7 @@ import { examine, renderGroup, worstOf } from '../../../../../host-agent/src/com
 import { kernel } from '../../../../../host-agent/src/commands/doctor/kernel.ts';
 import { limits } from '../../../../../host-agent/src/commands/doctor/limits.ts';
 import { machine } from '../../../../../host-agent/src/commands/doctor/machine.ts';
-import { network, TRIAL } from '../../../../../host-agent/src/commands/doctor/network.ts';
+import { network, RULES_CHECK } from '../../../../../host-agent/src/commands/doctor/network.ts';
 import { service } from '../../../../../host-agent/src/commands/doctor/service.ts';
 import { settings } from '../../../../../host-agent/src/commands/doctor/settings.ts';
 import { storage } from '../../../../../host-agent/src/commands/doctor/storage.ts';
@@ -142,7 +142,7 @@ t.test('control groups', async (t) => {
 t.test('networks, and a stranger’s firewall', async (t) => {
   const files = { '/dev/net/tun': '', '/proc/sys/net/ipv4/ip_forward': '0\n' };
   const list = 'nft --json list chains';
-  const trial = { [TRIAL.join(' ')]: '' };
+  const trial = { [RULES_CHECK.join(' ')]: '' };
   const none = { [list]: '{"nftables": []}', ...trial };
   const good = { tun: 'ok', nftables: 'ok', forwarding: 'ok', firewall: 'ok' };
   t.same(await ask(t, network, { files, programs: none }), good);

@@ -1,41 +1,45 @@
-// From words to flags and operands, as a verb's table has them.
+// Parses arguments into flags and operands by a verb's table.
 
 import { parseArgs } from 'node:util';
 import { suggest } from '@sandboxd/api/suggest';
 import { type Flags, type Input, UsageError, type Verb } from './verb.ts';
 
-/** For every verb. */
+/** Flags of every verb. */
 export const GLOBAL_FLAGS: Flags = {
-  host: { type: 'string', placeholder: 'url', help: 'the daemon: http://…, https://… or unix:/path' },
+  host: {
+    type: 'string',
+    placeholder: 'url',
+    help: 'address of the daemon: http://…, https://… or unix:/path',
+  },
   context: {
     type: 'string',
     placeholder: 'name',
-    help: 'a context other than the one in use',
+    help: 'context to use instead of the current one',
     completes: 'context',
   },
   ca: {
     type: 'string',
     placeholder: 'file',
-    help: 'certificates to trust with https://, PEM',
+    help: 'trusted CA certificates for https:// (PEM)',
     completes: 'path',
   },
   json: { type: 'boolean', help: 'print JSON' },
-  help: { type: 'boolean', short: 'h', help: 'print this, and exit' },
+  help: { type: 'boolean', short: 'h', help: 'print this help, and exit' },
 };
 
-/** Which of the words is the verb: the first that is neither a flag for every verb nor its value; −1 when there is none. */
-export function findVerbWord(words: readonly string[]): number {
-  for (let at = 0; at < words.length; at++) {
-    const word = words[at] ?? '';
+/** Index of the verb: the first argument that is neither a global flag nor its value; −1 without a verb. */
+export function findVerbIndex(args: readonly string[]): number {
+  for (let at = 0; at < args.length; at++) {
+    const word = args[at] ?? '';
     if (!word.startsWith('-')) return at;
     if (takesNext(GLOBAL_FLAGS, word)) at++;
   }
   return -1;
 }
 
-export function readWords(verb: Verb, words: readonly string[]): Input {
+export function parseInput(verb: Verb, args: readonly string[]): Input {
   const flags = { ...GLOBAL_FLAGS, ...verb.flags };
-  const { own, command } = split(flags, words, verb.commandFrom);
+  const { own, command } = split(flags, args, verb.commandFrom);
   const { values, positionals } = parse(verb, flags, own);
   for (const [name, { values: known }] of Object.entries(flags)) {
     const value = values[name];
@@ -52,24 +56,27 @@ export function readWords(verb: Verb, words: readonly string[]): Input {
   };
 }
 
-/** Words behind the operand `from`, and behind `--`, belong to a command of the sandbox. */
-function split(flags: Flags, words: readonly string[], from: number | undefined) {
-  if (from === undefined) return { own: words, command: [] };
+/** Arguments after the operand `from`, or after `--`, belong to a command in the sandbox. */
+function split(flags: Flags, args: readonly string[], from: number | undefined) {
+  if (from === undefined) return { own: args, command: [] };
   let operands = 0;
-  for (let at = 0; at < words.length; at++) {
-    const word = words[at] ?? '';
-    if (word === '--') return { own: words.slice(0, at), command: words.slice(at + 1) };
+  for (let at = 0; at < args.length; at++) {
+    const word = args[at] ?? '';
+    if (word === '--') return { own: args.slice(0, at), command: args.slice(at + 1) };
     if (word.startsWith('-') && word !== '-') {
       if (takesNext(flags, word)) at++;
       continue;
     }
-    if (operands === from) return { own: words.slice(0, at), command: words.slice(at) };
+    if (operands === from) return { own: args.slice(0, at), command: args.slice(at) };
     operands++;
   }
-  return { own: words, command: [] };
+  return { own: args, command: [] };
 }
 
-/** `--env A=b`, `-e A=b` and `-ie A=b` take the next word, `--env=A=b` and `-eA=b` do not. */
+/**
+ * Whether a flag takes the next argument as its value: `--env A=b`, `-e A=b` and `-ie A=b` do, `--env=A=b` and `-eA=b`
+ * do not.
+ */
 export function takesNext(flags: Flags, word: string): boolean {
   if (word.startsWith('--')) return flags[word.slice(2)]?.type === 'string';
   const letters = word.slice(1);
@@ -94,20 +101,22 @@ function parse(verb: Verb, flags: Flags, args: readonly string[]) {
     const unknown = /Unknown option '--([\w-]+)/.exec(problem)?.[1];
     const near = unknown === undefined ? '' : suggest(unknown, Object.keys(flags), '--');
     throw new UsageError(
-      `${problem.charAt(0).toLowerCase()}${problem.slice(1)}${near || ';'} \`sandbox ${verb.name} --help\` says what there is`,
+      `${problem.charAt(0).toLowerCase()}${problem.slice(1)}${near || ';'} \`sandbox ${verb.name} --help\` lists the flags`,
     );
   }
 }
 
 function checkOperands(
-  { name, operands: shown, count: [least, most], commandFrom = Number.POSITIVE_INFINITY }: Verb,
+  { name, operands: shown, count: [min, max], commandFrom = Number.POSITIVE_INFINITY }: Verb,
   operands: readonly string[],
 ): void {
-  // What a shell makes of a variable that is not set; only a command of the sandbox may have such words.
+  // An unset shell variable expands to an empty argument; only a command in the sandbox may have empty arguments.
   if (operands.slice(0, commandFrom).includes(''))
-    throw new UsageError(`one of the words is empty: sandbox ${name} ${shown}`);
-  if (operands.length >= least && operands.length <= most) return;
+    throw new UsageError(`one of the arguments is empty: sandbox ${name} ${shown}`);
+  if (operands.length >= min && operands.length <= max) return;
   const problem =
-    operands.length < least ? 'something is missing' : `${JSON.stringify(operands[most])} is too much`;
+    operands.length < min
+      ? 'an argument is missing'
+      : `${JSON.stringify(operands[max])} is one argument too many`;
   throw new UsageError(`${problem}: sandbox ${name} ${shown}`.trimEnd());
 }

@@ -1,11 +1,11 @@
-// Who reaches the daemon, and how many at once.
+// Checks at start: exposure without keys, and the descriptor limit.
 import type { Logger } from 'pino';
 import { type Config, formatListen, isLoopback } from '../config/index.ts';
 import type { KeyRegistry } from '../keys/index.ts';
 import { readDescriptorLimit, shareDescriptors } from '../lib/descriptors.ts';
 import { AppError } from '../lib/errors.ts';
 
-/** AppError conflict for an address that others reach when nobody needs a key to use it. */
+/** AppError conflict for a listen address that other machines can reach while no key is required. */
 export function assertNotExposed({ listen: main, metrics }: Config, keys: KeyRegistry): void {
   const listen = [main, metrics.listen].find((at) => at && !('path' in at) && !isLoopback(at.host));
   if (listen === undefined || keys.hasValidKey) return;
@@ -15,24 +15,24 @@ export function assertNotExposed({ listen: main, metrics }: Config, keys: KeyReg
   );
 }
 
-/** Each start without keys says what that means: that all are let in, or nobody. */
+/** Logs at each start without keys whether all clients or none are accepted. */
 export function warnOfNoKeys({ listen }: Pick<Config, 'listen'>, keys: KeyRegistry, log: Logger): void {
   if (keys.hasKeys) return;
   const makeOne = '`sandboxd keys create <name>` makes one, without a restart';
   const mark = keys.lostMark;
   if (mark !== undefined) {
     log.error(
-      `there were keys, and the registry has none: it was lost, or is another; nobody is let in until there is a key; ${makeOne}, or a backup of the registry has the old ones; remove ${mark} if everybody is to be let in`,
+      `keys existed before, but the registry has none: it was lost or replaced; no client is accepted until there is a key; ${makeOne}, or restore the registry from a backup; remove ${mark} to accept every client`,
     );
   } else if (keys.isClosed) {
-    log.warn(`there are no keys, and require_keys is set: nobody is let in; ${makeOne}`);
+    log.warn(`there are no keys, and require_keys is set: no client is accepted; ${makeOne}`);
   } else {
-    const who = 'path' in listen ? 'who may write to' : 'who reaches';
-    log.warn(`there are no keys: ${who} ${formatListen(listen)} may do everything; ${makeOne}`);
+    const clients = 'path' in listen ? 'every user who can write to' : 'every client that can reach';
+    log.warn(`there are no keys: ${clients} ${formatListen(listen)} has full access; ${makeOne}`);
   }
 }
 
-/** The limits that are left where this process may not have descriptors for all that was asked for. */
+/** Reduces the limits of connections and sandboxes when the process may not open enough descriptors. */
 export function splitDescriptors(
   { limits, maxConnections }: Config,
   log: Logger,

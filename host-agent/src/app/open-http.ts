@@ -1,0 +1,99 @@
+// Last step of the start: the REST API and the separate listener for metrics.
+import { cpus } from 'node:os';
+import { type Config, formatListen } from '../config/index.ts';
+import {
+  Authenticator,
+  type Certificate,
+  createHttpApp,
+  createMetricsApp,
+  HttpServer,
+  type HttpServices,
+  NO_AUDIT,
+} from '../http/index.ts';
+import type { LogStore } from '../logs/index.ts';
+import type { SandboxManager } from '../sandboxes/manager.ts';
+import type { AppContext } from './context.ts';
+import type { OpenedEngines } from './open-engines.ts';
+import type { OpenedEvents } from './open-events.ts';
+import type { OpenedRootfs } from './open-rootfs.ts';
+import type { OpenedStore } from './open-store.ts';
+
+/** Of the listener that serves metrics only. */
+const METRICS_CONNECTIONS = 64;
+
+export type HttpDeps = Pick<OpenedStore, 'keys' | 'audit'> &
+  Pick<OpenedEngines, 'isolation' | 'engines'> &
+  Pick<OpenedEvents, 'journal' | 'metrics' | 'telemetry'> &
+  OpenedRootfs & {
+    readonly sandboxes: SandboxManager;
+    readonly logs: LogStore | undefined;
+    /** Undefined without TLS. */
+    readonly certificate: Certificate | undefined;
+    readonly limits: Config['limits'];
+    readonly maxConnections: number;
+    /** Aborts when the daemon begins to drain requests. */
+    readonly stopping: AbortSignal;
+  };
+
+/** The metrics are served at once; the caller lets the returned server listen. */
+export async function openHttp(
+  { config, log, helpers, resources }: AppContext,
+  deps: HttpDeps,
+): Promise<HttpServer> {
+  const { audit = NO_AUDIT, certificate, maxConnections } = deps;
+  const authenticator = new Authenticator(deps.keys, log);
+  const services = toServices(config, { ...deps, audit, authenticator, log });
+  const shared = { log, authenticator, audit, allowedHosts: config.allowedHosts, certificate };
+  const server = new HttpServer({
+    ...shared,
+    app: createHttpApp(services),
+    corsOrigins: config.corsOrigins,
+    maxConnections,
+    clientShare: {
+      connections: config.maxConnectionsPerClient ?? Math.ceil(maxConnections / 2),
+      peersProgram: helpers.peers,
+    },
+  });
+  if (config.metrics.listen !== undefined) {
+    const app = createMetricsApp(services);
+    const metricsServer = new HttpServer({ ...shared, app, maxConnections: METRICS_CONNECTIONS });
+    resources.defer(() => metricsServer.close());
+    const address = await metricsServer.listen(config.metrics.listen);
+    log.info(`metrics are served on ${formatListen(address)}`);
+  }
+  return server;
+}
+
+function toServices(
+  { defaults }: Config,
+  deps: Omit<HttpDeps, 'audit'> & Pick<HttpServices, 'audit' | 'authenticator' | 'log'>,
+): HttpServices {
+  const { log, metrics, telemetry, journal, authenticator, audit, sandboxes, images, logs } = deps;
+  const { profiles, engines, isolation, stopping } = deps;
+  const isDefault = (name: string): boolean => name === defaults.profile;
+  return {
+    log,
+    metrics,
+    telemetry,
+    events: journal,
+    authenticator,
+    audit,
+    sandboxes,
+    images,
+    logs,
+    stopping,
+    limits: { ...deps.limits, hostCpus: cpus().length },
+    listProfiles: async () =>
+      (await profiles.list()).map((profile) => ({ ...profile, isDefault: isDefault(profile.name) })),
+    listUnbakedProfiles: async () =>
+      (await profiles.listUnbaked()).map((name) => ({ name, isDefault: isDefault(name) })),
+    engine: () => ({
+      name: engines.current.name,
+      accelerator: engines.current.accelerator,
+      version: engines.version,
+      reason: engines.reason,
+      tried: engines.tried,
+      jail: isolation.report,
+    }),
+  };
+}

@@ -1,0 +1,45 @@
+// Step of the start: the sources of root filesystems, which are baked profiles and container images.
+
+import type { Isolation } from '../engines/isolation.ts';
+import { confine } from '../engines/jail/confine.ts';
+import { Bakery } from '../images/bakery.ts';
+import { type ImageRecord, type Images, openImages } from '../images/index.ts';
+import { Profiles } from '../images/profiles.ts';
+import type { Store } from '../store/store.ts';
+import type { AppContext } from './context.ts';
+
+export type OpenedRootfs = {
+  readonly profiles: Profiles;
+  /** Undefined when images are off. */
+  readonly images: Images | undefined;
+};
+
+export async function openRootfs(
+  { config, log, helpers, faults, resources }: AppContext,
+  store: Store,
+  { jail }: Isolation,
+): Promise<OpenedRootfs> {
+  const { dataDir } = config;
+  const bakery = config.bakesOnDemand
+    ? new Bakery({ dataDir, agentDir: helpers.agent, npmDir: helpers.npm, log })
+    : undefined;
+  resources.defer(() => bakery?.stop());
+  const images =
+    config.images &&
+    (await openImages({
+      dataDir,
+      records: store.table<ImageRecord>('images'),
+      maxBytes: config.images.diskBytes,
+      allowedDirs: config.images.allowedDirs,
+      converter: {
+        runtime: helpers.runtime,
+        script: helpers.converter,
+        // The converter parses untrusted input.
+        confine: jail && ((command) => confine(jail, command)),
+      },
+      faults,
+      log,
+    }));
+  resources.defer(() => images?.stop());
+  return { profiles: new Profiles(dataDir, bakery), images };
+}

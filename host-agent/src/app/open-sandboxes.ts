@@ -1,0 +1,117 @@
+// Step of the start: stored logs, networks, and the manager of sandboxes, which adopts the running ones.
+import { join } from 'node:path';
+import { ensureAgentImage } from '@sandboxd/rootfs-builder';
+import type { Config } from '../config/index.ts';
+import { LEASES_DIR, leaseUsers } from '../engines/jail/uid-leases.ts';
+import { RootfsFinder } from '../images/index.ts';
+import { agentRootfs } from '../images/rootfs-source.ts';
+import { lazy } from '../lib/lazy.ts';
+import { LogStore } from '../logs/index.ts';
+import { measureHost } from '../metrics/index.ts';
+import { findOrdinaryPorts, type HostSideRecord, HostUpstream, Network } from '../network/index.ts';
+import { readHostCapacity } from '../sandboxes/host-capacity.ts';
+import { SandboxManager } from '../sandboxes/manager.ts';
+import { measureSandboxes } from '../sandboxes/measures.ts';
+import type { SandboxRecord } from '../sandboxes/record.ts';
+import type { SnapshotRecord } from '../sandboxes/snapshots.ts';
+import type { Store } from '../store/store.ts';
+import type { AppContext } from './context.ts';
+import type { OpenedEngines } from './open-engines.ts';
+import type { OpenedEvents } from './open-events.ts';
+import type { OpenedRootfs } from './open-rootfs.ts';
+import type { OpenedStore } from './open-store.ts';
+
+/** More parallel starts would only slow each other down. */
+const MAX_CONCURRENT_STARTS = 4;
+
+/** Undefined when logs of sandboxes are off. */
+export function openLogs({ config, log, resources }: AppContext): LogStore | undefined {
+  const { dataDir, sandboxLogs } = config;
+  const logs = sandboxLogs && new LogStore({ ...sandboxLogs, dir: join(dataDir, 'logs'), log });
+  resources.defer(() => logs?.stop());
+  return logs;
+}
+
+export async function openNetwork(
+  { config, log, helpers, resources }: AppContext,
+  store: Store,
+): Promise<Network> {
+  const network = await Network.open({
+    ...config.network,
+    upstream: new HostUpstream(config.network.dnsServers),
+    runDir: config.runDir,
+    records: store.table<HostSideRecord>('network'),
+    program: helpers.netd,
+    portProgram: helpers.portd,
+    portUsers: leaseUsers(config.uids),
+    log,
+  });
+  resources.defer(() => network.close());
+  return network;
+}
+
+export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys'> &
+  Pick<OpenedEngines, 'kernel' | 'engines' | 'adopters'> &
+  Pick<OpenedEvents, 'events' | 'metrics'> &
+  OpenedRootfs & {
+    readonly network: Network;
+    readonly logs: LogStore | undefined;
+    readonly limits: Config['limits'];
+  };
+
+/** The caller stops the manager: whether its sandboxes then end depends on how far the start came. */
+export async function openSandboxes(
+  { config, log, helpers, faults, signal }: AppContext,
+  deps: SandboxDeps,
+): Promise<SandboxManager> {
+  const { store, keys, kernel, engines, adopters, events, profiles, images, network, logs, limits } = deps;
+  const { dataDir, runDir, publishPorts } = config;
+  const agentImage = lazy(() => ensureAgentImage(dataDir, helpers.agent, kernel));
+  const sandboxes = new SandboxManager({
+    network,
+    events,
+    engines,
+    adopters,
+    faults,
+    kernel,
+    agentRootfs: async () => agentRootfs(await agentImage()),
+    directories: { dataDir, runDir },
+    records: store.table<SandboxRecord>('sandboxes'),
+    bootTimeoutMs: config.bootTimeoutMs,
+    pidsLimit: config.pidsLimit,
+    roots: new RootfsFinder({ profiles, images, agentPath: async () => (await agentImage()).path }),
+    defaults: config.defaults,
+    limits,
+    logs,
+    snapshotRecords: store.table<SnapshotRecord>('snapshots'),
+    reservesDisks: config.reservesDisks,
+    templateBudgetBytes: config.templateBudgetBytes,
+    admission: config.admission,
+    quotaOf: (tenant) => keys.quotaOf(tenant),
+    publishPorts: publishPorts.length > 0 ? publishPorts : findOrdinaryPorts(),
+    watchdogTimeoutMs: config.watchdogTimeoutMs,
+    maxConcurrentStarts: MAX_CONCURRENT_STARTS,
+    log,
+  });
+  signal.throwIfAborted();
+  await sandboxes.start();
+  measure(config, deps, sandboxes);
+  return sandboxes;
+}
+
+function measure(
+  config: Config,
+  { metrics, registryPath, network }: SandboxDeps,
+  sandboxes: SandboxManager,
+): void {
+  measureSandboxes(metrics, {
+    source: sandboxes.metricsSource,
+    top: config.metrics.topSandboxes,
+    readCapacity: () => readHostCapacity(config.dataDir),
+  });
+  measureHost(metrics, {
+    registryPath,
+    users: config.jail && { leasesDir: LEASES_DIR, count: config.uids.count },
+    usedNetworks: () => network.usedSlots,
+  });
+}
