@@ -87,7 +87,7 @@ t.test('fish', async (t) => {
     return (await run('fish', ['--no-config', '-c', script], options)).stdout.trim().split('\n').sort();
   };
   t.same(await complete('sandbox sna'), [
-    'snapshot\tSave a sandbox as it is, which goes on',
+    'snapshot\tTake a snapshot of a sandbox, which keeps running',
     'snapshots\tList the snapshots',
   ]);
   t.match(await complete('sandbox run --mem'), [/^--memory\tmemory, such as/]);
