@@ -114,7 +114,7 @@ t.test('zsh, with keys', async (t) => {
   await pty.shows('ready> ');
   // The first one writes what all have in common.
   pty.type('sandbox sna\t\t');
-  await pty.shows(/snapshot +-- Save a sandbox as it is/);
+  await pty.shows(/snapshot +-- Take a snapshot of a sandbox/);
   await pty.shows(/snapshots +-- List the snapshots/);
   pty.type('\x15sandbox insp\tsb\t\r');
   await pty.shows(`"id": "${id}"`);
