@@ -87,7 +87,7 @@ t.test('fish', async (t) => {
     return (await run('fish', ['--no-config', '-c', script], options)).stdout.trim().split('\n').sort();
   };
   t.same(await complete('sandbox sna'), [
-    'snapshot\tSave a sandbox as it is, which goes on',
+    'snapshot\tTake a snapshot of a sandbox, which keeps running',
     'snapshots\tList the snapshots',
   ]);
   t.match(await complete('sandbox run --mem'), [/^--memory\tmemory, such as/]);
@@ -114,7 +114,7 @@ t.test('zsh, with keys', async (t) => {
   await pty.shows('ready> ');
   // The first one writes what all have in common.
   pty.type('sandbox sna\t\t');
-  await pty.shows(/snapshot +-- Save a sandbox as it is/);
+  await pty.shows(/snapshot +-- Take a snapshot of a sandbox/);
   await pty.shows(/snapshots +-- List the snapshots/);
   pty.type('\x15sandbox insp\tsb\t\r');
   await pty.shows(`"id": "${id}"`);
