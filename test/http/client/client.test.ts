@@ -220,7 +220,7 @@ t.test('a limit in time says what was waited for', async (t) => {
   sandboxes.onCreate = () => new Promise(() => {});
   await t.rejects(client.sandboxes.create({ timeoutMs: 50 }), {
     name: 'TimeoutError',
-    message: 'no answer to POST /sandboxes (create a sandbox and wait until it answers) within 50 ms',
+    message: 'no answer to POST /sandboxes (create a sandbox and wait until its guest responds) within 50 ms',
   });
   await t.rejects(client.sandboxes.create({ timeoutMs: 50 }), TimeoutError);
 });
