@@ -153,7 +153,7 @@ t.test('a stop has an end though a client reads nothing', async (t) => {
   await until(() => isClosed, 'the end of the server');
 });
 
-t.test('426 and two hosts and codings', async (t) => {
+t.test('request smuggling: two hosts, unknown codings, a body behind an upgrade', async (t) => {
   const { port, id } = await serveSleeper(t);
   const answer = async (text: string): Promise<string> => {
     const client = new RawClient(t, port);

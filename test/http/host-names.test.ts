@@ -72,7 +72,7 @@ t.test('a name that is none of the daemon is refused before all else', async (t)
   );
 });
 
-t.test('two names are one too many', async (t) => {
+t.test('two Host headers are refused', async (t) => {
   const { port, sandboxes } = await serve(t);
   const { id } = sandboxes.add();
   for (const bytes of requests(id, `Host: 127.0.0.1:${port}\r\nhost: 127.0.0.1:${port}\r\n`)) {

@@ -247,7 +247,7 @@ t.test('who creates or deletes has no say in images, unless the key is older tha
   t.same(await old({ allow_profiles: ['base'] }), [true, true, true]);
 });
 
-t.test('two keys at once are one too many, good ones included', async (t) => {
+t.test('two keys in one request are refused, valid ones included', async (t) => {
   const keyring = await openKeyring(t);
   const { port } = await serve(t, { authenticator: keyring.authenticator });
   const [a, b] = [await keyring.make(), await keyring.make()];

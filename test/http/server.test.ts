@@ -40,6 +40,10 @@ t.test('malformed HTTP gets JSON, too', async (t) => {
     [`FOO /healthz HTTP/1.1\r\n${HEAD}\r\n`, 400, /^malformed http request: /],
     [`GET /healthz HTTP/9.9\r\n${HEAD}\r\n`, 400, /^malformed http request: /],
     ['GET /healthz HTTP/1.1\r\n\r\n', 400, /host header is missing/],
+    // Bare line ends: a proxy may read the head otherwise.
+    ['GET /healthz HTTP/1.1\nHost: x\n\n', 400, /^malformed http request: /],
+    ['GET /healthz HTTP/1.1\r\nHost: x\nA: b\r\n\r\n', 400, /^malformed http request: /],
+    ['GET /healthz HTTP/1.1\r\nHost: x\r\nA: b\rC: d\r\n\r\n', 400, /^malformed http request: /],
     ['GET /healthz HTTP/1.1\r\nHost: a b\r\n\r\n', 400, /^malformed http request: /],
     [`GET /healthz HTTP/1.1\r\n${HEAD}a: ${'b'.repeat(20_000)}\r\n\r\n`, 431, /over 16384 bytes/],
     [`GET /${'b'.repeat(20_000)} HTTP/1.1\r\n${HEAD}\r\n`, 431, /over 16384 bytes/],
@@ -112,7 +116,7 @@ t.test('bodies over the limit are 413 however they come', async (t) => {
   t.equal(ignored.status, 400, 'a body nobody wants does no harm');
 });
 
-t.test('a client that dawdles costs its own request only', async (t) => {
+t.test('slowloris: a slow head or body costs its own request only', async (t) => {
   const { port, url } = await serve(t, { bodyIdleMs: 60, headersTimeoutMs: 1000, lingerMs: 100 });
   const inHeaders = new RawClient(t, port);
   inHeaders.write('GET /healthz HTTP/1.1\r\nHost');

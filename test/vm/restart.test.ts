@@ -1,4 +1,4 @@
-// What restarts of the daemon do to sandboxes: nothing. And what crashes leave behind: nothing either.
+// Sandboxes and services continue over restarts of the daemon; running commands end; a crash leaves nothing behind.
 import { execFile, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';

@@ -25,7 +25,7 @@ export type TrialOptions = {
   readonly boot: (options: ColdBootOptions) => Promise<Vm>;
   readonly restore: (options: RestoreOptions) => Promise<Vm>;
   readonly consolePath: (paths: VmPaths) => string;
-  /** Runs while the guest runs. */
+  /** Further measurements while the guest runs. */
   readonly learn?: (paths: VmPaths, limit: AbortSignal) => Promise<void>;
   readonly signal?: AbortSignal | undefined;
 };

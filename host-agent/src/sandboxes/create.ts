@@ -48,7 +48,7 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
       }
     }
     const boot = () => startSandbox(context, { ...common, origin: { kind: 'boot' } });
-    // A guest with a client's boot arguments proves nothing about the engine.
+    // If a boot with the client's arguments fails, they may be the cause, so the engine is not replaced.
     return options.bootArgs === '' ? context.engines.bootOrReplaceEngine(boot, signal) : boot();
   };
   return enqueue(startQueue, start, signal);

@@ -30,7 +30,7 @@ export type StartInput = {
 const LAYER_DISK = 1;
 
 /**
- * Resolves with a sandbox whose record is not ready: a crash removes it until it is committed (see commitSandboxes).
+ * Until `commitSandboxes` marks the record ready, the next daemon removes the sandbox after a crash.
  * AppError internal or exhausted with the stage and the last log lines; the signal's reason when cancelled.
  */
 export async function startSandbox(context: ResourceContext, input: StartInput): Promise<Sandbox> {
