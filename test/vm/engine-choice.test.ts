@@ -8,6 +8,7 @@ import t, { type Test } from 'tap';
 import { EngineChoice } from '../../host-agent/src/engines/choice.ts';
 import { makeEngines } from '../../host-agent/src/engines/index.ts';
 import { readCounts } from '../../host-agent/src/engines/trial.ts';
+import { keepAlive } from '../../host-agent/src/lib/lazy.ts';
 import { type BadKvm, writeBadKvm } from '../support/bad-kvm.ts';
 import { BAKED_DATA_DIR, startDaemon } from '../support/daemon.ts';
 import { makeFakeHost } from '../support/fake-vmm/host.ts';
@@ -20,6 +21,8 @@ const lines: Record<string, unknown>[] = [];
 const log: Logger = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) });
 
 async function choose(t: Test, bad: BadKvm): Promise<EngineChoice> {
+  // As a daemon that starts: VMMs keep no process alive.
+  using _alive = keepAlive();
   const dir = mkdtempSync(join(tmpdir(), 'choice-'));
   t.teardown(() => rmSync(dir, { recursive: true }));
   const program = join(dir, 'program');
