@@ -123,6 +123,9 @@ const OWN = ['dev', 'proc', 'sys', 'run', 'tmp', 'etc', 'root', '.sandbox', 'wal
 /** The modules of the guest's kernel are in what the image has as /lib, which is changed by that. */
 const MODULES = /^\.\/lib-target(?: |\/modules[ /])/;
 
+/** umoci ignores owner, mode and times of a hard link's entry. Docker, containerd, podman and we apply them. */
+const TIME_OF_LINKED = /^(\.\/(?:links\/to-lower(?:-too)?|plain\/4097) \S+ \S+) \S+/;
+
 t.test('a tree of five layers is what umoci unpacks of them, file by file', async (t) => {
   const program = compileTreeProgram();
   const own = archive([{ name: 'walk', mode: 0o755, content: program }]);
@@ -141,7 +144,8 @@ t.test('a tree of five layers is what umoci unpacks of them, file by file', asyn
     text
       .trim()
       .split('\n')
-      .filter((line) => !MODULES.test(line)),
+      .filter((line) => !MODULES.test(line))
+      .map((line) => line.replace(TIME_OF_LINKED, '$1')),
   );
   const missing = should?.filter((line) => !has?.includes(line)) ?? [];
   // The overlay of a guest would take it for a whiteout.
