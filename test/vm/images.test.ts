@@ -22,6 +22,7 @@ const scratch: MadeImage = {
       { name: 'gone', content: 'x' },
       pax({ uid: '3000000', gid: '1234', mtime: '1500000000' }),
       { name: 'owned', mode: 0o4755, content: 'x' },
+      pax({ uid: '3000000', gid: '1234', mtime: '1500000000' }),
       { name: 'hard', flag: '1', target: 'owned', mode: 0o4755 },
     ],
     [{ name: '.wh.gone', content: '' }],
