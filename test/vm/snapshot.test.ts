@@ -238,7 +238,7 @@ t.test('bad days', async (t) => {
 
   await t.test('a source that dies while it is saved fails the snapshot and leaves none', async (t) => {
     const victim = await api.create({ memory_mib: 256 });
-    await api.sh(victim.id, 'head -c 100000000 /dev/urandom > /dev/shm/fill');
+    await api.sh(victim.id, 'head -c 50000000 /dev/urandom > /dev/shm/fill');
     const taking = snapshot(victim.id);
     taking.catch(() => undefined);
     await sleep(30);
