@@ -161,7 +161,7 @@ t.test('a stop while a daemon starts waits for what the start does, and loses no
   next.kill('SIGTERM');
   await exited;
   process.kill(pid, 'SIGCONT');
-  t.match(said, /told to stop while it started/);
+  t.match(said, /was stopped while it started/);
   t.notMatch(said, /could not stop|cannot undo|unexpected failure|is already closed/);
   const last = await spawnDaemon(directories);
   t.equal(await last.api.sh(id, 'echo well'), 'well');
