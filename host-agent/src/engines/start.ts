@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
-import { readBootId } from '../lib/proc.ts';
+import { describeActivity, readBootId } from '../lib/proc.ts';
 import { noteProcess, removeProcessRecord, writeProcessRecord } from '../lib/process-record.ts';
 import { resetScheduling } from '../lib/scheduling.ts';
 import { poll, raceSignal } from '../lib/wait.ts';
@@ -148,7 +148,10 @@ async function reach(vm: Vmm, outer?: AbortSignal): Promise<void> {
   using limit = loadScaledTimeout({
     timeoutMs: CONTROL_TIMEOUT_MS,
     reason: (waitedMs) =>
-      new AppError('internal', `the VMM did not answer on its control socket within ${waitedMs} ms`),
+      new AppError(
+        'internal',
+        `the VMM did not answer on its control socket within ${waitedMs} ms (${describeActivity(vm.identity.pid)})`,
+      ),
     outer,
   });
   await poll(

@@ -21,6 +21,21 @@ export function readStartTicks(pid: number): number | undefined {
   return isEnded ? undefined : Number(fields[19]);
 }
 
+/** What a process that does not answer is doing, such as `jail: state D, in copy_net_ns`, for an error's text. */
+export function describeActivity(pid: number): string {
+  const read = (name: string): string => {
+    try {
+      return readFileSync(`/proc/${pid}/${name}`, 'latin1').trim();
+    } catch {
+      return '';
+    }
+  };
+  const state = /\) (\S)/.exec(read('stat'))?.[1];
+  if (state === undefined) return 'its process is gone';
+  const where = read('wchan');
+  return `${read('comm')}: state ${state}${/^[a-z]/.test(where) ? `, in ${where}` : ''}`;
+}
+
 /** Arguments of a process; empty for kernel threads, zombies and processes that have exited. */
 export function readArguments(pid: number): string[] {
   try {

@@ -197,7 +197,7 @@ t.test('one that is started and does not answer in its time is killed', async (t
     mock.timers.tick(10_000);
     return failure !== undefined;
   }, 'the end of its time');
-  const answer = /^the VMM did not start: the VMM did not answer on its control socket within \d+ ms$/;
+  const answer = /^the VMM did not start: .* control socket within \d+ ms \(\S+: state \S(?:, in \S+)?\)$/;
   t.match(failure, { code: 'internal', message: answer });
   t.match(host.controls[0]!.vm.ended.aborted, true);
 });
