@@ -56,7 +56,7 @@ export function runSteps(stream: Stream, actor: Actor, steps: Step<ResultInput>)
   const stop = (): void => {
     if (isOver) return;
     end();
-    // Errors of the clean-up have nobody to hear them.
+    // The caller is gone: errors of the clean-up are only logged.
     try {
       actAs(actor, () => steps.return({}));
     } catch (error) {

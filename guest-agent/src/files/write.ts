@@ -1,5 +1,5 @@
-// Replaces one file's content: a temporary file, flushed to the disk and renamed, so that readers see the old or the new
-// content, and a failure leaves the old one.
+// Replaces one file's content: a temporary file, flushed to the disk and renamed, so that readers see the old or the
+// new content, and a failure leaves the old one.
 import { constants } from 'node:fs';
 import { constants as systemConstants } from 'node:os';
 import process from 'node:process';

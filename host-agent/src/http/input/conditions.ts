@@ -39,7 +39,7 @@ export function matchesStrongly(tags: ETags, etag: string): boolean {
 
 export type Range = { readonly first: number; readonly last?: number } | { readonly lastBytes: number };
 
-/** The requested range; undefined without one, and for several or an invalid one, which RFC 9110 lets servers ignore. */
+/** The requested range; undefined without one, and for several or an invalid one, which RFC 9110 permits to ignore. */
 export function readRange(c: HttpContext): Range | undefined {
   const [, first, last] = RANGE.exec(headerOf(c, 'range') ?? '') ?? [];
   if (first === undefined || last === undefined || (first === '' && last === '')) return undefined;
