@@ -14,6 +14,10 @@ export const OPERATION_ERRORS = {
     when: 'the state of the resource, or another user of it, does not permit the operation',
   },
   gone: { status: 410, when: 'the position from which the request continues was deleted' },
+  precondition_failed: {
+    status: 412,
+    when: 'the file is not as If-Match or If-None-Match demands',
+  },
   too_large: { status: 413, when: 'the body is larger than a limit of the API' },
   internal: { status: 500, when: 'the daemon or the sandbox failed' },
   unsupported: { status: 501, when: 'the feature is disabled on this daemon' },
@@ -26,7 +30,7 @@ export const OPERATION_ERRORS = {
   cancelled: { status: 503, when: 'the client disconnected, or the daemon stops' },
 } as const;
 
-/** Errors of HTTP itself, found before any operation starts. */
+/** Errors of HTTP itself; most are found before any operation starts. */
 export const HTTP_ERRORS = {
   malformed: { status: 400, when: 'the request is not valid HTTP, or is ambiguous (request smuggling)' },
   unknown_path: { status: 404, when: 'the path does not exist' },
@@ -36,6 +40,7 @@ export const HTTP_ERRORS = {
   },
   timeout: { status: 408, when: 'the client stopped sending, or sent too slowly' },
   unsupported_media: { status: 415, when: 'the body is multipart/form-data or compressed JSON' },
+  range_not_satisfiable: { status: 416, when: 'the file has no byte of the requested range' },
   expectation_failed: { status: 417, when: 'Expect is not 100-continue' },
   upgrade_required: { status: 426, when: 'the path supports only WebSocket' },
   headers_too_large: { status: 431, when: 'the headers of the request are too long' },

@@ -109,6 +109,14 @@ export const MAX_EXEC_OUTPUT_BYTES = 16 * MIB;
 /** Bytes that a read of a file returns without `max_bytes`. */
 export const DEFAULT_FILE_BYTES = 10 * MIB;
 
+/** Entries in one page of a listing of files: default and maximum. */
+export const DEFAULT_LIST_ENTRIES = 1000;
+export const MAX_LIST_ENTRIES = 10_000;
+/** Maximum number of levels of directories in a listing. */
+export const MAX_LIST_DEPTH = 256;
+/** The longest path that Linux takes, bytes. */
+export const MAX_PATH_BYTES = 4095;
+
 // ---- service ----
 
 /**

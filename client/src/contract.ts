@@ -16,6 +16,8 @@ export type LogRecord = Schemas['LogRecord'];
 export type Profiles = Schemas['ProfilesResponse'];
 export type WhoAmI = Schemas['WhoamiResponse'];
 export type PushResult = Schemas['PushResult'];
+export type FileEntry = Schemas['FileEntry'];
+export type CopyResult = Schemas['CopyResult'];
 export type TerminalSize = Schemas['ResizeFrame'];
 
 /** Common options of all calls. */

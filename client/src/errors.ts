@@ -43,6 +43,10 @@ export class NotFoundError extends ApiError {
 export class ConflictError extends ApiError {
   override readonly name = 'ConflictError';
 }
+/** 412: the file is not as the condition of the request demands. */
+export class PreconditionError extends ApiError {
+  override readonly name = 'PreconditionError';
+}
 /** 413: the body is too large. */
 export class TooLargeError extends ApiError {
   override readonly name = 'TooLargeError';
@@ -68,6 +72,7 @@ const BY_STATUS: Readonly<Record<number, typeof ApiError>> = {
   403: ForbiddenError,
   404: NotFoundError,
   409: ConflictError,
+  412: PreconditionError,
   413: TooLargeError,
   501: UnsupportedError,
   502: UpstreamError,

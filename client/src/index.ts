@@ -6,7 +6,15 @@ export * from './errors.ts';
 export type { EventOptions } from './events.ts';
 export type { Chunk } from './exec/chunk.ts';
 export { Exec, type ExecOptions, type Stdin } from './exec/exec.ts';
-export type { FileStream, Files, ReadOptions, WriteOptions } from './files/files.ts';
+export type {
+  Conditions,
+  FileContent,
+  FileOptions,
+  FileStream,
+  Files,
+  ReadOptions,
+  WriteOptions,
+} from './files/files.ts';
 export { Images, type ImportOptions, type PullOptions, type PullProgress } from './images.ts';
 export type { LogOptions } from './logs.ts';
 export { Sandbox, Snapshot, type TerminalOptions } from './sandbox.ts';

@@ -14,8 +14,9 @@ namespace {
 // Result of openFile and openEntry for a file that is neither regular nor a directory.
 constexpr int kSpecial = -4096;
 
-// out: Float64Array of mode, size, mtime s, mtime ns, links, device, inode / 2^32, inode % 2^32, user, group
-constexpr size_t kStatFields = 10;
+// out: Float64Array of mode, size, mtime s, mtime ns, links, device, inode / 2^32, inode % 2^32, user, group, ctime s,
+// ctime ns
+constexpr size_t kStatFields = 12;
 
 bool read_stat_out(napi_env env, napi_value value, double** out) {
   napi_typedarray_type type;
@@ -26,7 +27,7 @@ bool read_stat_out(napi_env env, napi_value value, double** out) {
     return false;
   }
   if (type != napi_float64_array || length < kStatFields) {
-    napi_throw_type_error(env, nullptr, "a Float64Array of 10 was expected");
+    napi_throw_type_error(env, nullptr, "a Float64Array of 12 was expected");
     return false;
   }
   *out = static_cast<double*>(data);
@@ -44,6 +45,8 @@ void put_stat(const struct stat& info, double* out) {
   out[7] = static_cast<double>(info.st_ino & 0xffffffff);
   out[8] = info.st_uid;
   out[9] = info.st_gid;
+  out[10] = static_cast<double>(info.st_ctim.tv_sec);
+  out[11] = static_cast<double>(info.st_ctim.tv_nsec);
 }
 
 // openBeneath(directory, name, flags, resolve)
@@ -127,6 +130,21 @@ METHOD(status_of) {
   return outcome(env, result);
 }
 
+// statusAt(directory, leaf, out): status of an entry, never through a link; 0 or -errno
+METHOD(status_at) {
+  ARGUMENTS(3);
+  int32_t directory;
+  Name leaf;
+  double* out;
+  CHECK(read_int(env, arguments[0], &directory));
+  CHECK(leaf.read(env, arguments[1]));
+  CHECK(read_stat_out(env, arguments[2], &out));
+  struct stat status;
+  int result = fstatat(directory, leaf.get(), &status, AT_SYMLINK_NOFOLLOW);
+  if (result == 0) put_stat(status, out);
+  return outcome(env, result);
+}
+
 // readLink(directory, leaf): the target, or -errno; with "" the target of the link that the descriptor itself names
 METHOD(read_link) {
   ARGUMENTS(2);
@@ -175,7 +193,7 @@ METHOD(next_entries) {
 bool add_tree_reading(napi_env env, napi_value exports) {
   const Method methods[] = {
       {"openBeneath", open_beneath}, {"openFile", open_file_for_reading}, {"openEntry", open_entry},
-      {"statusOf", status_of},       {"readLink", read_link},     {"nextEntries", next_entries},
+      {"statusOf", status_of},       {"statusAt", status_at},       {"readLink", read_link},     {"nextEntries", next_entries},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

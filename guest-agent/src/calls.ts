@@ -3,8 +3,11 @@ import {
   AgentError,
   type DirPull,
   type Exec,
+  type FileCall,
   type FilePull,
   type FilePush,
+  type FileRead,
+  type FileWrite,
   type Freeze,
   type Identity,
   type Request,
@@ -16,9 +19,11 @@ import {
   type Stream,
 } from '@sandboxd/proto';
 import { type ExecContext, startExec } from './exec/session.ts';
+import { startFileCall } from './files/calls.ts';
 import { startDirectoryPull } from './files/directory-pull.ts';
-import { startPull } from './files/pull.ts';
+import { startFileRead, startPull } from './files/pull.ts';
 import { startPush } from './files/push.ts';
+import { startFileWrite } from './files/write.ts';
 import { logError } from './lib/log.ts';
 import { growDisk } from './machine/grow-disk.ts';
 import { applyIdentity, correctClock } from './machine/identity.ts';
@@ -78,6 +83,12 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     startPull(stream, request.filePull as FilePull, context.isEmulated);
   } else if (request.dirPull) {
     startDirectoryPull(stream, request.dirPull as DirPull);
+  } else if (request.fileCall) {
+    startFileCall(stream, request.fileCall as FileCall);
+  } else if (request.fileRead) {
+    startFileRead(stream, request.fileRead as FileRead, context.isEmulated);
+  } else if (request.fileWrite) {
+    startFileWrite(stream, request.fileWrite as FileWrite);
   } else {
     throw new AgentError('unsupported', 'this agent does not know the request; bake the profile again');
   }

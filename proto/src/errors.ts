@@ -10,6 +10,7 @@ export const AGENT_ERROR_CODES = [
   'read_only',
   'no_space',
   'conflict',
+  'precondition',
   'busy',
   'cancelled',
   'unsupported',

@@ -52,7 +52,24 @@ export const { Verb: SERVICE_VERB } = sandboxd.agent.v1.ServiceControl;
 export type FilePush = Decoded<sandboxd.agent.v1.FilePush.$Properties>;
 export type FilePull = Decoded<sandboxd.agent.v1.FilePull.$Properties>;
 export type DirPull = Decoded<sandboxd.agent.v1.DirPull.$Properties>;
-export type FileInfo = Decoded<sandboxd.agent.v1.FileInfo.$Properties>;
+export type FilePlace = Decoded<sandboxd.agent.v1.FilePlace.$Properties>;
+export type FileEntry = Decoded<sandboxd.agent.v1.FileEntry.$Properties>;
+export type FileEntryInput = sandboxd.agent.v1.FileEntry.$Properties;
+export type FileCall = sandboxd.agent.v1.FileCall;
+export type FileCallInput = sandboxd.agent.v1.FileCall.$Properties;
+export type FileCallResult = Decoded<sandboxd.agent.v1.FileCallResult.$Properties, 'entry'>;
+export type FileRead = Decoded<
+  sandboxd.agent.v1.FileRead.$Properties,
+  'place' | 'first' | 'last' | 'lastBytes'
+>;
+export type FileReadInput = sandboxd.agent.v1.FileRead.$Properties;
+export type FileWrite = Decoded<sandboxd.agent.v1.FileWrite.$Properties, 'place' | 'mode'>;
+export type FileWriteInput = sandboxd.agent.v1.FileWrite.$Properties;
+export type FileList = Decoded<sandboxd.agent.v1.FileList.$Properties>;
+export type MakeDirectory = Decoded<sandboxd.agent.v1.MakeDirectory.$Properties, 'mode'>;
+export type FileMove = Decoded<sandboxd.agent.v1.FileMove.$Properties>;
+export type FileChange = Decoded<sandboxd.agent.v1.FileChange.$Properties, 'mode' | 'mtimeUs'>;
+export type FileInfo = Decoded<sandboxd.agent.v1.FileInfo.$Properties, 'entry'>;
 export type FileInfoInput = sandboxd.agent.v1.FileInfo.$Properties;
 export type FilePushResult = Decoded<sandboxd.agent.v1.FilePushResult.$Properties>;
 

@@ -1,8 +1,16 @@
 // Sandboxes without virtual machines: what each test makes of create and exec, and a record of what was asked.
 import { EventEmitter } from 'node:events';
 import type { ExecRequest } from '@sandboxd/api';
+import type { FileCallInput, FileReadInput, FileWriteInput } from '@sandboxd/proto';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
-import type { ByteSource, PulledFile, PushResult } from '../../host-agent/src/guest/files.ts';
+import type { FileDescription } from '../../host-agent/src/guest/file-description.ts';
+import type {
+  ByteSource,
+  FileCallAnswer,
+  PulledFile,
+  PushResult,
+  ReadFile,
+} from '../../host-agent/src/guest/files.ts';
 import type { Principal } from '../../host-agent/src/keys/index.ts';
 import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
@@ -85,6 +93,19 @@ export class FakeExec extends EventEmitter implements ExecSession {
   }
 }
 
+export const FILE: FileDescription = {
+  path: Buffer.from('name'),
+  type: 'file',
+  mode: 0o644,
+  sizeBytes: 0,
+  modifiedAtMs: 0,
+  uid: 0,
+  gid: 0,
+  user: 'root',
+  links: 1,
+  version: '1.2',
+};
+
 export class FakeSandboxes implements Sandboxes, SandboxHost {
   /** Whom each call was for. */
   readonly callers: (Principal | undefined)[] = [];
@@ -106,6 +127,23 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     async () => ({
       body: outflow(),
     });
+
+  /** What is asked about single files; each answer describes the same file. */
+  readonly fileCalls: FileCallInput[] = [];
+  onFileCall: (call: FileCallInput) => Promise<FileCallAnswer> = async (call) => {
+    this.fileCalls.push(call);
+    return { entry: FILE, entries: [FILE], hasMore: false, count: 1 };
+  };
+  onRead: (read: FileReadInput) => Promise<ReadFile> = async () => ({
+    body: outflow(),
+    sizeBytes: 0,
+    contentBytes: 0,
+    entry: FILE,
+  });
+  onWrite: (write: FileWriteInput, read: ByteSource) => Promise<FileDescription> = async (_write, read) => {
+    while ((await read()) !== undefined);
+    return FILE;
+  };
 
   as(principal: Principal | undefined): Sandboxes {
     this.callers.push(principal);
@@ -147,6 +185,9 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         pushFiles: (path, read, signal) => this.onPush(path, read, signal),
         pullFile: (path, maxBytes, signal) => this.onPull(path, maxBytes, signal),
         pullDirectory: (path, signal) => this.onPull(path, undefined, signal),
+        call: (call) => this.onFileCall(call),
+        read: (read) => this.onRead(read),
+        write: (write, read) => this.onWrite(write, read),
       }),
       stats: () => {
         this.get(id);

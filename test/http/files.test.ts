@@ -24,7 +24,7 @@ t.test('parameters are checked in order', async (t) => {
     ['GET', `/sandboxes/${id}/files?path=/x&max_bytes=1.5`, 400, /max_bytes/],
     ['GET', `/sandboxes/${id}/files?path=/x&max_bytes=99999999999999999999`, 400, /max_bytes/],
     ['GET', `/sandboxes/${id}/files?path=/x&format=zip`, 400, /format must be one of raw, tar/],
-    ['DELETE', `/sandboxes/${id}/files?path=/x`, 405, /GET, HEAD, POST/],
+    ['PUT', `/sandboxes/${id}/files?path=/x`, 405, /DELETE, GET, HEAD, PATCH, POST/],
   ] as const) {
     const { status: got, error } = await ask(app, method, path);
     t.equal(got, status, `${method} ${path}`);

@@ -55,6 +55,26 @@ t.test('the command in a real guest', async (t) => {
     t.same(await api.list().then((all) => all.map((each) => each.id)), [id], '--rm removed its sandbox');
   });
 
+  await t.test('single files are listed, printed, moved, edited and removed', async (t) => {
+    const editor = join(dir, 'editor');
+    await writeFile(editor, '#!/bin/sh\necho "edited by $2" >> "$2"\n', { mode: 0o755 });
+    const withEditor = (extra: string) =>
+      promisify(execFile)(SANDBOX, ['edit', `${id}:/srv/one/file`], {
+        env: { ...env, VISUAL: `${editor} ${extra}` },
+      });
+    t.match(await run('mkdir', `${id}:/srv/one/two`), { code: 0 });
+    await withEditor('x');
+    t.match(await run('cat', `${id}:/srv/one/file`), { code: 0, stdout: /^edited by .*file\n$/ });
+    t.match(await run('mv', `${id}:/srv/one/file`, '/srv/one/two'), { code: 0 });
+    t.match(await run('ls', '-R', `${id}:/srv/one`), { stdout: 'two\ntwo/file\n' });
+    t.match(await run('ls', '-l', `${id}:/srv/one/two`), { stdout: /-0644 +root:root .* file\n/ });
+    t.match(await run('rm', `${id}:/srv/one`), { code: 1, stderr: /recursive/ });
+    t.match(await run('rm', '-r', `${id}:/srv/one`), { code: 0 });
+    t.match(await run('cat', `${id}:/srv/one/two/file`), { code: 1, stderr: /does not exist/ });
+    t.match(await run('ls', 'srv'), { code: 2, stderr: /<sandbox>:<path>/ });
+    t.match(await run('mv', `${id}:/etc/hosts`, 'relative'), { code: 2 });
+  });
+
   await t.test('an editor works, and its terminal has the size of this one', async (t) => {
     const pty = await openPty(t, [SANDBOX, 'exec', '-it', id, 'vi', '/srv/note'], { SANDBOXD_HOST: url });
     await pty.shows('/srv/note');

@@ -34,6 +34,9 @@ t.test('every example of the page on files', async (t) => {
   writeFileSync(join(dir, 'src/deep/one'), 'content');
   writeFileSync(join(dir, 'notes.txt'), 'noted');
   const expected: readonly [RegExp, RegExp][] = [
+    [/^curl -X PUT --data.*notes\.txt"$/, /"size_bytes":5,"mode":"0644"/],
+    [/files\/list\?path=\/srv&depth=2"$/, /"path":"\/srv\/notes.txt"/],
+    [/If-None-Match: \*/, /"path":"\/srv\/new.txt"/],
     [/path=\/etc\/os-release"$/, /PRETTY_NAME="Debian/],
     [/^curl -I .*max_bytes=1000/, /HTTP\/1.1 200 OK[\s\S]*content-length: 1000[\s\S]*x-truncated: true/i],
     [/path=\/etc&format=tar" \| tar t$/, /^os-release$/m],

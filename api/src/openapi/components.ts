@@ -8,7 +8,17 @@ import { execResult, resourceUsage } from '../schemas/command.ts';
 import { event } from '../schemas/event.ts';
 import { execRequest, resizeFrame, signalFrame } from '../schemas/exec.ts';
 import { execOutput, execPiece } from '../schemas/exec-output.ts';
-import { pushResult } from '../schemas/file.ts';
+import {
+  changeFileRequest,
+  copyFileRequest,
+  copyResult,
+  fileEntry,
+  fileList,
+  makeDirectoryRequest,
+  moveFileRequest,
+  pushResult,
+  removeResult,
+} from '../schemas/file.ts';
 import { image, imageList, imageRef, pullImageRequest } from '../schemas/image.ts';
 import { logRecord, logsResponse } from '../schemas/log.ts';
 import { engine, healthResponse, profile, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
@@ -69,6 +79,14 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   SnapshotListResponse: snapshotList,
   ForkReq: forkRequest(INTERFACE_LIMITS),
   PushResult: pushResult,
+  FileEntry: fileEntry,
+  FileList: fileList,
+  CopyResult: copyResult,
+  RemoveResult: removeResult,
+  MakeDirectoryRequest: makeDirectoryRequest,
+  MoveFileRequest: moveFileRequest,
+  CopyFileRequest: copyFileRequest,
+  ChangeFileRequest: changeFileRequest,
   LogRecord: logRecord,
   LogsResponse: logsResponse,
 };

@@ -58,6 +58,7 @@ export function toOperation(name: string, route: Route, components: Components):
   const parameters = [
     ...toParameters('path', route.params, route.example?.params, components),
     ...toParameters('query', route.query, route.example?.query, components),
+    ...Object.entries(route.headers ?? {}).map(([header, text]) => toHeaderParameter(header, text)),
     ...(route.body?.kind === 'json' ? [PREFER] : []),
   ];
   const requestBody = toRequestBody(route, components);
@@ -76,6 +77,10 @@ export function toOperation(name: string, route: Route, components: Components):
     ...(transport && { 'x-transport': transport }),
     ...(upward && { 'x-upward-frames': upward }),
   };
+}
+
+function toHeaderParameter(name: string, description: string): Parameter {
+  return { name, in: 'header', required: false, description, schema: { type: 'string' } };
 }
 
 function toParameters(

@@ -4,7 +4,7 @@ import { ERRORS, type ErrorStatus } from '../errors.ts';
 import type { EXEC_FRAME } from '../exec-frames.ts';
 import type { Operation } from '../schemas/policy.ts';
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE';
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** The operation that a policy must allow. `any-key`: every valid key may call it. `public`: no key is needed. */
 export type Access = Operation | 'any-key' | 'public';
@@ -24,7 +24,7 @@ export type JsonContent = { readonly kind: 'json'; readonly schema: z.ZodType };
 export type LinesContent = { readonly kind: 'lines'; readonly schema: z.ZodType };
 
 export type Answer = {
-  readonly status: 101 | 200 | 201 | 204;
+  readonly status: 101 | 200 | 201 | 204 | 206 | 304;
   readonly description: string;
   /** By content type. Absent if the answer has no body. */
   readonly content?: Readonly<Record<string, JsonContent | BytesContent | LinesContent>>;
@@ -71,6 +71,8 @@ export type Route = {
   /** Path and query parameters: objects of strings. */
   readonly params?: z.ZodObject;
   readonly query?: z.ZodObject;
+  /** Headers of the request that change its meaning, beside those of every request. Descriptions by name. */
+  readonly headers?: Readonly<Record<string, string>>;
   readonly body?: RequestBody;
   readonly answers: readonly Answer[];
   /**

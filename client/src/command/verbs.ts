@@ -5,6 +5,7 @@ import { context } from './verbs/context.ts';
 import { cp } from './verbs/cp.ts';
 import { events } from './verbs/events.ts';
 import { exec } from './verbs/exec.ts';
+import { cat, edit, ls, mkdir, mv } from './verbs/files.ts';
 import { images, pull, rmi } from './verbs/images.ts';
 import { keys } from './verbs/keys.ts';
 import { logs } from './verbs/logs.ts';
@@ -22,6 +23,11 @@ export const VERBS: readonly Verb[] = [
   ps,
   rm,
   cp,
+  ls,
+  cat,
+  mkdir,
+  mv,
+  edit,
   logs,
   snapshot,
   snapshots,

@@ -36,6 +36,8 @@ export type Call<N extends RouteName> = CallOptions & {
   /** Replaces a JSON body. */
   readonly bytes?: WireRequest['body'];
   readonly accept?: string;
+  /** Further headers, such as conditions. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** The request may safely be repeated; default: true for GET. */
   readonly isIdempotent?: boolean;
   /** Called with the length of a JSON answer. */
@@ -173,7 +175,7 @@ export class Requests {
 
   #toWire<N extends RouteName>(name: N, call: Call<N>, signal: AbortSignal): WireRequest {
     const { method, path } = ROUTES[name];
-    const { params = {}, query = {}, body, bytes, accept } = call;
+    const { params = {}, query = {}, body, bytes, accept, headers } = call;
     const search = new URLSearchParams(
       Object.entries(query).flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)]])),
     ).toString();
@@ -189,6 +191,7 @@ export class Requests {
         // Strict handling makes the daemon reject a misspelt field instead of ignoring it.
         ...(body !== undefined && { 'content-type': 'application/json', prefer: 'handling=strict' }),
         ...(bytes !== undefined && { 'content-type': 'application/octet-stream' }),
+        ...headers,
       },
       body: bytes ?? (body === undefined ? undefined : JSON.stringify(body)),
       signal,

@@ -3,7 +3,8 @@ import { platform } from '#platform';
 import type { Requests } from '../connection/requests.ts';
 import { readText } from '../connection/requests.ts';
 import type { Bytes, WireAnswer } from '../connection/transport.ts';
-import type { CallOptions, PushResult } from '../contract.ts';
+import type { CallOptions, CopyResult, FileEntry, PushResult } from '../contract.ts';
+import { NotFoundError } from '../errors.ts';
 import { packFile, splitPath } from './one-file.ts';
 
 /** 2^53 − 1, which requests the whole file. */
@@ -24,6 +25,27 @@ export type WriteOptions = CallOptions & {
   readonly mode?: number;
   /** Required for a stream. */
   readonly sizeBytes?: number;
+};
+
+/** Options of calls about single files. */
+export type FileOptions = CallOptions & {
+  /** The user whose rights apply, as name|uid[:group|gid]; it owns what is created. Default: root. */
+  readonly user?: string;
+  /** Directory that is the root for all paths of the call: no symbolic link leads out of it. Default: /. */
+  readonly root?: string;
+};
+
+export type Conditions = {
+  /** ETag that the file must have, or `*` for any. */
+  readonly ifMatch?: string;
+  /** ETag that the file must not have; `*`: it must not exist. */
+  readonly ifNoneMatch?: string;
+};
+
+export type FileContent = Bytes & {
+  readonly etag: string | undefined;
+  /** Number of bytes that follow, if known. */
+  readonly sizeBytes: number | undefined;
 };
 
 export class Files {
@@ -88,6 +110,169 @@ export class Files {
   #get(query: Record<string, string | number>, options: CallOptions): Promise<WireAnswer> {
     return this.#requests.stream('readFile', { params: { id: this.#id }, query, ...options });
   }
+
+  /** Describes a file; `follow: false` a symbolic link itself. NotFoundError when it does not exist. */
+  stat(path: string, options: FileOptions & { readonly follow?: boolean } = {}): Promise<FileEntry> {
+    const { follow = true, ...rest } = options;
+    const { query, call } = split(rest);
+    const follows = follow ? undefined : 'false';
+    return this.#requests.call('statFile', {
+      ...this.#call(call),
+      query: { ...query, path, follow: follows },
+    });
+  }
+
+  async exists(path: string, options: FileOptions = {}): Promise<boolean> {
+    try {
+      await this.stat(path, { ...options, follow: false });
+      return true;
+    } catch (error) {
+      if (error instanceof NotFoundError) return false;
+      throw error;
+    }
+  }
+
+  /** Entries of a directory, page by page; `depth` levels of subdirectories, default 1. */
+  async *list(
+    path: string,
+    { depth, ...options }: FileOptions & { readonly depth?: number } = {},
+  ): AsyncGenerator<FileEntry, void> {
+    const { query, call } = split(options);
+    let cursor: string | undefined;
+    do {
+      const page = await this.#requests.call('listFiles', {
+        ...this.#call(call),
+        query: { ...query, path, depth, cursor },
+      });
+      yield* page.entries;
+      // An empty page with a cursor would loop forever.
+      cursor = page.entries.length === 0 ? undefined : page.next_cursor;
+    } while (cursor !== undefined);
+  }
+
+  /** The content of a file with its ETag, or the bytes from `first` to `last` of it. */
+  async content(
+    path: string,
+    { first, last, ...options }: FileOptions & { readonly first?: number; readonly last?: number } = {},
+  ): Promise<FileContent> {
+    const { query, call } = split(options);
+    const isPart = first !== undefined || last !== undefined;
+    const { body, header } = await this.#requests.stream('readContent', {
+      ...this.#call(call),
+      query: { ...query, path },
+      ...(isPart && { headers: { range: `bytes=${first ?? 0}-${last ?? ''}` } }),
+    });
+    const size = header('content-length');
+    return Object.assign(toIterable(body), {
+      etag: header('etag'),
+      sizeBytes: size === undefined ? undefined : Number(size),
+    });
+  }
+
+  /**
+   * Replaces a file's content: readers see the old or the new one. Missing parent directories are made. `mode` defaults
+   * to that of an existing file, otherwise 0o644. PreconditionError if a condition does not hold.
+   */
+  replace(
+    path: string,
+    data: string | Uint8Array | Bytes,
+    { mode, ifMatch, ifNoneMatch, ...options }: FileOptions & Conditions & { readonly mode?: number } = {},
+  ): Promise<FileEntry> {
+    const { query, call } = split(options);
+    return this.#requests.call('writeContent', {
+      ...this.#call(call),
+      query: { ...query, path, mode: mode?.toString(8) },
+      bytes: data,
+      headers: {
+        ...(ifMatch !== undefined && { 'if-match': ifMatch }),
+        ...(ifNoneMatch !== undefined && { 'if-none-match': ifNoneMatch }),
+      },
+    });
+  }
+
+  /** Makes a directory with its parents. ConflictError if it exists, unless `mayExist`. */
+  mkdir(
+    path: string,
+    {
+      mode,
+      mayExist = false,
+      ...options
+    }: FileOptions & { readonly mode?: number; readonly mayExist?: boolean } = {},
+  ): Promise<FileEntry> {
+    const { query, call } = split(options);
+    const body = {
+      ...query,
+      path,
+      may_exist: mayExist,
+      ...(mode !== undefined && { mode: mode.toString(8) }),
+    };
+    return this.#requests.call('makeDirectory', { ...this.#call(call), body });
+  }
+
+  /** Moves or renames. ConflictError if the new name exists, unless `overwrite`. */
+  move(
+    path: string,
+    to: string,
+    { overwrite = false, ...options }: FileOptions & { readonly overwrite?: boolean } = {},
+  ): Promise<FileEntry> {
+    const { query, call } = split(options);
+    return this.#requests.call('moveFile', { ...this.#call(call), body: { ...query, path, to, overwrite } });
+  }
+
+  /** Copies in the sandbox; `recursive` for a directory. ConflictError if the new name exists, unless `overwrite`. */
+  copy(
+    path: string,
+    to: string,
+    options: FileOptions & { readonly overwrite?: boolean; readonly recursive?: boolean } = {},
+  ): Promise<CopyResult> {
+    const { overwrite = false, recursive = false, ...rest } = options;
+    const { query, call } = split(rest);
+    const body = { ...query, path, to, overwrite, recursive };
+    return this.#requests.call('copyFile', { ...this.#call(call), body });
+  }
+
+  /** Removes a file, or with `recursive` a directory; resolves with the number of entries removed. */
+  async remove(
+    path: string,
+    { recursive = false, ...options }: FileOptions & { readonly recursive?: boolean } = {},
+  ): Promise<number> {
+    const { query, call } = split(options);
+    const { removed } = await this.#requests.call('removeFiles', {
+      ...this.#call(call),
+      query: { ...query, path, ...(recursive && { recursive: 'true' }) },
+    });
+    return removed;
+  }
+
+  /** Changes permissions, owner (name|uid[:group|gid]) or modification time. */
+  change(
+    path: string,
+    change: { readonly mode?: number; readonly owner?: string; readonly modifiedAt?: Date },
+    options: FileOptions = {},
+  ): Promise<FileEntry> {
+    const { query, call } = split(options);
+    const { mode, owner, modifiedAt } = change;
+    const body = {
+      ...query,
+      path,
+      ...(mode !== undefined && { mode: mode.toString(8) }),
+      ...(owner !== undefined && { owner }),
+      ...(modifiedAt !== undefined && { modified_at: modifiedAt.toISOString() }),
+    };
+    return this.#requests.call('changeFile', { ...this.#call(call), body });
+  }
+
+  #call(options: CallOptions) {
+    return { params: { id: this.#id }, ...options };
+  }
+}
+
+/** Separates what is sent from how the call is made. */
+function split({ user, root, signal, timeoutMs }: FileOptions) {
+  return {
+    query: { ...(user !== undefined && { user }), ...(root !== undefined && { root }) },
+    call: { signal, timeoutMs },
+  };
 }
 
 /** Returns a plain iterable without the stream's other methods. */

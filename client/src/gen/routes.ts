@@ -23,6 +23,15 @@ export const ROUTES = {
   execWebSocket: {"method":"GET","path":"/sandboxes/{id}/exec","summary":"Run a command over a WebSocket"},
   readFile: {"method":"GET","path":"/sandboxes/{id}/files","summary":"Read a file, or download a file or directory as a tar archive"},
   pushFiles: {"method":"POST","path":"/sandboxes/{id}/files","summary":"Upload a tar archive and extract it in the guest"},
+  changeFile: {"method":"PATCH","path":"/sandboxes/{id}/files","summary":"Change permissions, owner or modification time of a file"},
+  removeFiles: {"method":"DELETE","path":"/sandboxes/{id}/files","summary":"Remove a file or directory"},
+  statFile: {"method":"GET","path":"/sandboxes/{id}/files/stat","summary":"Show a file: kind, size, permissions, owner, times"},
+  listFiles: {"method":"GET","path":"/sandboxes/{id}/files/list","summary":"List a directory, optionally with its subdirectories"},
+  readContent: {"method":"GET","path":"/sandboxes/{id}/files/content","summary":"Read one file, or a range of its bytes"},
+  writeContent: {"method":"PUT","path":"/sandboxes/{id}/files/content","summary":"Write one file, all of it or nothing"},
+  makeDirectory: {"method":"POST","path":"/sandboxes/{id}/files/mkdir","summary":"Make a directory"},
+  moveFile: {"method":"POST","path":"/sandboxes/{id}/files/move","summary":"Move or rename a file or directory"},
+  copyFile: {"method":"POST","path":"/sandboxes/{id}/files/copy","summary":"Copy a file or directory"},
   readLogs: {"method":"GET","path":"/sandboxes/{id}/logs","summary":"Read the durable log: output of the service and of commands"},
   getService: {"method":"GET","path":"/sandboxes/{id}/service","summary":"Show the status of the service"},
   configureService: {"method":"PUT","path":"/sandboxes/{id}/service","summary":"Configure the service and start or restart it"},
@@ -64,6 +73,15 @@ export type Calls = {
   execWebSocket: { readonly body: undefined; readonly answer: undefined };
   readFile: { readonly body: undefined; readonly answer: undefined };
   pushFiles: { readonly body: undefined; readonly answer: Schemas['PushResult'] };
+  changeFile: { readonly body: Schemas['ChangeFileRequest']; readonly answer: Schemas['FileEntry'] };
+  removeFiles: { readonly body: undefined; readonly answer: Schemas['RemoveResult'] };
+  statFile: { readonly body: undefined; readonly answer: Schemas['FileEntry'] };
+  listFiles: { readonly body: undefined; readonly answer: Schemas['FileList'] };
+  readContent: { readonly body: undefined; readonly answer: undefined };
+  writeContent: { readonly body: undefined; readonly answer: Schemas['FileEntry'] };
+  makeDirectory: { readonly body: Schemas['MakeDirectoryRequest']; readonly answer: Schemas['FileEntry'] };
+  moveFile: { readonly body: Schemas['MoveFileRequest']; readonly answer: Schemas['FileEntry'] };
+  copyFile: { readonly body: Schemas['CopyFileRequest']; readonly answer: Schemas['CopyResult'] };
   readLogs: { readonly body: undefined; readonly answer: Schemas['LogsResponse'] };
   getService: { readonly body: undefined; readonly answer: Schemas['ServiceStatus'] };
   configureService: { readonly body: Schemas['ServiceSpec']; readonly answer: Schemas['ServiceStatus'] };

@@ -11,7 +11,7 @@ export interface components {
              * @description machine-readable error code; later daemons may add codes
              * @enum {string}
              */
-            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
         };
         /** @description the daemon responds */
         readonly HealthResponse: {
@@ -280,7 +280,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -333,7 +333,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -852,6 +852,189 @@ export interface components {
             readonly bytes: number;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
+        };
+        /** @description a file of the guest */
+        readonly FileEntry: {
+            /** @description last part of the path */
+            readonly name: string;
+            /** @description absolute path below the root of the request; bytes that are not UTF-8 are shown as U+FFFD */
+            readonly path: string;
+            /** @description the path as base64, if it is not UTF-8 */
+            readonly path_base64?: string;
+            /**
+             * @description kind of the file
+             * @enum {string}
+             */
+            readonly type: "file" | "directory" | "symlink" | "fifo" | "socket" | "character-device" | "block-device";
+            /** @description size of the content in bytes */
+            readonly size_bytes: number;
+            /** @description permissions in octal, such as 0644 */
+            readonly mode: string;
+            /** @description user id of the owner */
+            readonly uid: number;
+            /** @description group id */
+            readonly gid: number;
+            /** @description name of the owner, if the guest has one */
+            readonly user?: string;
+            /** @description name of the group, if the guest has one */
+            readonly group?: string;
+            /**
+             * Format: date-time
+             * @description modification time
+             */
+            readonly modified_at: string;
+            /** @description number of hard links */
+            readonly links: number;
+            /** @description target of a symbolic link; bytes that are not UTF-8 are shown as U+FFFD */
+            readonly target?: string;
+            /** @description the target as base64, if it is not UTF-8 */
+            readonly target_base64?: string;
+            /** @description ETag of the file: changes with its content and attributes */
+            readonly etag: string;
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
+        };
+        /** @description entries of a directory */
+        readonly FileList: {
+            /** @description depth first; names of each directory in the order of their bytes */
+            readonly entries: readonly components["schemas"]["FileEntry"][];
+            /** @description cursor of the next page; absent on the last page */
+            readonly next_cursor?: string;
+        };
+        /** @description the copy */
+        readonly CopyResult: {
+            /** @description last part of the path */
+            readonly name: string;
+            /** @description absolute path below the root of the request; bytes that are not UTF-8 are shown as U+FFFD */
+            readonly path: string;
+            /** @description the path as base64, if it is not UTF-8 */
+            readonly path_base64?: string;
+            /**
+             * @description kind of the file
+             * @enum {string}
+             */
+            readonly type: "file" | "directory" | "symlink" | "fifo" | "socket" | "character-device" | "block-device";
+            /** @description size of the content in bytes */
+            readonly size_bytes: number;
+            /** @description permissions in octal, such as 0644 */
+            readonly mode: string;
+            /** @description user id of the owner */
+            readonly uid: number;
+            /** @description group id */
+            readonly gid: number;
+            /** @description name of the owner, if the guest has one */
+            readonly user?: string;
+            /** @description name of the group, if the guest has one */
+            readonly group?: string;
+            /**
+             * Format: date-time
+             * @description modification time
+             */
+            readonly modified_at: string;
+            /** @description number of hard links */
+            readonly links: number;
+            /** @description target of a symbolic link; bytes that are not UTF-8 are shown as U+FFFD */
+            readonly target?: string;
+            /** @description the target as base64, if it is not UTF-8 */
+            readonly target_base64?: string;
+            /** @description ETag of the file: changes with its content and attributes */
+            readonly etag: string;
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
+            /** @description number of sockets, FIFOs and devices that were not copied */
+            readonly left_out: number;
+        };
+        /** @description what was removed */
+        readonly RemoveResult: {
+            /** @description number of files and directories removed */
+            readonly removed: number;
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
+        };
+        /** @description a directory to make */
+        readonly MakeDirectoryRequest: {
+            /** @description absolute path in the guest */
+            readonly path?: (string & (string)) | null;
+            /** @description the path as base64 of its bytes, if they are not UTF-8 */
+            readonly path_base64?: (string & (string)) | null;
+            /** @description absolute path of a directory that is the root for all paths of the request: neither .. nor a symbolic link leads out of it; default: / */
+            readonly root?: (string & (string)) | null;
+            /** @description the user whose rights apply, as name|uid[:group|gid]; it owns what is created; default: root */
+            readonly user?: string | null;
+            /** @description permissions in octal; default: 0755 */
+            readonly mode?: (string & (string)) | null;
+            /**
+             * @description make missing parents, too
+             * @default true
+             */
+            readonly parents?: boolean | null;
+            /**
+             * @description an existing directory is not an error; it stays as it is
+             * @default false
+             */
+            readonly may_exist?: boolean | null;
+        };
+        /** @description a file or directory to move */
+        readonly MoveFileRequest: {
+            /** @description absolute path in the guest */
+            readonly path?: (string & (string)) | null;
+            /** @description the path as base64 of its bytes, if they are not UTF-8 */
+            readonly path_base64?: (string & (string)) | null;
+            /** @description absolute path of a directory that is the root for all paths of the request: neither .. nor a symbolic link leads out of it; default: / */
+            readonly root?: (string & (string)) | null;
+            /** @description the user whose rights apply, as name|uid[:group|gid]; it owns what is created; default: root */
+            readonly user?: string | null;
+            /** @description absolute path of the new name in the guest */
+            readonly to?: (string & (string)) | null;
+            /** @description the new name as base64 of its bytes, if they are not UTF-8 */
+            readonly to_base64?: (string & (string)) | null;
+            /**
+             * @description replace a file, link or empty directory of that name; otherwise an existing name is an error
+             * @default false
+             */
+            readonly overwrite?: boolean | null;
+        };
+        /** @description a file or directory to copy */
+        readonly CopyFileRequest: {
+            /** @description absolute path in the guest */
+            readonly path?: (string & (string)) | null;
+            /** @description the path as base64 of its bytes, if they are not UTF-8 */
+            readonly path_base64?: (string & (string)) | null;
+            /** @description absolute path of a directory that is the root for all paths of the request: neither .. nor a symbolic link leads out of it; default: / */
+            readonly root?: (string & (string)) | null;
+            /** @description the user whose rights apply, as name|uid[:group|gid]; it owns what is created; default: root */
+            readonly user?: string | null;
+            /** @description absolute path of the new name in the guest */
+            readonly to?: (string & (string)) | null;
+            /** @description the new name as base64 of its bytes, if they are not UTF-8 */
+            readonly to_base64?: (string & (string)) | null;
+            /**
+             * @description replace a file, link or empty directory of that name; otherwise an existing name is an error
+             * @default false
+             */
+            readonly overwrite?: boolean | null;
+            /**
+             * @description copy a directory with everything in it
+             * @default false
+             */
+            readonly recursive?: boolean | null;
+        };
+        /** @description attributes to change; absent ones stay as they are */
+        readonly ChangeFileRequest: {
+            /** @description absolute path in the guest */
+            readonly path?: (string & (string)) | null;
+            /** @description the path as base64 of its bytes, if they are not UTF-8 */
+            readonly path_base64?: (string & (string)) | null;
+            /** @description absolute path of a directory that is the root for all paths of the request: neither .. nor a symbolic link leads out of it; default: / */
+            readonly root?: (string & (string)) | null;
+            /** @description the user whose rights apply, as name|uid[:group|gid]; it owns what is created; default: root */
+            readonly user?: string | null;
+            /** @description new permissions in octal */
+            readonly mode?: (string & (string)) | null;
+            /** @description new owner, as name|uid[:group|gid]; without a group, the group stays */
+            readonly owner?: string | null;
+            /** @description new modification time */
+            readonly modified_at?: string | null;
         };
         /** @description a chunk of output or a message of the daemon */
         readonly LogRecord: {

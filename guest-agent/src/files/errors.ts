@@ -21,6 +21,7 @@ const MEANINGS: ReadonlyMap<number, Meaning> = new Map([
   [errno.ELOOP, ['invalid', 'goes through too many symbolic links, or through one that is not allowed']],
   [errno.ENAMETOOLONG, ['invalid', 'is too long a name for Linux']],
   [errno.EEXIST, ['conflict', 'is in the way']],
+  [errno.ENOTEMPTY, ['conflict', 'is a directory with entries']],
   [errno.EBUSY, ['conflict', 'is in use (a mount point)']],
   [errno.EMLINK, ['invalid', 'has too many links']],
   [errno.EINVAL, ['invalid', 'is refused by its file system']],

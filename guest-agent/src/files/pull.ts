@@ -1,7 +1,12 @@
 // One file's content, in frames as the host grants credit.
+import { constants } from 'node:fs';
+import { constants as systemConstants } from 'node:os';
 import {
   AgentError,
+  type FileEntryInput,
+  type FilePlace,
   type FilePull,
+  type FileRead,
   FLOW,
   MAX_DATA_BYTES,
   type SourceBytes,
@@ -9,9 +14,14 @@ import {
   showName,
 } from '@sandboxd/proto';
 import { addon, NOT_NOW } from '../native/addon.ts';
+import { actAs, findActor, readNames } from './as-user.ts';
+import { Describer } from './entry.ts';
 import { fileError, readError } from './errors.ts';
 import { toPathBytes } from './guest-path.ts';
-import { isDirectory, newStatus, SPECIAL, sizeOf, specialKind } from './status.ts';
+import { Root, toPath } from './place.ts';
+import { freshUs, isDirectory, isRegular, newStatus, SPECIAL, sizeOf, specialKind } from './status.ts';
+
+const { errno } = systemConstants;
 
 /** Files below this size are read at once, because files of /proc and /sys report a wrong size. */
 const SMALL_BYTES = 16 * 1024;
@@ -28,23 +38,100 @@ export function startPull(stream: Stream, { path, maxBytes }: FilePull, isEmulat
   const status = newStatus();
   const name = toPathBytes(path);
   const fd = addon.openFile(name, status);
+  new Pull(stream, { fd: toReadable(fd, status, name), name, status, maxBytes, isEmulated });
+}
+
+/** Throws AgentError when the file cannot be read. */
+export function startFileRead(stream: Stream, read: FileRead, isEmulated: boolean): void {
+  if (!read.place) throw new AgentError('invalid', 'the call names no file');
+  const place = read.place as FilePlace;
+  const names = readNames();
+  const actor = findActor(place.user, names);
+  const { fd, name, status } = actAs(actor, () => openPlace(place));
+  const begin = (): void => {
+    addon.statusOf(fd, status);
+    const entry = new Describer(names).describe(status);
+    new Pull(stream, { fd, name, status, maxBytes: Number.MAX_SAFE_INTEGER, isEmulated, part: read, entry });
+  };
+  // A change within the same tick would have the same version.
+  const waitUs = freshUs(status, addon.coarseClock());
+  if (waitUs === 0) {
+    begin();
+    return;
+  }
+  const timer = setTimeout(
+    () => {
+      try {
+        begin();
+      } catch (error) {
+        if (!(error instanceof AgentError)) throw error;
+        stream.finish({ error: { code: error.code, message: error.message } });
+      }
+    },
+    Math.ceil(waitUs / 1000),
+  );
+  const stop = (): void => {
+    clearTimeout(timer);
+    addon.close(fd);
+  };
+  stream.handlers = {
+    cancel: () => {
+      stop();
+      stream.finish({ error: { code: 'cancelled', message: 'the read was cancelled' } });
+    },
+    lost: stop,
+  };
+}
+
+function openPlace(place: FilePlace): Pick<PullOptions, 'fd' | 'name' | 'status'> {
+  using root = new Root(place);
+  const name = toPath(place.path);
+  const found = root.at(name);
+  const status = newStatus();
+  try {
+    addon.statusOf(found, status);
+    const isReadable = isRegular(status) || isDirectory(status);
+    const fd = isReadable ? addon.reopen(found, constants.O_RDONLY) : SPECIAL;
+    return { fd: toReadable(fd, status, name), name, status };
+  } finally {
+    addon.close(found);
+  }
+}
+
+/** The descriptor, if it is a regular file's; it is closed otherwise. Throws AgentError. */
+function toReadable(fd: number, status: Float64Array, name: string): number {
   if (fd === SPECIAL)
     throw new AgentError(
       'invalid',
       `${showName(name)} is ${specialKind(status)}; only regular files can be read`,
     );
   if (fd < 0) throw fileError(fd, name);
-  try {
-    if (isDirectory(status))
-      throw new AgentError(
-        'is_directory',
-        `${showName(name)} is a directory; format=tar gives what is in it`,
-      );
-    new Pull(stream, fd, name, maxBytes, sizeOf(status), isEmulated);
-  } catch (error) {
-    addon.close(fd);
-    throw error;
+  if (!isDirectory(status)) return fd;
+  addon.close(fd);
+  throw new AgentError('is_directory', `${showName(name)} is a directory; format=tar gives what is in it`);
+}
+
+type PullOptions = {
+  readonly fd: number;
+  readonly name: string;
+  readonly status: Float64Array;
+  readonly maxBytes: number;
+  readonly isEmulated: boolean;
+  /** The wanted part of a file whose size is known. */
+  readonly part?: Pick<FileRead, 'first' | 'last' | 'lastBytes'>;
+  readonly entry?: FileEntryInput;
+};
+
+/** Offset and length of the wanted part. */
+function toExtent(sizeBytes: number, { part, maxBytes }: PullOptions): [offset: number, length: number] {
+  const { first, last, lastBytes } = part ?? {};
+  if (typeof first !== 'number' && typeof last !== 'number' && typeof lastBytes === 'number') {
+    const offset = Math.max(0, sizeBytes - lastBytes);
+    return [offset, sizeBytes - offset];
   }
+  const offset = Math.min(first ?? 0, sizeBytes);
+  const end = Math.min((last ?? Number.MAX_SAFE_INTEGER - 1) + 1, sizeBytes);
+  return [offset, Math.min(Math.max(0, end - offset), maxBytes)];
 }
 
 class Pull {
@@ -58,24 +145,30 @@ class Pull {
   readonly #isSizeKnown: boolean;
   #isOver = false;
 
-  constructor(
-    stream: Stream,
-    fd: number,
-    name: string,
-    maxBytes: number,
-    statedBytes: number,
-    isEmulated: boolean,
-  ) {
+  /** Takes ownership of the descriptor. Throws AgentError. */
+  constructor(stream: Stream, options: PullOptions) {
+    const { fd, name, status, maxBytes, isEmulated, entry } = options;
     this.#stream = stream;
     this.#fd = fd;
     this.#name = name;
-    const head = statedBytes < SMALL_BYTES ? readHead(fd, name) : undefined;
-    this.#head = head?.bytes ?? Buffer.alloc(0);
-    this.#isSizeKnown = head?.isWhole ?? true;
-    const sizeBytes = head === undefined ? statedBytes : head.bytes.length;
-    this.#left = this.#isSizeKnown ? Math.min(sizeBytes, maxBytes) : maxBytes;
-    this.#head = this.#head.subarray(0, maxBytes);
-    if (isEmulated && this.#isSizeKnown && this.#left >= DIRECT_BYTES) addon.startDirectRead(fd);
+    let offsetBytes = 0;
+    let sizeBytes = sizeOf(status);
+    try {
+      const head = sizeBytes < SMALL_BYTES ? readHead(fd, name) : undefined;
+      this.#isSizeKnown = head?.isWhole ?? true;
+      if (head !== undefined) sizeBytes = head.bytes.length;
+      this.#head = head?.bytes ?? Buffer.alloc(0);
+      this.#left = maxBytes;
+      if (this.#isSizeKnown) {
+        [offsetBytes, this.#left] = toExtent(sizeBytes, options);
+        if (head !== undefined) this.#head = this.#head.subarray(offsetBytes, offsetBytes + this.#left);
+        else if (offsetBytes > 0 && addon.seek(fd, offsetBytes) < 0) throw fileError(-errno.EIO, name);
+        if (isEmulated && offsetBytes === 0 && this.#left >= DIRECT_BYTES) addon.startDirectRead(fd);
+      } else this.#head = this.#head.subarray(0, maxBytes);
+    } catch (error) {
+      addon.close(fd);
+      throw error;
+    }
     stream.setSource(FLOW.out, (limit, sourceLimit) => this.#take(limit, sourceLimit));
     stream.handlers = {
       cancel: () => {
@@ -84,8 +177,8 @@ class Pull {
       },
       lost: () => this.#close(),
     };
-    const file = this.#isSizeKnown ? { isSizeKnown: true, sizeBytes, contentBytes: this.#left } : {};
-    stream.opened(file);
+    const known = { isSizeKnown: true, sizeBytes, contentBytes: this.#left, offsetBytes };
+    stream.opened({ ...(this.#isSizeKnown && known), ...(entry && { entry }) });
     stream.ready(FLOW.out);
   }
 

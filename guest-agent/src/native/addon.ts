@@ -86,8 +86,22 @@ export interface Addon {
   openFile(path: string, status: Float64Array): number;
   openEntry(directory: number, leaf: string, status: Float64Array): number;
   statusOf(fd: number, status: Float64Array): number;
+  statusAt(directory: number, leaf: string, status: Float64Array): number;
   readLink(directory: number, leaf: string): string | number;
   nextEntries(directory: number): string | number;
+  // tree-change.cc
+  /** Sets the effective user of this thread; `actAs(0, 0, [])` before anything else may run. */
+  actAs(uid: number, gid: number, groups: readonly number[]): number;
+  reopen(place: number, flags: number): number;
+  changeMode(fd: number, mode: number): number;
+  changeOwner(fd: number, uid: number, gid: number): number;
+  changeTime(fd: number, seconds: number, nanos: number): number;
+  renameEntry(fromParent: number, fromLeaf: string, parent: number, leaf: string, replaces: 0 | 1): number;
+  removeEmpty(parent: number, leaf: string): number;
+  copyBytes(from: number, to: number, length: number): number;
+  seek(fd: number, position: number): number;
+  /** Microseconds since 1970 of the clock that stamps changes of files. */
+  coarseClock(): number;
   // spawn.cc
   spawn(spec: SpawnSpec): number;
   // children.cc

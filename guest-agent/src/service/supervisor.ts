@@ -1,7 +1,7 @@
 // The service supervisor: executes the state machine of states.ts.
-import { readFileSync } from 'node:fs';
 import type { ExecResultInput, ServiceSpec } from '@sandboxd/proto';
 import { AgentError } from '@sandboxd/proto';
+import { randomHex } from '../lib/random.ts';
 import { signalNumber } from '../lib/signals.ts';
 import type { Clock } from './clock.ts';
 import type { Launcher, ServiceRun } from './process.ts';
@@ -93,7 +93,7 @@ export class Supervisor {
     if (this.#spec === undefined || !isSameSpec(this.#spec, spec)) {
       this.#spec = spec;
       this.#restarts = 0;
-      this.#changeRing(new OutputRing(makeRingId(), spec.logBufferBytes));
+      this.#changeRing(new OutputRing(randomHex(), spec.logBufferBytes));
     }
     this.#command('configure');
   }
@@ -225,11 +225,4 @@ export class Supervisor {
       this.#oldRing = undefined;
     });
   }
-}
-
-/**
- * From the kernel: loading node:crypto takes time at start, and a copy of a guest would repeat the generator's output.
- */
-function makeRingId(): string {
-  return readFileSync('/proc/sys/kernel/random/uuid', 'latin1').replaceAll('-', '').slice(0, 16);
 }

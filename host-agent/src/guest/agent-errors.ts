@@ -46,6 +46,11 @@ const MEANINGS = {
     long: 'cmd and env are',
   },
   files: FILES,
+  /** Calls about single files. */
+  file: {
+    ...FILES,
+    codes: { ...FILES.codes, conflict: 'conflict', precondition: 'precondition_failed' },
+  },
   /** A push fails because of its archive, so none of its errors is "not found". */
   push: { ...FILES, codes: { ...FILES.codes, not_found: 'invalid_argument' } },
   service: {

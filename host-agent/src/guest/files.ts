@@ -1,8 +1,13 @@
 // File transfers over a channel: the host's side of the agent's FilePush, FilePull and DirPull calls.
 import {
   type Channel,
+  type FileCallInput,
+  type FileCallResult,
+  type FileEntry,
   type FileInfo,
   type FilePushResult,
+  type FileReadInput,
+  type FileWriteInput,
   FLOW,
   ProtocolViolation,
   type RequestInput,
@@ -11,6 +16,7 @@ import {
 } from '@sandboxd/proto';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
+import { type FileDescription, toDescription } from './file-description.ts';
 import { count } from './outcome.ts';
 import { PullBody } from './pull-body.ts';
 
@@ -21,8 +27,21 @@ export type PulledFile = {
   readonly sizeBytes?: number;
   /** Number of bytes of `body`, if known. */
   readonly contentBytes?: number;
+  /** Position of its first byte in the file, for a part of one. */
+  readonly offsetBytes?: number;
+  /** For a part of a file. */
+  readonly entry?: FileDescription;
   /** Rejects if the guest fails; cancel it to stop. */
   readonly body: PullStream;
+};
+
+export type ReadFile = PulledFile & { readonly entry: FileDescription };
+
+export type FileCallAnswer = {
+  readonly entry?: FileDescription;
+  readonly entries: readonly FileDescription[];
+  readonly hasMore: boolean;
+  readonly count: number;
 };
 
 /**
@@ -30,6 +49,12 @@ export type PulledFile = {
  * the guest's reason. Aborted by `signal`.
  */
 export interface GuestFiles {
+  /** One operation on single files. AppError also conflict. */
+  call(call: FileCallInput, signal?: AbortSignal): Promise<FileCallAnswer>;
+  /** A part of a file's content. */
+  read(read: FileReadInput, signal?: AbortSignal): Promise<ReadFile>;
+  /** Replaces a file's content. AppError also precondition_failed. */
+  write(write: FileWriteInput, read: ByteSource, signal?: AbortSignal): Promise<FileDescription>;
   /** Extracts a tar archive into `path`. */
   pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult>;
   pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile>;
@@ -49,7 +74,61 @@ export type ByteSource = () => Promise<Uint8Array | undefined>;
 
 /** Sends an archive that the guest extracts into `path`. AppError with the guest's reason, or the signal's. */
 export function pushFiles(options: FileCallOptions, path: string, read: ByteSource): Promise<PushResult> {
-  return new Promise<PushResult>((resolve, reject) => {
+  return send(options, { filePush: { path } }, read, (result) => {
+    if (!result.filePush) throw toFailure(result, 'push');
+    return toPushResult(result.filePush as FilePushResult);
+  });
+}
+
+/** Sends the new content of a file. AppError with the guest's reason, or the signal's. */
+export function writeFile(
+  options: FileCallOptions,
+  write: FileWriteInput,
+  read: ByteSource,
+): Promise<FileDescription> {
+  return send(options, { fileWrite: write }, read, (result) => toEntry(result));
+}
+
+/** One operation on single files. AppError with the guest's reason, or the signal's. */
+export function callFiles(options: FileCallOptions, call: FileCallInput): Promise<FileCallAnswer> {
+  return new Promise((resolve, reject) => {
+    const { signal } = options;
+    const onAbort = (): void => {
+      cancel(stream);
+      reject(signal?.reason);
+    };
+    const settle = (finish: () => void): void => {
+      signal?.removeEventListener('abort', onAbort);
+      finish();
+    };
+    const stream = open(
+      options,
+      { fileCall: call },
+      {
+        result: (result) =>
+          settle(() => {
+            if (result.fileCall) resolve(toAnswer(result.fileCall as FileCallResult));
+            else reject(toFailure(result, 'file'));
+          }),
+        lost: (loss) =>
+          void toLossError(loss, 'it worked on files', options.explainLoss).then((error) =>
+            settle(() => reject(error)),
+          ),
+      },
+    );
+    if (signal?.aborted) onAbort();
+    else signal?.addEventListener('abort', onAbort);
+  });
+}
+
+/** Sends the bytes of `read`, until the guest has answered. `toValue` throws what the answer means. */
+function send<T>(
+  options: FileCallOptions,
+  request: RequestInput,
+  read: ByteSource,
+  toValue: (result: Result) => T,
+): Promise<T> {
+  return new Promise<T>((resolve, reject) => {
     let chunk: Uint8Array | undefined;
     let isOver = false;
     const settle = (finish: () => void): void => {
@@ -63,22 +142,20 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
         reject(reason);
       });
     const onAbort = (): void => stop(options.signal?.reason);
-    const stream = open(
-      options,
-      { filePush: { path } },
-      {
-        result: (result) =>
-          settle(() => {
-            const { filePush } = result;
-            if (!filePush) reject(toFailure(result, 'push'));
-            else resolve(toPushResult(filePush as FilePushResult));
-          }),
-        lost: (loss) =>
-          void toLossError(loss, 'files were pushed', options.explainLoss).then((error) =>
-            settle(() => reject(error)),
-          ),
-      },
-    );
+    const stream = open(options, request, {
+      result: (result) =>
+        settle(() => {
+          try {
+            resolve(toValue(result));
+          } catch (error) {
+            reject(error);
+          }
+        }),
+      lost: (loss) =>
+        void toLossError(loss, 'files were pushed', options.explainLoss).then((error) =>
+          settle(() => reject(error)),
+        ),
+    });
     /** Only one read of the source is pending at a time. */
     const readNext = (): void => {
       if (isOver) return;
@@ -114,6 +191,14 @@ export function pushFiles(options: FileCallOptions, path: string, read: ByteSour
 /** The content of one file, at most `maxBytes`. AppError with the guest's reason. */
 export function pullFile(options: FileCallOptions, path: string, maxBytes: number): Promise<PulledFile> {
   return pull(options, { filePull: { path, maxBytes } }, 'a file was pulled', maxBytes);
+}
+
+/** A part of a file. AppError with the guest's reason. */
+export async function readFile(options: FileCallOptions, read: FileReadInput): Promise<ReadFile> {
+  const file = await pull(options, { fileRead: read }, 'a file was read', Number.POSITIVE_INFINITY);
+  if (file.entry !== undefined) return { ...file, entry: file.entry };
+  file.body.cancel();
+  throw badAnswer('no description of the file');
 }
 
 /** A directory as a tar archive. AppError with the guest's reason. */
@@ -157,7 +242,7 @@ function pull(
         body.push(bytes);
       },
       result: (result) => {
-        if (!(result.filePull || result.dirPull) || !hasStarted) fail(toFailure(result, 'files'));
+        if (!(result.filePull || result.dirPull) || !hasStarted) fail(toFailure(result, 'file'));
         else body.end();
       },
       lost: (loss) => void toLossError(loss, what, options.explainLoss).then(fail),
@@ -181,17 +266,35 @@ function cancel(stream: Stream): void {
   stream.cancel();
 }
 
-function toFileInfo(file: FileInfo, maxBytes: number): { sizeBytes?: number; contentBytes?: number } {
-  if (!file.isSizeKnown) return {};
+function toFileInfo(file: FileInfo, maxBytes: number): Omit<PulledFile, 'body'> {
+  const entry = file.entry && { entry: toDescription(file.entry as FileEntry) };
+  if (!file.isSizeKnown) return { ...entry };
   const sizeBytes = count(file.sizeBytes);
-  return { sizeBytes, contentBytes: Math.min(count(file.contentBytes), sizeBytes, maxBytes) };
+  const contentBytes = Math.min(count(file.contentBytes), sizeBytes, maxBytes);
+  return { sizeBytes, contentBytes, offsetBytes: Math.min(count(file.offsetBytes), sizeBytes), ...entry };
+}
+
+function toAnswer({ entry, entries, hasMore, count: counted }: FileCallResult): FileCallAnswer {
+  return {
+    ...(entry && { entry: toDescription(entry as FileEntry) }),
+    entries: entries.map((each) => toDescription(each as FileEntry)),
+    hasMore,
+    count: count(counted),
+  };
+}
+
+function toEntry(result: Result): FileDescription {
+  if (!result.fileCall) throw toFailure(result, 'file');
+  const { entry } = toAnswer(result.fileCall as FileCallResult);
+  if (entry === undefined) throw badAnswer('no description of the file');
+  return entry;
 }
 
 function toPushResult({ files, bytes }: FilePushResult): PushResult {
   return { files: count(files), bytes: count(bytes) };
 }
 
-function toFailure(result: Result, kind: 'files' | 'push'): Error {
+function toFailure(result: Result, kind: 'file' | 'files' | 'push'): Error {
   const refusal = refusalOf(result);
   return refusal ? toCallError(refusal, kind) : badAnswer('an answer to another question');
 }

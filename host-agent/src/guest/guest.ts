@@ -23,7 +23,16 @@ import { badAnswer, causeOf, refusalOf, toCallError, unreachable } from './agent
 import { GuestClock } from './clock.ts';
 import { startExec } from './exec.ts';
 import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
-import { type FileCallOptions, type GuestFiles, pullDirectory, pullFile, pushFiles } from './files.ts';
+import {
+  callFiles,
+  type FileCallOptions,
+  type GuestFiles,
+  pullDirectory,
+  pullFile,
+  pushFiles,
+  readFile,
+  writeFile,
+} from './files.ts';
 import { GuestService } from './service.ts';
 
 /** Opens connections to the agent; the engine's VM implements it. */
@@ -83,6 +92,9 @@ export class Guest {
     pushFiles: async (path, read, signal) => pushFiles(this.#fileCall(signal), path, read),
     pullFile: async (path, maxBytes, signal) => pullFile(this.#fileCall(signal), path, maxBytes),
     pullDirectory: async (path, signal) => pullDirectory(this.#fileCall(signal), path),
+    call: async (call, signal) => callFiles(this.#fileCall(signal), call),
+    read: async (read, signal) => readFile(this.#fileCall(signal), read),
+    write: async (write, read, signal) => writeFile(this.#fileCall(signal), write, read),
   };
 
   constructor(options: GuestOptions) {

@@ -18,6 +18,7 @@ import { logHandlers } from './routes/logs.ts';
 import { metaHandlers } from './routes/meta.ts';
 import { sandboxHandlers } from './routes/sandboxes.ts';
 import { serviceHandlers } from './routes/service.ts';
+import { singleFileHandlers } from './routes/single-files.ts';
 import { snapshotHandlers } from './routes/snapshots.ts';
 import { serveRoutes } from './serve-routes.ts';
 import type { HttpServices } from './services.ts';
@@ -43,6 +44,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...serviceHandlers(services),
     ...logHandlers(services),
     ...fileHandlers(services),
+    ...singleFileHandlers(services),
     ...snapshotHandlers(services),
   };
   guardLiteralPaths(app, Object.values(routes));

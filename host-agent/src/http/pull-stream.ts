@@ -4,18 +4,19 @@ import type { PullStream } from '../lib/byte-queue.ts';
 import type { HttpContext } from './context.ts';
 
 /**
- * A response with status 200 and the stream as body. The server writes the stream directly to the connection, because a
+ * A response with the stream as body. The server writes the stream directly to the connection, because a
  * web stream costs several promises and extra memory for each chunk.
  */
 export function answerPullStream(
   c: HttpContext,
   stream: PullStream,
   headers: Record<string, string>,
+  status: 200 | 206 = 200,
 ): Response {
   const env: HttpContext['env'] | undefined = c.env;
-  if (env?.direct === undefined) return c.body(toWebStream(stream), 200, headers);
+  if (env?.direct === undefined) return c.body(toWebStream(stream), status, headers);
   env.direct.stream = stream;
-  return c.body(null, 200, headers);
+  return c.body(null, status, headers);
 }
 
 function toWebStream(stream: PullStream): ReadableStream<Uint8Array> {

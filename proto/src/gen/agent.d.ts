@@ -902,6 +902,15 @@ export namespace sandboxd {
                 /** Request dirPull. */
                 dirPull?: (sandboxd.agent.v1.DirPull.$Properties|null);
 
+                /** Request fileCall. */
+                fileCall?: (sandboxd.agent.v1.FileCall.$Properties|null);
+
+                /** Request fileRead. */
+                fileRead?: (sandboxd.agent.v1.FileRead.$Properties|null);
+
+                /** Request fileWrite. */
+                fileWrite?: (sandboxd.agent.v1.FileWrite.$Properties|null);
+
                 /** Request growDisk. */
                 growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
@@ -912,7 +921,7 @@ export namespace sandboxd {
                 freeze?: (sandboxd.agent.v1.Freeze.$Properties|null);
 
                 /** Request call. */
-                call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
+                call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze");
 
                 /**
                  * Creates a new Request instance using the specified properties.
@@ -973,6 +982,15 @@ export namespace sandboxd {
                     /** Request dirPull */
                     dirPull?: (sandboxd.agent.v1.DirPull.$Properties|null);
 
+                    /** Request fileCall */
+                    fileCall?: (sandboxd.agent.v1.FileCall.$Properties|null);
+
+                    /** Request fileRead */
+                    fileRead?: (sandboxd.agent.v1.FileRead.$Properties|null);
+
+                    /** Request fileWrite */
+                    fileWrite?: (sandboxd.agent.v1.FileWrite.$Properties|null);
+
                     /** Request growDisk */
                     growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
@@ -983,7 +1001,7 @@ export namespace sandboxd {
                     freeze?: (sandboxd.agent.v1.Freeze.$Properties|null);
 
                     /** Request call */
-                    call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
+                    call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1000,12 +1018,15 @@ export namespace sandboxd {
                   filePush?: sandboxd.agent.v1.FilePush.$Shape|null;
                   filePull?: sandboxd.agent.v1.FilePull.$Shape|null;
                   dirPull?: sandboxd.agent.v1.DirPull.$Shape|null;
+                  fileCall?: sandboxd.agent.v1.FileCall.$Shape|null;
+                  fileRead?: sandboxd.agent.v1.FileRead.$Shape|null;
+                  fileWrite?: sandboxd.agent.v1.FileWrite.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
                   freeze?: sandboxd.agent.v1.Freeze.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape })
+                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape })
                 );
             }
 
@@ -1055,6 +1076,9 @@ export namespace sandboxd {
                 /** Result dirPull. */
                 dirPull?: (sandboxd.agent.v1.DirPullResult.$Properties|null);
 
+                /** Result fileCall. */
+                fileCall?: (sandboxd.agent.v1.FileCallResult.$Properties|null);
+
                 /** Result growDisk. */
                 growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
@@ -1065,7 +1089,7 @@ export namespace sandboxd {
                 freeze?: (sandboxd.agent.v1.FreezeResult.$Properties|null);
 
                 /** Result value. */
-                value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
+                value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze");
 
                 /**
                  * Creates a new Result instance using the specified properties.
@@ -1126,6 +1150,9 @@ export namespace sandboxd {
                     /** Result dirPull */
                     dirPull?: (sandboxd.agent.v1.DirPullResult.$Properties|null);
 
+                    /** Result fileCall */
+                    fileCall?: (sandboxd.agent.v1.FileCallResult.$Properties|null);
+
                     /** Result growDisk */
                     growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
@@ -1136,7 +1163,7 @@ export namespace sandboxd {
                     freeze?: (sandboxd.agent.v1.FreezeResult.$Properties|null);
 
                     /** Result value */
-                    value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze");
+                    value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1153,12 +1180,13 @@ export namespace sandboxd {
                   filePush?: sandboxd.agent.v1.FilePushResult.$Shape|null;
                   filePull?: sandboxd.agent.v1.FilePullResult.$Shape|null;
                   dirPull?: sandboxd.agent.v1.DirPullResult.$Shape|null;
+                  fileCall?: sandboxd.agent.v1.FileCallResult.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                   setClock?: sandboxd.agent.v1.SetClockResult.$Shape|null;
                   freeze?: sandboxd.agent.v1.FreezeResult.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape })
+                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape })
                 );
             }
 
@@ -3263,6 +3291,12 @@ export namespace sandboxd {
                 /** FileInfo contentBytes. */
                 contentBytes: number;
 
+                /** FileInfo offsetBytes. */
+                offsetBytes: number;
+
+                /** FileInfo entry. */
+                entry?: (sandboxd.agent.v1.FileEntry.$Properties|null);
+
                 /**
                  * Creates a new FileInfo instance using the specified properties.
                  * @param [properties] Properties to set
@@ -3303,6 +3337,12 @@ export namespace sandboxd {
 
                     /** FileInfo contentBytes */
                     contentBytes?: (number|null);
+
+                    /** FileInfo offsetBytes */
+                    offsetBytes?: (number|null);
+
+                    /** FileInfo entry */
+                    entry?: (sandboxd.agent.v1.FileEntry.$Properties|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -3440,6 +3480,1026 @@ export namespace sandboxd {
 
                 /** Shape of a DirPullResult. */
                 type $Shape = sandboxd.agent.v1.DirPullResult.$Properties;
+            }
+
+            /**
+             * Properties of a FilePlace.
+             * @deprecated Use sandboxd.agent.v1.FilePlace.$Properties instead.
+             */
+            interface IFilePlace extends sandboxd.agent.v1.FilePlace.$Properties {
+            }
+
+            /** Represents a FilePlace. */
+            class FilePlace {
+
+                /**
+                 * Constructs a new FilePlace.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FilePlace.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FilePlace path. */
+                path: Uint8Array;
+
+                /** FilePlace root. */
+                root: Uint8Array;
+
+                /** FilePlace user. */
+                user: string;
+
+                /**
+                 * Creates a new FilePlace instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FilePlace instance
+                 */
+                static create(properties: sandboxd.agent.v1.FilePlace.$Shape): sandboxd.agent.v1.FilePlace & sandboxd.agent.v1.FilePlace.$Shape;
+                static create(properties?: sandboxd.agent.v1.FilePlace.$Properties): sandboxd.agent.v1.FilePlace;
+
+                /**
+                 * Encodes the specified FilePlace message. Does not implicitly {@link sandboxd.agent.v1.FilePlace.verify|verify} messages.
+                 * @param message FilePlace message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FilePlace.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FilePlace message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePlace & sandboxd.agent.v1.FilePlace.$Shape} FilePlace
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FilePlace & sandboxd.agent.v1.FilePlace.$Shape;
+            }
+
+            namespace FilePlace {
+
+                /** Properties of a FilePlace. */
+                interface $Properties {
+
+                    /** FilePlace path */
+                    path?: (Uint8Array|null);
+
+                    /** FilePlace root */
+                    root?: (Uint8Array|null);
+
+                    /** FilePlace user */
+                    user?: (string|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FilePlace. */
+                type $Shape = sandboxd.agent.v1.FilePlace.$Properties;
+            }
+
+            /**
+             * Properties of a FileEntry.
+             * @deprecated Use sandboxd.agent.v1.FileEntry.$Properties instead.
+             */
+            interface IFileEntry extends sandboxd.agent.v1.FileEntry.$Properties {
+            }
+
+            /** Represents a FileEntry. */
+            class FileEntry {
+
+                /**
+                 * Constructs a new FileEntry.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileEntry.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileEntry path. */
+                path: Uint8Array;
+
+                /** FileEntry mode. */
+                mode: number;
+
+                /** FileEntry sizeBytes. */
+                sizeBytes: number;
+
+                /** FileEntry mtimeUs. */
+                mtimeUs: number;
+
+                /** FileEntry uid. */
+                uid: number;
+
+                /** FileEntry gid. */
+                gid: number;
+
+                /** FileEntry user. */
+                user: string;
+
+                /** FileEntry group. */
+                group: string;
+
+                /** FileEntry target. */
+                target: Uint8Array;
+
+                /** FileEntry links. */
+                links: number;
+
+                /** FileEntry version. */
+                version: string;
+
+                /**
+                 * Creates a new FileEntry instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileEntry instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileEntry.$Shape): sandboxd.agent.v1.FileEntry & sandboxd.agent.v1.FileEntry.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileEntry.$Properties): sandboxd.agent.v1.FileEntry;
+
+                /**
+                 * Encodes the specified FileEntry message. Does not implicitly {@link sandboxd.agent.v1.FileEntry.verify|verify} messages.
+                 * @param message FileEntry message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileEntry.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileEntry message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileEntry & sandboxd.agent.v1.FileEntry.$Shape} FileEntry
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileEntry & sandboxd.agent.v1.FileEntry.$Shape;
+            }
+
+            namespace FileEntry {
+
+                /** Properties of a FileEntry. */
+                interface $Properties {
+
+                    /** FileEntry path */
+                    path?: (Uint8Array|null);
+
+                    /** FileEntry mode */
+                    mode?: (number|null);
+
+                    /** FileEntry sizeBytes */
+                    sizeBytes?: (number|null);
+
+                    /** FileEntry mtimeUs */
+                    mtimeUs?: (number|null);
+
+                    /** FileEntry uid */
+                    uid?: (number|null);
+
+                    /** FileEntry gid */
+                    gid?: (number|null);
+
+                    /** FileEntry user */
+                    user?: (string|null);
+
+                    /** FileEntry group */
+                    group?: (string|null);
+
+                    /** FileEntry target */
+                    target?: (Uint8Array|null);
+
+                    /** FileEntry links */
+                    links?: (number|null);
+
+                    /** FileEntry version */
+                    version?: (string|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileEntry. */
+                type $Shape = sandboxd.agent.v1.FileEntry.$Properties;
+            }
+
+            /**
+             * Properties of a FileCall.
+             * @deprecated Use sandboxd.agent.v1.FileCall.$Properties instead.
+             */
+            interface IFileCall extends sandboxd.agent.v1.FileCall.$Properties {
+            }
+
+            /** Represents a FileCall. */
+            class FileCall {
+
+                /**
+                 * Constructs a new FileCall.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileCall.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileCall place. */
+                place?: (sandboxd.agent.v1.FilePlace.$Properties|null);
+
+                /** FileCall stat. */
+                stat?: (sandboxd.agent.v1.FileStat.$Properties|null);
+
+                /** FileCall list. */
+                list?: (sandboxd.agent.v1.FileList.$Properties|null);
+
+                /** FileCall makeDirectory. */
+                makeDirectory?: (sandboxd.agent.v1.MakeDirectory.$Properties|null);
+
+                /** FileCall move. */
+                move?: (sandboxd.agent.v1.FileMove.$Properties|null);
+
+                /** FileCall copy. */
+                copy?: (sandboxd.agent.v1.FileMove.$Properties|null);
+
+                /** FileCall remove. */
+                remove?: (sandboxd.agent.v1.FileRemove.$Properties|null);
+
+                /** FileCall change. */
+                change?: (sandboxd.agent.v1.FileChange.$Properties|null);
+
+                /** FileCall operation. */
+                operation?: ("stat"|"list"|"makeDirectory"|"move"|"copy"|"remove"|"change");
+
+                /**
+                 * Creates a new FileCall instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileCall instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileCall.$Shape): sandboxd.agent.v1.FileCall & sandboxd.agent.v1.FileCall.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileCall.$Properties): sandboxd.agent.v1.FileCall;
+
+                /**
+                 * Encodes the specified FileCall message. Does not implicitly {@link sandboxd.agent.v1.FileCall.verify|verify} messages.
+                 * @param message FileCall message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileCall.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileCall message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileCall & sandboxd.agent.v1.FileCall.$Shape} FileCall
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileCall & sandboxd.agent.v1.FileCall.$Shape;
+            }
+
+            namespace FileCall {
+
+                /** Properties of a FileCall. */
+                interface $Properties {
+
+                    /** FileCall place */
+                    place?: (sandboxd.agent.v1.FilePlace.$Properties|null);
+
+                    /** FileCall stat */
+                    stat?: (sandboxd.agent.v1.FileStat.$Properties|null);
+
+                    /** FileCall list */
+                    list?: (sandboxd.agent.v1.FileList.$Properties|null);
+
+                    /** FileCall makeDirectory */
+                    makeDirectory?: (sandboxd.agent.v1.MakeDirectory.$Properties|null);
+
+                    /** FileCall move */
+                    move?: (sandboxd.agent.v1.FileMove.$Properties|null);
+
+                    /** FileCall copy */
+                    copy?: (sandboxd.agent.v1.FileMove.$Properties|null);
+
+                    /** FileCall remove */
+                    remove?: (sandboxd.agent.v1.FileRemove.$Properties|null);
+
+                    /** FileCall change */
+                    change?: (sandboxd.agent.v1.FileChange.$Properties|null);
+
+                    /** FileCall operation */
+                    operation?: ("stat"|"list"|"makeDirectory"|"move"|"copy"|"remove"|"change");
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Narrowed shape of a FileCall. */
+                type $Shape = {
+                  place?: sandboxd.agent.v1.FilePlace.$Shape|null;
+                  stat?: sandboxd.agent.v1.FileStat.$Shape|null;
+                  list?: sandboxd.agent.v1.FileList.$Shape|null;
+                  makeDirectory?: sandboxd.agent.v1.MakeDirectory.$Shape|null;
+                  move?: sandboxd.agent.v1.FileMove.$Shape|null;
+                  copy?: sandboxd.agent.v1.FileMove.$Shape|null;
+                  remove?: sandboxd.agent.v1.FileRemove.$Shape|null;
+                  change?: sandboxd.agent.v1.FileChange.$Shape|null;
+                  $unknowns?: Uint8Array[];
+                } & (
+                  ({ operation?: undefined; stat?: null; list?: null; makeDirectory?: null; move?: null; copy?: null; remove?: null; change?: null }|{ operation?: "stat"; stat: sandboxd.agent.v1.FileStat.$Shape; list?: null; makeDirectory?: null; move?: null; copy?: null; remove?: null; change?: null }|{ operation?: "list"; stat?: null; list: sandboxd.agent.v1.FileList.$Shape; makeDirectory?: null; move?: null; copy?: null; remove?: null; change?: null }|{ operation?: "makeDirectory"; stat?: null; list?: null; makeDirectory: sandboxd.agent.v1.MakeDirectory.$Shape; move?: null; copy?: null; remove?: null; change?: null }|{ operation?: "move"; stat?: null; list?: null; makeDirectory?: null; move: sandboxd.agent.v1.FileMove.$Shape; copy?: null; remove?: null; change?: null }|{ operation?: "copy"; stat?: null; list?: null; makeDirectory?: null; move?: null; copy: sandboxd.agent.v1.FileMove.$Shape; remove?: null; change?: null }|{ operation?: "remove"; stat?: null; list?: null; makeDirectory?: null; move?: null; copy?: null; remove: sandboxd.agent.v1.FileRemove.$Shape; change?: null }|{ operation?: "change"; stat?: null; list?: null; makeDirectory?: null; move?: null; copy?: null; remove?: null; change: sandboxd.agent.v1.FileChange.$Shape })
+                );
+            }
+
+            /**
+             * Properties of a FileCallResult.
+             * @deprecated Use sandboxd.agent.v1.FileCallResult.$Properties instead.
+             */
+            interface IFileCallResult extends sandboxd.agent.v1.FileCallResult.$Properties {
+            }
+
+            /** Represents a FileCallResult. */
+            class FileCallResult {
+
+                /**
+                 * Constructs a new FileCallResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileCallResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileCallResult entry. */
+                entry?: (sandboxd.agent.v1.FileEntry.$Properties|null);
+
+                /** FileCallResult entries. */
+                entries: sandboxd.agent.v1.FileEntry.$Properties[];
+
+                /** FileCallResult hasMore. */
+                hasMore: boolean;
+
+                /** FileCallResult count. */
+                count: number;
+
+                /**
+                 * Creates a new FileCallResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileCallResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileCallResult.$Shape): sandboxd.agent.v1.FileCallResult & sandboxd.agent.v1.FileCallResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileCallResult.$Properties): sandboxd.agent.v1.FileCallResult;
+
+                /**
+                 * Encodes the specified FileCallResult message. Does not implicitly {@link sandboxd.agent.v1.FileCallResult.verify|verify} messages.
+                 * @param message FileCallResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileCallResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileCallResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileCallResult & sandboxd.agent.v1.FileCallResult.$Shape} FileCallResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileCallResult & sandboxd.agent.v1.FileCallResult.$Shape;
+            }
+
+            namespace FileCallResult {
+
+                /** Properties of a FileCallResult. */
+                interface $Properties {
+
+                    /** FileCallResult entry */
+                    entry?: (sandboxd.agent.v1.FileEntry.$Properties|null);
+
+                    /** FileCallResult entries */
+                    entries?: (sandboxd.agent.v1.FileEntry.$Properties[]|null);
+
+                    /** FileCallResult hasMore */
+                    hasMore?: (boolean|null);
+
+                    /** FileCallResult count */
+                    count?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileCallResult. */
+                type $Shape = sandboxd.agent.v1.FileCallResult.$Properties;
+            }
+
+            /**
+             * Properties of a FileStat.
+             * @deprecated Use sandboxd.agent.v1.FileStat.$Properties instead.
+             */
+            interface IFileStat extends sandboxd.agent.v1.FileStat.$Properties {
+            }
+
+            /** Represents a FileStat. */
+            class FileStat {
+
+                /**
+                 * Constructs a new FileStat.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileStat.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileStat isLink. */
+                isLink: boolean;
+
+                /**
+                 * Creates a new FileStat instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileStat instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileStat.$Shape): sandboxd.agent.v1.FileStat & sandboxd.agent.v1.FileStat.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileStat.$Properties): sandboxd.agent.v1.FileStat;
+
+                /**
+                 * Encodes the specified FileStat message. Does not implicitly {@link sandboxd.agent.v1.FileStat.verify|verify} messages.
+                 * @param message FileStat message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileStat.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileStat message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileStat & sandboxd.agent.v1.FileStat.$Shape} FileStat
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileStat & sandboxd.agent.v1.FileStat.$Shape;
+            }
+
+            namespace FileStat {
+
+                /** Properties of a FileStat. */
+                interface $Properties {
+
+                    /** FileStat isLink */
+                    isLink?: (boolean|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileStat. */
+                type $Shape = sandboxd.agent.v1.FileStat.$Properties;
+            }
+
+            /**
+             * Properties of a FileList.
+             * @deprecated Use sandboxd.agent.v1.FileList.$Properties instead.
+             */
+            interface IFileList extends sandboxd.agent.v1.FileList.$Properties {
+            }
+
+            /** Represents a FileList. */
+            class FileList {
+
+                /**
+                 * Constructs a new FileList.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileList.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileList depth. */
+                depth: number;
+
+                /** FileList maxEntries. */
+                maxEntries: number;
+
+                /** FileList after. */
+                after: Uint8Array;
+
+                /**
+                 * Creates a new FileList instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileList instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileList.$Shape): sandboxd.agent.v1.FileList & sandboxd.agent.v1.FileList.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileList.$Properties): sandboxd.agent.v1.FileList;
+
+                /**
+                 * Encodes the specified FileList message. Does not implicitly {@link sandboxd.agent.v1.FileList.verify|verify} messages.
+                 * @param message FileList message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileList.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileList message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileList & sandboxd.agent.v1.FileList.$Shape} FileList
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileList & sandboxd.agent.v1.FileList.$Shape;
+            }
+
+            namespace FileList {
+
+                /** Properties of a FileList. */
+                interface $Properties {
+
+                    /** FileList depth */
+                    depth?: (number|null);
+
+                    /** FileList maxEntries */
+                    maxEntries?: (number|null);
+
+                    /** FileList after */
+                    after?: (Uint8Array|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileList. */
+                type $Shape = sandboxd.agent.v1.FileList.$Properties;
+            }
+
+            /**
+             * Properties of a MakeDirectory.
+             * @deprecated Use sandboxd.agent.v1.MakeDirectory.$Properties instead.
+             */
+            interface IMakeDirectory extends sandboxd.agent.v1.MakeDirectory.$Properties {
+            }
+
+            /** Represents a MakeDirectory. */
+            class MakeDirectory {
+
+                /**
+                 * Constructs a new MakeDirectory.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.MakeDirectory.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** MakeDirectory mode. */
+                mode?: (number|null);
+
+                /** MakeDirectory parents. */
+                parents: boolean;
+
+                /** MakeDirectory mayExist. */
+                mayExist: boolean;
+
+                /**
+                 * Creates a new MakeDirectory instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns MakeDirectory instance
+                 */
+                static create(properties: sandboxd.agent.v1.MakeDirectory.$Shape): sandboxd.agent.v1.MakeDirectory & sandboxd.agent.v1.MakeDirectory.$Shape;
+                static create(properties?: sandboxd.agent.v1.MakeDirectory.$Properties): sandboxd.agent.v1.MakeDirectory;
+
+                /**
+                 * Encodes the specified MakeDirectory message. Does not implicitly {@link sandboxd.agent.v1.MakeDirectory.verify|verify} messages.
+                 * @param message MakeDirectory message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.MakeDirectory.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a MakeDirectory message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.MakeDirectory & sandboxd.agent.v1.MakeDirectory.$Shape} MakeDirectory
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.MakeDirectory & sandboxd.agent.v1.MakeDirectory.$Shape;
+            }
+
+            namespace MakeDirectory {
+
+                /** Properties of a MakeDirectory. */
+                interface $Properties {
+
+                    /** MakeDirectory mode */
+                    mode?: (number|null);
+
+                    /** MakeDirectory parents */
+                    parents?: (boolean|null);
+
+                    /** MakeDirectory mayExist */
+                    mayExist?: (boolean|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a MakeDirectory. */
+                type $Shape = sandboxd.agent.v1.MakeDirectory.$Properties;
+            }
+
+            /**
+             * Properties of a FileMove.
+             * @deprecated Use sandboxd.agent.v1.FileMove.$Properties instead.
+             */
+            interface IFileMove extends sandboxd.agent.v1.FileMove.$Properties {
+            }
+
+            /** Represents a FileMove. */
+            class FileMove {
+
+                /**
+                 * Constructs a new FileMove.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileMove.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileMove to. */
+                to: Uint8Array;
+
+                /** FileMove replaces. */
+                replaces: boolean;
+
+                /** FileMove recursive. */
+                recursive: boolean;
+
+                /**
+                 * Creates a new FileMove instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileMove instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileMove.$Shape): sandboxd.agent.v1.FileMove & sandboxd.agent.v1.FileMove.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileMove.$Properties): sandboxd.agent.v1.FileMove;
+
+                /**
+                 * Encodes the specified FileMove message. Does not implicitly {@link sandboxd.agent.v1.FileMove.verify|verify} messages.
+                 * @param message FileMove message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileMove.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileMove message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileMove & sandboxd.agent.v1.FileMove.$Shape} FileMove
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileMove & sandboxd.agent.v1.FileMove.$Shape;
+            }
+
+            namespace FileMove {
+
+                /** Properties of a FileMove. */
+                interface $Properties {
+
+                    /** FileMove to */
+                    to?: (Uint8Array|null);
+
+                    /** FileMove replaces */
+                    replaces?: (boolean|null);
+
+                    /** FileMove recursive */
+                    recursive?: (boolean|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileMove. */
+                type $Shape = sandboxd.agent.v1.FileMove.$Properties;
+            }
+
+            /**
+             * Properties of a FileRemove.
+             * @deprecated Use sandboxd.agent.v1.FileRemove.$Properties instead.
+             */
+            interface IFileRemove extends sandboxd.agent.v1.FileRemove.$Properties {
+            }
+
+            /** Represents a FileRemove. */
+            class FileRemove {
+
+                /**
+                 * Constructs a new FileRemove.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileRemove.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileRemove recursive. */
+                recursive: boolean;
+
+                /**
+                 * Creates a new FileRemove instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileRemove instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileRemove.$Shape): sandboxd.agent.v1.FileRemove & sandboxd.agent.v1.FileRemove.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileRemove.$Properties): sandboxd.agent.v1.FileRemove;
+
+                /**
+                 * Encodes the specified FileRemove message. Does not implicitly {@link sandboxd.agent.v1.FileRemove.verify|verify} messages.
+                 * @param message FileRemove message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileRemove.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileRemove message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileRemove & sandboxd.agent.v1.FileRemove.$Shape} FileRemove
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileRemove & sandboxd.agent.v1.FileRemove.$Shape;
+            }
+
+            namespace FileRemove {
+
+                /** Properties of a FileRemove. */
+                interface $Properties {
+
+                    /** FileRemove recursive */
+                    recursive?: (boolean|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileRemove. */
+                type $Shape = sandboxd.agent.v1.FileRemove.$Properties;
+            }
+
+            /**
+             * Properties of a FileChange.
+             * @deprecated Use sandboxd.agent.v1.FileChange.$Properties instead.
+             */
+            interface IFileChange extends sandboxd.agent.v1.FileChange.$Properties {
+            }
+
+            /** Represents a FileChange. */
+            class FileChange {
+
+                /**
+                 * Constructs a new FileChange.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileChange.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileChange mode. */
+                mode?: (number|null);
+
+                /** FileChange owner. */
+                owner: string;
+
+                /** FileChange mtimeUs. */
+                mtimeUs?: (number|null);
+
+                /**
+                 * Creates a new FileChange instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileChange instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileChange.$Shape): sandboxd.agent.v1.FileChange & sandboxd.agent.v1.FileChange.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileChange.$Properties): sandboxd.agent.v1.FileChange;
+
+                /**
+                 * Encodes the specified FileChange message. Does not implicitly {@link sandboxd.agent.v1.FileChange.verify|verify} messages.
+                 * @param message FileChange message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileChange.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileChange message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileChange & sandboxd.agent.v1.FileChange.$Shape} FileChange
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileChange & sandboxd.agent.v1.FileChange.$Shape;
+            }
+
+            namespace FileChange {
+
+                /** Properties of a FileChange. */
+                interface $Properties {
+
+                    /** FileChange mode */
+                    mode?: (number|null);
+
+                    /** FileChange owner */
+                    owner?: (string|null);
+
+                    /** FileChange mtimeUs */
+                    mtimeUs?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileChange. */
+                type $Shape = sandboxd.agent.v1.FileChange.$Properties;
+            }
+
+            /**
+             * Properties of a FileRead.
+             * @deprecated Use sandboxd.agent.v1.FileRead.$Properties instead.
+             */
+            interface IFileRead extends sandboxd.agent.v1.FileRead.$Properties {
+            }
+
+            /** Represents a FileRead. */
+            class FileRead {
+
+                /**
+                 * Constructs a new FileRead.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileRead.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileRead place. */
+                place?: (sandboxd.agent.v1.FilePlace.$Properties|null);
+
+                /** FileRead first. */
+                first?: (number|null);
+
+                /** FileRead last. */
+                last?: (number|null);
+
+                /** FileRead lastBytes. */
+                lastBytes?: (number|null);
+
+                /**
+                 * Creates a new FileRead instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileRead instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileRead.$Shape): sandboxd.agent.v1.FileRead & sandboxd.agent.v1.FileRead.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileRead.$Properties): sandboxd.agent.v1.FileRead;
+
+                /**
+                 * Encodes the specified FileRead message. Does not implicitly {@link sandboxd.agent.v1.FileRead.verify|verify} messages.
+                 * @param message FileRead message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileRead.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileRead message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileRead & sandboxd.agent.v1.FileRead.$Shape} FileRead
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileRead & sandboxd.agent.v1.FileRead.$Shape;
+            }
+
+            namespace FileRead {
+
+                /** Properties of a FileRead. */
+                interface $Properties {
+
+                    /** FileRead place */
+                    place?: (sandboxd.agent.v1.FilePlace.$Properties|null);
+
+                    /** FileRead first */
+                    first?: (number|null);
+
+                    /** FileRead last */
+                    last?: (number|null);
+
+                    /** FileRead lastBytes */
+                    lastBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileRead. */
+                type $Shape = sandboxd.agent.v1.FileRead.$Properties;
+            }
+
+            /**
+             * Properties of a FileWrite.
+             * @deprecated Use sandboxd.agent.v1.FileWrite.$Properties instead.
+             */
+            interface IFileWrite extends sandboxd.agent.v1.FileWrite.$Properties {
+            }
+
+            /** Represents a FileWrite. */
+            class FileWrite {
+
+                /**
+                 * Constructs a new FileWrite.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileWrite.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileWrite place. */
+                place?: (sandboxd.agent.v1.FilePlace.$Properties|null);
+
+                /** FileWrite mode. */
+                mode?: (number|null);
+
+                /** FileWrite parents. */
+                parents: boolean;
+
+                /** FileWrite ifMatch. */
+                ifMatch: string[];
+
+                /** FileWrite ifNoneMatch. */
+                ifNoneMatch: string[];
+
+                /**
+                 * Creates a new FileWrite instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileWrite instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileWrite.$Shape): sandboxd.agent.v1.FileWrite & sandboxd.agent.v1.FileWrite.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileWrite.$Properties): sandboxd.agent.v1.FileWrite;
+
+                /**
+                 * Encodes the specified FileWrite message. Does not implicitly {@link sandboxd.agent.v1.FileWrite.verify|verify} messages.
+                 * @param message FileWrite message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileWrite.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileWrite message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileWrite & sandboxd.agent.v1.FileWrite.$Shape} FileWrite
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileWrite & sandboxd.agent.v1.FileWrite.$Shape;
+            }
+
+            namespace FileWrite {
+
+                /** Properties of a FileWrite. */
+                interface $Properties {
+
+                    /** FileWrite place */
+                    place?: (sandboxd.agent.v1.FilePlace.$Properties|null);
+
+                    /** FileWrite mode */
+                    mode?: (number|null);
+
+                    /** FileWrite parents */
+                    parents?: (boolean|null);
+
+                    /** FileWrite ifMatch */
+                    ifMatch?: (string[]|null);
+
+                    /** FileWrite ifNoneMatch */
+                    ifNoneMatch?: (string[]|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileWrite. */
+                type $Shape = sandboxd.agent.v1.FileWrite.$Properties;
             }
 
             /**

@@ -2108,10 +2108,13 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.FilePush.$Properties|null} [filePush] Request filePush
                  * @property {sandboxd.agent.v1.FilePull.$Properties|null} [filePull] Request filePull
                  * @property {sandboxd.agent.v1.DirPull.$Properties|null} [dirPull] Request dirPull
+                 * @property {sandboxd.agent.v1.FileCall.$Properties|null} [fileCall] Request fileCall
+                 * @property {sandboxd.agent.v1.FileRead.$Properties|null} [fileRead] Request fileRead
+                 * @property {sandboxd.agent.v1.FileWrite.$Properties|null} [fileWrite] Request fileWrite
                  * @property {sandboxd.agent.v1.GrowDisk.$Properties|null} [growDisk] Request growDisk
                  * @property {sandboxd.agent.v1.SetClock.$Properties|null} [setClock] Request setClock
                  * @property {sandboxd.agent.v1.Freeze.$Properties|null} [freeze] Request freeze
-                 * @property {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"} [call] Request call
+                 * @property {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2135,12 +2138,15 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   filePush?: sandboxd.agent.v1.FilePush.$Shape|null;
                  *   filePull?: sandboxd.agent.v1.FilePull.$Shape|null;
                  *   dirPull?: sandboxd.agent.v1.DirPull.$Shape|null;
+                 *   fileCall?: sandboxd.agent.v1.FileCall.$Shape|null;
+                 *   fileRead?: sandboxd.agent.v1.FileRead.$Shape|null;
+                 *   fileWrite?: sandboxd.agent.v1.FileWrite.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                  *   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
                  *   freeze?: sandboxd.agent.v1.Freeze.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape })
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape })
                  * )} sandboxd.agent.v1.Request.$Shape
                  */
 
@@ -2232,6 +2238,30 @@ export const sandboxd = $root.sandboxd = (() => {
                 Request.prototype.dirPull = null;
 
                 /**
+                 * Request fileCall.
+                 * @member {sandboxd.agent.v1.FileCall.$Properties|null|undefined} fileCall
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.fileCall = null;
+
+                /**
+                 * Request fileRead.
+                 * @member {sandboxd.agent.v1.FileRead.$Properties|null|undefined} fileRead
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.fileRead = null;
+
+                /**
+                 * Request fileWrite.
+                 * @member {sandboxd.agent.v1.FileWrite.$Properties|null|undefined} fileWrite
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.fileWrite = null;
+
+                /**
                  * Request growDisk.
                  * @member {sandboxd.agent.v1.GrowDisk.$Properties|null|undefined} growDisk
                  * @memberof sandboxd.agent.v1.Request
@@ -2260,12 +2290,12 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * Request call.
-                 * @member {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"|undefined} call
+                 * @member {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"|undefined} call
                  * @memberof sandboxd.agent.v1.Request
                  * @instance
                  */
                 $Object.defineProperty(Request.prototype, "call", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock", "freeze"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "fileRead", "fileWrite", "growDisk", "setClock", "freeze"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2313,6 +2343,12 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.FilePull.encode(message.filePull, writer.uint32(/* id 11, wireType 2 =*/90).fork(), _depth + 1).ldelim();
                     if (message.dirPull != null && $Object.hasOwnProperty.call(message, "dirPull"))
                         $root.sandboxd.agent.v1.DirPull.encode(message.dirPull, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
+                    if (message.fileCall != null && $Object.hasOwnProperty.call(message, "fileCall"))
+                        $root.sandboxd.agent.v1.FileCall.encode(message.fileCall, writer.uint32(/* id 13, wireType 2 =*/106).fork(), _depth + 1).ldelim();
+                    if (message.fileRead != null && $Object.hasOwnProperty.call(message, "fileRead"))
+                        $root.sandboxd.agent.v1.FileRead.encode(message.fileRead, writer.uint32(/* id 14, wireType 2 =*/114).fork(), _depth + 1).ldelim();
+                    if (message.fileWrite != null && $Object.hasOwnProperty.call(message, "fileWrite"))
+                        $root.sandboxd.agent.v1.FileWrite.encode(message.fileWrite, writer.uint32(/* id 17, wireType 2 =*/138).fork(), _depth + 1).ldelim();
                     if (message.serviceConfigure != null && $Object.hasOwnProperty.call(message, "serviceConfigure"))
                         $root.sandboxd.agent.v1.ServiceConfigure.encode(message.serviceConfigure, writer.uint32(/* id 20, wireType 2 =*/162).fork(), _depth + 1).ldelim();
                     if (message.serviceControl != null && $Object.hasOwnProperty.call(message, "serviceControl"))
@@ -2432,6 +2468,27 @@ export const sandboxd = $root.sandboxd = (() => {
                                 message.call = "dirPull";
                                 continue;
                             }
+                        case 13: {
+                                if (wireType !== 2)
+                                    break;
+                                message.fileCall = $root.sandboxd.agent.v1.FileCall.decode(reader, reader.size(), $undefined, _depth + 1, message.fileCall);
+                                message.call = "fileCall";
+                                continue;
+                            }
+                        case 14: {
+                                if (wireType !== 2)
+                                    break;
+                                message.fileRead = $root.sandboxd.agent.v1.FileRead.decode(reader, reader.size(), $undefined, _depth + 1, message.fileRead);
+                                message.call = "fileRead";
+                                continue;
+                            }
+                        case 17: {
+                                if (wireType !== 2)
+                                    break;
+                                message.fileWrite = $root.sandboxd.agent.v1.FileWrite.decode(reader, reader.size(), $undefined, _depth + 1, message.fileWrite);
+                                message.call = "fileWrite";
+                                continue;
+                            }
                         case 30: {
                                 if (wireType !== 2)
                                     break;
@@ -2487,10 +2544,11 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.FilePushResult.$Properties|null} [filePush] Result filePush
                  * @property {sandboxd.agent.v1.FilePullResult.$Properties|null} [filePull] Result filePull
                  * @property {sandboxd.agent.v1.DirPullResult.$Properties|null} [dirPull] Result dirPull
+                 * @property {sandboxd.agent.v1.FileCallResult.$Properties|null} [fileCall] Result fileCall
                  * @property {sandboxd.agent.v1.GrowDiskResult.$Properties|null} [growDisk] Result growDisk
                  * @property {sandboxd.agent.v1.SetClockResult.$Properties|null} [setClock] Result setClock
                  * @property {sandboxd.agent.v1.FreezeResult.$Properties|null} [freeze] Result freeze
-                 * @property {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"} [value] Result value
+                 * @property {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"} [value] Result value
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2514,12 +2572,13 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   filePush?: sandboxd.agent.v1.FilePushResult.$Shape|null;
                  *   filePull?: sandboxd.agent.v1.FilePullResult.$Shape|null;
                  *   dirPull?: sandboxd.agent.v1.DirPullResult.$Shape|null;
+                 *   fileCall?: sandboxd.agent.v1.FileCallResult.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                  *   setClock?: sandboxd.agent.v1.SetClockResult.$Shape|null;
                  *   freeze?: sandboxd.agent.v1.FreezeResult.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape })
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape })
                  * )} sandboxd.agent.v1.Result.$Shape
                  */
 
@@ -2611,6 +2670,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Result.prototype.dirPull = null;
 
                 /**
+                 * Result fileCall.
+                 * @member {sandboxd.agent.v1.FileCallResult.$Properties|null|undefined} fileCall
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.fileCall = null;
+
+                /**
                  * Result growDisk.
                  * @member {sandboxd.agent.v1.GrowDiskResult.$Properties|null|undefined} growDisk
                  * @memberof sandboxd.agent.v1.Result
@@ -2639,12 +2706,12 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * Result value.
-                 * @member {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"growDisk"|"setClock"|"freeze"|undefined} value
+                 * @member {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"|undefined} value
                  * @memberof sandboxd.agent.v1.Result
                  * @instance
                  */
                 $Object.defineProperty(Result.prototype, "value", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "growDisk", "setClock", "freeze"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "growDisk", "setClock", "freeze"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2694,6 +2761,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.FilePullResult.encode(message.filePull, writer.uint32(/* id 11, wireType 2 =*/90).fork(), _depth + 1).ldelim();
                     if (message.dirPull != null && $Object.hasOwnProperty.call(message, "dirPull"))
                         $root.sandboxd.agent.v1.DirPullResult.encode(message.dirPull, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
+                    if (message.fileCall != null && $Object.hasOwnProperty.call(message, "fileCall"))
+                        $root.sandboxd.agent.v1.FileCallResult.encode(message.fileCall, writer.uint32(/* id 13, wireType 2 =*/106).fork(), _depth + 1).ldelim();
                     if (message.serviceStatus != null && $Object.hasOwnProperty.call(message, "serviceStatus"))
                         $root.sandboxd.agent.v1.ServiceStatus.encode(message.serviceStatus, writer.uint32(/* id 20, wireType 2 =*/162).fork(), _depth + 1).ldelim();
                     if (message.serviceOutput != null && $Object.hasOwnProperty.call(message, "serviceOutput"))
@@ -2808,6 +2877,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.dirPull = $root.sandboxd.agent.v1.DirPullResult.decode(reader, reader.size(), $undefined, _depth + 1, message.dirPull);
                                 message.value = "dirPull";
+                                continue;
+                            }
+                        case 13: {
+                                if (wireType !== 2)
+                                    break;
+                                message.fileCall = $root.sandboxd.agent.v1.FileCallResult.decode(reader, reader.size(), $undefined, _depth + 1, message.fileCall);
+                                message.value = "fileCall";
                                 continue;
                             }
                         case 30: {
@@ -8093,6 +8169,8 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {boolean|null} [isSizeKnown] FileInfo isSizeKnown
                  * @property {number|null} [sizeBytes] FileInfo sizeBytes
                  * @property {number|null} [contentBytes] FileInfo contentBytes
+                 * @property {number|null} [offsetBytes] FileInfo offsetBytes
+                 * @property {sandboxd.agent.v1.FileEntry.$Properties|null} [entry] FileInfo entry
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -8149,6 +8227,22 @@ export const sandboxd = $root.sandboxd = (() => {
                 FileInfo.prototype.contentBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
                 /**
+                 * FileInfo offsetBytes.
+                 * @member {number} offsetBytes
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @instance
+                 */
+                FileInfo.prototype.offsetBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * FileInfo entry.
+                 * @member {sandboxd.agent.v1.FileEntry.$Properties|null|undefined} entry
+                 * @memberof sandboxd.agent.v1.FileInfo
+                 * @instance
+                 */
+                FileInfo.prototype.entry = null;
+
+                /**
                  * Creates a new FileInfo instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.FileInfo
@@ -8186,6 +8280,10 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.sizeBytes);
                     if (message.contentBytes != null && $Object.hasOwnProperty.call(message, "contentBytes") && (typeof message.contentBytes === "object" ? message.contentBytes.low || message.contentBytes.high : message.contentBytes !== 0))
                         writer.uint32(/* id 3, wireType 0 =*/24).uint64(message.contentBytes);
+                    if (message.offsetBytes != null && $Object.hasOwnProperty.call(message, "offsetBytes") && (typeof message.offsetBytes === "object" ? message.offsetBytes.low || message.offsetBytes.high : message.offsetBytes !== 0))
+                        writer.uint32(/* id 4, wireType 0 =*/32).uint64(message.offsetBytes);
+                    if (message.entry != null && $Object.hasOwnProperty.call(message, "entry"))
+                        $root.sandboxd.agent.v1.FileEntry.encode(message.entry, writer.uint32(/* id 5, wireType 2 =*/42).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -8255,6 +8353,21 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.contentBytes = value;
                                 else
                                     delete message.contentBytes;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.offsetBytes = value;
+                                else
+                                    delete message.offsetBytes;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 2)
+                                    break;
+                                message.entry = $root.sandboxd.agent.v1.FileEntry.decode(reader, reader.size(), $undefined, _depth + 1, message.entry);
                                 continue;
                             }
                         }
@@ -8579,6 +8692,2614 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return DirPullResult;
+            })();
+
+            v1.FilePlace = (function() {
+
+                /**
+                 * Properties of a FilePlace.
+                 * @typedef {Object} sandboxd.agent.v1.FilePlace.$Properties
+                 * @property {Uint8Array|null} [path] FilePlace path
+                 * @property {Uint8Array|null} [root] FilePlace root
+                 * @property {string|null} [user] FilePlace user
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FilePlace.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFilePlace
+                 * @augments sandboxd.agent.v1.FilePlace.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FilePlace.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FilePlace.
+                 * @typedef {sandboxd.agent.v1.FilePlace.$Properties} sandboxd.agent.v1.FilePlace.$Shape
+                 */
+
+                /**
+                 * Constructs a new FilePlace.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FilePlace.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FilePlace.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FilePlace = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FilePlace path.
+                 * @member {Uint8Array} path
+                 * @memberof sandboxd.agent.v1.FilePlace
+                 * @instance
+                 */
+                FilePlace.prototype.path = $util.newBuffer([]);
+
+                /**
+                 * FilePlace root.
+                 * @member {Uint8Array} root
+                 * @memberof sandboxd.agent.v1.FilePlace
+                 * @instance
+                 */
+                FilePlace.prototype.root = $util.newBuffer([]);
+
+                /**
+                 * FilePlace user.
+                 * @member {string} user
+                 * @memberof sandboxd.agent.v1.FilePlace
+                 * @instance
+                 */
+                FilePlace.prototype.user = "";
+
+                /**
+                 * Creates a new FilePlace instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FilePlace
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePlace.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FilePlace} FilePlace instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FilePlace.$Shape): sandboxd.agent.v1.FilePlace & sandboxd.agent.v1.FilePlace.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FilePlace.$Properties): sandboxd.agent.v1.FilePlace;
+                 * }}
+                 */
+                FilePlace.create = function(properties) {
+                    return new FilePlace(properties);
+                };
+
+                /**
+                 * Encodes the specified FilePlace message. Does not implicitly {@link sandboxd.agent.v1.FilePlace.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FilePlace
+                 * @static
+                 * @param {sandboxd.agent.v1.FilePlace.$Properties} message FilePlace message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FilePlace.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.path != null && $Object.hasOwnProperty.call(message, "path") && message.path.length)
+                        writer.uint32(/* id 1, wireType 2 =*/10).bytes(message.path);
+                    if (message.root != null && $Object.hasOwnProperty.call(message, "root") && message.root.length)
+                        writer.uint32(/* id 2, wireType 2 =*/18).bytes(message.root);
+                    if (message.user != null && $Object.hasOwnProperty.call(message, "user") && message.user !== "")
+                        writer.uint32(/* id 3, wireType 2 =*/26).string(message.user);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FilePlace message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FilePlace
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FilePlace & sandboxd.agent.v1.FilePlace.$Shape} FilePlace
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FilePlace.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FilePlace();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.path = value;
+                                else
+                                    delete message.path;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.root = value;
+                                else
+                                    delete message.root;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.user = value;
+                                else
+                                    delete message.user;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FilePlace;
+            })();
+
+            v1.FileEntry = (function() {
+
+                /**
+                 * Properties of a FileEntry.
+                 * @typedef {Object} sandboxd.agent.v1.FileEntry.$Properties
+                 * @property {Uint8Array|null} [path] FileEntry path
+                 * @property {number|null} [mode] FileEntry mode
+                 * @property {number|null} [sizeBytes] FileEntry sizeBytes
+                 * @property {number|null} [mtimeUs] FileEntry mtimeUs
+                 * @property {number|null} [uid] FileEntry uid
+                 * @property {number|null} [gid] FileEntry gid
+                 * @property {string|null} [user] FileEntry user
+                 * @property {string|null} [group] FileEntry group
+                 * @property {Uint8Array|null} [target] FileEntry target
+                 * @property {number|null} [links] FileEntry links
+                 * @property {string|null} [version] FileEntry version
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileEntry.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileEntry
+                 * @augments sandboxd.agent.v1.FileEntry.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileEntry.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileEntry.
+                 * @typedef {sandboxd.agent.v1.FileEntry.$Properties} sandboxd.agent.v1.FileEntry.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileEntry.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileEntry.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileEntry.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileEntry = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileEntry path.
+                 * @member {Uint8Array} path
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.path = $util.newBuffer([]);
+
+                /**
+                 * FileEntry mode.
+                 * @member {number} mode
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.mode = 0;
+
+                /**
+                 * FileEntry sizeBytes.
+                 * @member {number} sizeBytes
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.sizeBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * FileEntry mtimeUs.
+                 * @member {number} mtimeUs
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.mtimeUs = $util.Long ? $util.Long.fromBits(0,0,false) : 0;
+
+                /**
+                 * FileEntry uid.
+                 * @member {number} uid
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.uid = 0;
+
+                /**
+                 * FileEntry gid.
+                 * @member {number} gid
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.gid = 0;
+
+                /**
+                 * FileEntry user.
+                 * @member {string} user
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.user = "";
+
+                /**
+                 * FileEntry group.
+                 * @member {string} group
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.group = "";
+
+                /**
+                 * FileEntry target.
+                 * @member {Uint8Array} target
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.target = $util.newBuffer([]);
+
+                /**
+                 * FileEntry links.
+                 * @member {number} links
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.links = 0;
+
+                /**
+                 * FileEntry version.
+                 * @member {string} version
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.version = "";
+
+                /**
+                 * Creates a new FileEntry instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @static
+                 * @param {sandboxd.agent.v1.FileEntry.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileEntry} FileEntry instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileEntry.$Shape): sandboxd.agent.v1.FileEntry & sandboxd.agent.v1.FileEntry.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileEntry.$Properties): sandboxd.agent.v1.FileEntry;
+                 * }}
+                 */
+                FileEntry.create = function(properties) {
+                    return new FileEntry(properties);
+                };
+
+                /**
+                 * Encodes the specified FileEntry message. Does not implicitly {@link sandboxd.agent.v1.FileEntry.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @static
+                 * @param {sandboxd.agent.v1.FileEntry.$Properties} message FileEntry message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileEntry.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.path != null && $Object.hasOwnProperty.call(message, "path") && message.path.length)
+                        writer.uint32(/* id 1, wireType 2 =*/10).bytes(message.path);
+                    if (message.mode != null && $Object.hasOwnProperty.call(message, "mode") && message.mode !== 0)
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint32(message.mode);
+                    if (message.sizeBytes != null && $Object.hasOwnProperty.call(message, "sizeBytes") && (typeof message.sizeBytes === "object" ? message.sizeBytes.low || message.sizeBytes.high : message.sizeBytes !== 0))
+                        writer.uint32(/* id 3, wireType 0 =*/24).uint64(message.sizeBytes);
+                    if (message.mtimeUs != null && $Object.hasOwnProperty.call(message, "mtimeUs") && (typeof message.mtimeUs === "object" ? message.mtimeUs.low || message.mtimeUs.high : message.mtimeUs !== 0))
+                        writer.uint32(/* id 4, wireType 0 =*/32).sint64(message.mtimeUs);
+                    if (message.uid != null && $Object.hasOwnProperty.call(message, "uid") && message.uid !== 0)
+                        writer.uint32(/* id 5, wireType 0 =*/40).uint32(message.uid);
+                    if (message.gid != null && $Object.hasOwnProperty.call(message, "gid") && message.gid !== 0)
+                        writer.uint32(/* id 6, wireType 0 =*/48).uint32(message.gid);
+                    if (message.user != null && $Object.hasOwnProperty.call(message, "user") && message.user !== "")
+                        writer.uint32(/* id 7, wireType 2 =*/58).string(message.user);
+                    if (message.group != null && $Object.hasOwnProperty.call(message, "group") && message.group !== "")
+                        writer.uint32(/* id 8, wireType 2 =*/66).string(message.group);
+                    if (message.target != null && $Object.hasOwnProperty.call(message, "target") && message.target.length)
+                        writer.uint32(/* id 9, wireType 2 =*/74).bytes(message.target);
+                    if (message.links != null && $Object.hasOwnProperty.call(message, "links") && message.links !== 0)
+                        writer.uint32(/* id 10, wireType 0 =*/80).uint32(message.links);
+                    if (message.version != null && $Object.hasOwnProperty.call(message, "version") && message.version !== "")
+                        writer.uint32(/* id 11, wireType 2 =*/90).string(message.version);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileEntry message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileEntry & sandboxd.agent.v1.FileEntry.$Shape} FileEntry
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileEntry.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileEntry();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.path = value;
+                                else
+                                    delete message.path;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.mode = value;
+                                else
+                                    delete message.mode;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.sizeBytes = value;
+                                else
+                                    delete message.sizeBytes;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.sint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.mtimeUs = value;
+                                else
+                                    delete message.mtimeUs;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.uid = value;
+                                else
+                                    delete message.uid;
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.gid = value;
+                                else
+                                    delete message.gid;
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.user = value;
+                                else
+                                    delete message.user;
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.group = value;
+                                else
+                                    delete message.group;
+                                continue;
+                            }
+                        case 9: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.target = value;
+                                else
+                                    delete message.target;
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.links = value;
+                                else
+                                    delete message.links;
+                                continue;
+                            }
+                        case 11: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.version = value;
+                                else
+                                    delete message.version;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileEntry;
+            })();
+
+            v1.FileCall = (function() {
+
+                /**
+                 * Properties of a FileCall.
+                 * @typedef {Object} sandboxd.agent.v1.FileCall.$Properties
+                 * @property {sandboxd.agent.v1.FilePlace.$Properties|null} [place] FileCall place
+                 * @property {sandboxd.agent.v1.FileStat.$Properties|null} [stat] FileCall stat
+                 * @property {sandboxd.agent.v1.FileList.$Properties|null} [list] FileCall list
+                 * @property {sandboxd.agent.v1.MakeDirectory.$Properties|null} [makeDirectory] FileCall makeDirectory
+                 * @property {sandboxd.agent.v1.FileMove.$Properties|null} [move] FileCall move
+                 * @property {sandboxd.agent.v1.FileMove.$Properties|null} [copy] FileCall copy
+                 * @property {sandboxd.agent.v1.FileRemove.$Properties|null} [remove] FileCall remove
+                 * @property {sandboxd.agent.v1.FileChange.$Properties|null} [change] FileCall change
+                 * @property {"stat"|"list"|"makeDirectory"|"move"|"copy"|"remove"|"change"} [operation] FileCall operation
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileCall.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileCall
+                 * @augments sandboxd.agent.v1.FileCall.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileCall.$Properties instead.
+                 */
+
+                /**
+                 * Narrowed shape of a FileCall.
+                 * @typedef {{
+                 *   place?: sandboxd.agent.v1.FilePlace.$Shape|null;
+                 *   stat?: sandboxd.agent.v1.FileStat.$Shape|null;
+                 *   list?: sandboxd.agent.v1.FileList.$Shape|null;
+                 *   makeDirectory?: sandboxd.agent.v1.MakeDirectory.$Shape|null;
+                 *   move?: sandboxd.agent.v1.FileMove.$Shape|null;
+                 *   copy?: sandboxd.agent.v1.FileMove.$Shape|null;
+                 *   remove?: sandboxd.agent.v1.FileRemove.$Shape|null;
+                 *   change?: sandboxd.agent.v1.FileChange.$Shape|null;
+                 *   $unknowns?: Array.<Uint8Array>;
+                 * } & (
+                 *   ({ operation?: undefined; stat?: null; list?: null; makeDirectory?: null; move?: null; copy?: null; remove?: null; change?: null }|{ operation?: "stat"; stat: sandboxd.agent.v1.FileStat.$Shape; list?: null; makeDirectory?: null; move?: null; copy?: null; remove?: null; change?: null }|{ operation?: "list"; stat?: null; list: sandboxd.agent.v1.FileList.$Shape; makeDirectory?: null; move?: null; copy?: null; remove?: null; change?: null }|{ operation?: "makeDirectory"; stat?: null; list?: null; makeDirectory: sandboxd.agent.v1.MakeDirectory.$Shape; move?: null; copy?: null; remove?: null; change?: null }|{ operation?: "move"; stat?: null; list?: null; makeDirectory?: null; move: sandboxd.agent.v1.FileMove.$Shape; copy?: null; remove?: null; change?: null }|{ operation?: "copy"; stat?: null; list?: null; makeDirectory?: null; move?: null; copy: sandboxd.agent.v1.FileMove.$Shape; remove?: null; change?: null }|{ operation?: "remove"; stat?: null; list?: null; makeDirectory?: null; move?: null; copy?: null; remove: sandboxd.agent.v1.FileRemove.$Shape; change?: null }|{ operation?: "change"; stat?: null; list?: null; makeDirectory?: null; move?: null; copy?: null; remove?: null; change: sandboxd.agent.v1.FileChange.$Shape })
+                 * )} sandboxd.agent.v1.FileCall.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileCall.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileCall.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileCall.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileCall = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileCall place.
+                 * @member {sandboxd.agent.v1.FilePlace.$Properties|null|undefined} place
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @instance
+                 */
+                FileCall.prototype.place = null;
+
+                /**
+                 * FileCall stat.
+                 * @member {sandboxd.agent.v1.FileStat.$Properties|null|undefined} stat
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @instance
+                 */
+                FileCall.prototype.stat = null;
+
+                /**
+                 * FileCall list.
+                 * @member {sandboxd.agent.v1.FileList.$Properties|null|undefined} list
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @instance
+                 */
+                FileCall.prototype.list = null;
+
+                /**
+                 * FileCall makeDirectory.
+                 * @member {sandboxd.agent.v1.MakeDirectory.$Properties|null|undefined} makeDirectory
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @instance
+                 */
+                FileCall.prototype.makeDirectory = null;
+
+                /**
+                 * FileCall move.
+                 * @member {sandboxd.agent.v1.FileMove.$Properties|null|undefined} move
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @instance
+                 */
+                FileCall.prototype.move = null;
+
+                /**
+                 * FileCall copy.
+                 * @member {sandboxd.agent.v1.FileMove.$Properties|null|undefined} copy
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @instance
+                 */
+                FileCall.prototype.copy = null;
+
+                /**
+                 * FileCall remove.
+                 * @member {sandboxd.agent.v1.FileRemove.$Properties|null|undefined} remove
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @instance
+                 */
+                FileCall.prototype.remove = null;
+
+                /**
+                 * FileCall change.
+                 * @member {sandboxd.agent.v1.FileChange.$Properties|null|undefined} change
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @instance
+                 */
+                FileCall.prototype.change = null;
+
+                // OneOf field names bound to virtual getters and setters
+                let $oneOfFields;
+
+                /**
+                 * FileCall operation.
+                 * @member {"stat"|"list"|"makeDirectory"|"move"|"copy"|"remove"|"change"|undefined} operation
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @instance
+                 */
+                $Object.defineProperty(FileCall.prototype, "operation", {
+                    get: $util.oneOfGetter($oneOfFields = ["stat", "list", "makeDirectory", "move", "copy", "remove", "change"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                /**
+                 * Creates a new FileCall instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @static
+                 * @param {sandboxd.agent.v1.FileCall.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileCall} FileCall instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileCall.$Shape): sandboxd.agent.v1.FileCall & sandboxd.agent.v1.FileCall.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileCall.$Properties): sandboxd.agent.v1.FileCall;
+                 * }}
+                 */
+                FileCall.create = function(properties) {
+                    return new FileCall(properties);
+                };
+
+                /**
+                 * Encodes the specified FileCall message. Does not implicitly {@link sandboxd.agent.v1.FileCall.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @static
+                 * @param {sandboxd.agent.v1.FileCall.$Properties} message FileCall message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileCall.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.place != null && $Object.hasOwnProperty.call(message, "place"))
+                        $root.sandboxd.agent.v1.FilePlace.encode(message.place, writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
+                    if (message.stat != null && $Object.hasOwnProperty.call(message, "stat"))
+                        $root.sandboxd.agent.v1.FileStat.encode(message.stat, writer.uint32(/* id 2, wireType 2 =*/18).fork(), _depth + 1).ldelim();
+                    if (message.list != null && $Object.hasOwnProperty.call(message, "list"))
+                        $root.sandboxd.agent.v1.FileList.encode(message.list, writer.uint32(/* id 3, wireType 2 =*/26).fork(), _depth + 1).ldelim();
+                    if (message.makeDirectory != null && $Object.hasOwnProperty.call(message, "makeDirectory"))
+                        $root.sandboxd.agent.v1.MakeDirectory.encode(message.makeDirectory, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
+                    if (message.move != null && $Object.hasOwnProperty.call(message, "move"))
+                        $root.sandboxd.agent.v1.FileMove.encode(message.move, writer.uint32(/* id 5, wireType 2 =*/42).fork(), _depth + 1).ldelim();
+                    if (message.copy != null && $Object.hasOwnProperty.call(message, "copy"))
+                        $root.sandboxd.agent.v1.FileMove.encode(message.copy, writer.uint32(/* id 6, wireType 2 =*/50).fork(), _depth + 1).ldelim();
+                    if (message.remove != null && $Object.hasOwnProperty.call(message, "remove"))
+                        $root.sandboxd.agent.v1.FileRemove.encode(message.remove, writer.uint32(/* id 7, wireType 2 =*/58).fork(), _depth + 1).ldelim();
+                    if (message.change != null && $Object.hasOwnProperty.call(message, "change"))
+                        $root.sandboxd.agent.v1.FileChange.encode(message.change, writer.uint32(/* id 8, wireType 2 =*/66).fork(), _depth + 1).ldelim();
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileCall message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileCall
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileCall & sandboxd.agent.v1.FileCall.$Shape} FileCall
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileCall.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileCall();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                message.place = $root.sandboxd.agent.v1.FilePlace.decode(reader, reader.size(), $undefined, _depth + 1, message.place);
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                message.stat = $root.sandboxd.agent.v1.FileStat.decode(reader, reader.size(), $undefined, _depth + 1, message.stat);
+                                message.operation = "stat";
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                message.list = $root.sandboxd.agent.v1.FileList.decode(reader, reader.size(), $undefined, _depth + 1, message.list);
+                                message.operation = "list";
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 2)
+                                    break;
+                                message.makeDirectory = $root.sandboxd.agent.v1.MakeDirectory.decode(reader, reader.size(), $undefined, _depth + 1, message.makeDirectory);
+                                message.operation = "makeDirectory";
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 2)
+                                    break;
+                                message.move = $root.sandboxd.agent.v1.FileMove.decode(reader, reader.size(), $undefined, _depth + 1, message.move);
+                                message.operation = "move";
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 2)
+                                    break;
+                                message.copy = $root.sandboxd.agent.v1.FileMove.decode(reader, reader.size(), $undefined, _depth + 1, message.copy);
+                                message.operation = "copy";
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 2)
+                                    break;
+                                message.remove = $root.sandboxd.agent.v1.FileRemove.decode(reader, reader.size(), $undefined, _depth + 1, message.remove);
+                                message.operation = "remove";
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 2)
+                                    break;
+                                message.change = $root.sandboxd.agent.v1.FileChange.decode(reader, reader.size(), $undefined, _depth + 1, message.change);
+                                message.operation = "change";
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileCall;
+            })();
+
+            v1.FileCallResult = (function() {
+
+                /**
+                 * Properties of a FileCallResult.
+                 * @typedef {Object} sandboxd.agent.v1.FileCallResult.$Properties
+                 * @property {sandboxd.agent.v1.FileEntry.$Properties|null} [entry] FileCallResult entry
+                 * @property {Array.<sandboxd.agent.v1.FileEntry.$Properties>|null} [entries] FileCallResult entries
+                 * @property {boolean|null} [hasMore] FileCallResult hasMore
+                 * @property {number|null} [count] FileCallResult count
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileCallResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileCallResult
+                 * @augments sandboxd.agent.v1.FileCallResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileCallResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileCallResult.
+                 * @typedef {sandboxd.agent.v1.FileCallResult.$Properties} sandboxd.agent.v1.FileCallResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileCallResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileCallResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileCallResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileCallResult = function (properties) {
+                    this.entries = [];
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileCallResult entry.
+                 * @member {sandboxd.agent.v1.FileEntry.$Properties|null|undefined} entry
+                 * @memberof sandboxd.agent.v1.FileCallResult
+                 * @instance
+                 */
+                FileCallResult.prototype.entry = null;
+
+                /**
+                 * FileCallResult entries.
+                 * @member {Array.<sandboxd.agent.v1.FileEntry.$Properties>} entries
+                 * @memberof sandboxd.agent.v1.FileCallResult
+                 * @instance
+                 */
+                FileCallResult.prototype.entries = $util.emptyArray;
+
+                /**
+                 * FileCallResult hasMore.
+                 * @member {boolean} hasMore
+                 * @memberof sandboxd.agent.v1.FileCallResult
+                 * @instance
+                 */
+                FileCallResult.prototype.hasMore = false;
+
+                /**
+                 * FileCallResult count.
+                 * @member {number} count
+                 * @memberof sandboxd.agent.v1.FileCallResult
+                 * @instance
+                 */
+                FileCallResult.prototype.count = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new FileCallResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileCallResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FileCallResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileCallResult} FileCallResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileCallResult.$Shape): sandboxd.agent.v1.FileCallResult & sandboxd.agent.v1.FileCallResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileCallResult.$Properties): sandboxd.agent.v1.FileCallResult;
+                 * }}
+                 */
+                FileCallResult.create = function(properties) {
+                    return new FileCallResult(properties);
+                };
+
+                /**
+                 * Encodes the specified FileCallResult message. Does not implicitly {@link sandboxd.agent.v1.FileCallResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileCallResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FileCallResult.$Properties} message FileCallResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileCallResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.entry != null && $Object.hasOwnProperty.call(message, "entry"))
+                        $root.sandboxd.agent.v1.FileEntry.encode(message.entry, writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
+                    if (message.entries != null && message.entries.length)
+                        for (let i = 0; i < message.entries.length; ++i)
+                            $root.sandboxd.agent.v1.FileEntry.encode(message.entries[i], writer.uint32(/* id 2, wireType 2 =*/18).fork(), _depth + 1).ldelim();
+                    if (message.hasMore != null && $Object.hasOwnProperty.call(message, "hasMore") && message.hasMore !== false)
+                        writer.uint32(/* id 3, wireType 0 =*/24).bool(message.hasMore);
+                    if (message.count != null && $Object.hasOwnProperty.call(message, "count") && (typeof message.count === "object" ? message.count.low || message.count.high : message.count !== 0))
+                        writer.uint32(/* id 4, wireType 0 =*/32).uint64(message.count);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileCallResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileCallResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileCallResult & sandboxd.agent.v1.FileCallResult.$Shape} FileCallResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileCallResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileCallResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                message.entry = $root.sandboxd.agent.v1.FileEntry.decode(reader, reader.size(), $undefined, _depth + 1, message.entry);
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.entries && message.entries.length))
+                                    message.entries = [];
+                                message.entries.push($root.sandboxd.agent.v1.FileEntry.decode(reader, reader.size(), $undefined, _depth + 1));
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.hasMore = value;
+                                else
+                                    delete message.hasMore;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.count = value;
+                                else
+                                    delete message.count;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileCallResult;
+            })();
+
+            v1.FileStat = (function() {
+
+                /**
+                 * Properties of a FileStat.
+                 * @typedef {Object} sandboxd.agent.v1.FileStat.$Properties
+                 * @property {boolean|null} [isLink] FileStat isLink
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileStat.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileStat
+                 * @augments sandboxd.agent.v1.FileStat.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileStat.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileStat.
+                 * @typedef {sandboxd.agent.v1.FileStat.$Properties} sandboxd.agent.v1.FileStat.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileStat.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileStat.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileStat.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileStat = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileStat isLink.
+                 * @member {boolean} isLink
+                 * @memberof sandboxd.agent.v1.FileStat
+                 * @instance
+                 */
+                FileStat.prototype.isLink = false;
+
+                /**
+                 * Creates a new FileStat instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileStat
+                 * @static
+                 * @param {sandboxd.agent.v1.FileStat.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileStat} FileStat instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileStat.$Shape): sandboxd.agent.v1.FileStat & sandboxd.agent.v1.FileStat.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileStat.$Properties): sandboxd.agent.v1.FileStat;
+                 * }}
+                 */
+                FileStat.create = function(properties) {
+                    return new FileStat(properties);
+                };
+
+                /**
+                 * Encodes the specified FileStat message. Does not implicitly {@link sandboxd.agent.v1.FileStat.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileStat
+                 * @static
+                 * @param {sandboxd.agent.v1.FileStat.$Properties} message FileStat message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileStat.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.isLink != null && $Object.hasOwnProperty.call(message, "isLink") && message.isLink !== false)
+                        writer.uint32(/* id 1, wireType 0 =*/8).bool(message.isLink);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileStat message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileStat
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileStat & sandboxd.agent.v1.FileStat.$Shape} FileStat
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileStat.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileStat();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.isLink = value;
+                                else
+                                    delete message.isLink;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileStat;
+            })();
+
+            v1.FileList = (function() {
+
+                /**
+                 * Properties of a FileList.
+                 * @typedef {Object} sandboxd.agent.v1.FileList.$Properties
+                 * @property {number|null} [depth] FileList depth
+                 * @property {number|null} [maxEntries] FileList maxEntries
+                 * @property {Uint8Array|null} [after] FileList after
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileList.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileList
+                 * @augments sandboxd.agent.v1.FileList.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileList.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileList.
+                 * @typedef {sandboxd.agent.v1.FileList.$Properties} sandboxd.agent.v1.FileList.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileList.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileList.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileList.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileList = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileList depth.
+                 * @member {number} depth
+                 * @memberof sandboxd.agent.v1.FileList
+                 * @instance
+                 */
+                FileList.prototype.depth = 0;
+
+                /**
+                 * FileList maxEntries.
+                 * @member {number} maxEntries
+                 * @memberof sandboxd.agent.v1.FileList
+                 * @instance
+                 */
+                FileList.prototype.maxEntries = 0;
+
+                /**
+                 * FileList after.
+                 * @member {Uint8Array} after
+                 * @memberof sandboxd.agent.v1.FileList
+                 * @instance
+                 */
+                FileList.prototype.after = $util.newBuffer([]);
+
+                /**
+                 * Creates a new FileList instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileList
+                 * @static
+                 * @param {sandboxd.agent.v1.FileList.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileList} FileList instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileList.$Shape): sandboxd.agent.v1.FileList & sandboxd.agent.v1.FileList.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileList.$Properties): sandboxd.agent.v1.FileList;
+                 * }}
+                 */
+                FileList.create = function(properties) {
+                    return new FileList(properties);
+                };
+
+                /**
+                 * Encodes the specified FileList message. Does not implicitly {@link sandboxd.agent.v1.FileList.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileList
+                 * @static
+                 * @param {sandboxd.agent.v1.FileList.$Properties} message FileList message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileList.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.depth != null && $Object.hasOwnProperty.call(message, "depth") && message.depth !== 0)
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint32(message.depth);
+                    if (message.maxEntries != null && $Object.hasOwnProperty.call(message, "maxEntries") && message.maxEntries !== 0)
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint32(message.maxEntries);
+                    if (message.after != null && $Object.hasOwnProperty.call(message, "after") && message.after.length)
+                        writer.uint32(/* id 3, wireType 2 =*/26).bytes(message.after);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileList message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileList
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileList & sandboxd.agent.v1.FileList.$Shape} FileList
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileList.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileList();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.depth = value;
+                                else
+                                    delete message.depth;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.maxEntries = value;
+                                else
+                                    delete message.maxEntries;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.after = value;
+                                else
+                                    delete message.after;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileList;
+            })();
+
+            v1.MakeDirectory = (function() {
+
+                /**
+                 * Properties of a MakeDirectory.
+                 * @typedef {Object} sandboxd.agent.v1.MakeDirectory.$Properties
+                 * @property {number|null} [mode] MakeDirectory mode
+                 * @property {boolean|null} [parents] MakeDirectory parents
+                 * @property {boolean|null} [mayExist] MakeDirectory mayExist
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a MakeDirectory.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IMakeDirectory
+                 * @augments sandboxd.agent.v1.MakeDirectory.$Properties
+                 * @deprecated Use sandboxd.agent.v1.MakeDirectory.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a MakeDirectory.
+                 * @typedef {sandboxd.agent.v1.MakeDirectory.$Properties} sandboxd.agent.v1.MakeDirectory.$Shape
+                 */
+
+                /**
+                 * Constructs a new MakeDirectory.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a MakeDirectory.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.MakeDirectory.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const MakeDirectory = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * MakeDirectory mode.
+                 * @member {number|null|undefined} mode
+                 * @memberof sandboxd.agent.v1.MakeDirectory
+                 * @instance
+                 */
+                MakeDirectory.prototype.mode = null;
+
+                /**
+                 * MakeDirectory parents.
+                 * @member {boolean} parents
+                 * @memberof sandboxd.agent.v1.MakeDirectory
+                 * @instance
+                 */
+                MakeDirectory.prototype.parents = false;
+
+                /**
+                 * MakeDirectory mayExist.
+                 * @member {boolean} mayExist
+                 * @memberof sandboxd.agent.v1.MakeDirectory
+                 * @instance
+                 */
+                MakeDirectory.prototype.mayExist = false;
+
+                // OneOf field names bound to virtual getters and setters
+                let $oneOfFields;
+
+                // Virtual OneOf for proto3 optional field
+                $Object.defineProperty(MakeDirectory.prototype, "_mode", {
+                    get: $util.oneOfGetter($oneOfFields = ["mode"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                /**
+                 * Creates a new MakeDirectory instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.MakeDirectory
+                 * @static
+                 * @param {sandboxd.agent.v1.MakeDirectory.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.MakeDirectory} MakeDirectory instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.MakeDirectory.$Shape): sandboxd.agent.v1.MakeDirectory & sandboxd.agent.v1.MakeDirectory.$Shape;
+                 *   (properties?: sandboxd.agent.v1.MakeDirectory.$Properties): sandboxd.agent.v1.MakeDirectory;
+                 * }}
+                 */
+                MakeDirectory.create = function(properties) {
+                    return new MakeDirectory(properties);
+                };
+
+                /**
+                 * Encodes the specified MakeDirectory message. Does not implicitly {@link sandboxd.agent.v1.MakeDirectory.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.MakeDirectory
+                 * @static
+                 * @param {sandboxd.agent.v1.MakeDirectory.$Properties} message MakeDirectory message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                MakeDirectory.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.mode != null && $Object.hasOwnProperty.call(message, "mode"))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint32(message.mode);
+                    if (message.parents != null && $Object.hasOwnProperty.call(message, "parents") && message.parents !== false)
+                        writer.uint32(/* id 2, wireType 0 =*/16).bool(message.parents);
+                    if (message.mayExist != null && $Object.hasOwnProperty.call(message, "mayExist") && message.mayExist !== false)
+                        writer.uint32(/* id 3, wireType 0 =*/24).bool(message.mayExist);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a MakeDirectory message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.MakeDirectory
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.MakeDirectory & sandboxd.agent.v1.MakeDirectory.$Shape} MakeDirectory
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                MakeDirectory.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.MakeDirectory();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                message.mode = reader.uint32();
+                                message._mode = "mode";
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.parents = value;
+                                else
+                                    delete message.parents;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.mayExist = value;
+                                else
+                                    delete message.mayExist;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return MakeDirectory;
+            })();
+
+            v1.FileMove = (function() {
+
+                /**
+                 * Properties of a FileMove.
+                 * @typedef {Object} sandboxd.agent.v1.FileMove.$Properties
+                 * @property {Uint8Array|null} [to] FileMove to
+                 * @property {boolean|null} [replaces] FileMove replaces
+                 * @property {boolean|null} [recursive] FileMove recursive
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileMove.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileMove
+                 * @augments sandboxd.agent.v1.FileMove.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileMove.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileMove.
+                 * @typedef {sandboxd.agent.v1.FileMove.$Properties} sandboxd.agent.v1.FileMove.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileMove.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileMove.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileMove.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileMove = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileMove to.
+                 * @member {Uint8Array} to
+                 * @memberof sandboxd.agent.v1.FileMove
+                 * @instance
+                 */
+                FileMove.prototype.to = $util.newBuffer([]);
+
+                /**
+                 * FileMove replaces.
+                 * @member {boolean} replaces
+                 * @memberof sandboxd.agent.v1.FileMove
+                 * @instance
+                 */
+                FileMove.prototype.replaces = false;
+
+                /**
+                 * FileMove recursive.
+                 * @member {boolean} recursive
+                 * @memberof sandboxd.agent.v1.FileMove
+                 * @instance
+                 */
+                FileMove.prototype.recursive = false;
+
+                /**
+                 * Creates a new FileMove instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileMove
+                 * @static
+                 * @param {sandboxd.agent.v1.FileMove.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileMove} FileMove instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileMove.$Shape): sandboxd.agent.v1.FileMove & sandboxd.agent.v1.FileMove.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileMove.$Properties): sandboxd.agent.v1.FileMove;
+                 * }}
+                 */
+                FileMove.create = function(properties) {
+                    return new FileMove(properties);
+                };
+
+                /**
+                 * Encodes the specified FileMove message. Does not implicitly {@link sandboxd.agent.v1.FileMove.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileMove
+                 * @static
+                 * @param {sandboxd.agent.v1.FileMove.$Properties} message FileMove message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileMove.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.to != null && $Object.hasOwnProperty.call(message, "to") && message.to.length)
+                        writer.uint32(/* id 1, wireType 2 =*/10).bytes(message.to);
+                    if (message.replaces != null && $Object.hasOwnProperty.call(message, "replaces") && message.replaces !== false)
+                        writer.uint32(/* id 2, wireType 0 =*/16).bool(message.replaces);
+                    if (message.recursive != null && $Object.hasOwnProperty.call(message, "recursive") && message.recursive !== false)
+                        writer.uint32(/* id 3, wireType 0 =*/24).bool(message.recursive);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileMove message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileMove
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileMove & sandboxd.agent.v1.FileMove.$Shape} FileMove
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileMove.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileMove();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.to = value;
+                                else
+                                    delete message.to;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.replaces = value;
+                                else
+                                    delete message.replaces;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.recursive = value;
+                                else
+                                    delete message.recursive;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileMove;
+            })();
+
+            v1.FileRemove = (function() {
+
+                /**
+                 * Properties of a FileRemove.
+                 * @typedef {Object} sandboxd.agent.v1.FileRemove.$Properties
+                 * @property {boolean|null} [recursive] FileRemove recursive
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileRemove.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileRemove
+                 * @augments sandboxd.agent.v1.FileRemove.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileRemove.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileRemove.
+                 * @typedef {sandboxd.agent.v1.FileRemove.$Properties} sandboxd.agent.v1.FileRemove.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileRemove.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileRemove.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileRemove.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileRemove = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileRemove recursive.
+                 * @member {boolean} recursive
+                 * @memberof sandboxd.agent.v1.FileRemove
+                 * @instance
+                 */
+                FileRemove.prototype.recursive = false;
+
+                /**
+                 * Creates a new FileRemove instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileRemove
+                 * @static
+                 * @param {sandboxd.agent.v1.FileRemove.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileRemove} FileRemove instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileRemove.$Shape): sandboxd.agent.v1.FileRemove & sandboxd.agent.v1.FileRemove.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileRemove.$Properties): sandboxd.agent.v1.FileRemove;
+                 * }}
+                 */
+                FileRemove.create = function(properties) {
+                    return new FileRemove(properties);
+                };
+
+                /**
+                 * Encodes the specified FileRemove message. Does not implicitly {@link sandboxd.agent.v1.FileRemove.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileRemove
+                 * @static
+                 * @param {sandboxd.agent.v1.FileRemove.$Properties} message FileRemove message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileRemove.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.recursive != null && $Object.hasOwnProperty.call(message, "recursive") && message.recursive !== false)
+                        writer.uint32(/* id 1, wireType 0 =*/8).bool(message.recursive);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileRemove message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileRemove
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileRemove & sandboxd.agent.v1.FileRemove.$Shape} FileRemove
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileRemove.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileRemove();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.recursive = value;
+                                else
+                                    delete message.recursive;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileRemove;
+            })();
+
+            v1.FileChange = (function() {
+
+                /**
+                 * Properties of a FileChange.
+                 * @typedef {Object} sandboxd.agent.v1.FileChange.$Properties
+                 * @property {number|null} [mode] FileChange mode
+                 * @property {string|null} [owner] FileChange owner
+                 * @property {number|null} [mtimeUs] FileChange mtimeUs
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileChange.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileChange
+                 * @augments sandboxd.agent.v1.FileChange.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileChange.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileChange.
+                 * @typedef {sandboxd.agent.v1.FileChange.$Properties} sandboxd.agent.v1.FileChange.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileChange.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileChange.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileChange.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileChange = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileChange mode.
+                 * @member {number|null|undefined} mode
+                 * @memberof sandboxd.agent.v1.FileChange
+                 * @instance
+                 */
+                FileChange.prototype.mode = null;
+
+                /**
+                 * FileChange owner.
+                 * @member {string} owner
+                 * @memberof sandboxd.agent.v1.FileChange
+                 * @instance
+                 */
+                FileChange.prototype.owner = "";
+
+                /**
+                 * FileChange mtimeUs.
+                 * @member {number|null|undefined} mtimeUs
+                 * @memberof sandboxd.agent.v1.FileChange
+                 * @instance
+                 */
+                FileChange.prototype.mtimeUs = null;
+
+                // OneOf field names bound to virtual getters and setters
+                let $oneOfFields;
+
+                // Virtual OneOf for proto3 optional field
+                $Object.defineProperty(FileChange.prototype, "_mode", {
+                    get: $util.oneOfGetter($oneOfFields = ["mode"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                // Virtual OneOf for proto3 optional field
+                $Object.defineProperty(FileChange.prototype, "_mtimeUs", {
+                    get: $util.oneOfGetter($oneOfFields = ["mtimeUs"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                /**
+                 * Creates a new FileChange instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileChange
+                 * @static
+                 * @param {sandboxd.agent.v1.FileChange.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileChange} FileChange instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileChange.$Shape): sandboxd.agent.v1.FileChange & sandboxd.agent.v1.FileChange.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileChange.$Properties): sandboxd.agent.v1.FileChange;
+                 * }}
+                 */
+                FileChange.create = function(properties) {
+                    return new FileChange(properties);
+                };
+
+                /**
+                 * Encodes the specified FileChange message. Does not implicitly {@link sandboxd.agent.v1.FileChange.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileChange
+                 * @static
+                 * @param {sandboxd.agent.v1.FileChange.$Properties} message FileChange message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileChange.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.mode != null && $Object.hasOwnProperty.call(message, "mode"))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint32(message.mode);
+                    if (message.owner != null && $Object.hasOwnProperty.call(message, "owner") && message.owner !== "")
+                        writer.uint32(/* id 2, wireType 2 =*/18).string(message.owner);
+                    if (message.mtimeUs != null && $Object.hasOwnProperty.call(message, "mtimeUs"))
+                        writer.uint32(/* id 3, wireType 0 =*/24).sint64(message.mtimeUs);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileChange message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileChange
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileChange & sandboxd.agent.v1.FileChange.$Shape} FileChange
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileChange.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileChange();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                message.mode = reader.uint32();
+                                message._mode = "mode";
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.owner = value;
+                                else
+                                    delete message.owner;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                message.mtimeUs = reader.sint64();
+                                message._mtimeUs = "mtimeUs";
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileChange;
+            })();
+
+            v1.FileRead = (function() {
+
+                /**
+                 * Properties of a FileRead.
+                 * @typedef {Object} sandboxd.agent.v1.FileRead.$Properties
+                 * @property {sandboxd.agent.v1.FilePlace.$Properties|null} [place] FileRead place
+                 * @property {number|null} [first] FileRead first
+                 * @property {number|null} [last] FileRead last
+                 * @property {number|null} [lastBytes] FileRead lastBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileRead.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileRead
+                 * @augments sandboxd.agent.v1.FileRead.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileRead.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileRead.
+                 * @typedef {sandboxd.agent.v1.FileRead.$Properties} sandboxd.agent.v1.FileRead.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileRead.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileRead.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileRead.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileRead = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileRead place.
+                 * @member {sandboxd.agent.v1.FilePlace.$Properties|null|undefined} place
+                 * @memberof sandboxd.agent.v1.FileRead
+                 * @instance
+                 */
+                FileRead.prototype.place = null;
+
+                /**
+                 * FileRead first.
+                 * @member {number|null|undefined} first
+                 * @memberof sandboxd.agent.v1.FileRead
+                 * @instance
+                 */
+                FileRead.prototype.first = null;
+
+                /**
+                 * FileRead last.
+                 * @member {number|null|undefined} last
+                 * @memberof sandboxd.agent.v1.FileRead
+                 * @instance
+                 */
+                FileRead.prototype.last = null;
+
+                /**
+                 * FileRead lastBytes.
+                 * @member {number|null|undefined} lastBytes
+                 * @memberof sandboxd.agent.v1.FileRead
+                 * @instance
+                 */
+                FileRead.prototype.lastBytes = null;
+
+                // OneOf field names bound to virtual getters and setters
+                let $oneOfFields;
+
+                // Virtual OneOf for proto3 optional field
+                $Object.defineProperty(FileRead.prototype, "_first", {
+                    get: $util.oneOfGetter($oneOfFields = ["first"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                // Virtual OneOf for proto3 optional field
+                $Object.defineProperty(FileRead.prototype, "_last", {
+                    get: $util.oneOfGetter($oneOfFields = ["last"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                // Virtual OneOf for proto3 optional field
+                $Object.defineProperty(FileRead.prototype, "_lastBytes", {
+                    get: $util.oneOfGetter($oneOfFields = ["lastBytes"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                /**
+                 * Creates a new FileRead instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileRead
+                 * @static
+                 * @param {sandboxd.agent.v1.FileRead.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileRead} FileRead instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileRead.$Shape): sandboxd.agent.v1.FileRead & sandboxd.agent.v1.FileRead.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileRead.$Properties): sandboxd.agent.v1.FileRead;
+                 * }}
+                 */
+                FileRead.create = function(properties) {
+                    return new FileRead(properties);
+                };
+
+                /**
+                 * Encodes the specified FileRead message. Does not implicitly {@link sandboxd.agent.v1.FileRead.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileRead
+                 * @static
+                 * @param {sandboxd.agent.v1.FileRead.$Properties} message FileRead message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileRead.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.place != null && $Object.hasOwnProperty.call(message, "place"))
+                        $root.sandboxd.agent.v1.FilePlace.encode(message.place, writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
+                    if (message.first != null && $Object.hasOwnProperty.call(message, "first"))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.first);
+                    if (message.last != null && $Object.hasOwnProperty.call(message, "last"))
+                        writer.uint32(/* id 3, wireType 0 =*/24).uint64(message.last);
+                    if (message.lastBytes != null && $Object.hasOwnProperty.call(message, "lastBytes"))
+                        writer.uint32(/* id 4, wireType 0 =*/32).uint64(message.lastBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileRead message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileRead
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileRead & sandboxd.agent.v1.FileRead.$Shape} FileRead
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileRead.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileRead();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                message.place = $root.sandboxd.agent.v1.FilePlace.decode(reader, reader.size(), $undefined, _depth + 1, message.place);
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                message.first = reader.uint64();
+                                message._first = "first";
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                message.last = reader.uint64();
+                                message._last = "last";
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                message.lastBytes = reader.uint64();
+                                message._lastBytes = "lastBytes";
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileRead;
+            })();
+
+            v1.FileWrite = (function() {
+
+                /**
+                 * Properties of a FileWrite.
+                 * @typedef {Object} sandboxd.agent.v1.FileWrite.$Properties
+                 * @property {sandboxd.agent.v1.FilePlace.$Properties|null} [place] FileWrite place
+                 * @property {number|null} [mode] FileWrite mode
+                 * @property {boolean|null} [parents] FileWrite parents
+                 * @property {Array.<string>|null} [ifMatch] FileWrite ifMatch
+                 * @property {Array.<string>|null} [ifNoneMatch] FileWrite ifNoneMatch
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileWrite.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileWrite
+                 * @augments sandboxd.agent.v1.FileWrite.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileWrite.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileWrite.
+                 * @typedef {sandboxd.agent.v1.FileWrite.$Properties} sandboxd.agent.v1.FileWrite.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileWrite.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileWrite.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileWrite.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileWrite = function (properties) {
+                    this.ifMatch = [];
+                    this.ifNoneMatch = [];
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileWrite place.
+                 * @member {sandboxd.agent.v1.FilePlace.$Properties|null|undefined} place
+                 * @memberof sandboxd.agent.v1.FileWrite
+                 * @instance
+                 */
+                FileWrite.prototype.place = null;
+
+                /**
+                 * FileWrite mode.
+                 * @member {number|null|undefined} mode
+                 * @memberof sandboxd.agent.v1.FileWrite
+                 * @instance
+                 */
+                FileWrite.prototype.mode = null;
+
+                /**
+                 * FileWrite parents.
+                 * @member {boolean} parents
+                 * @memberof sandboxd.agent.v1.FileWrite
+                 * @instance
+                 */
+                FileWrite.prototype.parents = false;
+
+                /**
+                 * FileWrite ifMatch.
+                 * @member {Array.<string>} ifMatch
+                 * @memberof sandboxd.agent.v1.FileWrite
+                 * @instance
+                 */
+                FileWrite.prototype.ifMatch = $util.emptyArray;
+
+                /**
+                 * FileWrite ifNoneMatch.
+                 * @member {Array.<string>} ifNoneMatch
+                 * @memberof sandboxd.agent.v1.FileWrite
+                 * @instance
+                 */
+                FileWrite.prototype.ifNoneMatch = $util.emptyArray;
+
+                // OneOf field names bound to virtual getters and setters
+                let $oneOfFields;
+
+                // Virtual OneOf for proto3 optional field
+                $Object.defineProperty(FileWrite.prototype, "_mode", {
+                    get: $util.oneOfGetter($oneOfFields = ["mode"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                /**
+                 * Creates a new FileWrite instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileWrite
+                 * @static
+                 * @param {sandboxd.agent.v1.FileWrite.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileWrite} FileWrite instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileWrite.$Shape): sandboxd.agent.v1.FileWrite & sandboxd.agent.v1.FileWrite.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileWrite.$Properties): sandboxd.agent.v1.FileWrite;
+                 * }}
+                 */
+                FileWrite.create = function(properties) {
+                    return new FileWrite(properties);
+                };
+
+                /**
+                 * Encodes the specified FileWrite message. Does not implicitly {@link sandboxd.agent.v1.FileWrite.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileWrite
+                 * @static
+                 * @param {sandboxd.agent.v1.FileWrite.$Properties} message FileWrite message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileWrite.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.place != null && $Object.hasOwnProperty.call(message, "place"))
+                        $root.sandboxd.agent.v1.FilePlace.encode(message.place, writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
+                    if (message.mode != null && $Object.hasOwnProperty.call(message, "mode"))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint32(message.mode);
+                    if (message.parents != null && $Object.hasOwnProperty.call(message, "parents") && message.parents !== false)
+                        writer.uint32(/* id 3, wireType 0 =*/24).bool(message.parents);
+                    if (message.ifMatch != null && message.ifMatch.length)
+                        for (let i = 0; i < message.ifMatch.length; ++i)
+                            writer.uint32(/* id 4, wireType 2 =*/34).string(message.ifMatch[i]);
+                    if (message.ifNoneMatch != null && message.ifNoneMatch.length)
+                        for (let i = 0; i < message.ifNoneMatch.length; ++i)
+                            writer.uint32(/* id 5, wireType 2 =*/42).string(message.ifNoneMatch[i]);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileWrite message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileWrite
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileWrite & sandboxd.agent.v1.FileWrite.$Shape} FileWrite
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileWrite.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileWrite();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                message.place = $root.sandboxd.agent.v1.FilePlace.decode(reader, reader.size(), $undefined, _depth + 1, message.place);
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                message.mode = reader.uint32();
+                                message._mode = "mode";
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.parents = value;
+                                else
+                                    delete message.parents;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.ifMatch && message.ifMatch.length))
+                                    message.ifMatch = [];
+                                message.ifMatch.push(reader.stringVerify());
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.ifNoneMatch && message.ifNoneMatch.length))
+                                    message.ifNoneMatch = [];
+                                message.ifNoneMatch.push(reader.stringVerify());
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileWrite;
             })();
 
             v1.GrowDisk = (function() {

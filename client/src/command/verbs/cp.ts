@@ -12,6 +12,7 @@ import { unpackDirectory } from '../../platform/unpack-directory.ts';
 import { writeWhole, writeWholeIn } from '../../platform/whole-file.ts';
 import { formatBytes, type Progress } from '../terminal.ts';
 import { type Session, UsageError, type Verb } from '../verb.ts';
+import { type Place, toPlace } from './files.ts';
 
 type Copied = { readonly files?: number; readonly bytes: number };
 
@@ -39,16 +40,6 @@ export const cp: Verb = {
     return 0;
   },
 };
-
-type Place = { readonly id: string; readonly path: string };
-
-function toPlace(word: string): Place | undefined {
-  const [, id, path] = /^(sbx_[^:/]*):(.*)$/.exec(word) ?? [];
-  if (id === undefined || path === undefined) return undefined;
-  if (!path.startsWith('/'))
-    throw new UsageError(`${JSON.stringify(word)} must have an absolute path behind the :`);
-  return { id, path };
-}
 
 async function copyIn(
   session: Session,

@@ -2,6 +2,7 @@
 import { ApiError } from '../../errors.ts';
 import { formatAge } from '../terminal.ts';
 import { UsageError, type Verb } from '../verb.ts';
+import { toPlace } from './files.ts';
 
 export const ps: Verb = {
   name: 'ps',
@@ -34,22 +35,31 @@ export const ps: Verb = {
 
 export const rm: Verb = {
   name: 'rm',
-  operands: '<sandbox|snapshot…>',
+  operands: '<sandbox|snapshot|sandbox:path…>',
   completes: ['id'],
-  summary: 'Remove sandboxes and snapshots',
-  flags: { all: { type: 'boolean', short: 'a', help: 'remove every sandbox' } },
+  summary: 'Remove sandboxes and snapshots, or files of a sandbox',
+  flags: {
+    all: { type: 'boolean', short: 'a', help: 'remove every sandbox' },
+    recursive: { type: 'boolean', short: 'r', help: 'of a path: remove a directory with everything in it' },
+  },
   count: [0, Number.POSITIVE_INFINITY],
   example: 'sandbox rm $ID',
   async run({ operands, isSet }, { client, terminal, signal, isJson }) {
     if (operands.length === 0 && !isSet('all'))
-      throw new UsageError('an argument is missing: sandbox rm <sandbox|snapshot…>');
+      throw new UsageError('an argument is missing: sandbox rm <sandbox|snapshot|sandbox:path…>');
     const all = isSet('all') ? (await client.sandboxes.list({ signal })).map(({ id }) => id) : [];
     const ids = [...new Set([...operands, ...all])];
     const failed: { id: string; error: string; code?: string }[] = [];
     for (const id of ids) {
       try {
-        const kind = id.startsWith('snap_') ? client.snapshots : client.sandboxes;
-        await kind.get(id).delete({ signal });
+        const place = toPlace(id);
+        if (place !== undefined) {
+          const recursive = isSet('recursive');
+          await client.sandboxes.get(place.id).files.remove(place.path, { recursive, signal });
+        } else {
+          const kind = id.startsWith('snap_') ? client.snapshots : client.sandboxes;
+          await kind.get(id).delete({ signal });
+        }
         if (!isJson) terminal.print(id);
       } catch (error) {
         signal.throwIfAborted();

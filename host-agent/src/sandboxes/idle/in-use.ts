@@ -68,7 +68,7 @@ export function trackExecUse(
 
 /** A transfer is a use until its last byte, or until it is cancelled. */
 export function trackTransferUse(idle: IdleWatch, files: GuestFiles): GuestFiles {
-  const pull = async (start: () => Promise<PulledFile>): Promise<PulledFile> => {
+  const pull = async <T extends PulledFile>(start: () => Promise<T>): Promise<T> => {
     const end = idle.beginUse();
     try {
       const pulled = await start();
@@ -78,13 +78,17 @@ export function trackTransferUse(idle: IdleWatch, files: GuestFiles): GuestFiles
       throw error;
     }
   };
+  const during = <T>(work: () => Promise<T>): Promise<T> => {
+    const end = idle.beginUse();
+    return work().finally(end);
+  };
   return {
-    pushFiles: (path, read, signal) => {
-      const end = idle.beginUse();
-      return files.pushFiles(path, read, signal).finally(end);
-    },
+    pushFiles: (path, read, signal) => during(() => files.pushFiles(path, read, signal)),
     pullFile: (path, maxBytes, signal) => pull(() => files.pullFile(path, maxBytes, signal)),
     pullDirectory: (path, signal) => pull(() => files.pullDirectory(path, signal)),
+    read: (read, signal) => pull(() => files.read(read, signal)),
+    call: (call, signal) => during(() => files.call(call, signal)),
+    write: (write, read, signal) => during(() => files.write(write, read, signal)),
   };
 }
 

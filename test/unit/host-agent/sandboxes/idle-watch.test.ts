@@ -286,6 +286,15 @@ t.test('tracked uses pass on all calls and events', async (t) => {
       requests.push(all);
       return { body: { next: async () => undefined, cancel: () => undefined } };
     },
+    call: (...all) => {
+      requests.push(all);
+      return Promise.reject(new Error('no such file'));
+    },
+    read: () => Promise.reject(new Error('no such file')),
+    write: (...all) => {
+      requests.push(all);
+      return Promise.reject(new Error('no room'));
+    },
   });
   const { signal } = new AbortController();
   const read = async () => undefined;
@@ -297,10 +306,15 @@ t.test('tracked uses pass on all calls and events', async (t) => {
   const directory = await files.pullDirectory('/c', signal);
   t.notOk('keepalive' in directory.body);
   t.equal(await directory.body.next(), undefined);
+  await t.rejects(files.call({ stat: {} }, signal), { message: 'no such file' });
+  await t.rejects(files.read({}), { message: 'no such file' });
+  await t.rejects(files.write({ parents: true }, read, signal), { message: 'no room' });
   t.same(requests, [
     ['/a', read, signal],
     ['/b', 5, signal],
     ['/c', signal],
+    [{ stat: {} }, signal],
+    [{ parents: true }, read, signal],
   ]);
   t.same(calledOn, ['keepalive', 'cancel']);
   await clock.pass(MINUTE);

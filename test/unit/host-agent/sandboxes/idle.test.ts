@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import type { ExecSession } from '../../../../host-agent/src/guest/exec-types.ts';
+import type { FileCallAnswer } from '../../../../host-agent/src/guest/files.ts';
 import type { Chunk } from '../../../../host-agent/src/lib/byte-queue.ts';
 import { IdleWatch } from '../../../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import { trackTransferUse } from '../../../../host-agent/src/sandboxes/idle/in-use.ts';
@@ -126,6 +127,7 @@ t.test('a transfer keeps it until its last byte, its failure or its cancellation
   t.teardown(() => idle.stop(true));
   let chunk: (value: Chunk | undefined) => void = () => undefined;
   const pushed = Promise.withResolvers<{ files: number; bytes: number }>();
+  const called = Promise.withResolvers<FileCallAnswer>();
   const body = {
     next: () => new Promise<Chunk | undefined>((resolve) => (chunk = resolve)),
     cancel: () => undefined,
@@ -134,6 +136,9 @@ t.test('a transfer keeps it until its last byte, its failure or its cancellation
     pushFiles: () => pushed.promise,
     pullFile: async () => ({ body }),
     pullDirectory: () => Promise.reject(new Error('there is none')),
+    call: () => called.promise,
+    read: () => Promise.reject(new Error('there is none')),
+    write: () => Promise.reject(new Error('there is none')),
   });
   const isKept = async (): Promise<boolean> => {
     const before = ends;
@@ -144,6 +149,11 @@ t.test('a transfer keeps it until its last byte, its failure or its cancellation
   t.ok(await isKept(), 'a push');
   pushed.resolve({ files: 0, bytes: 0 });
   await push;
+  t.notOk(await isKept());
+  const call = files.call({});
+  t.ok(await isKept(), 'a call');
+  called.resolve({ entries: [], hasMore: false, count: 0 });
+  await call;
   t.notOk(await isKept());
   const pulled = await files.pullFile('/x', 1);
   const next = pulled.body.next();

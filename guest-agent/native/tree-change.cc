@@ -1,0 +1,166 @@
+// Reads and changes single files for the calls of files, with the rights of a user; see tree.h.
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/fs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "tree.h"
+
+namespace {
+
+constexpr size_t kMaxGroups = 4096;
+
+struct Proc {
+  explicit Proc(int fd) { snprintf(path, sizeof path, "/proc/self/fd/%d", fd); }
+  char path[40];
+};
+
+// actAs(uid, gid, groups): the effective user of this thread only, by the system calls themselves: the C library's
+// functions change all threads. Root keeps its real and saved ids, so that it can be root again. 0 or -errno.
+METHOD(act_as) {
+  ARGUMENTS(3);
+  double uid, gid;
+  CHECK(read_double(env, arguments[0], &uid));
+  CHECK(read_double(env, arguments[1], &gid));
+  uint32_t count = 0;
+  TRY(napi_get_array_length(env, arguments[2], &count));
+  std::vector<gid_t> groups;
+  for (uint32_t at = 0; at < count && at < kMaxGroups; at++) {
+    napi_value item;
+    double group;
+    TRY(napi_get_element(env, arguments[2], at, &item));
+    CHECK(read_double(env, item, &group));
+    groups.push_back(static_cast<gid_t>(group));
+  }
+  const uid_t same = static_cast<uid_t>(-1);
+  // Root first: only root may choose groups.
+  long result = syscall(SYS_setresuid, same, 0, same);
+  if (result == 0) result = syscall(SYS_setgroups, groups.size(), groups.data());
+  if (result == 0) result = syscall(SYS_setresgid, same, static_cast<gid_t>(gid), same);
+  if (result == 0) result = syscall(SYS_setresuid, same, static_cast<uid_t>(uid), same);
+  return outcome(env, static_cast<int>(result));
+}
+
+// reopen(place, flags): opens the file that an O_PATH descriptor names; a FIFO or device is not waited for
+METHOD(reopen) {
+  ARGUMENTS(2);
+  int32_t place, flags;
+  CHECK(read_int(env, arguments[0], &place));
+  CHECK(read_int(env, arguments[1], &flags));
+  return outcome(env, open(Proc(place).path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
+// changeMode(fd, mode): of any descriptor that names no symbolic link
+METHOD(change_mode) {
+  ARGUMENTS(2);
+  int32_t fd, mode;
+  CHECK(read_int(env, arguments[0], &fd));
+  CHECK(read_int(env, arguments[1], &mode));
+  return outcome(env, chmod(Proc(fd).path, static_cast<mode_t>(mode)));
+}
+
+// changeOwner(fd, uid, gid)
+METHOD(change_owner) {
+  ARGUMENTS(3);
+  int32_t fd;
+  double uid, gid;
+  CHECK(read_int(env, arguments[0], &fd));
+  CHECK(read_double(env, arguments[1], &uid));
+  CHECK(read_double(env, arguments[2], &gid));
+  return outcome(env, fchownat(fd, "", static_cast<uid_t>(uid), static_cast<gid_t>(gid), AT_EMPTY_PATH));
+}
+
+// changeTime(fd, seconds, nanos): the modification time
+METHOD(change_time) {
+  ARGUMENTS(3);
+  int32_t fd;
+  double seconds, nanos;
+  CHECK(read_int(env, arguments[0], &fd));
+  CHECK(read_double(env, arguments[1], &seconds));
+  CHECK(read_double(env, arguments[2], &nanos));
+  struct timespec times[2] = {{0, UTIME_OMIT}, {static_cast<time_t>(seconds), static_cast<long>(nanos)}};
+  return outcome(env, utimensat(AT_FDCWD, Proc(fd).path, times, 0));
+}
+
+// renameEntry(fromParent, fromLeaf, toParent, toLeaf, replaces): without `replaces`, -EEXIST for an existing target
+METHOD(rename_entry) {
+  ARGUMENTS(5);
+  int32_t from_parent, to_parent, replaces;
+  Name from, to;
+  CHECK(read_int(env, arguments[0], &from_parent));
+  CHECK(from.read(env, arguments[1]));
+  CHECK(read_int(env, arguments[2], &to_parent));
+  CHECK(to.read(env, arguments[3]));
+  CHECK(read_int(env, arguments[4], &replaces));
+  unsigned flags = replaces != 0 ? 0 : RENAME_NOREPLACE;
+  return outcome(env, renameat2(from_parent, from.get(), to_parent, to.get(), flags));
+}
+
+// removeEmpty(parent, leaf): an empty directory
+METHOD(remove_empty) {
+  ARGUMENTS(2);
+  int32_t parent;
+  Name leaf;
+  CHECK(read_int(env, arguments[0], &parent));
+  CHECK(leaf.read(env, arguments[1]));
+  return outcome(env, unlinkat(parent, leaf.get(), AT_REMOVEDIR));
+}
+
+// copyBytes(from, to, length): from and to the descriptors' own positions; the number copied, 0 at the end, or -errno
+METHOD(copy_bytes) {
+  ARGUMENTS(3);
+  int32_t from, to;
+  double length;
+  CHECK(read_int(env, arguments[0], &from));
+  CHECK(read_int(env, arguments[1], &to));
+  CHECK(read_double(env, arguments[2], &length));
+  ssize_t copied = copy_file_range(from, nullptr, to, nullptr, static_cast<size_t>(length), 0);
+  // Files of /proc give 0, other file systems errors, where a plain copy works.
+  if (copied > 0) return to_number(env, static_cast<double>(copied));
+  static char bytes[65536];
+  ssize_t got = read(from, bytes, sizeof bytes);
+  if (got <= 0) return outcome(env, static_cast<int>(got));
+  for (ssize_t at = 0; at < got;) {
+    ssize_t put = write(to, bytes + at, static_cast<size_t>(got - at));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return outcome(env, -1);
+    at += put;
+  }
+  return to_number(env, static_cast<double>(got));
+}
+
+// seek(fd, position): 0 or -errno
+METHOD(seek) {
+  ARGUMENTS(2);
+  int32_t fd;
+  double position;
+  CHECK(read_int(env, arguments[0], &fd));
+  CHECK(read_double(env, arguments[1], &position));
+  return outcome(env, lseek(fd, static_cast<off_t>(position), SEEK_SET) < 0 ? -1 : 0);
+}
+
+// coarseClock(): microseconds since 1970 of the clock with which the kernel stamps changes of files
+napi_value coarse_clock(napi_env env, napi_callback_info) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return to_number(env, static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec / 1000));
+}
+
+}  // namespace
+
+bool add_tree_changing(napi_env env, napi_value exports) {
+  const Method methods[] = {
+      {"actAs", act_as},           {"reopen", reopen},           {"changeMode", change_mode},
+      {"changeOwner", change_owner}, {"changeTime", change_time}, {"renameEntry", rename_entry},
+      {"removeEmpty", remove_empty}, {"copyBytes", copy_bytes},   {"seek", seek},
+      {"coarseClock", coarse_clock},
+  };
+  return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
+}

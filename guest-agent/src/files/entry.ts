@@ -1,0 +1,64 @@
+// Describes files for the answers of file calls.
+import type { FileEntryInput } from '@sandboxd/proto';
+import { parseGroup, parsePasswd } from '../exec/users.ts';
+import { addon } from '../native/addon.ts';
+import type { Names, Step } from './as-user.ts';
+import { freshUs, linksOf, modeOf, mtimeUsOf, ownerOf, sizeOf, versionOf } from './status.ts';
+
+const NOTHING = Buffer.alloc(0);
+/** A file that changes with every tick is described as it is. */
+const MAX_WAITS = 3;
+const MAX_WAIT_MS = 12;
+
+/** Reads a status, if need be again, so that any later change of the file has another version. */
+export function* settledStatus(status: Float64Array, read: () => number): Step<number> {
+  for (let waits = 0; ; waits++) {
+    const result = read();
+    const isFresh = () => freshUs(status, addon.coarseClock()) > 0;
+    if (result < 0 || waits === MAX_WAITS || !isFresh()) return result;
+    const until = performance.now() + MAX_WAIT_MS;
+    while (isFresh() && performance.now() < until) yield;
+  }
+}
+
+/** Converts statuses, with the names of users and groups. */
+export class Describer {
+  readonly #users: ReadonlyMap<number, string>;
+  readonly #groups: ReadonlyMap<number, string>;
+
+  constructor({ passwd, group }: Names) {
+    // As the C library: the first entry of an id has its name.
+    this.#users = new Map(
+      parsePasswd(passwd)
+        .map(({ uid, name }) => [uid, name] as const)
+        .reverse(),
+    );
+    this.#groups = new Map(
+      parseGroup(group)
+        .map(({ gid, name }) => [gid, name] as const)
+        .reverse(),
+    );
+  }
+
+  /** `path` and `target` are byte strings. */
+  describe(status: Float64Array, path = '', target = ''): FileEntryInput {
+    const { uid, gid } = ownerOf(status);
+    return {
+      path: toBytes(path),
+      mode: modeOf(status),
+      sizeBytes: sizeOf(status),
+      mtimeUs: mtimeUsOf(status),
+      uid,
+      gid,
+      user: this.#users.get(uid) ?? '',
+      group: this.#groups.get(gid) ?? '',
+      target: toBytes(target),
+      links: linksOf(status),
+      version: versionOf(status),
+    };
+  }
+}
+
+function toBytes(text: string): Uint8Array {
+  return text === '' ? NOTHING : Buffer.from(text, 'latin1');
+}

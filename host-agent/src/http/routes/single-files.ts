@@ -1,0 +1,229 @@
+// Single files of a sandbox: their description, content, names and attributes.
+import { isUtf8 } from 'node:buffer';
+import type { FileCallInput } from '@sandboxd/proto';
+import type { FileDescription } from '../../guest/file-description.ts';
+import type { ReadFile } from '../../guest/files.ts';
+import { AppError } from '../../lib/errors.ts';
+import { clientSignal } from '../client-signal.ts';
+import { guestOf, type HttpContext } from '../context.ts';
+import { HttpError } from '../errors.ts';
+import { readBody } from '../input/body-source.ts';
+import {
+  matchesStrongly,
+  matchesWeakly,
+  permitsRange,
+  type Range,
+  readConditions,
+  readRange,
+} from '../input/conditions.ts';
+import { answerPullStream } from '../pull-stream.ts';
+import type { Handlers } from '../serve-routes.ts';
+import type { HttpServices } from '../services.ts';
+
+/** What all requests for single files have. */
+type Place = {
+  readonly path?: string | undefined;
+  readonly path_base64?: string | undefined;
+  readonly root?: string | undefined;
+  readonly user?: string | undefined;
+};
+
+export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
+  const filesOf = (c: HttpContext, id: string) => guestOf(host, c, id).files();
+  const call = async (c: HttpContext, id: string, place: Place, operation: FileCallInput) =>
+    await filesOf(c, id).call({ place: toPlace(place), ...operation }, clientSignal(c));
+  const describe = async (
+    c: HttpContext,
+    id: string,
+    place: Place,
+    operation: FileCallInput,
+    to?: Buffer,
+  ) => {
+    const answer = await call(c, id, place, operation);
+    return { ...toEntry(expectEntry(answer.entry), to ?? toPath(place)), left_out: answer.count };
+  };
+
+  return {
+    statFile: async ({ params: { id }, query: { follow, ...place } }, c) => {
+      const { left_out: _, ...entry } = await describe(c, id, place, { stat: { isLink: !follow } });
+      c.header('ETag', entry.etag);
+      return entry;
+    },
+
+    listFiles: async ({ params: { id }, query: { depth, limit, cursor, ...place } }, c) => {
+      const after = Buffer.from(cursor ?? '', 'base64url');
+      const { entries, hasMore } = await call(c, id, place, { list: { depth, maxEntries: limit, after } });
+      const directory = toPath(place);
+      const last = entries.slice(0, limit).at(-1);
+      return {
+        entries: entries.slice(0, limit).map((entry) => toEntry(entry, join(directory, entry.path))),
+        ...(hasMore && last !== undefined && { next_cursor: last.path.toString('base64url') }),
+      };
+    },
+
+    readContent: async ({ params: { id }, query: place }, c) => {
+      const isHead = c.req.raw.method === 'HEAD';
+      const range = isHead ? undefined : readRange(c);
+      const conditions = readConditions(c);
+      const read = (part: Range | undefined): Promise<ReadFile> =>
+        filesOf(c, id).read({ place: toPlace(place), ...part }, clientSignal(c));
+      const file = await read(range);
+      const { version } = file.entry;
+      const headers = contentHeaders(file);
+      if (conditions.ifMatch !== undefined && !matchesStrongly(conditions.ifMatch, version)) {
+        file.body.cancel();
+        throw new AppError('precondition_failed', 'the file has been changed: it has another ETag');
+      }
+      if (matchesWeakly(conditions.ifNoneMatch, version)) {
+        file.body.cancel();
+        const { ETag, 'Last-Modified': modified } = headers;
+        return c.body(null, 304, { ETag, 'Last-Modified': modified });
+      }
+      if (isHead) {
+        file.body.cancel();
+        return c.body(null, 200, { ...headers, ...lengthOf(file) });
+      }
+      // Without a known size there are no ranges.
+      if (range === undefined || file.sizeBytes === undefined)
+        return answerPullStream(c, file.body, { ...headers, ...lengthOf(file) });
+      if (!permitsRange(c, version)) {
+        file.body.cancel();
+        const whole = await read(undefined);
+        return answerPullStream(c, whole.body, { ...contentHeaders(whole), ...lengthOf(whole) });
+      }
+      const { sizeBytes, contentBytes = 0, offsetBytes = 0 } = file;
+      if (contentBytes === 0) {
+        file.body.cancel();
+        throw new HttpError(
+          'range_not_satisfiable',
+          `the file has ${sizeBytes} bytes, and none of the range`,
+          {
+            'Content-Range': `bytes */${sizeBytes}`,
+          },
+        );
+      }
+      const span = `bytes ${offsetBytes}-${offsetBytes + contentBytes - 1}/${sizeBytes}`;
+      return answerPullStream(c, file.body, { ...headers, ...lengthOf(file), 'Content-Range': span }, 206);
+    },
+
+    writeContent: async ({ params: { id }, query: { mode, parents, ...place } }, c) => {
+      const files = filesOf(c, id);
+      const { ifMatch = [], ifNoneMatch = [] } = readConditions(c);
+      const body = readBody(c, bodyIdleMs);
+      try {
+        const write = {
+          place: toPlace(place),
+          parents,
+          ...toMode(mode),
+          ifMatch: [...ifMatch],
+          ifNoneMatch: ifNoneMatch.map((tag) => tag.replace(/^W\//, '')),
+        };
+        const entry = toEntry(await files.write(write, body.read, clientSignal(c)), toPath(place));
+        c.header('ETag', entry.etag);
+        return entry;
+      } finally {
+        body.discard(); // after an early response the client may still send
+      }
+    },
+
+    makeDirectory: async ({ params: { id }, body: { mode, parents, may_exist, ...place } }, c) => {
+      const operation = { makeDirectory: { parents, mayExist: may_exist, ...toMode(mode) } };
+      const { left_out: _, ...entry } = await describe(c, id, place, operation);
+      return entry;
+    },
+
+    moveFile: async ({ params: { id }, body: { overwrite, to, to_base64, ...place } }, c) => {
+      const name = toPath({ path: to, path_base64: to_base64 }, 'to');
+      const operation = { move: { to: name, replaces: overwrite } };
+      const { left_out: _, ...entry } = await describe(c, id, place, operation, name);
+      return entry;
+    },
+
+    copyFile: async ({ params: { id }, body: { overwrite, recursive, to, to_base64, ...place } }, c) => {
+      const name = toPath({ path: to, path_base64: to_base64 }, 'to');
+      return await describe(c, id, place, { copy: { to: name, replaces: overwrite, recursive } }, name);
+    },
+
+    changeFile: async ({ params: { id }, body: { mode, owner, modified_at, ...place } }, c) => {
+      const change = {
+        ...toMode(mode),
+        ...(owner !== undefined && { owner }),
+        ...(modified_at !== undefined && { mtimeUs: Date.parse(modified_at) * 1000 }),
+      };
+      const { left_out: _, ...entry } = await describe(c, id, place, { change });
+      return entry;
+    },
+
+    removeFiles: async ({ params: { id }, query: { recursive, ...place } }, c) => {
+      const { count } = await call(c, id, place, { remove: { recursive } });
+      return { removed: count };
+    },
+  } satisfies Partial<Handlers>;
+}
+
+/** The bytes of the path, of which a request has one form. AppError invalid_argument. */
+function toPath({ path, path_base64: base64 }: Pick<Place, 'path' | 'path_base64'>, name = 'path'): Buffer {
+  if ((path === undefined) === (base64 === undefined))
+    throw new AppError(
+      'invalid_argument',
+      path === undefined
+        ? `${name} is missing; give an absolute path of the guest`
+        : `${name} and ${name}_base64 exclude each other; send one of them`,
+    );
+  const bytes = path === undefined ? Buffer.from(base64 ?? '', 'base64') : Buffer.from(path);
+  if (bytes[0] === 0x2f && !bytes.includes(0)) return bytes;
+  throw new AppError('invalid_argument', `${name}_base64 must be the bytes of an absolute path of the guest`);
+}
+
+function toPlace(place: Place) {
+  return { path: toPath(place), root: Buffer.from(place.root ?? ''), user: place.user ?? '' };
+}
+
+function toMode(mode: string | undefined): { readonly mode?: number } {
+  return mode === undefined ? {} : { mode: Number.parseInt(mode, 8) };
+}
+
+function expectEntry(entry: FileDescription | undefined): FileDescription {
+  if (entry !== undefined) return entry;
+  throw new AppError('guest_unreachable', 'the guest agent gave no description of the file');
+}
+
+function toEntry(entry: FileDescription, path: Buffer) {
+  const { type, sizeBytes, mode, uid, gid, user, group, links, target, modifiedAtMs, version } = entry;
+  const bare = path.length > 1 && path.at(-1) === 0x2f ? path.subarray(0, -1) : path;
+  return {
+    name: bare.subarray(bare.lastIndexOf(0x2f) + 1).toString(),
+    path: path.toString(),
+    ...(!isUtf8(path) && { path_base64: path.toString('base64') }),
+    type,
+    size_bytes: sizeBytes,
+    mode: mode.toString(8).padStart(4, '0'),
+    uid,
+    gid,
+    ...(user !== undefined && { user }),
+    ...(group !== undefined && { group }),
+    modified_at: new Date(modifiedAtMs).toISOString(),
+    links,
+    ...(target !== undefined && { target: target.toString() }),
+    ...(target !== undefined && !isUtf8(target) && { target_base64: target.toString('base64') }),
+    etag: `"${version}"`,
+  };
+}
+
+function join(directory: Buffer, path: Buffer): Buffer {
+  const slash = directory.at(-1) === 0x2f ? '' : '/';
+  return Buffer.concat([directory, Buffer.from(slash), path]);
+}
+
+function contentHeaders({ entry, sizeBytes }: ReadFile) {
+  return {
+    'Content-Type': 'application/octet-stream',
+    ETag: `"${entry.version}"`,
+    'Last-Modified': new Date(entry.modifiedAtMs).toUTCString(),
+    ...(sizeBytes !== undefined && { 'Accept-Ranges': 'bytes' }),
+  };
+}
+
+function lengthOf({ contentBytes }: ReadFile) {
+  return contentBytes === undefined ? {} : { 'Content-Length': String(contentBytes) };
+}
