@@ -1,25 +1,25 @@
 // The open requests of keys. Closes the connections of keys that have expired or were revoked.
 import type { EventEmitter } from 'node:events';
 import type { Duplex } from 'node:stream';
-import type { Principal } from '../keys/index.ts';
+import type { KeyHolder } from '../keys/index.ts';
 
 const CHECK_MS = 2000;
 
-type Open = { readonly principal: Principal; readonly socket: Duplex };
+type Open = { readonly principal: KeyHolder; readonly socket: Duplex };
 
 export class OpenRequests {
-  readonly #isStillValid: (principal: Principal) => boolean;
+  readonly #isStillValid: (principal: KeyHolder) => boolean;
   readonly #checkMs: number;
   readonly #open = new Set<Open>();
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(isStillValid: (principal: Principal) => boolean, checkMs = CHECK_MS) {
+  constructor(isStillValid: (principal: KeyHolder) => boolean, checkMs = CHECK_MS) {
     this.#isStillValid = isStillValid;
     this.#checkMs = checkMs;
   }
 
   /** `lifetime` emits `close` at the end of the request. */
-  add(principal: Principal, socket: Duplex, lifetime: EventEmitter): void {
+  add(principal: KeyHolder, socket: Duplex, lifetime: EventEmitter): void {
     const open = { principal, socket };
     this.#open.add(open);
     lifetime.once('close', () => this.#open.delete(open));

@@ -15,11 +15,14 @@ export {
   assertMayChangeImages,
   assertOperation,
   canSee,
+  type KeyHolder,
   OPERATOR,
   type Owner,
+  ownerOf,
   type Principal,
+  policyOf,
   sharerOf,
-  toOwner,
+  tenantOf,
 } from './principal.ts';
 export {
   concernsTenants,

@@ -5,7 +5,7 @@ import { AppError } from '../lib/errors.ts';
 import { randomSuffix } from '../lib/ids.ts';
 import type { Store, Table } from '../store/store.ts';
 import { KeyMark } from './key-mark.ts';
-import type { Principal } from './principal.ts';
+import type { KeyHolder } from './principal.ts';
 import {
   areSameHash,
   hashKey,
@@ -37,7 +37,7 @@ export type KeyState = 'valid' | 'expired' | 'revoked';
 
 /** The result of looking up a presented key. */
 export type Found =
-  | { readonly state: 'valid'; readonly principal: Principal }
+  | { readonly state: 'valid'; readonly principal: KeyHolder }
   | { readonly state: 'expired'; readonly atMs: number }
   | { readonly state: 'revoked'; readonly atMs: number }
   | { readonly state: 'unknown' };
@@ -112,13 +112,13 @@ export class KeyRegistry {
   }
 
   /** Whether a key that was found earlier is still valid. */
-  isStillValid({ id }: Principal): boolean {
+  isStillValid({ id }: KeyHolder): boolean {
     const record = this.#keys.latest(id);
     return record !== undefined && stateOf(record) === 'valid';
   }
 
   /** Records a use of the key. Rejects when it cannot be written. */
-  async noteUse({ id }: Principal, address: string): Promise<void> {
+  async noteUse({ id }: KeyHolder, address: string): Promise<void> {
     const atMs = Date.now();
     if (atMs - (this.#usedAtMs.get(id) ?? 0) < USE_INTERVAL_MS) return;
     this.#usedAtMs.set(id, atMs);
@@ -233,8 +233,9 @@ export function stateOf({ revokedAtMs, expiresAtMs }: KeyRecord): KeyState {
   return expiresAtMs !== undefined && expiresAtMs <= Date.now() ? 'expired' : 'valid';
 }
 
-function toPrincipal({ name, hash, tenant, policy, keepsOldGrants }: KeyRecord): Principal {
+function toPrincipal({ name, hash, tenant, policy, keepsOldGrants }: KeyRecord): KeyHolder {
   return {
+    kind: 'key',
     id: toKeyId(hash),
     key: name,
     ...optional('tenant', tenant),

@@ -5,12 +5,12 @@ import type { Logger } from 'pino';
 import type { RootfsFinder } from '../images/index.ts';
 import {
   Limits,
+  ownerOf,
   type Principal,
   type Quota,
   type RequestContext,
   type SnapshotMaker,
   sharerOf,
-  toOwner,
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError, toError } from '../lib/errors.ts';
@@ -174,7 +174,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     request: RequestContext,
   ): Promise<SandboxInfo> {
     const signal = this.#signal(requestSignal);
-    const owner = toOwner(request.principal);
+    const owner = ownerOf(request.principal);
     const validated = await validateCreate(options, this.#options, signal);
     using _admitted = this.#limits.admit(request, toRequestedResources(validated));
     await using pins = new AsyncDisposableStack();
@@ -223,17 +223,17 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   /** Called by the sandbox's own handle. */
   async snapshot(sandbox: Sandbox, requestSignal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
     const signal = this.#signal(requestSignal);
-    const take = () => takeSnapshot(sandbox, this.#shared, signal, by && toOwner(by));
+    const take = () => takeSnapshot(sandbox, this.#shared, signal, by?.owner);
     return this.#save(by, () => sandbox.snapshotQueue.add(take));
   }
 
   /** Applies the owner's quota to `make`; a stopping daemon waits for it. */
   #save(by: SnapshotMaker | undefined, make: () => Promise<SnapshotInfo>): Promise<SnapshotInfo> {
-    const admitted = this.#limits.admitSnapshot(by);
+    const admitted = by === undefined ? undefined : this.#limits.admitSnapshot(by);
     const work = make();
     this.#saving.add(work);
     return work.finally(() => {
-      admitted[Symbol.dispose]();
+      admitted?.[Symbol.dispose]();
       this.#saving.delete(work);
     });
   }
@@ -255,7 +255,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const signal = this.#signal(requestSignal);
     const boot = bootImported.bind(undefined, this.#options, this.#shared);
     const parts = { ...this.#options, ...this.#shared, boot };
-    return this.#save(by, () => receiveSnapshot(parts, read, options, signal, by && toOwner(by)));
+    return this.#save(by, () => receiveSnapshot(parts, read, options, signal, by?.owner));
   }
 
   async fork(
@@ -274,7 +274,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     );
     assertCanPublish(publish, count, options);
     const { log, reservesDisks, engines } = this.#options;
-    const owner = toOwner(request.principal);
+    const owner = ownerOf(request.principal);
     const input = { snapshotId: id, saved, count, publish, owner, startQueue: this.#startQueue, log, signal };
     const need = await toForkNeed(saved, count, reservesDisks, engines.current);
     const sandboxes = await this.#add(need, signal, () => forkGuest(this.#options, input));

@@ -1,6 +1,6 @@
 // Authenticates every request, on every path, before its body is read.
 import { createMiddleware } from 'hono/factory';
-import { ANONYMOUS, type Principal, toOwner } from '../../keys/index.ts';
+import { ANONYMOUS, type KeyHolder } from '../../keys/index.ts';
 import type { Authenticator } from '../authentication.ts';
 import { addressOf, type HttpContext, type HttpEnv, headerOf } from '../context.ts';
 import { findRoute } from '../known-routes.ts';
@@ -17,7 +17,7 @@ export function authentication(authenticator: Authenticator) {
           address: addressOf(c),
         });
     c.set('principal', principal);
-    if (toOwner(principal) !== undefined) {
+    if (principal.kind === 'key') {
       trackOpen(authenticator, principal, c);
       c.set('log', c.get('log').child({ key: principal.key }));
     }
@@ -25,7 +25,7 @@ export function authentication(authenticator: Authenticator) {
   });
 }
 
-function trackOpen(authenticator: Authenticator, principal: Principal, { env }: HttpContext): void {
+function trackOpen(authenticator: Authenticator, principal: KeyHolder, { env }: HttpContext): void {
   const { incoming, outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
   const socket = takeover?.socket ?? incoming?.socket;
   const lifetime = takeover?.socket ?? outgoing;

@@ -1,6 +1,6 @@
 // The event stream: stored events, and new ones if the client follows.
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH } from '@sandboxd/api';
-import { canSee, sharerOf, toOwner } from '../../keys/index.ts';
+import { canSee, ownerOf, sharerOf } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { clientSignal } from '../client-signal.ts';
 import { headerOf } from '../context.ts';
@@ -36,7 +36,7 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
       const areLines = (c.req.header('accept') ?? '').toLowerCase().includes(LINES);
       const headers = { 'Content-Type': areLines ? LINES : MESSAGES, 'Cache-Control': 'no-store' };
       if (c.req.method === 'HEAD') return c.body(null, 200, headers);
-      const slot = limit.acquire(sharerOf(toOwner(principal)));
+      const slot = limit.acquire(sharerOf(ownerOf(principal)));
       const keepalive = setInterval(() => stream.keepalive(), KEEPALIVE_MS).unref();
       const stream = new EventStream({
         journal,

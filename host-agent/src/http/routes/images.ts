@@ -1,6 +1,6 @@
 // Container images: list, pull, import, show, delete. A daemon without images validates requests and then returns 501.
 import type { ImageInfo, Report } from '../../images/index.ts';
-import { assertMayChangeImages, sharerOf, toOwner } from '../../keys/index.ts';
+import { assertMayChangeImages, ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { clientSignal } from '../client-signal.ts';
 import type { HttpContext } from '../context.ts';
@@ -69,7 +69,7 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
  * may be needed by another tenant. A pull only adds what the registry serves. AppError forbidden.
  */
 function assertNoTenant(c: HttpContext): void {
-  const tenant = c.get('principal').tenant;
+  const tenant = tenantOf(c.get('principal'));
   if (tenant === undefined) return;
   const message =
     `all tenants share the images, so a key of tenant ${tenant} neither imports nor deletes any; pull it from a ` +
@@ -90,7 +90,7 @@ async function answerImage(
   warnings: readonly string[] = [],
 ) {
   const signal = clientSignal(c);
-  const owner = sharerOf(toOwner(c.get('principal')));
+  const owner = sharerOf(ownerOf(c.get('principal')));
   if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await convert({ signal, owner }));
   const disconnected = new AbortController();
   const lines = new ImageLines(() => disconnected.abort(new AppError('cancelled', 'the client left')));

@@ -1,5 +1,6 @@
 // Health check, profiles, rights of the caller, metrics, and the description of the API.
 import { toOpenApi } from '@sandboxd/api';
+import { policyOf, tenantOf } from '../../keys/index.ts';
 import { VERSION } from '../../lib/version.ts';
 import { REFERENCE_POLICY, renderReference } from '../reference/page.ts';
 import type { Handlers } from '../serve-routes.ts';
@@ -26,9 +27,10 @@ export function metaHandlers(services: HttpServices) {
     // A key with only a tenant has all rights to the resources of that tenant and none to others.
     whoami: (_, c) => {
       const principal = c.get('principal');
-      return principal.policy === undefined && principal.tenant === undefined
+      const policy = policyOf(principal);
+      return policy === undefined && tenantOf(principal) === undefined
         ? { scoped: false }
-        : { scoped: true, policy: principal.policy ?? {} };
+        : { scoped: true, policy: policy ?? {} };
     },
 
     readMetrics: metricsHandler(services.metrics),

@@ -1,7 +1,7 @@
 // Create, list, show and delete sandboxes.
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH, type Routes } from '@sandboxd/api';
 import type { PullMode } from '../../images/index.ts';
-import { sharerOf, toOwner } from '../../keys/index.ts';
+import { ownerOf, sharerOf } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import type { PublishedPort } from '../../network/index.ts';
 import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/interface.ts';
@@ -53,7 +53,7 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       const headers = { 'Content-Type': type, 'Cache-Control': 'no-store' };
       if (c.req.method === 'HEAD') return c.body(null, 200, headers);
       const principal = c.get('principal');
-      const slot = limit.acquire(sharerOf(toOwner(principal)));
+      const slot = limit.acquire(sharerOf(ownerOf(principal)));
       const toText = (stats: object): string =>
         type === 'text/event-stream' ? `data: ${JSON.stringify(stats)}\n\n` : `${JSON.stringify(stats)}\n`;
       const signals = [clientSignal(c), stopping];

@@ -106,7 +106,7 @@ t.test('one whose delay is over makes room, and a use that cannot be written dow
 
 t.test('who is to be let in before the app sees the request needs its operation', async (t) => {
   const { keys, uses } = keysOf({
-    good: { state: 'valid', principal: { id: 'k', key: 'r', policy: { operations: ['read'] } } },
+    good: { state: 'valid', principal: { kind: 'key', id: 'k', key: 'r', policy: { operations: ['read'] } } },
   });
   const authenticator = new Authenticator(keys, pino({ level: 'silent' }));
   const admit = (method: string | undefined, url: string, headers = {}) =>
@@ -136,7 +136,7 @@ t.test(
     const add = (id: string) => {
       const socket = new PassThrough();
       const whole = new EventEmitter();
-      open.add({ id, key: id }, socket, whole);
+      open.add({ kind: 'key', id, key: id }, socket, whole);
       return { socket, whole };
     };
     const [first, second, third] = [add('k1'), add('k1'), add('k2')];

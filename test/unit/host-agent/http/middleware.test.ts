@@ -208,7 +208,10 @@ t.test('how long a request took, in the unit of each', async (t) => {
 t.test('what was made, by whom, and why somebody was let do nothing', async (t) => {
   const { keys, uses } = keysOf({
     good: { state: 'valid', principal: CALLER },
-    plain: { state: 'valid', principal: { id: 'k2', key: 'plain', policy: { operations: ['read'] } } },
+    plain: {
+      state: 'valid',
+      principal: { kind: 'key', id: 'k2', key: 'plain', policy: { operations: ['read'] } },
+    },
   });
   const authenticator = new Authenticator(keys, pino({ level: 'silent' }));
   const { app, audited, sandboxes } = watched({ authenticator });

@@ -199,7 +199,10 @@ function appWith(journal: FakeJournal, tenant?: string) {
   const authenticator = new Authenticator(
     {
       isClosed: tenant !== undefined,
-      find: (text) => ({ state: 'valid', principal: { id: text, key: text, ...(tenant && { tenant }) } }),
+      find: (text) => ({
+        state: 'valid',
+        principal: { kind: 'key', id: text, key: text, ...(tenant && { tenant }) },
+      }),
       noteUse: async () => undefined,
       isStillValid: () => true,
     },
