@@ -12,6 +12,7 @@ import type { ResourceContext } from '../../host-agent/src/sandboxes/resources/r
 import type { Sandbox } from '../../host-agent/src/sandboxes/sandbox.ts';
 import { startSandbox } from '../../host-agent/src/sandboxes/start.ts';
 import { Store } from '../../host-agent/src/store/store.ts';
+import { RecordingNetwork } from './memory-host/network.ts';
 import { oneEngine } from './one-engine.ts';
 
 /** Far enough that no test fails on this timeout. */
@@ -67,6 +68,7 @@ export async function makeCreates(t: Test, dir: string, engine: Engine, log: Log
     bootTimeoutMs: FAR_MS,
     pidsLimit: 0,
     faults: NO_FAULTS,
+    network: new RecordingNetwork(),
   };
   return {
     context,

@@ -154,7 +154,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   /** Reconciles directories and registry with the running VMMs. Must be called once, before any other method. */
   async start(): Promise<void> {
     const adopted = await reconcile(this.#options);
-    await this.#options.network?.tidy();
+    await this.#options.network.tidy();
     await this.#options.logs?.start(new Set(adopted.map(({ id }) => id)));
     await this.#snapshots.start();
     await this.#templates.start();

@@ -22,6 +22,7 @@ import { Store, type Table } from '../../../host-agent/src/store/store.ts';
 import { oneEngine } from '../one-engine.ts';
 import { scaled } from '../time-scale.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
+import { RecordingNetwork } from './network.ts';
 import { OperatorManager } from './operator-manager.ts';
 
 const MIB = 2 ** 20;
@@ -45,6 +46,8 @@ export type MemoryDaemon = {
   readonly home: Home;
   readonly host: MemoryHost;
   readonly manager: OperatorManager;
+  /** Of all sandboxes, unless the test has another. */
+  readonly network: RecordingNetwork;
   readonly store: Store;
   readonly journal: Journal<StoredEvent>;
   readonly logs: LogStore;
@@ -85,7 +88,9 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   const events = new LifecycleEvents(journal);
   const happened: LifecycleEvent[] = [];
   events.subscribe((event) => happened.push(event));
+  const network = new RecordingNetwork();
   const manager = new OperatorManager({
+    network,
     events,
     engines: oneEngine(engine),
     adopters: [engine],
@@ -133,6 +138,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     home,
     host: home.host,
     manager,
+    network,
     store,
     logs,
     lines,

@@ -32,8 +32,7 @@ export type ResourceContext = {
   readonly reservesDisks: boolean;
   /** Absent when this daemon keeps no logs. */
   readonly logs?: LogStore | undefined;
-  /** Absent where sandboxes cannot have a network. */
-  readonly network?: Network | undefined;
+  readonly network: SandboxNetworks;
   readonly faults: Faults;
   readonly events: LifecycleEvents;
   /** From the VMM's start to the agent's answer. */
@@ -47,6 +46,12 @@ export type ResourceContext = {
   /** A guest agent that does not answer for this long hangs; 0: never. */
   readonly watchdogTimeoutMs: number;
 };
+
+/** The part of `Network` that sandboxes need. */
+export type SandboxNetworks = Pick<
+  Network,
+  'allocate' | 'create' | 'publish' | 'start' | 'adopt' | 'adoptPorts' | 'stop' | 'destroy' | 'tidy'
+>;
 
 export type StartFrom =
   /** `memoryPath`: back the guest's memory by this new file. `layerPath`: copy this layer instead of an empty one. */
