@@ -4,8 +4,11 @@ import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
-import { Authenticator, chooseProtocol } from '../../../../host-agent/src/http/authentication.ts';
-import { OpenRequests } from '../../../../host-agent/src/http/open-requests.ts';
+import {
+  Authenticator,
+  chooseProtocol,
+  OpenRequests,
+} from '../../../../host-agent/src/http/authentication.ts';
 import { Attempts, OPERATOR } from '../../../../host-agent/src/keys/index.ts';
 import { MadeTimers, settle } from '../../../support/made-timers.ts';
 import { CALLER, keysOf } from './callers.ts';

@@ -9,7 +9,7 @@ import { Authenticator } from '../../../../host-agent/src/http/authentication.ts
 import { HttpError, toErrorAnswer } from '../../../../host-agent/src/http/errors.ts';
 import { findRoute, toPath } from '../../../../host-agent/src/http/known-routes.ts';
 import { auditRefusal } from '../../../../host-agent/src/http/middleware/audit.ts';
-import { resolveRequestId } from '../../../../host-agent/src/http/middleware/request-id.ts';
+import { resolveRequestId } from '../../../../host-agent/src/http/middleware/logging.ts';
 import type { HttpServices } from '../../../../host-agent/src/http/services.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import type { RequestFacts } from '../../../../host-agent/src/telemetry/telemetry.ts';
