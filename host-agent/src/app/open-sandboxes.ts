@@ -9,7 +9,7 @@ import { lazy } from '../lib/lazy.ts';
 import { LogStore } from '../logs/index.ts';
 import { measureHost } from '../metrics/index.ts';
 import { findOrdinaryPorts, type HostSideRecord, HostUpstream, Network } from '../network/index.ts';
-import { readHostCapacity } from '../sandboxes/host-capacity.ts';
+import { readHostCapacity } from '../sandboxes/admission.ts';
 import { HOST_IDLE } from '../sandboxes/idle/in-use.ts';
 import { SandboxManager } from '../sandboxes/manager.ts';
 import { measureSandboxes } from '../sandboxes/measures.ts';

@@ -12,7 +12,7 @@ import type { Quota } from '../../../host-agent/src/keys/index.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
-import { readHostCapacity } from '../../../host-agent/src/sandboxes/host-capacity.ts';
+import { readHostCapacity } from '../../../host-agent/src/sandboxes/admission.ts';
 import type { Clock, Counters } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import { HOST_IDLE } from '../../../host-agent/src/sandboxes/idle/in-use.ts';
 import {

@@ -40,7 +40,6 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
       const headers = { 'Content-Type': areLines ? LINES : MESSAGES, 'Cache-Control': 'no-store' };
       if (c.req.method === 'HEAD') return c.body(null, 200, headers);
       const slot = limit.acquire(sharerOf(ownerOf(principal)));
-      const keepalive = setInterval(() => stream.keepalive(), KEEPALIVE_MS).unref();
       const stream = new EventStream({
         journal,
         from,
@@ -51,10 +50,7 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
           kinds?.has(event.kind) !== false &&
           sandboxes?.has(event.sandbox ?? '') !== false,
         signals: [clientSignal(c), stopping],
-        onEnd: () => {
-          clearInterval(keepalive);
-          slot[Symbol.dispose]();
-        },
+        onEnd: () => slot[Symbol.dispose](),
       });
       return answerPullStream(c, stream, headers);
     },
@@ -87,6 +83,7 @@ export class EventStream implements PullStream {
   #hasBegun = false;
   #isKeepaliveDue = false;
   #wake: () => void = () => undefined;
+  #keepalive: NodeJS.Timeout | undefined;
 
   constructor(options: EventStreamOptions) {
     this.#options = options;
@@ -96,9 +93,12 @@ export class EventStream implements PullStream {
       if (signal?.aborted) this.cancel();
       signal?.addEventListener('abort', () => this.cancel(), { once: true, signal: this.#over.signal });
     }
+    if (!this.#over.signal.aborted)
+      this.#keepalive = setInterval(() => this.keepalive(), KEEPALIVE_MS).unref();
   }
 
   cancel(): void {
+    clearInterval(this.#keepalive);
     this.#unlisten();
     this.#over.abort();
     this.#wake();
