@@ -1,37 +1,16 @@
 // A daemon with keys whose sandboxes are in memory: the real manager, registry and files.
 import type { Test } from 'tap';
 import type { NewKey } from '../../host-agent/src/keys/index.ts';
-import type { Network, NetworkSlot } from '../../host-agent/src/network/index.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { openKeyring } from './keyed.ts';
 import { makeApp } from './support.ts';
 
 const GIB = 2 ** 30;
 
-/** Networks that nothing is behind: who may have which ports is known before any is made. */
-function makeNetwork(): Network {
-  let count = 0;
-  const allocate = async (): Promise<NetworkSlot> => {
-    const at = ++count;
-    const addresses = { mac: '02', gatewayMac: '01', guestIp: `10.0.${at}.2`, gateway: `10.0.${at}.1` };
-    return {
-      namespace: `/ns/${at}`,
-      tap: `tap${at}`,
-      ...addresses,
-      resolverIp: `10.0.${at}.3`,
-      prefixLength: 30,
-    };
-  };
-  const done = async () => undefined;
-  const others = { tidy: done, create: done, publish: done, start: done, adopt: done, adoptPorts: done };
-  return { allocate, ...others, stop: done, destroy: done } as unknown as Network;
-}
-
 export async function startKeyed(t: Test) {
   const keyring = await openKeyring(t);
   const daemon = await startMemoryDaemon(t, {
     quotaOf: (tenant) => keyring.registry.quotaOf(tenant),
-    network: makeNetwork(),
   });
   const { app } = makeApp({
     sandboxes: daemon.manager,

@@ -303,7 +303,7 @@ t.test('each quota of a tenant holds for all its keys together, at once as well 
     t.same(made.map(({ status }) => status).sort(), [201, 403, 403, 403], name);
     t.match(
       made.find(({ status }) => status === 403)?.error,
-      new RegExp(`of tenant acme \\d+ is over ${name} `),
+      new RegExp(`^the quota of tenant "acme" forbids it: .*of tenant acme \\d+ is over ${name} `),
     );
     const [{ id: first }] = made.filter(({ status }) => status === 201);
     if (path === '/sandboxes')
@@ -333,7 +333,7 @@ t.test('owners are known after a restart', async (t) => {
   const snapshot = await ask('POST', `/sandboxes/${id}/snapshot`);
   await daemon.crash();
   const next = await startMemoryDaemon(t, { home: daemon.home });
-  const ofTenant = (tenant: string) => next.manager.as({ key: 'x', id: 'x', tenant });
+  const ofTenant = (tenant: string) => next.manager.as({ kind: 'key', key: 'x', id: 'x', tenant });
   t.match(ofTenant('acme').list(), [{ id }]);
   t.same(ofTenant('other').list(), []);
   t.match(ofTenant('acme').listSnapshots(), [{ id: snapshot.id }]);

@@ -6,12 +6,14 @@ import type { Test } from 'tap';
 import type { Engine, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
 import type { RootfsSource } from '../../host-agent/src/images/rootfs-source.ts';
 import { NO_FAULTS } from '../../host-agent/src/lib/faults.ts';
+import { HOST_IDLE } from '../../host-agent/src/sandboxes/idle/in-use.ts';
 import { LifecycleEvents, logLifecycleEvents } from '../../host-agent/src/sandboxes/lifecycle-events.ts';
 import type { SandboxRecord } from '../../host-agent/src/sandboxes/record.ts';
 import type { ResourceContext } from '../../host-agent/src/sandboxes/resources/resource.ts';
 import type { Sandbox } from '../../host-agent/src/sandboxes/sandbox.ts';
 import { startSandbox } from '../../host-agent/src/sandboxes/start.ts';
 import { Store } from '../../host-agent/src/store/store.ts';
+import { RecordingNetwork } from './memory-host/network.ts';
 import { oneEngine } from './one-engine.ts';
 
 /** Far enough that no test fails on this timeout. */
@@ -67,6 +69,8 @@ export async function makeCreates(t: Test, dir: string, engine: Engine, log: Log
     bootTimeoutMs: FAR_MS,
     pidsLimit: 0,
     faults: NO_FAULTS,
+    network: new RecordingNetwork(),
+    idle: HOST_IDLE,
   };
   return {
     context,

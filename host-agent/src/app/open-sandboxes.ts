@@ -9,7 +9,8 @@ import { lazy } from '../lib/lazy.ts';
 import { LogStore } from '../logs/index.ts';
 import { measureHost } from '../metrics/index.ts';
 import { findOrdinaryPorts, type HostSideRecord, HostUpstream, Network } from '../network/index.ts';
-import { readHostCapacity } from '../sandboxes/host-capacity.ts';
+import { readHostCapacity } from '../sandboxes/admission.ts';
+import { HOST_IDLE } from '../sandboxes/idle/in-use.ts';
 import { SandboxManager } from '../sandboxes/manager.ts';
 import { measureSandboxes } from '../sandboxes/measures.ts';
 import type { SandboxRecord } from '../sandboxes/record.ts';
@@ -68,29 +69,39 @@ export async function openSandboxes(
   const { dataDir, runDir, publishPorts } = config;
   const agentImage = lazy(() => ensureAgentImage(dataDir, helpers.agent, kernel));
   const sandboxes = new SandboxManager({
-    network,
-    events,
-    engines,
-    adopters,
-    faults,
-    kernel,
-    agentRootfs: async () => agentRootfs(await agentImage()),
-    directories: { dataDir, runDir },
-    records: store.table<SandboxRecord>('sandboxes'),
-    bootTimeoutMs: config.bootTimeoutMs,
-    pidsLimit: config.pidsLimit,
-    roots: new RootfsFinder({ profiles, images, agentPath: async () => (await agentImage()).path }),
-    defaults: config.defaults,
-    limits,
-    logs,
+    context: {
+      network,
+      events,
+      engines,
+      adopters,
+      faults,
+      kernel,
+      agentRootfs: async () => agentRootfs(await agentImage()),
+      directories: { dataDir, runDir },
+      records: store.table<SandboxRecord>('sandboxes'),
+      bootTimeoutMs: config.bootTimeoutMs,
+      pidsLimit: config.pidsLimit,
+      logs,
+      reservesDisks: config.reservesDisks,
+      watchdogTimeoutMs: config.watchdogTimeoutMs,
+      idle: HOST_IDLE,
+    },
+    creates: {
+      roots: new RootfsFinder({ profiles, images, agentPath: async () => (await agentImage()).path }),
+      defaults: config.defaults,
+      limits,
+    },
+    capacity: {
+      ...config.admission,
+      readCapacity: () => readHostCapacity(dataDir),
+      templateBudgetBytes: config.templateBudgetBytes,
+      maxConcurrentStarts: MAX_CONCURRENT_STARTS,
+    },
+    tenants: {
+      quotaOf: (tenant) => keys.quotaOf(tenant),
+      publishPorts: publishPorts.length > 0 ? publishPorts : findOrdinaryPorts(),
+    },
     snapshotRecords: store.table<SnapshotRecord>('snapshots'),
-    reservesDisks: config.reservesDisks,
-    templateBudgetBytes: config.templateBudgetBytes,
-    admission: config.admission,
-    quotaOf: (tenant) => keys.quotaOf(tenant),
-    publishPorts: publishPorts.length > 0 ? publishPorts : findOrdinaryPorts(),
-    watchdogTimeoutMs: config.watchdogTimeoutMs,
-    maxConcurrentStarts: MAX_CONCURRENT_STARTS,
     log,
   });
   signal.throwIfAborted();

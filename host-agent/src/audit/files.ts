@@ -2,7 +2,8 @@
 import { closeSync, fstatSync, openSync, readdirSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { errnoOf } from '../lib/errors.ts';
-import { type ReadLine, readLine } from './line.ts';
+import type { Table } from '../store/store.ts';
+import { type Link, type ReadLine, readLine } from './line.ts';
 
 /** Subdirectory of the data directory. */
 export const AUDIT_DIR = 'audit';
@@ -56,3 +57,11 @@ export function readEnd(path: string): FileEnd {
     closeSync(fd);
   }
 }
+
+// Anchors of the trail in the registry. Without them, a trail whose beginning or end was cut off would verify as
+// complete.
+/** `end` is a recent last line, `begin` the line before the first that must still exist. */
+export type Anchors = Pick<Table<Link>, 'latest' | 'put'>;
+export const ANCHOR_TABLE = 'audit';
+export const END = 'end';
+export const BEGIN = 'begin';

@@ -13,9 +13,8 @@ import {
 } from 'node:fs';
 import type { Logger } from 'pino';
 import { toError } from '../lib/errors.ts';
-import { type Anchors, BEGIN, END } from './anchor.ts';
 import { Budgets } from './budgets.ts';
-import { listFiles, readEnd, trailPath } from './files.ts';
+import { type Anchors, BEGIN, END, listFiles, readEnd, trailPath } from './files.ts';
 import { type AuditEntry, type Link, type Lost, NO_HASH, toLine } from './line.ts';
 
 /** Number of files in rotation; the oldest is removed as a whole. */

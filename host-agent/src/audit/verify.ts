@@ -1,8 +1,7 @@
 // Verifies the whole trail and reports where it was modified.
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { type Anchors, BEGIN, END } from './anchor.ts';
-import { listFiles, readEnd } from './files.ts';
+import { type Anchors, BEGIN, END, listFiles, readEnd } from './files.ts';
 import { type Link, NO_HASH, type ReadLine, readLine } from './line.ts';
 
 export type Verified = {

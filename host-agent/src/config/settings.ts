@@ -10,16 +10,19 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
-import { nameServers, portRanges, ranges, subnet } from './network-values.ts';
 import {
   bytes,
   choice,
   hostNames,
   integer,
   listenAddress,
+  nameServers,
   origins,
   path,
   paths,
+  portRanges,
+  ranges,
+  subnet,
   text,
   toggle,
 } from './values.ts';

@@ -1,15 +1,13 @@
 // The REST API as one Hono app. It also runs without a server: `createHttpApp(services).request('/healthz')`.
 import { ROUTES, type Route, routesWithin } from '@sandboxd/api';
 import { Hono } from 'hono';
-import { createNotFound, guardLiteralPaths } from './allowed-methods.ts';
+import { authentication } from './authentication.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
+import { createNotFound, guardLiteralPaths } from './known-routes.ts';
 import { audit } from './middleware/audit.ts';
-import { authentication } from './middleware/authentication.ts';
-import { logging } from './middleware/logging.ts';
-import { metrics } from './middleware/metrics.ts';
-import { requestId } from './middleware/request-id.ts';
-import { tracing } from './middleware/tracing.ts';
+import { logging, requestId } from './middleware/logging.ts';
+import { metrics, tracing } from './middleware/telemetry.ts';
 import { eventHandlers } from './routes/events.ts';
 import { execHandlers } from './routes/exec.ts';
 import { fileHandlers } from './routes/files.ts';

@@ -1,18 +1,24 @@
 // Authenticates requests by their key, for every transport, before a body is read.
+
+import type { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createMiddleware } from 'hono/factory';
 import type { Logger } from 'pino';
 import {
+  ANONYMOUS,
   Attempts,
   assertAccess,
   type Found,
+  type KeyHolder,
   type KeyRegistry,
   OPERATOR,
   type Principal,
 } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
+import { addressOf, type HttpContext, type HttpEnv, headerOf } from './context.ts';
 import { findRoute, toPath } from './known-routes.ts';
-import { OpenRequests } from './open-requests.ts';
 
 /** The part of the key registry that authentication needs. */
 export type Keys = Pick<KeyRegistry, 'isClosed' | 'find' | 'noteUse' | 'isStillValid'>;
@@ -107,4 +113,69 @@ function explain(found: Found): string {
   if (found.state === 'revoked')
     return `the key was revoked at ${new Date(found.atMs).toISOString()}; ask for another one`;
   return 'the key is none of this daemon; send Authorization: Bearer <key>, the key as it was shown at its creation';
+}
+
+// The open requests of keys. Closes the connections of keys that have expired or were revoked.
+const CHECK_MS = 2000;
+
+type Open = { readonly principal: KeyHolder; readonly socket: Duplex };
+
+export class OpenRequests {
+  readonly #isStillValid: (principal: KeyHolder) => boolean;
+  readonly #checkMs: number;
+  readonly #open = new Set<Open>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(isStillValid: (principal: KeyHolder) => boolean, checkMs = CHECK_MS) {
+    this.#isStillValid = isStillValid;
+    this.#checkMs = checkMs;
+  }
+
+  /** `lifetime` emits `close` at the end of the request. */
+  add(principal: KeyHolder, socket: Duplex, lifetime: EventEmitter): void {
+    const open = { principal, socket };
+    this.#open.add(open);
+    lifetime.once('close', () => this.#open.delete(open));
+    this.#timer ??= setInterval(() => this.#check(), this.#checkMs).unref();
+  }
+
+  #check(): void {
+    const known = new Map<string, boolean>();
+    for (const { principal, socket } of this.#open) {
+      const isValid = known.get(principal.id) ?? this.#isStillValid(principal);
+      known.set(principal.id, isValid);
+      if (!isValid) socket.destroy();
+    }
+    if (this.#open.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+// Authenticates every request, on every path, before its body is read.
+export function authentication(authenticator: Authenticator) {
+  return createMiddleware<HttpEnv>(async (c, next) => {
+    c.set('principal', ANONYMOUS);
+    const isPublic = findRoute(c.req.method, c.req.path)?.access === 'public';
+    const principal = isPublic
+      ? ANONYMOUS
+      : await authenticator.authenticate({
+          authorization: headerOf(c, 'authorization'),
+          protocols: headerOf(c, 'sec-websocket-protocol'),
+          address: addressOf(c),
+        });
+    c.set('principal', principal);
+    if (principal.kind === 'key') {
+      trackOpen(authenticator, principal, c);
+      c.set('log', c.get('log').child({ key: principal.key }));
+    }
+    await next();
+  });
+}
+
+function trackOpen(authenticator: Authenticator, principal: KeyHolder, { env }: HttpContext): void {
+  const { incoming, outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
+  const socket = takeover?.socket ?? incoming?.socket;
+  const lifetime = takeover?.socket ?? outgoing;
+  if (socket !== undefined && lifetime !== undefined) authenticator.open.add(principal, socket, lifetime);
 }

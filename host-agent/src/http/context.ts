@@ -6,6 +6,7 @@ import type { Context, Hono } from 'hono';
 import type { Logger } from 'pino';
 import type { Principal } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
+import { AppError } from '../lib/errors.ts';
 import type { SandboxHandle, SandboxHost } from '../sandboxes/interface.ts';
 
 /** A connection that a route may hijack instead of answering. `head` holds the bytes received after the request. */
@@ -80,4 +81,14 @@ export function addressOf(c: HttpContext): string {
 export function endOf({ env }: HttpContext): EventEmitter | undefined {
   const { outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
   return takeover?.socket ?? outgoing;
+}
+
+// A signal that aborts with AppError cancelled when the client disconnects.
+export function clientSignal(c: HttpContext): AbortSignal {
+  const { signal } = c.req.raw;
+  const disconnected = new AbortController();
+  const onAbort = () => disconnected.abort(new AppError('cancelled', 'the client left before the answer'));
+  if (signal.aborted) onAbort();
+  else signal.addEventListener('abort', onAbort, { once: true });
+  return disconnected.signal;
 }

@@ -3,8 +3,7 @@ import type { Answer, JsonContent, Route, RouteName, Routes } from '@sandboxd/ap
 import type { z } from 'zod';
 import { assertAccess } from '../keys/index.ts';
 import type { HttpApp, HttpContext } from './context.ts';
-import { isStrict, PREFERENCE_APPLIED, STRICT } from './input/preference.ts';
-import { type Input, readInput } from './input/request-input.ts';
+import { type Input, isStrict, PREFERENCE_APPLIED, readInput, STRICT } from './input/request-input.ts';
 
 type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 

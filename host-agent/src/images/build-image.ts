@@ -9,15 +9,13 @@ import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import type { Table } from '../store/store.ts';
 import type { Converter } from './converter.ts';
-import { blobPath, DamagedBlobs, dropDamaged } from './fetch/blobs.ts';
+import type { Report } from './fetch/download-progress.ts';
 import type { Fetched, FetchOptions } from './fetch/fetcher.ts';
-import type { LaidOut } from './fetch/layout.ts';
+import { blobPath, DamagedBlobs, dropDamaged, type LaidOut } from './fetch/layout.ts';
 import { watchFreeDisk } from './fetch/watch.ts';
 import type { ImageFiles } from './files.ts';
-import type { StoredImage } from './find.ts';
 import { toSignal } from './image-service.ts';
-import type { Report } from './progress.ts';
-import { type ImageRecord, MAX_REFS } from './record.ts';
+import { type ImageRecord, MAX_REFS, type StoredImage } from './record.ts';
 
 export type Fetch = (options: FetchOptions) => Promise<Fetched>;
 

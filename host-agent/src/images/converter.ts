@@ -1,13 +1,12 @@
 // Runs the converter: a separate process, jailed like a VMM, which inherits the layers and the image as open files.
 import { open } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
+import { z } from 'zod';
 import { AppError } from '../lib/errors.ts';
 import { startProgram } from '../lib/programs.ts';
 import { openRegular } from '../lib/untrusted-path.ts';
-import type { Converted } from './convert/convert.ts';
-import type { Job, Report } from './convert/job.ts';
+import type { Converted, Job, Report } from './convert/convert.ts';
 import { type ConvertLimits, DEFAULT_CONVERT_LIMITS } from './convert/limits.ts';
-import { parseReport } from './converter-report.ts';
 
 /** A program and its arguments in a jail of its own; `leave` removes the jail. */
 export type Confined = { readonly program: string; readonly args: readonly string[]; leave(): Promise<void> };
@@ -125,4 +124,28 @@ function toFailure(report: Report): AppError {
       cause: new Error(failure),
     },
   );
+}
+
+// Validates the converter's reports: the program is ours, but its input is untrusted.
+const report = z.union([
+  z.object({ layersDone: z.int() }),
+  z.object({
+    converted: z.object({
+      digest: z.string().regex(/^[\da-f]{64}$/),
+      sizeBytes: z.int().min(0),
+      entries: z.int().min(0),
+      contentBytes: z.int().min(0),
+    }),
+  }),
+  z.object({ problem: z.string().max(4096) }),
+  z.object({ failure: z.string(), code: z.string() }),
+]);
+
+/** Parses one line. A line that is not a valid report becomes a failure. */
+function parseReport(line: string): Report {
+  try {
+    return report.parse(JSON.parse(line));
+  } catch {
+    return { failure: `the converter sent an invalid report: ${line.slice(0, 200)}`, code: '' };
+  }
 }

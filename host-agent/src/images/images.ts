@@ -5,15 +5,22 @@ import { readPieces } from '../lib/bounded-copy.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import { chooseEvicted } from '../lib/fair-share.ts';
 import { type BuildRequest, buildImage, type Fetch, type ImageBuilderDeps } from './build-image.ts';
-import { copyRootfs } from './copy-rootfs.ts';
 import type { Chunks } from './fetch/archive.ts';
+import type { Report } from './fetch/download-progress.ts';
 import { fetchFromChunks, fetchFromLayout } from './fetch/fetcher.ts';
 import { fetchFromRegistry } from './fetch/registry.ts';
 import { KEPT_MS } from './files.ts';
-import { findImage, isMeaningless, isPullable, type StoredImage } from './find.ts';
-import { type HostFile, openHostFile } from './host-path.ts';
-import type { Report } from './progress.ts';
-import { CONVERT_MODE, COPY_MODE, type ImageInfo, MAX_RECORDS_BYTES } from './record.ts';
+import { copyRootfs, type HostFile, openHostFile } from './host-path.ts';
+import {
+  CONVERT_MODE,
+  COPY_MODE,
+  findImage,
+  type ImageInfo,
+  isMeaningless,
+  isPullable,
+  MAX_RECORDS_BYTES,
+  type StoredImage,
+} from './record.ts';
 import { formatReference, parseReference, shortReference } from './reference.ts';
 import { SingleFlight } from './single-flight.ts';
 

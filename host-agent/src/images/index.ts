@@ -5,8 +5,8 @@ import { ImageFiles } from './files.ts';
 import { Images, type ImagesOptions } from './images.ts';
 
 export type { ConverterOptions } from './converter.ts';
+export type { LayerProgress, Report } from './fetch/download-progress.ts';
 export { Images, type PullMode } from './images.ts';
-export type { LayerProgress, Report } from './progress.ts';
 export type { ImageInfo, ImageRecord } from './record.ts';
 export { baseEnvironment, type FindOptions, RootfsFinder, toUnknownRootfs } from './rootfs-source.ts';
 

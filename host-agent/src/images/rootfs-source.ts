@@ -1,10 +1,10 @@
 // Resolves a sandbox's root filesystem from a profile or a container image.
 import type { ServiceSpec } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
-import type { StoredImage } from './find.ts';
 import { toServiceSpec } from './image-service.ts';
 import type { Images, PullMode, PullOptions } from './images.ts';
 import type { Profiles } from './profiles.ts';
+import type { StoredImage } from './record.ts';
 
 const MAX_TRIES = 3;
 const ROOT_HOME = '/root';

@@ -1,5 +1,5 @@
 // Shares one task among concurrent callers with the same key; cancels it when the last caller leaves.
-import type { Report } from './progress.ts';
+import type { Report } from './fetch/download-progress.ts';
 
 type Flight<T> = {
   readonly result: Promise<T>;

@@ -1,6 +1,5 @@
 // API keys: which clients may call this daemon, and what their policies and tenants' quotas allow.
 export { Attempts } from './attempts.ts';
-export { KeyMark } from './key-mark.ts';
 export {
   type Holding,
   Limits,
@@ -15,11 +14,14 @@ export {
   assertMayChangeImages,
   assertOperation,
   canSee,
+  type KeyHolder,
   OPERATOR,
   type Owner,
+  ownerOf,
   type Principal,
+  policyOf,
   sharerOf,
-  toOwner,
+  tenantOf,
 } from './principal.ts';
 export {
   concernsTenants,
@@ -32,6 +34,7 @@ export {
 } from './record.ts';
 export {
   type Found,
+  KeyMark,
   KeyRegistry,
   type KeyRegistryOptions,
   type ListedKey,

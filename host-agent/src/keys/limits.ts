@@ -2,11 +2,21 @@
 // two concurrent requests cannot both get the last capacity.
 import type { Policy } from '@sandboxd/api';
 import { checkMax, findExceeded, type Published, type RequestedResources } from './policy.ts';
-import { describe, forbidden, mayDo, type Owner, type Principal, toOwner } from './principal.ts';
+import {
+  describe,
+  forbidden,
+  keepsOldGrants,
+  mayDo,
+  type Owner,
+  ownerOf,
+  type Principal,
+  policyOf,
+  tenantOf,
+} from './principal.ts';
 import type { Quota } from './record.ts';
 
 /** Window of the create rate limit. Creates are counted per second, because a tenant may send any number. */
-const MINUTE_S = 60;
+const WINDOW_S = 60;
 
 /** A sandbox that exists or is reserved. */
 export type Holding = {
@@ -26,8 +36,8 @@ export type RequestContext = {
   readonly onResolved?: ((requested: RequestedResources) => void) | undefined;
 };
 
-/** The principal that takes a snapshot: a client, or the owner whose idle sandbox is saved. */
-export type SnapshotMaker = Owner & Pick<Principal, 'policy'>;
+/** For whom a snapshot is taken: a client, or the owner whose idle sandbox is saved, which needs no permission. */
+export type SnapshotMaker = { readonly owner: Owner | undefined; readonly policy?: Policy | undefined };
 
 export type LimitsOptions = {
   /** Called for each request: quotas change while the daemon runs. */
@@ -57,7 +67,8 @@ export class Limits {
    */
   admit({ principal, onResolved }: RequestContext, requested: RequestedResources): Disposable {
     onResolved?.(requested);
-    const { tenant } = principal;
+    const owner = ownerOf(principal);
+    const tenant = tenantOf(principal);
     const policy = this.#policyOf(principal);
     const exceeded = findExceeded(policy, requested);
     if (requested.startsService && !mayDo(principal, 'exec'))
@@ -65,7 +76,7 @@ export class Limits {
     if (requested.savesItself && !mayDo(principal, 'snapshot'))
       exceeded.push(`idle_action snapshot needs snapshot: ${describe(principal, 'snapshot')}`);
     const all = [...this.#options.sandboxes(), ...this.#reserved];
-    const own = all.filter(({ owner }) => isSame(owner, principal));
+    const own = all.filter((holding) => isSame(holding.owner, owner));
     const total = own.length + requested.count;
     exceeded.push(...checkMax('sandboxes of this key', total, 'max_sandboxes', policy.max_sandboxes));
     const max = policy.max_published_ports;
@@ -73,11 +84,11 @@ export class Limits {
       ...checkMax('ports of this key', countPorts([...own, requested]), 'max_published_ports', max),
     );
     if (requested.savesItself)
-      exceeded.push(...checkMaxSnapshots(policy, this.#countSnapshots(principal, own) + requested.count));
-    if (tenant !== undefined) exceeded.push(...this.#findOverQuota(tenant, all, requested));
-    if (exceeded.length > 0) throw forbidden(principal, exceeded);
+      exceeded.push(...checkMaxSnapshots(policy, this.#countSnapshots(owner, own) + requested.count));
+    const overQuota = tenant === undefined ? [] : this.#findOverQuota(tenant, all, requested);
+    if (exceeded.length + overQuota.length > 0) throw forbidden(principal, exceeded, overQuota);
     const { vcpus, memoryMib, diskBytes, publish, savesItself, count } = requested;
-    const each = { owner: toOwner(principal), vcpus, memoryMib, diskBytes, publish, savesItself };
+    const each = { owner, vcpus, memoryMib, diskBytes, publish, savesItself };
     const reserved = Array.from({ length: count }, () => ({ ...each }));
     for (const each of reserved) this.#reserved.add(each);
     if (tenant !== undefined) this.#countCreates(tenant, count);
@@ -89,26 +100,22 @@ export class Limits {
   }
 
   /** A key without policy and tenant is the operator's and has no default limits. */
-  #policyOf({ policy, tenant, keepsOldGrants }: Principal): Policy {
-    const isNarrow = policy !== undefined || tenant !== undefined;
+  #policyOf(principal: Principal): Policy {
+    const policy = policyOf(principal);
+    const isNarrow = policy !== undefined || tenantOf(principal) !== undefined;
     const { publishPorts } = this.#options;
-    return { ...(isNarrow && !keepsOldGrants && { publish_ports: publishPorts }), ...policy };
+    return { ...(isNarrow && !keepsOldGrants(principal) && { publish_ports: publishPorts }), ...policy };
   }
 
   /** The same for a snapshot. The snapshot of an idle sandbox has no policy: it was counted at the sandbox's create. */
-  admitSnapshot(by: SnapshotMaker | undefined): Disposable {
-    if (by === undefined || toOwner(by) === undefined) return NO_RESERVATION;
-    const { key, tenant, policy = {} } = by;
+  admitSnapshot({ owner, policy = {} }: SnapshotMaker): Disposable {
+    if (owner === undefined) return NO_RESERVATION;
     const sandboxes = [...this.#options.sandboxes(), ...this.#reserved];
-    const own = sandboxes.filter(({ owner }) => isSame(owner, by));
-    const exceeded = checkMaxSnapshots(policy, this.#countSnapshots(by, own) + 1);
-    if (tenant !== undefined) {
-      const tenants = this.#snapshotOwners().filter((owner) => owner?.tenant === tenant);
-      const max = this.#options.quotaOf(tenant)?.max_snapshots;
-      exceeded.push(...checkMax(`snapshots of tenant ${tenant}`, tenants.length + 1, 'max_snapshots', max));
-    }
-    if (exceeded.length > 0) throw forbidden(by, exceeded);
-    const reserved = { key, ...(tenant !== undefined && { tenant }) };
+    const own = sandboxes.filter((holding) => isSame(holding.owner, owner));
+    const exceeded = checkMaxSnapshots(policy, this.#countSnapshots(owner, own) + 1);
+    const overQuota = owner.tenant === undefined ? [] : this.#findOverSnapshotQuota(owner.tenant);
+    if (exceeded.length + overQuota.length > 0) throw forbidden(owner, exceeded, overQuota);
+    const reserved = { ...owner };
     this.#reservedSnapshots.add(reserved);
     return { [Symbol.dispose]: () => void this.#reservedSnapshots.delete(reserved) };
   }
@@ -118,7 +125,7 @@ export class Limits {
   }
 
   /** Existing snapshots, and those that its sandboxes will become when idle. */
-  #countSnapshots(by: Owner, own: readonly Holding[]): number {
+  #countSnapshots(by: Owner | undefined, own: readonly Holding[]): number {
     const existing = this.#snapshotOwners().filter((owner) => isSame(owner, by));
     return existing.length + own.filter(({ savesItself }) => savesItself).length;
   }
@@ -142,10 +149,16 @@ export class Limits {
     );
   }
 
+  #findOverSnapshotQuota(tenant: string): string[] {
+    const existing = this.#snapshotOwners().filter((owner) => owner?.tenant === tenant);
+    const max = this.#options.quotaOf(tenant)?.max_snapshots;
+    return checkMax(`snapshots of tenant ${tenant}`, existing.length + 1, 'max_snapshots', max);
+  }
+
   #recentCreates(tenant: string): number {
     const counts = this.#createCounts.get(tenant) ?? new Map<number, number>();
-    const oldest = this.#second() - MINUTE_S;
-    for (const second of counts.keys()) if (second < oldest) counts.delete(second);
+    const isOver = this.#second() - WINDOW_S;
+    for (const second of counts.keys()) if (second <= isOver) counts.delete(second);
     return counts.values().reduce((sum, count) => sum + count, 0);
   }
 
@@ -162,8 +175,8 @@ export class Limits {
   }
 }
 
-function isSame(owner: Owner | undefined, { key, tenant }: Owner): boolean {
-  return owner?.key === key && owner.tenant === tenant;
+function isSame(a: Owner | undefined, b: Owner | undefined): boolean {
+  return a?.key === b?.key && a?.tenant === b?.tenant;
 }
 
 function checkMaxSnapshots({ max_snapshots }: Policy, total: number): string[] {

@@ -8,32 +8,44 @@ import { AppError } from '../lib/errors.ts';
  */
 export type Owner = { readonly key: string; readonly tenant?: string };
 
-/** The client that a request is decided for: the holder of a key, OPERATOR, or ANONYMOUS. */
-export type Principal = Owner & {
-  /** The key's id; see `toKeyId`. Empty without a key. */
+export type KeyHolder = Owner & {
+  readonly kind: 'key';
+  /** The key's id; see `toKeyId`. */
   readonly id: string;
   readonly policy?: Policy;
   /** The key is older than some policy fields, and keeps the rights that it had without them. */
   readonly keepsOldGrants?: true;
 };
 
+/** The client that a request is decided for. */
+export type Principal = KeyHolder | typeof OPERATOR | typeof ANONYMOUS;
+
 /** Every client of a daemon without keys: may do everything; what it makes has no owner. */
-export const OPERATOR: Principal = { id: '', key: '' };
-/** A client of a public route, which was not authenticated: has no operation. */
-export const ANONYMOUS: Principal = { id: '', key: '', policy: { operations: [] } };
+export const OPERATOR = { kind: 'operator' } as const;
+/** A client of a public route, which was not authenticated: has no operation, and sees nothing. */
+export const ANONYMOUS = { kind: 'anonymous' } as const;
 
-/** The parts of a principal that decide what it may do. */
-export type Grants = Pick<Principal, 'policy' | 'keepsOldGrants'>;
-
-/** A principal with a tenant sees what that tenant's keys created; any other principal sees everything. */
-export function canSee({ tenant }: Principal, owner: Owner | undefined): boolean {
-  return tenant === undefined || tenant === owner?.tenant;
+/** A key with a tenant sees what that tenant's keys created. A key without one, and the operator, see everything. */
+export function canSee(principal: Principal, owner: Owner | undefined): boolean {
+  if (principal.kind !== 'key') return principal.kind === 'operator';
+  return principal.tenant === undefined || principal.tenant === owner?.tenant;
 }
 
-/** Undefined without a key. */
-export function toOwner({ key, tenant }: Owner): Owner | undefined {
-  if (key === '') return undefined;
+/** The owner of what it makes. Undefined without a key. */
+export function ownerOf(principal: Principal): Owner | undefined {
+  if (principal.kind !== 'key') return undefined;
+  const { key, tenant } = principal;
   return tenant === undefined ? { key } : { key, tenant };
+}
+
+export function tenantOf(principal: Principal): string | undefined {
+  return principal.kind === 'key' ? principal.tenant : undefined;
+}
+
+/** Undefined: nothing is forbidden. */
+export function policyOf(principal: Principal): Policy | undefined {
+  if (principal.kind === 'key') return principal.policy;
+  return principal.kind === 'operator' ? undefined : { operations: [] };
 }
 
 /** The unit of fair shares: a tenant, or a key without a tenant. Undefined on a daemon without keys. */
@@ -42,13 +54,14 @@ export function sharerOf(owner: Owner | undefined): string | undefined {
 }
 
 /** `formerly`: the operation that allowed it for keys older than `operation`. */
-export function mayDo(
-  { policy: { operations } = {}, keepsOldGrants }: Grants,
-  operation: Operation,
-  formerly?: Operation,
-): boolean {
+export function mayDo(principal: Principal, operation: Operation, formerly?: Operation): boolean {
+  const operations = policyOf(principal)?.operations;
   if (operations === undefined || includesOperation(operations, operation)) return true;
-  return keepsOldGrants === true && formerly !== undefined && operations.includes(formerly);
+  return keepsOldGrants(principal) && formerly !== undefined && operations.includes(formerly);
+}
+
+export function keepsOldGrants(principal: Principal): boolean {
+  return principal.kind === 'key' && principal.keepsOldGrants === true;
 }
 
 /** AppError forbidden. */
@@ -69,21 +82,32 @@ export function assertAccess(
  * others. AppError forbidden.
  */
 export function assertMayChangeImages(principal: Principal): void {
-  const allowed = principal.policy?.allow_profiles;
-  if (allowed === undefined || principal.keepsOldGrants) return;
+  const allowed = policyOf(principal)?.allow_profiles;
+  if (allowed === undefined || keepsOldGrants(principal)) return;
   const reason =
     `no image is among allow_profiles ${JSON.stringify(allowed)}, ` +
     'so it neither pulls, imports nor deletes any';
   throw forbidden(principal, [reason]);
 }
 
-export function describe({ policy }: Grants, operation: Operation): string {
-  return `operation ${operation} is not among ${policy?.operations?.join(', ') || 'the operations, which are none'}`;
+export function describe(principal: Principal, operation: Operation): string {
+  const { operations = [] } = policyOf(principal) ?? {};
+  return `operation ${operation} is not among ${operations.join(', ') || 'the operations, which are none'}`;
 }
 
-export function forbidden({ key }: Owner, reasons: readonly string[]): AppError {
-  return new AppError(
-    'forbidden',
-    `the policy of key ${JSON.stringify(key)} forbids it: ${reasons.join('; ')}; ask for less, or use another key`,
-  );
+/** `overQuota`: what the quota of its tenant refuses. AppError forbidden names who refuses, and each exceeded limit. */
+export function forbidden(
+  principal: Principal | Owner,
+  overPolicy: readonly string[],
+  overQuota: readonly string[] = [],
+): AppError {
+  const { key = '', tenant = '' }: Partial<Owner> = 'key' in principal ? principal : {};
+  const refusing = [
+    ...(overPolicy.length > 0 ? [`the policy of key ${JSON.stringify(key)}`] : []),
+    ...(overQuota.length > 0 ? [`the quota of tenant ${JSON.stringify(tenant)}`] : []),
+  ];
+  const message = `${refusing.join(' and ')} ${refusing.length === 1 ? 'forbids' : 'forbid'} it`;
+  const advice = overQuota.length > 0 ? 'delete what is not needed, or try later' : 'or use another key';
+  const reasons = [...overPolicy, ...overQuota];
+  return new AppError('forbidden', `${message}: ${reasons.join('; ')}; ask for less, ${advice}`);
 }

@@ -14,7 +14,7 @@ export type KeyRecord = {
   readonly policy?: Policy;
   readonly expiresAtMs?: number;
   readonly revokedAtMs?: number;
-  /** See `Principal`. */
+  /** See `KeyHolder`. */
   readonly keepsOldGrants?: true;
 };
 

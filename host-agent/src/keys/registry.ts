@@ -1,11 +1,15 @@
 // Keys and quotas in the registry. Commands change them while a daemon runs, which reads them at each request, so
 // changes take effect at once.
+
+import { randomBytes } from 'node:crypto';
+import { lstatSync } from 'node:fs';
+import { open, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { Policy } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import { randomSuffix } from '../lib/ids.ts';
 import type { Store, Table } from '../store/store.ts';
-import { KeyMark } from './key-mark.ts';
-import type { Principal } from './principal.ts';
+import type { KeyHolder } from './principal.ts';
 import {
   areSameHash,
   hashKey,
@@ -37,7 +41,7 @@ export type KeyState = 'valid' | 'expired' | 'revoked';
 
 /** The result of looking up a presented key. */
 export type Found =
-  | { readonly state: 'valid'; readonly principal: Principal }
+  | { readonly state: 'valid'; readonly principal: KeyHolder }
   | { readonly state: 'expired'; readonly atMs: number }
   | { readonly state: 'revoked'; readonly atMs: number }
   | { readonly state: 'unknown' };
@@ -112,13 +116,13 @@ export class KeyRegistry {
   }
 
   /** Whether a key that was found earlier is still valid. */
-  isStillValid({ id }: Principal): boolean {
+  isStillValid({ id }: KeyHolder): boolean {
     const record = this.#keys.latest(id);
     return record !== undefined && stateOf(record) === 'valid';
   }
 
   /** Records a use of the key. Rejects when it cannot be written. */
-  async noteUse({ id }: Principal, address: string): Promise<void> {
+  async noteUse({ id }: KeyHolder, address: string): Promise<void> {
     const atMs = Date.now();
     if (atMs - (this.#usedAtMs.get(id) ?? 0) < USE_INTERVAL_MS) return;
     this.#usedAtMs.set(id, atMs);
@@ -233,8 +237,9 @@ export function stateOf({ revokedAtMs, expiresAtMs }: KeyRecord): KeyState {
   return expiresAtMs !== undefined && expiresAtMs <= Date.now() ? 'expired' : 'valid';
 }
 
-function toPrincipal({ name, hash, tenant, policy, keepsOldGrants }: KeyRecord): Principal {
+function toPrincipal({ name, hash, tenant, policy, keepsOldGrants }: KeyRecord): KeyHolder {
   return {
+    kind: 'key',
     id: toKeyId(hash),
     key: name,
     ...optional('tenant', tenant),
@@ -245,4 +250,57 @@ function toPrincipal({ name, hash, tenant, policy, keepsOldGrants }: KeyRecord):
 
 function optional<K extends string, T>(key: K, value: T | undefined): { readonly [P in K]?: T } {
   return value === undefined ? {} : ({ [key]: value } as { [P in K]: T });
+}
+
+// A marker file beside the registry, which records that keys existed. If the registry is lost or moved, its keys are
+// lost too, and the daemon must not become open to every client.
+const NAME = 'keys-required';
+const TEXT =
+  'This daemon has had keys, so it lets in nobody without one, also where its registry (state.lmdb) is lost or another.\n' +
+  '`sandboxd keys create <name>` makes one. To let in everybody again, remove this file and the registry.\n';
+
+export class KeyMark {
+  readonly path: string;
+  #exists: boolean;
+
+  /** The mark of the registry at `registryPath`. */
+  constructor(registryPath: string) {
+    this.path = join(dirname(registryPath), NAME);
+    this.#exists = hasEntry(this.path);
+  }
+
+  /** Whether keys are known to have existed. Never becomes false in one process. */
+  get exists(): boolean {
+    return this.#exists;
+  }
+
+  /** Resolves when the file survives a crash of the host. */
+  async ensure(): Promise<void> {
+    if (this.#exists && hasEntry(this.path)) return;
+    // Several commands may do this concurrently.
+    const part = `${this.path}.${randomBytes(8).toString('hex')}.part`;
+    try {
+      await writeFile(part, TEXT, { flag: 'wx', mode: 0o600, flush: true });
+      await rename(part, this.path);
+    } catch (error) {
+      await rm(part, { force: true });
+      throw error;
+    }
+    await syncDirectory(dirname(this.path));
+    this.#exists = true;
+  }
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, 'r');
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
+
+/** A dangling symbolic link counts as a mark: its target was moved. */
+function hasEntry(path: string): boolean {
+  return lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 }

@@ -1,3 +1,2 @@
-export { measureHost } from './host.ts';
+export { measureHost, measureProcess } from './host.ts';
 export { Metrics } from './metrics.ts';
-export { measureProcess } from './process.ts';

@@ -1,8 +1,11 @@
 // The published ports of all sandboxes. A holder process keeps each port, and nftables maps forward IPv4 connections to
 // the guest.
-import { readdir, rmdir } from 'node:fs/promises';
+
+import { readFileSync } from 'node:fs';
+import { readdir, readFile, rmdir } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
 import { basename, join } from 'node:path';
+import { MAX_PORT } from '@sandboxd/api';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { endHolders, isHeld, type PublishedPort, startHolder, type Users } from './port-holder.ts';
 import { openPorts } from './rules/guest.ts';
@@ -123,4 +126,42 @@ function toMaps({ guestIp }: NetworkSlot, ports: readonly PublishedPort[]): Port
     if (hostIp !== undefined && (isIPv6(hostIp) || hostIp.startsWith('127.'))) return [];
     return [{ hostIp: hostIp === '0.0.0.0' ? undefined : hostIp, hostPort, guestIp, guestPort }];
   });
+}
+
+// Default range of ports that may be published: neither well-known ports nor the host's ephemeral ports.
+const RANGE_FILE = '/proc/sys/net/ipv4/ip_local_port_range';
+/** Linux's default for ip_local_port_range. */
+const USUAL_RANGE = [32_768, 60_999] as const;
+const FIRST = 1024;
+
+/** Ranges in the notation of policies. `file` is for tests. */
+export function findOrdinaryPorts(file = RANGE_FILE): string[] {
+  const [first, last] = readRange(file);
+  return [
+    ...(first > FIRST ? [`${FIRST}-${first - 1}`] : []),
+    ...(last < MAX_PORT ? [`${Math.max(FIRST, last + 1)}-${MAX_PORT}`] : []),
+  ];
+}
+
+function readRange(file: string): readonly [number, number] {
+  try {
+    const [, first, last] = /^(\d+)\s+(\d+)\s*$/.exec(readFileSync(file, 'utf8')) ?? [];
+    if (first !== undefined && last !== undefined) return [Number(first), Number(last)];
+  } catch {
+    // The file cannot be read: use the default.
+  }
+  return USUAL_RANGE;
+}
+
+// Connections from outside to a guest, from the host's conntrack table.
+const TABLE = '/proc/net/nf_conntrack';
+
+/**
+ * Whether a connection to a published port of the guest is established. False if the kernel does not provide the table.
+ */
+export async function hasOpenConnection(guestIp: string, table = TABLE): Promise<boolean> {
+  const text = await readFile(table, 'latin1').catch(() => '');
+  // The second `src` of a conntrack entry is the peer that replies: this leaves out connections that the guest opened.
+  const answered = new RegExp(`src=\\S+ .* src=${guestIp.replaceAll('.', '\\.')} `);
+  return text.split('\n').some((line) => line.includes(' ESTABLISHED ') && answered.test(line));
 }

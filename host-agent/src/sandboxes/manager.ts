@@ -1,33 +1,36 @@
 // Manages all sandboxes and snapshots of this daemon.
-import type { SandboxLimits } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import type { RootfsFinder } from '../images/index.ts';
 import {
   Limits,
+  type LimitsOptions,
+  ownerOf,
   type Principal,
-  type Quota,
   type RequestContext,
   type SnapshotMaker,
   sharerOf,
-  toOwner,
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import { deadline, raceSignal } from '../lib/wait.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Table } from '../store/store.ts';
 import { Admission, type AdmissionOptions, type Need } from './admission.ts';
 import { commitSandboxes, createSandbox, forkGuest } from './create.ts';
-import { readHostCapacity } from './host-capacity.ts';
 import { AutomaticEnd } from './idle/automatic-end.ts';
 import { forgetIdle } from './idle/in-use.ts';
 import { bootImported, receiveSnapshot } from './import-snapshot.ts';
 import type { Sandboxes, SandboxHost } from './interface.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
 import type { SandboxMetricsSource } from './measures.ts';
+import { Operations } from './operations.ts';
 import { reconcile } from './reconcile.ts';
-import { assertCanPublish, inheritOptions, resolveRootfs, validateCreate } from './resolve-create.ts';
+import {
+  assertCanPublish,
+  type CreateContext,
+  inheritOptions,
+  resolveRootfs,
+  validateCreate,
+} from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import { noSandbox, type Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
@@ -37,96 +40,90 @@ import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { Sweeps } from './sweeps.ts';
 import { Templates } from './templates.ts';
 import { type AllSandboxes, type IsVisible, TenantView } from './tenant-view.ts';
-import type {
-  CreateSandboxOptions,
-  ImportOptions,
-  SandboxDefaults,
-  SandboxInfo,
-  SnapshotInfo,
-} from './types.ts';
+import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
 import { countInUse, toCreateNeed, toForkNeed, toHoldings, toRequestedResources } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
-export type SandboxManagerOptions = ResourceContext & {
-  readonly roots: Pick<RootfsFinder, 'find'>;
-  readonly defaults: SandboxDefaults;
-  readonly limits: SandboxLimits;
+export type SandboxManagerOptions = {
+  /** What each sandbox is made with. */
+  readonly context: ResourceContext;
+  /** What creates may ask for. */
+  readonly creates: CreateContext;
+  /** What the host has for them. */
+  readonly capacity: CapacityOptions;
+  /** What keys and tenants may have. */
+  readonly tenants: Pick<LimitsOptions, 'quotaOf' | 'publishPorts'>;
   readonly snapshotRecords: Table<SnapshotRecord>;
+  readonly log: Logger;
+};
+
+export type CapacityOptions = Pick<
+  AdmissionOptions,
+  'memoryReserveBytes' | 'memoryOvercommit' | 'readCapacity'
+> & {
   /** Disk budget of templates; 0 turns them off. */
   readonly templateBudgetBytes: number;
   /** Maximum concurrent boots and restores; more would only slow each other down. */
   readonly maxConcurrentStarts: number;
-  readonly admission: Pick<AdmissionOptions, 'memoryReserveBytes' | 'memoryOvercommit'>;
-  /** Reads the host's capacity; absent: from the host itself. */
-  readonly readCapacity?: AdmissionOptions['readCapacity'];
-  /** Quota of a tenant; absent: tenants have no quota. */
-  readonly quotaOf?: (tenant: string) => Quota | undefined;
-  readonly publishPorts: readonly string[];
-  readonly log: Logger;
 };
-
-/** A stopping daemon waits this long for deletes in progress; the next daemon finishes the rest. */
-const LAST_DELETES_MS = 10_000;
 
 export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #options: SandboxManagerOptions;
   readonly #sandboxes = new Map<string, Sandbox>();
   readonly #snapshots: Snapshots;
   readonly #templates: Templates;
-  /** Operations in progress that will add sandboxes. */
-  readonly #starting = new Set<Promise<unknown>>();
-  readonly #saving = new Set<Promise<unknown>>();
+  readonly #operations = new Operations();
   readonly #startQueue: PQueue;
   readonly #admission: Admission;
   readonly #limits: Limits;
   readonly #sweeps: Sweeps;
   readonly #automaticEnd: AutomaticEnd;
-  readonly #stopping = new AbortController();
   #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
+    const { context, creates, capacity, tenants, snapshotRecords, log } = options;
+    const { directories, engines, faults, events } = context;
     this.#options = options;
-    this.#startQueue = new PQueue({ concurrency: options.maxConcurrentStarts });
-    this.#sweeps = new Sweeps(options.log);
+    this.#startQueue = new PQueue({ concurrency: capacity.maxConcurrentStarts });
+    this.#sweeps = new Sweeps(log);
     this.#admission = new Admission({
-      ...options.admission,
-      maxSandboxes: options.limits.sandboxes,
-      readCapacity: options.readCapacity ?? (() => readHostCapacity(options.directories.dataDir)),
+      ...capacity,
+      maxSandboxes: creates.limits.sandboxes,
       inUse: () => {
-        const { sharedBytes = 0 } = options.engines.current;
+        const { sharedBytes = 0 } = engines.current;
         return countInUse([...this.#sandboxes.values()], this.#sweeps.sandboxes, sharedBytes);
       },
       freeing: () => this.#sweeps.next(),
     });
     this.#snapshots = new Snapshots({
-      dataDir: options.directories.dataDir,
-      engines: options.engines,
-      faults: options.faults,
-      events: options.events,
-      records: options.snapshotRecords,
-      log: options.log,
+      dataDir: directories.dataDir,
+      engines,
+      faults,
+      events,
+      records: snapshotRecords,
+      log,
     });
     this.#automaticEnd = new AutomaticEnd({
-      ...options,
+      events,
+      log,
       save: (sandbox, signal, owner) => this.snapshot(sandbox, signal, owner),
       deleteSnapshot: (id) => this.#snapshots.delete(id),
       remove: (sandbox, reason, events) => this.#delete(sandbox, reason, events),
-      isManaged: ({ id }) => this.#sandboxes.has(id) && !this.#stopping.signal.aborted,
+      isManaged: ({ id }) => this.#sandboxes.has(id) && !this.#operations.isStopping,
     });
     this.#limits = new Limits({
-      quotaOf: options.quotaOf ?? (() => undefined),
+      ...tenants,
       sandboxes: () => toHoldings(this.#sandboxes.values()),
-      publishPorts: options.publishPorts,
       snapshots: () => this.#snapshots.owners,
     });
     this.#templates = new Templates({
       // No client sees the guest of a template, so it has no durable log.
-      context: { ...options, logs: undefined },
-      budgetBytes: options.templateBudgetBytes,
-      diskBytes: options.defaults.diskBytes,
+      context: { ...context, logs: undefined },
+      budgetBytes: capacity.templateBudgetBytes,
+      diskBytes: creates.defaults.diskBytes,
       startQueue: this.#startQueue,
       reserveDisk: (diskBytes) => this.#admission.reserve({ memoryMib: [], areCopies: false, diskBytes }),
-      log: options.log,
+      log,
     });
   }
 
@@ -147,20 +144,22 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       ...this.#shared,
       sandboxes: this.#sandboxes,
       sweeps: this.#sweeps,
-      starting: this.#starting,
+      starting: this.#operations.starts,
     };
   }
 
   /** Reconciles directories and registry with the running VMMs. Must be called once, before any other method. */
   async start(): Promise<void> {
-    const adopted = await reconcile(this.#options);
-    await this.#options.network?.tidy();
-    await this.#options.logs?.start(new Set(adopted.map(({ id }) => id)));
+    const { context, log } = this.#options;
+    const adopted = await reconcile(context, log);
+    const ids = new Set(adopted.map(({ id }) => id));
+    await context.network.tidy();
+    await context.logs?.start(ids);
     await this.#snapshots.start();
     await this.#templates.start();
-    await forgetIdle(this.#options.directories, new Set(adopted.map(({ id }) => id)));
+    await forgetIdle(context.directories, ids);
     for (const sandbox of adopted) this.#register(sandbox);
-    const { watchdogTimeoutMs: timeoutMs, events, log } = this.#options;
+    const { watchdogTimeoutMs: timeoutMs, events } = context;
     this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events, log });
   }
 
@@ -173,17 +172,18 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     requestSignal: AbortSignal | undefined,
     request: RequestContext,
   ): Promise<SandboxInfo> {
-    const signal = this.#signal(requestSignal);
-    const owner = toOwner(request.principal);
-    const validated = await validateCreate(options, this.#options, signal);
+    const signal = this.#operations.signal(requestSignal);
+    const { context, creates } = this.#options;
+    const owner = ownerOf(request.principal);
+    const validated = await validateCreate(options, creates, signal);
     using _admitted = this.#limits.admit(request, toRequestedResources(validated));
     await using pins = new AsyncDisposableStack();
     const findOptions = { signal, holds: pins, owner: sharerOf(owner) };
-    const resolved = await resolveRootfs(validated, options, this.#options, findOptions, request.principal);
-    const need = toCreateNeed(resolved, this.#options.reservesDisks);
+    const resolved = await resolveRootfs(validated, options, creates, findOptions, request.principal);
+    const need = toCreateNeed(resolved, context.reservesDisks);
     const input = { ...this.#shared, options: resolved, owner, signal };
-    const createOne = () => createSandbox(this.#options, input);
-    const make = async () => [await this.#options.engines.withReplacement(createOne)] as const;
+    const createOne = () => createSandbox(context, input);
+    const make = async () => [await context.engines.withReplacement(createOne)] as const;
     const [sandbox] = await this.#add(need, signal, make);
     return sandbox.info;
   }
@@ -216,26 +216,21 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   async #delete(sandbox: Sandbox, reason?: string, events?: readonly LifecycleEvent[]): Promise<void> {
     await sandbox.leave(reason, events);
     if (!this.#sandboxes.delete(sandbox.id)) return;
-    this.#options.events.notify({ kind: 'deleted', sandbox: sandbox.id });
+    this.#options.context.events.notify({ kind: 'deleted', sandbox: sandbox.id });
     this.#sweeps.start(sandbox);
   }
 
   /** Called by the sandbox's own handle. */
   async snapshot(sandbox: Sandbox, requestSignal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
-    const signal = this.#signal(requestSignal);
-    const take = () => takeSnapshot(sandbox, this.#shared, signal, by && toOwner(by));
+    const signal = this.#operations.signal(requestSignal);
+    const take = () => takeSnapshot(sandbox, this.#shared, signal, by?.owner);
     return this.#save(by, () => sandbox.snapshotQueue.add(take));
   }
 
   /** Applies the owner's quota to `make`; a stopping daemon waits for it. */
   #save(by: SnapshotMaker | undefined, make: () => Promise<SnapshotInfo>): Promise<SnapshotInfo> {
-    const admitted = this.#limits.admitSnapshot(by);
-    const work = make();
-    this.#saving.add(work);
-    return work.finally(() => {
-      admitted[Symbol.dispose]();
-      this.#saving.delete(work);
-    });
+    const admitted = by === undefined ? undefined : this.#limits.admitSnapshot(by);
+    return this.#operations.trackSave(make()).finally(() => admitted?.[Symbol.dispose]());
   }
 
   get snapshots(): Snapshots {
@@ -252,10 +247,11 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     requestSignal: AbortSignal | undefined,
     by: SnapshotMaker | undefined,
   ): Promise<SnapshotInfo> {
-    const signal = this.#signal(requestSignal);
-    const boot = bootImported.bind(undefined, this.#options, this.#shared);
-    const parts = { ...this.#options, ...this.#shared, boot };
-    return this.#save(by, () => receiveSnapshot(parts, read, options, signal, by && toOwner(by)));
+    const signal = this.#operations.signal(requestSignal);
+    const { context, creates } = this.#options;
+    const boot = bootImported.bind(undefined, context, this.#shared);
+    const parts = { ...context, ...creates, ...this.#shared, boot };
+    return this.#save(by, () => receiveSnapshot(parts, read, options, signal, by?.owner));
   }
 
   async fork(
@@ -265,7 +261,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     request: RequestContext,
     publish: readonly PublishedPort[] = [],
   ): Promise<SandboxInfo[]> {
-    const signal = this.#signal(requestSignal);
+    const signal = this.#operations.signal(requestSignal);
     const saved = this.#snapshots.open(id);
     const { options } = saved.manifest;
     using _admitted = this.#limits.admit(
@@ -273,11 +269,11 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       toRequestedResources(inheritOptions(options, publish), count),
     );
     assertCanPublish(publish, count, options);
-    const { log, reservesDisks, engines } = this.#options;
-    const owner = toOwner(request.principal);
+    const { context, log } = this.#options;
+    const owner = ownerOf(request.principal);
     const input = { snapshotId: id, saved, count, publish, owner, startQueue: this.#startQueue, log, signal };
-    const need = await toForkNeed(saved, count, reservesDisks, engines.current);
-    const sandboxes = await this.#add(need, signal, () => forkGuest(this.#options, input));
+    const need = await toForkNeed(saved, count, context.reservesDisks, context.engines.current);
+    const sandboxes = await this.#add(need, signal, () => forkGuest(context, input));
     return sandboxes.map(({ info }) => info);
   }
 
@@ -287,11 +283,14 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
    */
   async stop(onExit: 'keep' | 'destroy'): Promise<void> {
     const cause = new AppError('cancelled', 'the daemon is stopping');
-    this.#stopping.abort(cause);
+    this.#operations.cancel(cause);
     this.#watchdog?.[Symbol.dispose]();
     await this.#templates.stop();
-    await Promise.allSettled([...this.#starting, ...this.#saving]);
-    await Promise.all([this.#finishDeletes(), this.#snapshots.stop()]);
+    await this.#operations.settled();
+    // Deletes of expired sandboxes have no waiting request, so they are awaited here.
+    const leaving = [...this.#sandboxes.values()].filter(({ state }) => state === 'deleting');
+    const deletes = leaving.map(({ id }) => this.delete(id));
+    await Promise.all([this.#sweeps.finishSoon(deletes), this.#snapshots.stop()]);
     if (onExit === 'keep') {
       const { size } = this.#sandboxes;
       for (const sandbox of this.#sandboxes.values()) sandbox.detach(cause);
@@ -305,28 +304,6 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     if (failure !== undefined) throw toError(failure.reason);
   }
 
-  /**
-   * Deletes of expired sandboxes have no waiting request, and clean-up continues after the response, so both are
-   * awaited here.
-   */
-  async #finishDeletes(): Promise<void> {
-    const leaving = [...this.#sandboxes.values()].filter(({ state }) => state === 'deleting');
-    using limit = deadline(LAST_DELETES_MS, () => new Error('deletes take too long'));
-    const finished = Promise.allSettled(leaving.map(({ id }) => this.delete(id))).then(() =>
-      this.#sweeps.finish(),
-    );
-    await raceSignal(finished, limit.signal).catch(() => undefined);
-  }
-
-  #signal(requestSignal?: AbortSignal): AbortSignal {
-    const signal =
-      requestSignal === undefined
-        ? this.#stopping.signal
-        : AbortSignal.any([requestSignal, this.#stopping.signal]);
-    signal.throwIfAborted();
-    return signal;
-  }
-
   /** Reserves capacity, runs `make` and commits: all of its sandboxes become visible together, or all are removed. */
   async #add<T extends readonly Sandbox[]>(
     need: Need,
@@ -335,13 +312,11 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   ): Promise<T> {
     const add = async (): Promise<T> => {
       using _reservation = await this.#admission.reserve(need);
-      const sandboxes = await commitSandboxes(this.#options, await make(), signal);
+      const sandboxes = await commitSandboxes(this.#options.context, await make(), signal);
       for (const sandbox of sandboxes) this.#register(sandbox);
       return sandboxes;
     };
-    const work = add();
-    this.#starting.add(work);
-    return work.finally(() => this.#starting.delete(work));
+    return this.#operations.trackStart(add());
   }
 
   #register(sandbox: Sandbox): void {

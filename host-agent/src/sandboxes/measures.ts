@@ -1,8 +1,7 @@
 // Metrics of this module: lifecycle events, current counts, and usage of the top sandboxes.
 import type PQueue from 'p-queue';
 import type { Metrics } from '../metrics/index.ts';
-import type { Admission } from './admission.ts';
-import type { HostCapacity } from './host-capacity.ts';
+import type { Admission, HostCapacity } from './admission.ts';
 import { type LifecycleListener, originOf } from './lifecycle-events.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Snapshots } from './snapshots.ts';

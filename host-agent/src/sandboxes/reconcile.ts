@@ -11,13 +11,14 @@ import { adoptResources, releaseResources, sweepResources } from './resources/in
 import type { Directories, ResourceContext, SandboxContext } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
 
-export type ReconcileContext = ResourceContext & { readonly log: Logger };
+type ReconcileContext = ResourceContext & { readonly log: Logger };
 
 type ReadyRecord = SandboxRecord & { readonly vmm: VmmIdentity };
 
 /** Resolves with every sandbox that users know. Only VMM processes of this run directory are ended. */
-export async function reconcile(context: ReconcileContext): Promise<Sandbox[]> {
-  const { records, directories, log } = context;
+export async function reconcile(resources: ResourceContext, log: Logger): Promise<Sandbox[]> {
+  const context = { ...resources, log };
+  const { records, directories } = context;
   const startedAt = performance.now();
   const all = new Map(records.all().map(({ id, record }) => [id, record]));
   const adopted = await Promise.all(

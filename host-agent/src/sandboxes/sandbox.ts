@@ -18,6 +18,7 @@ import type { SandboxHandle } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { LogCapture } from './log-capture.ts';
 import { checkTransition, type SandboxRecord, type SandboxState, toInfo } from './record.ts';
+import { RecordedDelete } from './recorded-delete.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
 import type {
   Handles,
@@ -51,8 +52,7 @@ export class Sandbox implements SandboxHandle {
   /** Whether users may know the sandbox. */
   #isAnnounced: boolean;
   readonly #announced = Promise.withResolvers<void>();
-  /** Events of its deletion that are not yet on disk. */
-  #deletionEvents: readonly LifecycleEvent[] = [];
+  readonly #delete: RecordedDelete;
   readonly #times: Readonly<Record<string, number>> | undefined;
   #record: SandboxRecord;
   #owner: SandboxOwner | undefined;
@@ -83,6 +83,7 @@ export class Sandbox implements SandboxHandle {
     if (record.isReady) this.#announced.resolve();
     this.#handles = handles;
     this.#logger = log;
+    this.#delete = new RecordedDelete(id, context, log);
     this.paths = paths;
     this.#times = times;
     this.vm = handles.vm;
@@ -258,7 +259,7 @@ export class Sandbox implements SandboxHandle {
     if (this.#state === 'deleted') return;
     const { faults } = this.#context;
     await sweepResources(this.#teardownContext());
-    await this.#removeRecord();
+    await this.#delete.finish(this.#record);
     faults.reach('delete.forgotten');
     this.#state = checkTransition(this.#state, 'deleted');
   }
@@ -275,26 +276,16 @@ export class Sandbox implements SandboxHandle {
     await this.remove();
   }
 
-  async #removeRecord(): Promise<void> {
-    const { records } = this.#context;
-    if (this.#deletionEvents.length === 0) return records.remove(this.id);
-    // Persisting the delete mark failed earlier, so this may fail too; then the record is removed without events.
-    await records
-      .remove(this.id, () => this.#persistDeletionEvents())
-      .then(() => this.#deletionEventsPersisted())
-      .catch(() => records.remove(this.id));
-  }
-
   async #leave(reason: string, events: readonly LifecycleEvent[]): Promise<void> {
     this.#deletionReason = reason;
     if (this.#state !== 'deleting') {
       this.#state = checkTransition(this.#state, 'deleting');
-      if (this.#isAnnounced) this.#deletionEvents = [...events, { kind: 'deleted', sandbox: this.id }];
+      if (this.#isAnnounced) this.#delete.begin([...events, { kind: 'deleted', sandbox: this.id }]);
     }
     this.#endLifetime();
     this.#idle?.stop(true);
     this.#capture?.stop();
-    const isMarked = await this.#markDeleting();
+    const isMarked = await this.#delete.mark(this.#record, !this.#wasNeverVisible);
     this.#context.faults.reach('delete.marked');
     await releaseResources(this.#teardownContext());
     // Without the mark, the next daemon would report it as dead after a crash.
@@ -312,32 +303,6 @@ export class Sandbox implements SandboxHandle {
       wasVisible: !this.#wasNeverVisible,
       reason: `sandbox ${this.id} was deleted${this.#deletionReason}`,
     };
-  }
-
-  /** Returns whether the next daemon would finish the delete from this point on. */
-  async #markDeleting(): Promise<boolean> {
-    const { records } = this.#context;
-    if (records.get(this.id) === undefined) return true;
-    try {
-      const mark = { ...this.#record, isReady: false, isDeleting: !this.#wasNeverVisible };
-      await records.put(this.id, mark, () => this.#persistDeletionEvents());
-      this.#deletionEventsPersisted();
-      return true;
-    } catch (err) {
-      // A delete must also work on a full disk, because it frees space.
-      this.#logger.warn({ err }, 'cannot record the delete of a sandbox in advance; deleting it without');
-      return false;
-    }
-  }
-
-  #persistDeletionEvents(): void {
-    for (const event of this.#deletionEvents)
-      this.#context.events.prepare(event, this.#record.owner).persist();
-  }
-
-  #deletionEventsPersisted(): void {
-    this.#deletionEvents = [];
-    this.#context.events.published();
   }
 
   async #recordExit(exit: VmExit): Promise<void> {

@@ -1,8 +1,11 @@
 // Background clean-up of deleted sandboxes, retried until nothing is left.
 import type { Logger } from 'pino';
+import { deadline, raceSignal } from '../lib/wait.ts';
 import type { Sandbox } from './sandbox.ts';
 
 const RETRY_MS = 5000;
+/** A stopping daemon waits this long. */
+const LAST_DELETES_MS = 10_000;
 
 export class Sweeps {
   readonly #log: Logger;
@@ -39,6 +42,16 @@ export class Sweeps {
     await Promise.all(this.#attempts);
     for (const retry of this.#retries) clearTimeout(retry);
     for (const failure of this.#remaining.values()) throw failure;
+  }
+
+  /**
+   * Waits a limited time for deletes in progress and their clean-up, which continues after the response. The next
+   * daemon finishes the rest.
+   */
+  async finishSoon(deletes: readonly Promise<unknown>[]): Promise<void> {
+    using limit = deadline(LAST_DELETES_MS, () => new Error('deletes take too long'));
+    const finished = Promise.allSettled(deletes).then(() => this.finish());
+    await raceSignal(finished, limit.signal).catch(() => undefined);
   }
 
   async #attempt(sandbox: Sandbox): Promise<void> {

@@ -1,6 +1,14 @@
 // One client's view of sandboxes and snapshots: those of other tenants do not exist for it, and what it creates
 // belongs to it.
-import { canSee, clampTimeout, type Owner, type RequestContext, type SnapshotMaker } from '../keys/index.ts';
+import {
+  canSee,
+  clampTimeout,
+  type Owner,
+  ownerOf,
+  policyOf,
+  type RequestContext,
+  type SnapshotMaker,
+} from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Sandboxes, SandboxHandle } from './interface.ts';
@@ -64,13 +72,13 @@ export class TenantView implements Sandboxes {
     return {
       info: sandbox.info,
       exec: (request, events, options) => {
-        const timeout_s = clampTimeout(request.timeout_s, principal.policy ?? {});
+        const timeout_s = clampTimeout(request.timeout_s, policyOf(principal) ?? {});
         return sandbox.exec({ ...request, timeout_s }, events, options);
       },
       service: () => sandbox.service(),
       files: () => sandbox.files(),
       stats: () => sandbox.stats(),
-      snapshot: (signal) => sandbox.snapshot(signal, principal),
+      snapshot: (signal) => sandbox.snapshot(signal, this.#maker),
     };
   }
 
@@ -91,7 +99,7 @@ export class TenantView implements Sandboxes {
   }
 
   importSnapshot(read: ByteSource, options: ImportOptions, signal?: AbortSignal): Promise<SnapshotInfo> {
-    return this.#host.importSnapshot(read, options, signal, this.#request.principal);
+    return this.#host.importSnapshot(read, options, signal, this.#maker);
   }
 
   async deleteSnapshot(id: string): Promise<void> {
@@ -105,6 +113,11 @@ export class TenantView implements Sandboxes {
     publish?: readonly PublishedPort[],
   ): Promise<SandboxInfo[]> {
     return await this.#host.fork(this.#assertVisible(id), count, signal, this.#request, publish);
+  }
+
+  get #maker(): SnapshotMaker {
+    const { principal } = this.#request;
+    return { owner: ownerOf(principal), policy: policyOf(principal) };
   }
 
   readonly #isVisible: IsVisible = (owner) => canSee(this.#request.principal, owner);

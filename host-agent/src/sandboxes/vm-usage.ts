@@ -5,7 +5,6 @@ import { setImmediate } from 'node:timers/promises';
 import type { Vm } from '../engines/engine.ts';
 import { type LinkUsage, type ProcessUsage, readLinkUsage, readProcessUsage } from '../lib/process-usage.ts';
 import type { SandboxRecord } from './record.ts';
-import type { SandboxPaths } from './resources/resource.ts';
 
 const SECTOR_BYTES = 512;
 
@@ -19,7 +18,7 @@ export type VmUsage = ProcessUsage & {
 export type UsageSource = {
   readonly vm: Pick<Vm, 'exit' | 'identity'>;
   readonly record: Pick<SandboxRecord, 'network'>;
-  readonly paths: Pick<SandboxPaths, 'layerPath'>;
+  readonly paths: { readonly layerPath: string };
 };
 
 /** Undefined when its VMM has exited. Takes some 100 µs. */

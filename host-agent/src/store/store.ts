@@ -1,13 +1,9 @@
 // The registry on disk: LMDB tables of JSON-like records, with a schema version that is checked at opening.
-import { chmodSync, mkdirSync } from 'node:fs';
+import { chmodSync, closeSync, fstatSync, ftruncateSync, mkdirSync, openSync, readSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { AppError, errnoOf, toError } from '../lib/errors.ts';
-import { checkRegistryFile } from './file-check.ts';
-import { MIGRATIONS, OLDEST_VERSION, SCHEMA_VERSION } from './migrations.ts';
-
-export { SCHEMA_VERSION } from './migrations.ts';
 
 const MAX_TABLES = 32;
 /** lmdb does not report the end of a failed transaction, so closing waits at most this long. */
@@ -242,4 +238,75 @@ function toAdvice(errno: string | undefined): string {
 
 function isEmpty(root: RootDatabase): boolean {
   return [...root.getKeys()].every((name) => name === META_TABLE);
+}
+
+// Migrations from one schema version to the next. Each changes records of older daemons in place, once, in the
+// transaction that raises the version.
+/** Incremented with every change that an older daemon could not read; add the migration below. */
+export const SCHEMA_VERSION = 5;
+
+/** Access to all records of a table, within the transaction. */
+type RecordEditor = {
+  /** Replaces each record by the result of `change`. */
+  change(table: string, change: (record: Readonly<Record<string, unknown>>) => Record<string, unknown>): void;
+};
+
+/** The oldest version that can be migrated. */
+const OLDEST_VERSION = 4;
+
+/** Keyed by the version that they lead to. */
+const MIGRATIONS: Readonly<Record<number, (records: RecordEditor) => void>> = {
+  // Until version 4, any key that could create sandboxes could also pull images and similar: existing keys keep these
+  // grants. An older daemon would give them to newer keys as well.
+  5: (records) => {
+    records.change('keys', (record) => ({ ...record, keepsOldGrants: true }));
+  },
+};
+
+// Checks a registry file before LMDB maps it: an invalid or truncated file would crash the process with a signal.
+const MAGIC = 0xbeefc0de;
+/** Bytes from a page's start: the header has 24, then magic, version, address, map size and two tables follow. */
+const MAGIC_OFFSET = 24;
+const PAGE_SIZE_OFFSET = 48;
+const LAST_PAGE_OFFSET = 144;
+const META_BYTES = 152;
+const MIN_PAGE_BYTES = 256;
+const MAX_PAGE_BYTES = 65_536;
+
+type Meta = { readonly pageBytes: number; readonly lastPage: number };
+
+/**
+ * Throws an Error that says what is wrong. A missing or empty file is valid. A truncated file is extended with zero
+ * pages, which LMDB rejects cleanly where they matter.
+ */
+function checkRegistryFile(path: string): void {
+  let fd: number;
+  try {
+    fd = openSync(path, 'r+');
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return;
+    throw error;
+  }
+  try {
+    const { size } = fstatSync(fd);
+    if (size === 0) return;
+    const first = readMeta(fd, 0);
+    const second = readMeta(fd, first.pageBytes);
+    const wantedBytes = (Math.max(first.lastPage, second.lastPage) + 1) * first.pageBytes;
+    if (size < wantedBytes) ftruncateSync(fd, wantedBytes);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function readMeta(fd: number, position: number): Meta {
+  const bytes = Buffer.alloc(META_BYTES);
+  const length = readSync(fd, bytes, 0, META_BYTES, position);
+  if (length < META_BYTES) throw new Error('it is cut off at its beginning');
+  if (bytes.readUInt32LE(MAGIC_OFFSET) !== MAGIC) throw new Error('it is not an LMDB database');
+  const pageBytes = bytes.readUInt32LE(PAGE_SIZE_OFFSET);
+  const lastPage = Number(bytes.readBigUInt64LE(LAST_PAGE_OFFSET));
+  const isSane = pageBytes >= MIN_PAGE_BYTES && pageBytes <= MAX_PAGE_BYTES && lastPage < 2 ** 32;
+  if (!isSane) throw new Error('its first pages make no sense');
+  return { pageBytes, lastPage };
 }

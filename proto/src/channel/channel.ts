@@ -1,10 +1,9 @@
 // One connection after its handshake: dispatches frames to streams, and ends streams whose handlers fail.
 import { AgentError, ProtocolViolation } from '../errors.ts';
-import { MAX_DATA_BYTES, MAX_PING_BYTES, MAX_STREAMS } from '../limits.ts';
+import { MAX_DATA_BYTES, MAX_STREAMS } from '../limits.ts';
 import type {
   FileInfo,
   Flow,
-  Part,
   Ping,
   Pong,
   Request,
@@ -18,9 +17,9 @@ import type {
 import { type Frame, FrameCodec, type FrameInput } from '../messages.ts';
 import { type CreditFrame, type DataFrame, readCreditFrame, readDataFrame } from '../wire/data-frame.ts';
 import { encodeFrame } from '../wire/frame-encoder.ts';
-import { ownBytes } from '../wire/own-bytes.ts';
 import { PartJoiner } from '../wire/part-joiner.ts';
 import type { ByteLink, DirectWrite } from './link.ts';
+import { Pings } from './pings.ts';
 import { RoundRobinScheduler } from './round-robin-scheduler.ts';
 import { Stream, type StreamHandlers, type StreamLoss, type StreamOwner } from './stream.ts';
 
@@ -38,17 +37,12 @@ export type ChannelOptions = {
   readonly onFault?: (cause: unknown) => void;
 };
 
-type PendingPing = {
-  readonly resolve: (payload: Uint8Array) => void;
-  readonly reject: (cause: Error) => void;
-};
-
 export class Channel implements StreamOwner {
   readonly role: 'host' | 'guest';
   readonly #options: ChannelOptions;
   readonly #streams = new Map<number, Stream>();
   readonly #parts = new PartJoiner();
-  readonly #pings: PendingPing[] = [];
+  readonly #pings = new Pings();
   readonly #round: RoundRobinScheduler;
   #lastStreamId = 0;
   #closed: Error | undefined;
@@ -99,11 +93,7 @@ export class Channel implements StreamOwner {
   async ping(payload: Uint8Array = new Uint8Array(0)): Promise<Uint8Array> {
     if (this.#closed !== undefined) throw this.#closed;
     this.#refuseBacklog();
-    if (payload.length > MAX_PING_BYTES) throw new RangeError(`a ping of ${payload.length} bytes`);
-    return new Promise((resolve, reject) => {
-      this.#pings.push({ resolve, reject });
-      this.sendControl({ ping: { payload } });
-    });
+    return this.#pings.send(payload, (bytes) => this.sendControl({ ping: { payload: bytes } }));
   }
 
   /**
@@ -150,7 +140,7 @@ export class Channel implements StreamOwner {
     const streams = [...this.#streams.values()];
     this.#streams.clear();
     for (const stream of streams) stream.close();
-    for (const ping of this.#pings.splice(0)) ping.reject(closed);
+    this.#pings.fail(closed);
     for (const stream of streams) this.#reportLost(stream.handlers, loss);
   }
 
@@ -248,19 +238,12 @@ export class Channel implements StreamOwner {
 
   #join(frame: Frame): Frame | undefined {
     const id = frame.stream;
-    const { bytes, last } = frame.part as Part;
     const isOpen = this.#streams.has(id);
     if (id === 0 || (this.role === 'host' && !isOpen)) {
       throw new ProtocolViolation(`a part of stream ${id}, which is not open`);
     }
     if (!isOpen && id <= this.#lastStreamId) return undefined;
-    const whole = this.#parts.add(id, bytes, last);
-    if (whole === undefined) return undefined;
-    const joined = FrameCodec.decode(whole);
-    if (joined.body === 'part' || joined.stream !== id) {
-      throw new ProtocolViolation('parts that are not one frame of their stream');
-    }
-    return joined;
+    return this.#parts.join(frame);
   }
 
   #dispatchConnection(frame: Frame): void {
@@ -268,9 +251,7 @@ export class Channel implements StreamOwner {
     if (body === 'ping' && this.role === 'guest') {
       this.sendControl({ pong: { payload: (frame.ping as Ping).payload } });
     } else if (body === 'pong' && this.role === 'host') {
-      const ping = this.#pings.shift();
-      if (ping === undefined) throw new ProtocolViolation('a pong without its ping');
-      ping.resolve(ownBytes((frame.pong as Pong).payload as Buffer));
+      this.#pings.answered((frame.pong as Pong).payload as Buffer);
     } else {
       throw new ProtocolViolation(`a ${body ?? 'empty'} frame that does not belong on stream 0`);
     }

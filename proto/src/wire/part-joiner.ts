@@ -2,12 +2,25 @@
 
 import { ProtocolViolation } from '../errors.ts';
 import { MAX_MESSAGE_BYTES, MAX_PARTS_BYTES, PART_BYTES } from '../limits.ts';
+import { type Frame, FrameCodec, type Part } from '../messages.ts';
 
 type Pending = { chunks: Uint8Array[]; sizeBytes: number };
 
 export class PartJoiner {
   readonly #pending = new Map<number, Pending>();
   #heldBytes = 0;
+
+  /** Adds a frame with a part; returns the joined frame with the last one. Throws ProtocolViolation as `add`. */
+  join({ stream, part }: Frame): Frame | undefined {
+    const { bytes, last } = part as Part;
+    const whole = this.add(stream, bytes, last);
+    if (whole === undefined) return undefined;
+    const joined = FrameCodec.decode(whole);
+    if (joined.body === 'part' || joined.stream !== stream) {
+      throw new ProtocolViolation('parts that are not one frame of their stream');
+    }
+    return joined;
+  }
 
   /**
    * Adds one part; returns the complete encoded frame with the last one. Throws ProtocolViolation above the limits, and

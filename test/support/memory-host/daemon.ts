@@ -2,26 +2,33 @@
 import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { SandboxLimits } from '@sandboxd/api';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { Journal } from '../../../host-agent/src/events/index.ts';
 import { RootfsFinder } from '../../../host-agent/src/images/index.ts';
 import type { Profiles } from '../../../host-agent/src/images/profiles.ts';
+import type { Quota } from '../../../host-agent/src/keys/index.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
-import { type Faults, NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
+import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
+import { readHostCapacity } from '../../../host-agent/src/sandboxes/admission.ts';
+import type { Clock, Counters } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
+import { HOST_IDLE } from '../../../host-agent/src/sandboxes/idle/in-use.ts';
 import {
   type LifecycleEvent,
   LifecycleEvents,
   type StoredEvent,
 } from '../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import type { SandboxManagerOptions } from '../../../host-agent/src/sandboxes/manager.ts';
+import type { CapacityOptions } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
+import type { ResourceContext } from '../../../host-agent/src/sandboxes/resources/resource.ts';
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
 import { oneEngine } from '../one-engine.ts';
 import { scaled } from '../time-scale.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
+import { RecordingNetwork } from './network.ts';
 import { OperatorManager } from './operator-manager.ts';
 
 const MIB = 2 ** 20;
@@ -32,10 +39,18 @@ export const PROFILE_NAMES = ['base', 'other', 'third'];
 export type Home = { readonly dataDir: string; readonly runDir: string; readonly host: MemoryHost };
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg?: string };
 
-export type MemoryDaemonOptions = Partial<SandboxManagerOptions> & {
+/** Each replaces what the daemon would have, so that a test names only what it is about. */
+export type MemoryDaemonOptions = Partial<Omit<ResourceContext, 'idle'>> & {
+  readonly limits?: SandboxLimits;
+  readonly templateBudgetBytes?: number;
+  readonly maxConcurrentStarts?: number;
+  readonly admission?: Pick<CapacityOptions, 'memoryReserveBytes' | 'memoryOvercommit'>;
+  readonly readCapacity?: CapacityOptions['readCapacity'];
+  readonly quotaOf?: (tenant: string) => Quota | undefined;
+  readonly idleClock?: Clock;
+  readonly readCounters?: () => Counters;
   /** Directories and machines of an earlier daemon. */
   readonly home?: Home;
-  readonly faults?: Faults;
   /** Wraps a table of the registry. */
   readonly changeRecords?: (records: Table<SandboxRecord>) => Table<SandboxRecord>;
   readonly changeSnapshotRecords?: (records: Table<SnapshotRecord>) => Table<SnapshotRecord>;
@@ -45,6 +60,8 @@ export type MemoryDaemon = {
   readonly home: Home;
   readonly host: MemoryHost;
   readonly manager: OperatorManager;
+  /** Of all sandboxes, unless the test has another. */
+  readonly network: RecordingNetwork;
   readonly store: Store;
   readonly journal: Journal<StoredEvent>;
   readonly logs: LogStore;
@@ -85,35 +102,57 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   const events = new LifecycleEvents(journal);
   const happened: LifecycleEvent[] = [];
   events.subscribe((event) => happened.push(event));
+  const network = new RecordingNetwork();
   const manager = new OperatorManager({
-    events,
-    engines: oneEngine(engine),
-    adopters: [engine],
-    faults: NO_FAULTS,
-    kernel: { vmlinuxPath: '/vmlinux', initramfsPath: '/initramfs', digest: 'kernel' },
-    directories: { dataDir: home.dataDir, runDir: home.runDir },
-    records: options.changeRecords?.(records) ?? records,
-    snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
-    bootTimeoutMs: 10_000,
-    pidsLimit: 0,
-    roots: new RootfsFinder({
-      profiles: profilesOf(home),
-      agentPath: async () => {
-        if (options.agentRootfs === undefined) throw new Error('there is no agent');
-        return (await options.agentRootfs()).rootfsPath;
+    context: {
+      network,
+      events,
+      engines: oneEngine(engine),
+      adopters: [engine],
+      faults: NO_FAULTS,
+      kernel: { vmlinuxPath: '/vmlinux', initramfsPath: '/initramfs', digest: 'kernel' },
+      directories: { dataDir: home.dataDir, runDir: home.runDir },
+      bootTimeoutMs: 10_000,
+      pidsLimit: 0,
+      logs,
+      reservesDisks: false,
+      watchdogTimeoutMs: 0,
+      records: options.changeRecords?.(records) ?? records,
+      ...options,
+      idle: {
+        clock: options.idleClock ?? HOST_IDLE.clock,
+        readCounters: options.readCounters ?? HOST_IDLE.readCounters,
       },
-    }),
-    defaults: { profile: 'base', vcpus: 1, memoryMib: 128, diskBytes: 64 * MIB },
-    limits: { vcpus: 4, memoryMib: 4096, diskBytes: 1024 * MIB, sandboxes: 100, fork: 64 },
-    logs,
-    templateBudgetBytes: 1024 * MIB,
-    admission: { memoryReserveBytes: 0, memoryOvercommit: 100 },
-    watchdogTimeoutMs: 0,
-    reservesDisks: false,
-    publishPorts: ['1024-32767', '61000-65535'],
-    maxConcurrentStarts: 4,
+    },
+    creates: {
+      roots: new RootfsFinder({
+        profiles: profilesOf(home),
+        agentPath: async () => {
+          if (options.agentRootfs === undefined) throw new Error('there is no agent');
+          return (await options.agentRootfs()).rootfsPath;
+        },
+      }),
+      defaults: { profile: 'base', vcpus: 1, memoryMib: 128, diskBytes: 64 * MIB },
+      limits: options.limits ?? {
+        vcpus: 4,
+        memoryMib: 4096,
+        diskBytes: 1024 * MIB,
+        sandboxes: 100,
+        fork: 64,
+      },
+    },
+    capacity: {
+      ...(options.admission ?? { memoryReserveBytes: 0, memoryOvercommit: 100 }),
+      readCapacity: options.readCapacity ?? (() => readHostCapacity(home.dataDir)),
+      templateBudgetBytes: options.templateBudgetBytes ?? 1024 * MIB,
+      maxConcurrentStarts: options.maxConcurrentStarts ?? 4,
+    },
+    tenants: {
+      quotaOf: options.quotaOf ?? (() => undefined),
+      publishPorts: ['1024-32767', '61000-65535'],
+    },
+    snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
     log,
-    ...options,
   });
   await manager.start();
   // Pending waits must not keep a daemon alive, and this daemon has no sockets that would.
@@ -133,6 +172,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     home,
     host: home.host,
     manager,
+    network,
     store,
     logs,
     lines,

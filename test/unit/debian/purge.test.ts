@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import t from 'tap';
 import { readBootId, readStartTicks } from '../../../host-agent/src/lib/proc.ts';
 import { writeProcessRecord } from '../../../host-agent/src/lib/process-record.ts';
-import { listLinks } from '../../../host-agent/src/network/links.ts';
+import { listLinks } from '../../../host-agent/src/network/host-side.ts';
 import { sh } from '../../support/network/lab.ts';
 import { until } from '../../support/until.ts';
 

@@ -1,5 +1,5 @@
 // Checks the requirements of sandbox networks, and firewalls that drop their packets.
-import { adviseOn, findDroppers } from '../../network/forward-drop.ts';
+import { adviseOn, findDroppers } from '../../network/host-side.ts';
 import { guestRules } from '../../network/rules/guest.ts';
 import { type Finding, fault, type Group, type Host, ok, warning } from './host.ts';
 

@@ -1,11 +1,11 @@
 // Reads a request body of any length, chunk by chunk. Only the idle timeout and minimum rate limit it.
 import { IncomingMessage } from 'node:http';
 import { finished, Readable } from 'node:stream';
-import { BODY_IDLE_MS } from '@sandboxd/api';
+import { BODY_IDLE_MS, MIN_BODY_BYTES_PER_S } from '@sandboxd/api';
 import type { ByteSource } from '../../guest/files.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { HttpContext } from '../context.ts';
-import { BodyPace } from './body-pace.ts';
+import { HttpError } from '../errors.ts';
 
 /** The queue pauses the connection at this many bytes. */
 const QUEUE_BYTES = 256 * 1024;
@@ -112,4 +112,50 @@ class QueuedBody implements BodySource {
 
 function disconnected(cause: Error): AppError {
   return new AppError('cancelled', 'the client left within its upload', { cause });
+}
+
+// Enforces the idle timeout and the minimum rate of a request body (slowloris).
+/** Counts only while the daemon waits for the client, so that a slow guest does not cause a timeout. */
+export class BodyPace {
+  readonly #idleMs: number;
+  readonly #onTimeout: (error: HttpError) => void;
+  /** Remaining waiting time. Received bytes add to it at the minimum rate. */
+  #leftMs: number;
+  #waitingSince: number | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** `onTimeout` is called once, with HttpError timeout. */
+  constructor(idleMs: number, onTimeout: (error: HttpError) => void) {
+    this.#idleMs = idleMs;
+    this.#leftMs = idleMs;
+    this.#onTimeout = onTimeout;
+  }
+
+  wait(): void {
+    this.#waitingSince ??= performance.now();
+    this.#timer ??= setTimeout(() => this.#onTimeout(this.#error()), this.#leftMs);
+  }
+
+  /** Bytes arrived; stops the timer. */
+  received(sizeBytes: number): void {
+    const waitedMs = this.#waitingSince === undefined ? 0 : performance.now() - this.#waitingSince;
+    this.#leftMs = Math.min(
+      this.#idleMs,
+      Math.max(0, this.#leftMs - waitedMs) + (sizeBytes * 1000) / MIN_BODY_BYTES_PER_S,
+    );
+    this.stop();
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#waitingSince = undefined;
+  }
+
+  #error(): HttpError {
+    const message =
+      `the body stopped for ${this.#idleMs} ms, or came at less than ${MIN_BODY_BYTES_PER_S} bytes a second; send ` +
+      'it faster';
+    return new HttpError('timeout', message);
+  }
 }

@@ -6,6 +6,7 @@ import {
   findUnknownParameters,
   type RequestBody,
   type Route,
+  show,
 } from '@sandboxd/api';
 import { z } from 'zod';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
@@ -13,8 +14,6 @@ import { type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { MAX_LOGGED_CHARS } from '../middleware/logging.ts';
 import { readJson } from './json-body.ts';
-import { isStrict } from './preference.ts';
-import { decodeText, namesOfQuery, readQuery } from './texts.ts';
 
 /** `undefined` for parts without a schema, for a body of bytes, and for the first message of a WebSocket. */
 export type Input<R extends Route> = {
@@ -127,4 +126,71 @@ function readQueries(c: HttpContext, schema: z.ZodObject): Record<string, string
     if (text !== undefined) found[name] = text;
   }
   return found;
+}
+
+// Decodes the path and query of a request strictly. Errors name the invalid part.
+/** The first value of a parameter; undefined if absent or empty. AppError invalid_argument if it cannot be decoded. */
+export function readQuery(url: string, name: string): string | undefined {
+  const [, query = ''] = url.split('#', 1)[0]?.split(/\?(.*)/s) ?? [];
+  for (const pair of query.split('&')) {
+    const [, key = '', value = ''] = /^([^=]*)=?(.*)$/s.exec(pair.replaceAll('+', ' ')) ?? [];
+    if (key === name || lenientlyDecoded(key) === name) {
+      return decodeText(value, `query ${name}`) || undefined;
+    }
+  }
+  return undefined;
+}
+
+/** The distinct names of all parameters. A name that cannot be decoded stays encoded. */
+function namesOfQuery(url: string): readonly string[] {
+  const [, query = ''] = url.split('#', 1)[0]?.split(/\?(.*)/s) ?? [];
+  const names = query.split('&').map((pair) => pair.split('=', 1)[0]?.replaceAll('+', ' ') ?? '');
+  return [...new Set(names.map(lenientlyDecoded))].filter((name) => name !== '');
+}
+
+/** Percent-encoded UTF-8 without NUL → text. AppError invalid_argument names `what` and the error. */
+export function decodeText(encoded: string, what: string): string {
+  const text = decoded(encoded);
+  if (text === undefined) {
+    const broken = /%(?![\da-f]{2}).{0,2}/i.exec(encoded)?.[0];
+    const found = broken === undefined ? `${show(firstNotUtf8(encoded))}, which is no UTF-8` : show(broken);
+    throw new AppError('invalid_argument', `${what} has a bad % escape, ${found}; write % itself as %25`);
+  }
+  if (!text.includes('\0')) return text;
+  throw new AppError('invalid_argument', `${what} has a NUL character, got ${show(text)}; leave it out`);
+}
+
+function decoded(encoded: string): string | undefined {
+  try {
+    return decodeURIComponent(encoded);
+  } catch {
+    return undefined;
+  }
+}
+
+function lenientlyDecoded(encoded: string): string {
+  return decoded(encoded) ?? encoded;
+}
+
+function firstNotUtf8(encoded: string): string {
+  const runs = encoded.match(/(?:%[\da-f]{2})+/gi) ?? [];
+  return runs.find((run) => decoded(run) === undefined) ?? encoded;
+}
+
+// The Prefer header (RFC 7240): `handling=strict` turns warnings into errors.
+/** The value of Preference-Applied. */
+export const STRICT = 'handling=strict';
+export const PREFERENCE_APPLIED = 'Preference-Applied';
+
+/** The first `handling` counts. Unknown preferences are ignored. */
+export function isStrict(c: HttpContext): boolean {
+  return isStrictHeader(headerOf(c, 'prefer'));
+}
+
+export function isStrictHeader(prefer: string | undefined): boolean {
+  for (const preference of prefer?.split(',') ?? []) {
+    const [, value] = /^\s*handling\s*=\s*"?([^";\s]*)/i.exec(preference) ?? [];
+    if (value !== undefined) return value.toLowerCase() === 'strict';
+  }
+  return false;
 }

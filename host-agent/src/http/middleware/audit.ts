@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { createMiddleware } from 'hono/factory';
 import type { AuditEntry, RequestEntry } from '../../audit/index.ts';
-import { toOwner } from '../../keys/index.ts';
+import type { KeyHolder } from '../../keys/index.ts';
 import { addressOf, endOf, type HttpContext, type HttpEnv } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { findRoute, toPath } from '../known-routes.ts';
@@ -58,15 +58,12 @@ export function auditRefusal(
 
 function describe(c: HttpContext, startedAt: number): Omit<RequestEntry, 'event'> {
   const principal = c.get('principal');
-  const { key, tenant } = toOwner(principal) ?? {};
   const { made, effective, reached } = c.get('audit');
   const { status } = c.res;
   return {
     request: c.get('requestId'),
     address: addressOf(c),
-    ...(key !== undefined && { key }),
-    ...(key !== undefined && { key_id: principal.id }),
-    ...(tenant !== undefined && { tenant }),
+    ...(principal.kind === 'key' && describeKey(principal)),
     ...describeTarget(c.req.method, c.req.path),
     ...(made && { made }),
     ...(effective && { effective }),
@@ -75,6 +72,10 @@ function describe(c: HttpContext, startedAt: number): Omit<RequestEntry, 'event'
     status,
     ms: Math.round((performance.now() - startedAt) * 10) / 10,
   };
+}
+
+function describeKey({ key, id, tenant }: KeyHolder): Pick<RequestEntry, 'key' | 'key_id' | 'tenant'> {
+  return { key, key_id: id, ...(tenant !== undefined && { tenant }) };
 }
 
 /** Takes only ids from the path, by their syntax. The rest of an unknown path may be any text. */

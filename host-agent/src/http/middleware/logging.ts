@@ -1,8 +1,10 @@
-// Logs each request: failures of the daemon with their error, health checks only at debug level.
+// Gives each request an id, and logs it: failures of the daemon with their error, health checks only at debug level.
 import { createMiddleware } from 'hono/factory';
 import type { Logger } from 'pino';
 import { AppError, type ErrorCode } from '../../lib/errors.ts';
-import type { HttpEnv } from '../context.ts';
+import { hasKey } from '../../lib/hide-keys.ts';
+import { randomSuffix } from '../../lib/ids.ts';
+import { type HttpEnv, headerOf } from '../context.ts';
 
 /** Errors with status 500 or above that are not failures of the daemon. */
 const EXPECTED: ReadonlySet<ErrorCode> = new Set(['cancelled', 'exhausted', 'unsupported']);
@@ -37,3 +39,23 @@ export function logging(log: Logger) {
     else requestLog.info(line, 'request');
   });
 }
+
+// Gives every request an id and returns it in a header. Uses the id of the client if it is valid.
+export const REQUEST_ID_HEADER = 'X-Request-Id';
+
+export function newRequestId(): string {
+  return `req_${randomSuffix()}`;
+}
+
+/** The id of the client if it is short, safe in a log line and holds no key; otherwise a new one. */
+export function resolveRequestId(offered: string | undefined): string {
+  const isValid = offered !== undefined && /^[\w.:-]{1,128}$/.test(offered) && !hasKey(offered);
+  return isValid ? offered : newRequestId();
+}
+
+export const requestId = createMiddleware<HttpEnv>(async (c, next) => {
+  const id = resolveRequestId(headerOf(c, REQUEST_ID_HEADER.toLowerCase()));
+  c.set('requestId', id);
+  c.header(REQUEST_ID_HEADER, id);
+  await next();
+});

@@ -2,8 +2,23 @@
 import { createHash } from 'node:crypto';
 import type { DocumentedAnswer, DocumentedOperation, JsonSchema, OpenApiDocument } from '@sandboxd/api';
 import { html, raw } from 'hono/html';
-import { type Field, type Html, toDefault, toFields, toType } from './schema-text.ts';
-import { STYLE } from './style.ts';
+
+// The style of the page, light or dark by the reader's preference.
+const STYLE = `
+:root { color-scheme: light dark; --line: #8884; --soft: #8882; }
+body { margin: 0; font: 15px/1.5 system-ui, sans-serif; display: flex; }
+nav { position: sticky; top: 0; height: 100vh; overflow: auto; flex: 0 0 13rem; padding: 1rem; box-sizing: border-box; border-right: 1px solid var(--line); }
+nav ul { margin: 0 0 .6rem; padding-left: 1rem; list-style: none; font-size: 13px; }
+main { padding: 1rem 2rem; max-width: 62rem; min-width: 0; }
+section { border-top: 1px solid var(--line); padding: .4rem 0 1rem; }
+h3 b { font: bold 13px ui-monospace, monospace; padding: .1rem .4rem; border-radius: 3px; color: #fff; background: #467; }
+h3 b.post { background: #375; } h3 b.delete { background: #933; } h3 b.put { background: #963; }
+table { border-collapse: collapse; margin: .5rem 0; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--soft); font-size: 14px; }
+code, pre { font: 13px/1.4 ui-monospace, monospace; } pre { background: var(--soft); padding: .6rem; overflow: auto; }
+.notes { opacity: .7; } a { color: inherit; }
+@media (max-width: 50rem) { body { display: block; } nav { position: static; height: auto; } }
+`;
 
 /** The Content-Security-Policy: allows only the style of this page. */
 export const REFERENCE_POLICY = [
@@ -132,4 +147,62 @@ function renderText(text: string): Html {
   return html`${paragraphs.map(
     (parts) => html`<p>${parts.map((part, at) => (at % 2 === 1 ? html`<code>${part}</code>` : part))}</p>`,
   )}`;
+}
+
+// Short descriptions of schemas for table cells.
+type Html = ReturnType<typeof html>;
+
+type Field = { readonly name: string; readonly isRequired: boolean; readonly schema: JsonSchema };
+
+export function toFields(schema: JsonSchema): Field[] {
+  const { properties = {}, required = [] } = schema;
+  return Object.entries(properties).map(([name, field]) => ({
+    name,
+    isRequired: required.includes(name),
+    schema: typeof field === 'object' ? (field as JsonSchema) : {},
+  }));
+}
+
+/** The type with its limits. */
+export function toType(schema: JsonSchema): Html {
+  const { $ref, enum: values, items, additionalProperties, anyOf, oneOf } = schema;
+  if ($ref !== undefined) {
+    const name = $ref.split('/').at(-1) ?? '';
+    return html`<a href="#${name}">${name}</a>`;
+  }
+  const choices = (anyOf ?? oneOf)?.map((each) => each as JsonSchema).filter(({ type }) => type !== 'null');
+  if (choices !== undefined) return join(choices.map(toType), ' or ');
+  if (values !== undefined) return join(values.filter((value) => value !== '').map(toCode), ' · ');
+  if ('const' in schema) return toCode(schema.const);
+  if (schema.type === 'array') return html`array of ${toType((items ?? {}) as JsonSchema)}`;
+  if (schema.type === 'object' && typeof additionalProperties === 'object' && schema.properties === undefined)
+    return html`object of ${toType(additionalProperties as JsonSchema)}`;
+  if (schema.type === 'object' && schema.properties !== undefined)
+    return html`object: ${join(
+      toFields(schema).map(({ name, schema: field }) => html`<code>${name}</code> ${toType(field)}`),
+      ', ',
+    )}`;
+  return html`${schema.format ?? schema.type ?? 'anything'}${toRange(schema)}`;
+}
+
+export function toDefault({ default: fallback }: JsonSchema): Html | string {
+  return fallback === undefined ? '' : toCode(fallback);
+}
+
+function join(parts: readonly Html[], between: string): Html {
+  return html`${parts.flatMap((part, at) => (at === 0 ? [part] : [raw(between), part]))}`;
+}
+
+function toCode(value: unknown): Html {
+  return html`<code>${JSON.stringify(value)}</code>`;
+}
+
+/** The limits of a number or string. Omits those that every number has. */
+function toRange({ minimum, maximum, maxLength }: JsonSchema): string {
+  const isMinShown = minimum !== undefined && minimum > Number.MIN_SAFE_INTEGER;
+  const isMaxShown = maximum !== undefined && maximum < Number.MAX_SAFE_INTEGER;
+  if (isMinShown && isMaxShown) return `, ${minimum} to ${maximum}`;
+  if (isMinShown) return `, at least ${minimum}`;
+  if (isMaxShown) return `, at most ${maximum}`;
+  return maxLength === undefined ? '' : `, at most ${maxLength} characters`;
 }

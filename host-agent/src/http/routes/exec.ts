@@ -1,18 +1,18 @@
 // Exec over its three transports: streamed response, hijacked connection, WebSocket.
-import { MAX_JSON_BYTES } from '@sandboxd/api';
+
+import type { Duplex } from 'node:stream';
+import { EXEC_FORMS, type ExecForm, MAX_JSON_BYTES } from '@sandboxd/api';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { chooseProtocol } from '../authentication.ts';
 import { endingOf, guestOf, type HttpContext, type Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { ExecRun } from '../exec/exec-run.ts';
-import { toExecForm } from '../exec/output-format.ts';
 import { collectOutput, OutputLines } from '../exec/output-json.ts';
-import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
 import { type RequestedExec, serveWebSocket } from '../exec/web-socket.ts';
-import { isStrict, isStrictHeader, PREFERENCE_APPLIED, STRICT } from '../input/preference.ts';
-import { answerPullStream } from '../pull-stream.ts';
+import { isStrict, isStrictHeader, PREFERENCE_APPLIED, STRICT } from '../input/request-input.ts';
+import { answerPullStream, writePullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
-import { refuse } from '../server/responses.ts';
+import { linger, refuse } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 
 /** The only supported version (RFC 6455). */
@@ -136,4 +136,39 @@ function requireWebSocket(c: HttpContext): Takeover {
     );
   }
   return takeover;
+}
+
+// The response format of a non-interactive exec: frames, unless Accept names JSON and no range that includes frames.
+/** Media ranges that include frames. HTTP libraries often add them to `application/json`. */
+const FRAMES = ['*/*', 'application/*', 'application/octet-stream'];
+
+export function toExecForm(accept: string | undefined): ExecForm {
+  const ranges = (accept ?? '').split(',').map((range) => range.split(';', 1)[0]?.trim().toLowerCase() ?? '');
+  if (ranges.some((range) => FRAMES.includes(range))) return 'application/octet-stream';
+  return EXEC_FORMS.find((form) => ranges.includes(form)) ?? 'application/octet-stream';
+}
+
+// Exec over a hijacked connection: a fixed response head, then frames in both directions.
+const RESPONSE_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
+
+/** Forwards the client's bytes to the run from now on, even before the response head is sent. */
+export function feedFromSocket(socket: Duplex, head: Buffer, run: ExecRun): void {
+  const onBytes = (bytes: Buffer) => {
+    if (!run.push(bytes)) socket.pause();
+  };
+  socket.on('data', onBytes);
+  socket.resume();
+  if (head.length > 0) onBytes(head);
+  // For an interactive command, the end of the client's input counts as a disconnect.
+  socket.on('end', () => run.kill());
+  socket.on('error', () => run.cancel());
+  socket.on('close', () => run.cancel());
+}
+
+/** Sends the response head and all frames with backpressure, then closes, at most `lingerMs` after the last byte. */
+export async function sendToSocket(socket: Duplex, run: ExecRun, lingerMs: number): Promise<void> {
+  socket.write(RESPONSE_HEAD);
+  await writePullStream(socket, run);
+  if (socket.destroyed) return;
+  socket.end(() => linger(socket, socket, lingerMs));
 }

@@ -1,7 +1,6 @@
 // Files of a sandbox: read a file, download a file or directory as tar, upload a tar archive.
 import type { ByteSource } from '../../guest/files.ts';
-import { clientSignal } from '../client-signal.ts';
-import { guestOf } from '../context.ts';
+import { clientSignal, guestOf } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';

@@ -1,10 +1,12 @@
 // Container images: list, pull, import, show, delete. A daemon without images validates requests and then returns 501.
-import type { ImageInfo, Report } from '../../images/index.ts';
-import { assertMayChangeImages, sharerOf, toOwner } from '../../keys/index.ts';
+
+import type { ApiErrorCode } from '@sandboxd/api';
+import type { ImageInfo, LayerProgress, Report } from '../../images/index.ts';
+import { assertMayChangeImages, ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
+import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import { AppError } from '../../lib/errors.ts';
-import { clientSignal } from '../client-signal.ts';
-import type { HttpContext } from '../context.ts';
-import { ImageLines } from '../image-lines.ts';
+import { clientSignal, type HttpContext } from '../context.ts';
+import { toErrorAnswer } from '../errors.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
 import { answerPullStream } from '../pull-stream.ts';
@@ -69,7 +71,7 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
  * may be needed by another tenant. A pull only adds what the registry serves. AppError forbidden.
  */
 function assertNoTenant(c: HttpContext): void {
-  const tenant = c.get('principal').tenant;
+  const tenant = tenantOf(c.get('principal'));
   if (tenant === undefined) return;
   const message =
     `all tenants share the images, so a key of tenant ${tenant} neither imports nor deletes any; pull it from a ` +
@@ -90,7 +92,7 @@ async function answerImage(
   warnings: readonly string[] = [],
 ) {
   const signal = clientSignal(c);
-  const owner = sharerOf(toOwner(c.get('principal')));
+  const owner = sharerOf(ownerOf(c.get('principal')));
   if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await convert({ signal, owner }));
   const disconnected = new AbortController();
   const lines = new ImageLines(() => disconnected.abort(new AppError('cancelled', 'the client left')));
@@ -129,4 +131,75 @@ function toImageBody({ digest, sourceRef, refs, config, ...image }: ImageInfo) {
     convert_mode: image.convertMode,
     converted_at_unix_ms: image.convertedAtMs,
   };
+}
+
+// The progress and result of a pull or import as JSON lines.
+type Line =
+  | {
+      readonly progress: string;
+      readonly layer?: string;
+      readonly bytes?: number;
+      readonly total_bytes?: number;
+    }
+  | { readonly image: unknown }
+  | { readonly error: string; readonly code: ApiErrorCode; readonly status: number };
+
+/** If a slow reader has more pending lines than this, the oldest ones are dropped. */
+const MAX_PENDING_LINES = 1000;
+
+export class ImageLines implements PullStream {
+  readonly #pending: Line[] = [];
+  readonly #onCancel: () => void;
+  #isOver = false;
+  #wake: (() => void) | undefined;
+
+  /** `onCancel` is called when the client disconnects. */
+  constructor(onCancel: () => void) {
+    this.#onCancel = onCancel;
+  }
+
+  progress(text: string, { layer, bytes, totalBytes }: Partial<LayerProgress> = {}): void {
+    if (this.#pending.length >= MAX_PENDING_LINES) this.#pending.shift();
+    this.#add({
+      progress: text,
+      ...(layer !== undefined && { layer }),
+      ...(bytes !== undefined && { bytes }),
+      ...(totalBytes !== undefined && { total_bytes: totalBytes }),
+    });
+  }
+
+  succeed(image: unknown): void {
+    this.#isOver = true;
+    this.#add({ image });
+  }
+
+  fail(error: unknown, requestId: string): void {
+    const { status, body } = toErrorAnswer(error, requestId);
+    this.#isOver = true;
+    this.#add({ ...body, status });
+  }
+
+  async next(): Promise<Chunk | undefined> {
+    if (this.#pending.length === 0 && !this.#isOver) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+    const lines = this.#pending.splice(0);
+    if (lines.length === 0) return undefined;
+    const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
+    return { bytes: Buffer.from(text), release: () => undefined };
+  }
+
+  cancel(): void {
+    this.#isOver = true;
+    this.#onCancel();
+    this.#wake?.();
+  }
+
+  #add(line: Line): void {
+    this.#pending.push(line);
+    this.#wake?.();
+    this.#wake = undefined;
+  }
 }

@@ -1,4 +1,5 @@
 // The durable log of a sandbox, also after the sandbox was deleted.
+import { tenantOf } from '../../keys/index.ts';
 import { type LogRecord, logsAreOff } from '../../logs/index.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
@@ -7,11 +8,12 @@ export function logHandlers(services: HttpServices) {
   return {
     readLogs: async ({ params: { id }, query: { since, source } }, c) => {
       const { principal } = c.var;
+      const tenant = tenantOf(principal);
       if (services.logs === undefined) throw logsAreOff();
       const page = await services.logs.read(id, {
         ...(since >= 0 && { since }),
         ...(source !== 'all' && { source }),
-        ...(principal.tenant !== undefined && { tenant: principal.tenant }),
+        ...(tenant !== undefined && { tenant }),
       });
       if (page === undefined) services.sandboxes.as(principal).get(id);
       const { nextOffset = 0, records = [] } = page ?? {};

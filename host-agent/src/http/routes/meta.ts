@@ -1,10 +1,12 @@
 // Health check, profiles, rights of the caller, metrics, and the description of the API.
-import { toOpenApi } from '@sandboxd/api';
+
+import { type Routes, toOpenApi } from '@sandboxd/api';
+import { policyOf, tenantOf } from '../../keys/index.ts';
+import { AppError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
 import { REFERENCE_POLICY, renderReference } from '../reference/page.ts';
-import type { Handlers } from '../serve-routes.ts';
+import type { Handler, Handlers } from '../serve-routes.ts';
 import type { HttpServices, ProfileInfo } from '../services.ts';
-import { metricsHandler } from './metrics.ts';
 
 export function metaHandlers(services: HttpServices) {
   return {
@@ -26,9 +28,10 @@ export function metaHandlers(services: HttpServices) {
     // A key with only a tenant has all rights to the resources of that tenant and none to others.
     whoami: (_, c) => {
       const principal = c.get('principal');
-      return principal.policy === undefined && principal.tenant === undefined
+      const policy = policyOf(principal);
+      return policy === undefined && tenantOf(principal) === undefined
         ? { scoped: false }
-        : { scoped: true, policy: principal.policy ?? {} };
+        : { scoped: true, policy: policy ?? {} };
     },
 
     readMetrics: metricsHandler(services.metrics),
@@ -64,4 +67,17 @@ function describe(): Description {
   const document = toOpenApi();
   description = { json: JSON.stringify(document), page: renderReference(document) };
   return description;
+}
+
+// The metrics of the daemon.
+/** AppError forbidden for the key of a tenant, because the metrics cover all tenants. */
+function metricsHandler(metrics: HttpServices['metrics']): Handler<Routes['readMetrics']> {
+  return async (_, c) => {
+    const tenant = tenantOf(c.get('principal'));
+    if (tenant !== undefined) {
+      const message = `metrics are of all tenants together, so a key of tenant ${tenant} has none; use a key without a tenant`;
+      throw new AppError('forbidden', message);
+    }
+    return c.body(await metrics.render(), 200, { 'Content-Type': metrics.contentType });
+  };
 }

@@ -4,8 +4,8 @@ import type { FileCallInput } from '@sandboxd/proto';
 import type { FileDescription } from '../../guest/file-description.ts';
 import type { ReadFile } from '../../guest/files.ts';
 import { AppError } from '../../lib/errors.ts';
-import { clientSignal } from '../client-signal.ts';
-import { guestOf, type HttpContext } from '../context.ts';
+
+import { clientSignal, guestOf, type HttpContext } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { readBody } from '../input/body-source.ts';
 import {

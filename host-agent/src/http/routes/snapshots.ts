@@ -1,12 +1,11 @@
 // Take, list, show, export, import, delete and fork snapshots.
 import { MAX_MOVES, MAX_MOVES_OF_EACH } from '@sandboxd/api';
-import { sharerOf, toOwner } from '../../keys/index.ts';
+import { ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import type { PullStream } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
 import type { SnapshotInfo } from '../../sandboxes/types.ts';
-import { clientSignal } from '../client-signal.ts';
-import type { HttpContext } from '../context.ts';
+import { clientSignal, type HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
 import { answerPullStream } from '../pull-stream.ts';
@@ -20,7 +19,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   const importLimit = new ConcurrencyLimit({ what: 'imports', ...limits });
   const acquire = (limit: ConcurrencyLimit, c: HttpContext): Disposable => {
     const principal = c.get('principal');
-    return limit.acquire(sharerOf(toOwner(principal)));
+    return limit.acquire(sharerOf(ownerOf(principal)));
   };
   return {
     takeSnapshot: async ({ params: { id } }, c) => {
@@ -99,7 +98,7 @@ function releasing(stream: PullStream, slot: Disposable): PullStream {
 
 /** The VMM parses the imported device state, so only the operator may import. AppError forbidden. */
 function assertNoTenant(c: HttpContext): void {
-  const tenant = c.get('principal').tenant;
+  const tenant = tenantOf(c.get('principal'));
   if (tenant === undefined) return;
   const message =
     `a key of tenant ${tenant} imports no snapshots, as a VMM would read what anybody wrote; use a key without a ` +

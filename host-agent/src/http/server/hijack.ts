@@ -8,11 +8,11 @@ import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { GrowingBuffer } from '../../lib/growing-buffer.ts';
 import type { HttpApp, Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
-import { BodyMemoryLimit } from '../input/body-memory-limit.ts';
-import { BodyPace } from '../input/body-pace.ts';
+import { BodyPace } from '../input/body-source.ts';
+import { BodyMemoryLimit } from '../input/json-body.ts';
 import { toPath } from '../known-routes.ts';
 import { type AuditSink, auditRefusal } from '../middleware/audit.ts';
-import { resolveRequestId } from '../middleware/request-id.ts';
+import { resolveRequestId } from '../middleware/logging.ts';
 import { type ConnectionEvent, upgradeRequests } from './node-internals.ts';
 import { refuse, sendLast } from './responses.ts';
 

@@ -13,8 +13,8 @@ import {
 } from '../../lib/authority.ts';
 import { AppError } from '../../lib/errors.ts';
 import { HttpError } from '../errors.ts';
-import { PREFERENCE_APPLIED } from '../input/preference.ts';
-import { REQUEST_ID_HEADER } from '../middleware/request-id.ts';
+import { PREFERENCE_APPLIED } from '../input/request-input.ts';
+import { REQUEST_ID_HEADER } from '../middleware/logging.ts';
 
 /** The reason to refuse a request; undefined for an acceptable one. */
 export function findRefusal(request: IncomingMessage, names: HostNames, cors: Cors): Error | undefined {

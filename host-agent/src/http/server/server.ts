@@ -11,7 +11,7 @@ import type { Authenticator } from '../authentication.ts';
 import type { HttpApp } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { type AuditSink, auditRefusal } from '../middleware/audit.ts';
-import { newRequestId } from '../middleware/request-id.ts';
+import { newRequestId } from '../middleware/logging.ts';
 import { sendKeepalive } from '../pull-stream.ts';
 import { AcceptGate, nameClients } from './accept-gate.ts';
 import type { Certificate } from './certificate.ts';

@@ -53,3 +53,19 @@ function digestOf(fd: number): string {
   }
   return hash.digest('hex');
 }
+
+// The converter's job and reports: lines of JSON.
+/** `diffIds` has, for each layer, the digest that the unpacked layer must have; null accepts any digest. */
+export type Job = { readonly diffIds: readonly (string | null)[]; readonly limits: ConvertLimits };
+
+export type Report =
+  | { readonly layersDone: number }
+  | { readonly converted: Converted }
+  /** The image cannot be converted; the text is a sentence with the reason. */
+  | { readonly problem: string }
+  /** The converter itself failed; `code` is the errno name, or empty. */
+  | { readonly failure: string; readonly code: string };
+
+export function parseJob(text: string): Job {
+  return JSON.parse(text) as Job;
+}

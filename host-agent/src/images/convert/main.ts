@@ -1,8 +1,7 @@
 // The converter program: merges the layers into the image. It inherits layers and image as open descriptors, so that it
 // needs no file names, no network and no privileges. It runs in a jail and exits when its standard input closes.
 
-import { convertLayers } from './convert.ts';
-import { parseJob, type Report } from './job.ts';
+import { convertLayers, parseJob, type Report } from './convert.ts';
 import { ImageError } from './limits.ts';
 
 /** Descriptors 0 to 2 are the standard streams, 3 is the image, the layers follow. */

@@ -6,11 +6,11 @@ import {
   type Attributes,
   type FileInode,
   type Inode,
+  isStorable,
   NO_XATTRS,
   newDirectory,
   type Xattrs,
 } from '../erofs/inode.ts';
-import { isStorable } from '../erofs/xattrs.ts';
 import {
   type ConvertLimits,
   ImageError,

@@ -4,9 +4,8 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
-import type { Report } from '../progress.ts';
-import { blobPath } from './blobs.ts';
-import { chooseBest, platform } from './platform.ts';
+import { chooseBest, platform } from './choose.ts';
+import { blobPath } from './layout.ts';
 
 /** Bytes of each layer, by SHA-256 in hexadecimal. */
 export type LayerSizes = ReadonlyMap<string, number>;
@@ -133,3 +132,17 @@ function sum(all: readonly (number | undefined)[]): number {
 function toHex(digest: string): string {
   return digest.slice('sha256:'.length);
 }
+
+// Progress reports of a pull.
+/** A layer (digest prefix) and its bytes on disk; without `layer`, the bytes of all layers. */
+export type LayerProgress = {
+  readonly layer?: string | undefined;
+  readonly bytes?: number | undefined;
+  readonly totalBytes?: number | undefined;
+};
+
+/** Called with a line for people about each step, and the layer concerned. */
+export type Report = ((line: string, layer?: LayerProgress) => void) & {
+  /** Whether a client is listening; several requests may share one pull. */
+  readonly hasListeners?: () => boolean;
+};

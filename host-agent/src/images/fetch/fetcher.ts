@@ -3,13 +3,12 @@ import { stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { AppError } from '../../lib/errors.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
-import type { Report } from '../progress.ts';
 import { formatReference, parseReference } from '../reference.ts';
 import { type Chunks, chooseImage, inspectArchive, spool } from './archive.ts';
-import { blobPath } from './blobs.ts';
 import { type Chosen, chooseFromIndex } from './choose.ts';
+import type { Report } from './download-progress.ts';
 import { type GatherOptions, gatherLayout, readBlob, readIndex, writeIndex } from './gather.ts';
-import { type LaidOut, readLayout } from './layout.ts';
+import { blobPath, type LaidOut, readLayout } from './layout.ts';
 import { runSkopeo, SkopeoError } from './skopeo.ts';
 import { unpackLayout } from './unpack.ts';
 

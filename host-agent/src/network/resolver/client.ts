@@ -1,11 +1,9 @@
 // One sandbox as the resolver sees it: its allowlist, rate limit and pending queries.
 import PQueue from 'p-queue';
 import { AppError } from '../../lib/errors.ts';
-import { formatIpv4, parseIpv4 } from '../../lib/ipv4.ts';
+import { formatIpv4, type Ipv4Range, isInRange, parseIpv4, parseIpv4Range } from '../../lib/ipv4.ts';
 import { TokenBucket } from '../../lib/token-bucket.ts';
-import { type AddressPolicy, denialReason } from '../special-ranges.ts';
-import type { Answer, Question } from './message.ts';
-import { Allowlist } from './names.ts';
+import { Allowlist, type Answer, type Question } from './message.ts';
 import type { Found, Upstream } from './upstream.ts';
 
 /** TTL bounds for answers to the guest, whatever the authoritative server sets. */
@@ -117,4 +115,50 @@ export class ResolverClient {
 
 function clampTtl(ttlS: number): number {
   return Math.min(MAX_TTL_S, Math.max(MIN_TTL_S, Math.trunc(ttlS) || 0));
+}
+
+// Special-purpose addresses, which names may resolve to only if the operator allows it.
+/** IANA's special-purpose address registry, and ranges that cloud providers use. */
+const RANGES: readonly (readonly [text: string, kind: string])[] = [
+  ['0.0.0.0/8', 'reserved'],
+  ['10.0.0.0/8', 'private'],
+  ['100.64.0.0/10', 'carrier-grade NAT'],
+  ['127.0.0.0/8', 'loopback'],
+  ['168.63.129.16/32', 'metadata'],
+  ['169.254.0.0/16', 'link-local or metadata'],
+  ['172.16.0.0/12', 'private'],
+  ['192.0.0.0/24', 'reserved'],
+  ['192.0.2.0/24', 'documentation'],
+  ['192.88.99.0/24', 'reserved'],
+  ['192.168.0.0/16', 'private'],
+  ['198.18.0.0/15', 'benchmark'],
+  ['198.51.100.0/24', 'documentation'],
+  ['203.0.113.0/24', 'documentation'],
+  ['224.0.0.0/4', 'multicast'],
+  ['240.0.0.0/4', 'reserved'],
+];
+
+const SPECIAL = RANGES.map(([text, kind]) => {
+  const range = parseIpv4Range(text);
+  if (range === undefined) throw new Error(`${text} is no range`);
+  return { range, kind };
+});
+
+/** The kind of special-purpose address; undefined for a public one. */
+export function specialKind(address: number): string | undefined {
+  return SPECIAL.find(({ range }) => isInRange(address, range))?.kind;
+}
+
+type AddressPolicy = {
+  /** Special-purpose ranges that the operator allows. */
+  readonly allowed: readonly Ipv4Range[];
+  /** The sandboxes' own range, never allowed. */
+  readonly subnet: Ipv4Range;
+};
+
+/** The reason why a name may not resolve to this address; undefined if it may. */
+export function denialReason(address: number, { allowed, subnet }: AddressPolicy): string | undefined {
+  if (isInRange(address, subnet)) return 'of other sandboxes';
+  const kind = specialKind(address);
+  return kind === undefined || allowed.some((range) => isInRange(address, range)) ? undefined : kind;
 }

@@ -3,7 +3,6 @@
 import { decode, encode, RECURSION_AVAILABLE, RECURSION_DESIRED, TRUNCATED_RESPONSE } from 'dns-packet';
 import { toError } from '../../lib/errors.ts';
 import { parseIpv4 } from '../../lib/ipv4.ts';
-import { normalizeName } from './names.ts';
 
 export const RCODES = { ok: 0, malformed: 1, failed: 2, noSuchName: 3, notImplemented: 4 } as const;
 export type Rcode = keyof typeof RCODES;
@@ -198,4 +197,39 @@ function toRecord({ address, ttlS }: { readonly address: string; readonly ttlS: 
   record.writeUInt16BE(4, 10);
   record.writeUInt32BE(parseIpv4(address) ?? 0, 12);
   return record;
+}
+
+// Matches names against an allowlist.
+/** Normal form for comparisons: lower case, no trailing dot. */
+function normalizeName(name: string): string {
+  return name.toLowerCase().replace(/\.$/, '');
+}
+
+/** A valid label: letters, digits, dashes and underscores. */
+const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
+
+/** An allowlist of normalized patterns: names, and `*.name`, which matches exactly one additional label. */
+export class Allowlist {
+  readonly #names: ReadonlySet<string>;
+
+  constructor(patterns: readonly string[]) {
+    this.#names = new Set(patterns);
+  }
+
+  /** `name` is normalized. */
+  allows(name: string): boolean {
+    const dot = name.indexOf('.');
+    if (dot < 0 || !name.split('.').every((label) => LABEL.test(label))) return false;
+    return this.#names.has(name) || this.#names.has(`*${name.slice(dot)}`);
+  }
+
+  /**
+   * Whether an allowed name is below `name` (normalized). Such a name exists (RFC 8020), even if it is not allowed
+   * itself.
+   */
+  isAboveAllowed(name: string): boolean {
+    const end = `.${name}`;
+    for (const pattern of this.#names) if (pattern.endsWith(end)) return true;
+    return false;
+  }
 }

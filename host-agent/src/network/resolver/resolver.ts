@@ -143,3 +143,9 @@ async function reply(socket: Socket, client: ResolverClient, message: Buffer): P
   const isTaken = socket.write(Buffer.concat([length, bytes]));
   if (!isTaken) await once(socket, 'drain');
 }
+
+/**
+ * The resolver's port on the host; guests query port 53 of their gateway. It is privileged, so no user's program can
+ * take it while the daemon is stopped, and name servers that listen on every address do not use it.
+ */
+export const RESOLVER_PORT = 1013;

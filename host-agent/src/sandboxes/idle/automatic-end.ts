@@ -78,7 +78,7 @@ export class AutomaticEnd implements SandboxOwner {
   idle(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
     return endIdle(sandbox, signal, {
       ...this.#deps,
-      save: (owner) => this.#deps.save(sandbox, signal, owner),
+      save: (owner) => this.#deps.save(sandbox, signal, { owner }),
       remove: (reason, events) => this.#remove(sandbox, reason, events),
     });
   }

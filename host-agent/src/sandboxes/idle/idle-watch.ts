@@ -3,6 +3,7 @@
 import { mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { z } from 'zod';
+import type { UsageSource } from '../vm-usage.ts';
 
 /** Share of one CPU below which a guest counts as idle. */
 const CPU_FLOOR = 0.05;
@@ -34,11 +35,17 @@ export const HOST_CLOCK: Clock = {
   },
 };
 
+/** Where idle timeouts read the time, and what a sandbox did. */
+export type IdleSources = {
+  readonly clock: Clock;
+  readonly readCounters: (sandbox: UsageSource & { readonly id: string }) => Counters | undefined;
+};
+
 export type IdleWatchOptions = {
   readonly idleMs: number;
   /** File that stores the state for the next daemon, in a directory that a reboot empties and no VMM can write. */
   readonly path: string;
-  readonly clock?: Clock | undefined;
+  readonly clock: Clock;
   /** Undefined when the counters cannot be read; then only uses through the daemon count. */
   readonly read: () => Counters | undefined;
   /** Called when there is no other sign of use. */
@@ -68,7 +75,7 @@ export class IdleWatch {
 
   constructor(options: IdleWatchOptions) {
     this.#options = options;
-    this.#clock = options.clock ?? HOST_CLOCK;
+    this.#clock = options.clock;
     const now = this.#clock.now();
     const earlier = readState(options.path);
     this.#state = earlier !== undefined && earlier.lookedAt <= now ? earlier : this.#sample(now, now);

@@ -1,15 +1,14 @@
 // The network of a sandbox: its addresses, and the network namespace of its VMM.
-import { AppError } from '../../lib/errors.ts';
-import type { Network, NetworkSlot } from '../../network/index.ts';
-import type { Resource, ResourceContext, SandboxContext } from './resource.ts';
+import type { NetworkSlot } from '../../network/index.ts';
+import type { Resource, SandboxContext, SandboxNetworks } from './resource.ts';
 
 export const network: Resource = {
   stage: () => 'network',
 
   async acquire(start) {
     const { context, handles, update, record } = start;
+    const { network } = context;
     if (record.options.network === undefined) return;
-    const network = networkOf(context);
     const slot = await network.allocate();
     await update({ network: slot });
     context.faults.reach('start.network-recorded');
@@ -26,7 +25,7 @@ export const network: Resource = {
     const { context, handles, log } = sandbox;
     const { network: slot } = sandbox.record;
     if (slot === undefined) return;
-    const network = networkOf(context);
+    const { network } = context;
     handles.network = slot;
     network.adopt(slot);
     // After a reboot of the host, neither the network nor the VMM exists.
@@ -39,24 +38,18 @@ export const network: Resource = {
   },
 
   async release({ context, record }) {
-    if (record?.network !== undefined) await context.network?.stop(record.network);
+    if (record?.network !== undefined) await context.network.stop(record.network);
     context.faults.reach('delete.network-silenced');
   },
 
   async sweep({ context, record }) {
-    if (record?.network !== undefined) await context.network?.destroy(record.network);
+    if (record?.network !== undefined) await context.network.destroy(record.network);
     context.faults.reach('delete.network');
   },
 };
 
-/** AppError unsupported on a daemon without networks. */
-function networkOf({ network }: ResourceContext): Network {
-  if (network !== undefined) return network;
-  throw new AppError('unsupported', 'networks are not enabled on this daemon; leave network and publish out');
-}
-
 async function startNetwork(
-  network: Network,
+  network: SandboxNetworks,
   slot: NetworkSlot,
   { record, handles }: SandboxContext,
   wasServed: boolean,

@@ -9,13 +9,19 @@ import type { Faults } from '../../lib/faults.ts';
 import type { LogStore, SandboxLog } from '../../logs/index.ts';
 import type { Network, NetworkSlot } from '../../network/index.ts';
 import type { Table } from '../../store/store.ts';
-import type { Clock, Counters } from '../idle/idle-watch.ts';
+import type { IdleSources } from '../idle/idle-watch.ts';
 import type { LifecycleEvents } from '../lifecycle-events.ts';
 import type { SandboxRecord } from '../record.ts';
 import type { SavedGuest } from '../saved/saved-guest.ts';
 
 export type Directories = { readonly dataDir: string; readonly runDir: string };
 export type SandboxPaths = VmPaths & { readonly layerPath: string };
+
+/** The part of `Network` that sandboxes need. */
+export type SandboxNetworks = Pick<
+  Network,
+  'allocate' | 'create' | 'publish' | 'start' | 'adopt' | 'adoptPorts' | 'stop' | 'destroy' | 'tidy'
+>;
 
 /** What all sandboxes of a daemon share. */
 export type ResourceContext = {
@@ -32,18 +38,14 @@ export type ResourceContext = {
   readonly reservesDisks: boolean;
   /** Absent when this daemon keeps no logs. */
   readonly logs?: LogStore | undefined;
-  /** Absent where sandboxes cannot have a network. */
-  readonly network?: Network | undefined;
+  readonly network: SandboxNetworks;
   readonly faults: Faults;
   readonly events: LifecycleEvents;
   /** From the VMM's start to the agent's answer. */
   readonly bootTimeoutMs: number;
   /** Maximum processes of one command in a guest; 0: derived from the guest's size. */
   readonly pidsLimit: number;
-  /** Clock of idle timeouts; absent: the host's. */
-  readonly idleClock?: Clock | undefined;
-  /** Activity counters of a sandbox; absent: read from its VM. */
-  readonly readCounters?: ((id: string) => Counters | undefined) | undefined;
+  readonly idle: IdleSources;
   /** A guest agent that does not answer for this long hangs; 0: never. */
   readonly watchdogTimeoutMs: number;
 };

@@ -4,8 +4,11 @@ import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { pino } from 'pino';
 import t from 'tap';
-import { Authenticator, chooseProtocol } from '../../../../host-agent/src/http/authentication.ts';
-import { OpenRequests } from '../../../../host-agent/src/http/open-requests.ts';
+import {
+  Authenticator,
+  chooseProtocol,
+  OpenRequests,
+} from '../../../../host-agent/src/http/authentication.ts';
 import { Attempts, OPERATOR } from '../../../../host-agent/src/keys/index.ts';
 import { MadeTimers, settle } from '../../../support/made-timers.ts';
 import { CALLER, keysOf } from './callers.ts';
@@ -106,7 +109,7 @@ t.test('one whose delay is over makes room, and a use that cannot be written dow
 
 t.test('who is to be let in before the app sees the request needs its operation', async (t) => {
   const { keys, uses } = keysOf({
-    good: { state: 'valid', principal: { id: 'k', key: 'r', policy: { operations: ['read'] } } },
+    good: { state: 'valid', principal: { kind: 'key', id: 'k', key: 'r', policy: { operations: ['read'] } } },
   });
   const authenticator = new Authenticator(keys, pino({ level: 'silent' }));
   const admit = (method: string | undefined, url: string, headers = {}) =>
@@ -136,7 +139,7 @@ t.test(
     const add = (id: string) => {
       const socket = new PassThrough();
       const whole = new EventEmitter();
-      open.add({ id, key: id }, socket, whole);
+      open.add({ kind: 'key', id, key: id }, socket, whole);
       return { socket, whole };
     };
     const [first, second, third] = [add('k1'), add('k1'), add('k2')];

@@ -1,9 +1,9 @@
 // Who asks, for tests without a registry of keys.
 import { pino } from 'pino';
 import { Authenticator, type Keys } from '../../../../host-agent/src/http/authentication.ts';
-import type { Found, Principal } from '../../../../host-agent/src/keys/index.ts';
+import type { Found, KeyHolder } from '../../../../host-agent/src/keys/index.ts';
 
-export const CALLER: Principal = { id: 'k1', key: 'ci', tenant: 'acme' };
+export const CALLER: KeyHolder = { kind: 'key', id: 'k1', key: 'ci', tenant: 'acme' };
 export const KEY = { headers: { authorization: 'Bearer k' } };
 
 /** Keys by their text, and what was noted of their use. */
@@ -19,7 +19,7 @@ export function keysOf(found: Record<string, Found> = { good: { state: 'valid', 
 }
 
 /** Everybody has a key that says so much. */
-export function authenticatorOf(principal: Principal): Authenticator {
+export function authenticatorOf(principal: KeyHolder): Authenticator {
   const { keys } = keysOf();
   return new Authenticator(
     { ...keys, find: () => ({ state: 'valid', principal }) },

@@ -9,7 +9,7 @@ import { Authenticator } from '../../../../host-agent/src/http/authentication.ts
 import { HttpError, toErrorAnswer } from '../../../../host-agent/src/http/errors.ts';
 import { findRoute, toPath } from '../../../../host-agent/src/http/known-routes.ts';
 import { auditRefusal } from '../../../../host-agent/src/http/middleware/audit.ts';
-import { resolveRequestId } from '../../../../host-agent/src/http/middleware/request-id.ts';
+import { resolveRequestId } from '../../../../host-agent/src/http/middleware/logging.ts';
 import type { HttpServices } from '../../../../host-agent/src/http/services.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import type { RequestFacts } from '../../../../host-agent/src/telemetry/telemetry.ts';
@@ -208,7 +208,10 @@ t.test('how long a request took, in the unit of each', async (t) => {
 t.test('what was made, by whom, and why somebody was let do nothing', async (t) => {
   const { keys, uses } = keysOf({
     good: { state: 'valid', principal: CALLER },
-    plain: { state: 'valid', principal: { id: 'k2', key: 'plain', policy: { operations: ['read'] } } },
+    plain: {
+      state: 'valid',
+      principal: { kind: 'key', id: 'k2', key: 'plain', policy: { operations: ['read'] } },
+    },
   });
   const authenticator = new Authenticator(keys, pino({ level: 'silent' }));
   const { app, audited, sandboxes } = watched({ authenticator });

@@ -19,6 +19,7 @@ const APP = `${registry}/app:latest`;
 
 const principal = (operations: Operation[], more: Partial<Principal> = {}): Principal => ({
   id: 'i',
+  kind: 'key',
   key: 'k',
   policy: { operations },
   ...more,

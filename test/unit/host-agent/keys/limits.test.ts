@@ -1,6 +1,6 @@
-// The create rate limit of a tenant.
+// The create rate limit of a tenant, and who refuses a request.
 import t from 'tap';
-import { Limits } from '../../../../host-agent/src/keys/index.ts';
+import { ANONYMOUS, canSee, Limits, OPERATOR } from '../../../../host-agent/src/keys/index.ts';
 import type { RequestedResources } from '../../../../host-agent/src/keys/policy.ts';
 
 const WANTED: RequestedResources = {
@@ -15,7 +15,7 @@ const WANTED: RequestedResources = {
   rootfs: { kind: 'profile', name: 'base' },
   startsService: false,
 };
-const caller = { id: '0123456789abcdef', key: 'k', tenant: 'acme' };
+const caller = { kind: 'key', id: '0123456789abcdef', key: 'k', tenant: 'acme' } as const;
 
 t.test('failed requests count, and counting costs no more for many', async (t) => {
   let nowMs = 1_000_000_000;
@@ -41,7 +41,41 @@ t.test('failed requests count, and counting costs no more for many', async (t) =
   t.throws(ask, { message: /creates within a minute of tenant acme 64064 is over max_creates_per_minute/ });
   nowMs += 45_000;
   ask();
-  nowMs += 62_000;
+  nowMs += 60_000;
   most = 64;
   ask();
+});
+
+t.test('a refusal names the policy, the quota, or both', async (t) => {
+  const limits = new Limits({
+    quotaOf: () => ({ max_vcpus: 63, max_snapshots: 0 }),
+    sandboxes: () => [],
+    snapshots: () => [],
+    publishPorts: [],
+  });
+  const refuse = (principal: typeof caller & { policy?: object }) => () =>
+    limits.admit({ principal }, WANTED);
+  t.throws(refuse(caller), {
+    code: 'forbidden',
+    message: /^the quota of tenant "acme" forbids it: vcpus of tenant acme 64 is over max_vcpus 63; /,
+  });
+  const policy = { max_memory_mib: 64 };
+  t.throws(refuse({ ...caller, policy }), {
+    message:
+      /^the policy of key "k" and the quota of tenant "acme" forbid it: memory_mib 128 .*; vcpus of tenant/,
+  });
+  t.throws(() => limits.admit({ principal: { kind: 'key', id: 'i', key: 'k', policy } }, WANTED), {
+    message: /^the policy of key "k" forbids it: memory_mib 128 is over max_memory_mib 64; /,
+  });
+  t.throws(() => limits.admitSnapshot({ owner: { key: 'k', tenant: 'acme' } }), {
+    message: /^the quota of tenant "acme" forbids it: snapshots of tenant acme 1 is over max_snapshots 0; /,
+  });
+});
+
+t.test('who has no key and is not the operator sees nothing', async (t) => {
+  for (const owner of [undefined, { key: 'k' }, { key: 'k', tenant: 'acme' }]) {
+    t.notOk(canSee(ANONYMOUS, owner));
+    t.ok(canSee(OPERATOR, owner));
+    t.equal(canSee(caller, owner), owner?.tenant === 'acme');
+  }
 });

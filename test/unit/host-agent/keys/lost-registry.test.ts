@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { warnOfNoKeys } from '../../../../host-agent/src/app/preconditions.ts';
+import { warnOfNoKeys } from '../../../../host-agent/src/app/open-store.ts';
 import { Authenticator } from '../../../../host-agent/src/http/index.ts';
 import { KeyRegistry, type KeyRegistryOptions } from '../../../../host-agent/src/keys/index.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';

@@ -17,7 +17,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
-import { findJsonError } from '../../../../host-agent/src/http/input/json-error.ts';
+import { findJsonError } from '../../../../host-agent/src/http/input/json-body.ts';
 import { BodyCollector } from '../../../../host-agent/src/http/server/hijack.ts';
 import { readDescriptorLimit, shareDescriptors } from '../../../../host-agent/src/lib/descriptors.ts';
 import { lockDirectory } from '../../../../host-agent/src/lib/instance-lock.ts';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { NetHelper } from '../../../../host-agent/src/network/helper.ts';
-import { listLinks } from '../../../../host-agent/src/network/links.ts';
+import { listLinks } from '../../../../host-agent/src/network/host-side.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
 import { sh } from '../../../support/network/lab.ts';
 import { STRANGER } from '../../../support/stranger.ts';

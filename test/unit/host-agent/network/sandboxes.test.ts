@@ -71,12 +71,6 @@ t.test('networks that are wanted again are of a template that has one, and no ot
   t.equal(await state(), before, 'nothing is left of what it was made of');
 });
 
-t.test('a daemon without networks says so', async (t) => {
-  const { manager } = await startMemoryDaemon(t);
-  await t.rejects(manager.create({ network }), { code: 'unsupported', message: /networks are not enabled/ });
-  t.same(manager.list(), []);
-});
-
 t.test('a host that lacks something is named, and makes all else', async (t) => {
   const own = await lab.openNetwork({ program: '/nonexistent/netd' });
   const { manager } = await startMemoryDaemon(t, { network: own });

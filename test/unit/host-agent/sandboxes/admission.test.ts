@@ -11,8 +11,9 @@ import {
   Admission,
   type AdmissionOptions,
   asNoSpace,
+  type HostCapacity,
+  readHostCapacity,
 } from '../../../../host-agent/src/sandboxes/admission.ts';
-import { type HostCapacity, readHostCapacity } from '../../../../host-agent/src/sandboxes/host-capacity.ts';
 
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;

@@ -110,7 +110,7 @@ async function crashed(
   change: (record: SandboxRecord, id: string) => SandboxRecord = (record) => record,
 ) {
   const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
-  const caller = { id: 'i', key: 'k', tenant: 'red' };
+  const caller = { kind: 'key', id: 'i', key: 'k', tenant: 'red' } as const;
   const { id } = await first.manager.create({}, undefined, { principal: caller });
   const records = first.store.table<SandboxRecord>('sandboxes');
   await records.put(id, change(records.get(id)!, id));

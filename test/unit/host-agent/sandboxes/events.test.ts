@@ -21,13 +21,13 @@ function received({ journal }: Pick<MemoryDaemon, 'journal'>): StoredEvent[] {
 }
 const kinds = (daemon: Pick<MemoryDaemon, 'journal'>) => received(daemon).map(({ kind }) => kind);
 t.setTimeout(scaled(180_000));
-const caller = { key: 'k', id: '1', tenant: 'acme' };
+const caller = { kind: 'key', key: 'k', id: '1', tenant: 'acme' } as const;
 
 t.test('the events of one sandbox have its owner and no details of the host', async (t) => {
   const daemon = await startMemoryDaemon(t);
   const { manager, host } = daemon;
   const { id } = await manager.create({}, undefined, { principal: caller });
-  const snapshot = await manager.get(id).snapshot(undefined, caller);
+  const snapshot = await manager.get(id).snapshot(undefined, { owner: { key: 'k', tenant: 'acme' } });
   const [fork] = await manager.fork(snapshot.id, 1, undefined, { principal: caller });
   await manager.deleteSnapshot(snapshot.id);
   await manager.get(fork?.id ?? '').vm.kill();

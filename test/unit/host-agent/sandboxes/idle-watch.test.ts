@@ -14,6 +14,7 @@ import {
 } from '../../../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import {
   forgetIdle,
+  HOST_IDLE,
   trackExecUse,
   trackTransferUse,
   watchIdle,
@@ -202,7 +203,7 @@ t.test('counters are those of the VM while it runs', async (t) => {
   const clock = new MadeClock();
   const directories = { dataDir: root, runDir: root };
   const identity = { pid: process.pid, startTicks: readStartTicks(process.pid) };
-  const keptOf = async (id: string, change: object, readCounters?: (id: string) => Counters) => {
+  const keptOf = async (id: string, change: object, readCounters?: (sandbox: { id: string }) => Counters) => {
     const record = {};
     const sandbox = {
       id,
@@ -211,9 +212,7 @@ t.test('counters are those of the VM while it runs', async (t) => {
       vm: { exit: undefined, identity },
       ...change,
     };
-    const context = { directories, idleClock: clock, readCounters } as unknown as Parameters<
-      typeof watchIdle
-    >[1];
+    const context = { directories, idle: { ...HOST_IDLE, clock, ...(readCounters && { readCounters }) } };
     const idle = watchIdle(
       sandbox as never,
       context,
@@ -230,7 +229,7 @@ t.test('counters are those of the VM while it runs', async (t) => {
     networkBytes: Number,
   });
   t.equal(await keptOf('dead', { vm: { exit: {}, identity } }), undefined);
-  t.same(await keptOf('made', {}, (id) => ({ cpuMs: id.length, networkBytes: 9 })), {
+  t.same(await keptOf('made', {}, ({ id }) => ({ cpuMs: id.length, networkBytes: 9 })), {
     cpuMs: 4,
     networkBytes: 9,
   });

@@ -15,8 +15,8 @@ t.test('a quota includes creates in progress, and failed ones are released', asy
   const quotaOf = (tenant: string) => (tenant === 'red' ? { max_sandboxes: 2, max_snapshots: 1 } : undefined);
   const { manager, host } = await startMemoryDaemon(t, { quotaOf, templateBudgetBytes: 0 });
   const requested: RequestedResources[] = [];
-  const red = manager.as({ id: 'i', key: 'k', tenant: 'red' }, (each) => requested.push(each));
-  const blue = manager.as({ id: 'j', key: 'k', tenant: 'blue' });
+  const red = manager.as({ kind: 'key', id: 'i', key: 'k', tenant: 'red' }, (each) => requested.push(each));
+  const blue = manager.as({ kind: 'key', id: 'j', key: 'k', tenant: 'blue' });
   const over = { code: 'forbidden', message: /max_/ };
   host.onBoot = () => {
     throw new Error('not now');
@@ -126,10 +126,9 @@ t.test('a sandbox being deleted is invisible, but its owner can wait for the end
       });
     },
   });
-  const [red, blue] = ['red', 'blue'].map((tenant) => manager.as({ id: tenant, key: tenant, tenant })) as [
-    ReturnType<typeof manager.as>,
-    ReturnType<typeof manager.as>,
-  ];
+  const [red, blue] = ['red', 'blue'].map((tenant) =>
+    manager.as({ kind: 'key', id: tenant, key: tenant, tenant }),
+  ) as [ReturnType<typeof manager.as>, ReturnType<typeof manager.as>];
   const { id } = await red.create({});
   const first = red.delete(id);
   t.same(red.list(), []);

@@ -1,6 +1,5 @@
 // The network of a sandbox: order of allocation and release, and that a failed create leaves nothing of it.
 import t, { type Test } from 'tap';
-import type { Network, NetworkSlot } from '../../../../host-agent/src/network/index.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import {
   type Home,
@@ -8,6 +7,7 @@ import {
   makeHome,
   startMemoryDaemon,
 } from '../../../support/memory-host/daemon.ts';
+import { RecordingNetwork } from '../../../support/memory-host/network.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
@@ -17,76 +17,9 @@ t.setTimeout(scaled(180_000));
 const allowlist = ['example.org'];
 const publish = [{ hostPort: 8080, guestPort: 80 }];
 
-/** A host network that records its calls, and fails where a test asks for it. */
-class RecordingNetwork {
-  readonly calls: string[] = [];
-  fails = '';
-  /** Called before the call takes effect. */
-  onCall: (call: string, slot?: NetworkSlot) => void = () => undefined;
-  deny: (text: string) => void = () => undefined;
-  #allocated = 0;
-
-  #call(call: string, slot?: NetworkSlot): void {
-    const all = slot === undefined ? call : `${call} ${slot.tap}`;
-    this.calls.push(all);
-    this.onCall(call, slot);
-    if (this.fails !== '' && all.startsWith(this.fails)) throw new Error(`cannot ${this.fails}`);
-  }
-
-  async tidy() {
-    this.#call('tidy');
-  }
-
-  async allocate(): Promise<NetworkSlot> {
-    this.#call('allocate');
-    const at = ++this.#allocated;
-    const addresses = { mac: '02', gatewayMac: '01', guestIp: `10.0.${at}.2`, gateway: `10.0.${at}.1` };
-    return {
-      namespace: `/ns/${at}`,
-      tap: `tap${at}`,
-      ...addresses,
-      resolverIp: `10.0.${at}.3`,
-      prefixLength: 30,
-    };
-  }
-
-  async create(slot: NetworkSlot) {
-    this.#call('create', slot);
-  }
-
-  async publish(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[]) {
-    this.#call(`publish [${ports.map(({ hostPort }) => hostPort)}]`, slot);
-  }
-
-  async start(
-    slot: NetworkSlot,
-    options: { allowlist: readonly string[]; wasServed: boolean; onDenied: (text: string) => void },
-  ) {
-    this.deny = options.onDenied;
-    this.#call(`start [${options.allowlist}] ${options.wasServed ? 'again' : 'first'}`, slot);
-  }
-
-  adopt(slot: NetworkSlot) {
-    this.#call('adopt', slot);
-  }
-
-  async adoptPorts(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[]) {
-    this.#call(`adopt ports [${ports.map(({ hostPort }) => hostPort)}]`, slot);
-  }
-
-  async stop(slot: NetworkSlot) {
-    this.#call('stop', slot);
-  }
-
-  async destroy(slot: NetworkSlot) {
-    this.#call('destroy', slot);
-  }
-}
-
 async function start(t: Test, options: MemoryDaemonOptions = {}) {
-  const recorder = new RecordingNetwork();
-  const network = recorder as unknown as Network;
-  return { recorder, ...(await startMemoryDaemon(t, { templateBudgetBytes: 0, network, ...options })) };
+  const daemon = await startMemoryDaemon(t, { templateBudgetBytes: 0, ...options });
+  return { recorder: daemon.network, ...daemon };
 }
 
 t.test('the network exists before the VM, and is removed before another sandbox gets it', async (t) => {
@@ -208,7 +141,7 @@ t.test('the next daemon adopts the network, and logs what of it is lost', async 
     await first.crash();
     const recorder = new RecordingNetwork();
     recorder.fails = fails;
-    const next = await startMemoryDaemon(t, { home, network: recorder as unknown as Network });
+    const next = await startMemoryDaemon(t, { home, network: recorder });
     t.same(
       next.manager
         .list()
@@ -230,37 +163,27 @@ t.test('the next daemon adopts the network, and logs what of it is lost', async 
   }
 });
 
-t.test('without published ports none are adopted, and a daemon without networks has none', async (t) => {
+t.test('without published ports none are adopted', async (t) => {
   const home = await makeHome(t);
   const first = await start(t, { home });
   await first.manager.create({ network: { allowlist } });
   await first.crash();
   const next = await start(t, { home });
   t.ok(next.recorder.calls.includes('adopt ports [] tap1'));
-  const { manager } = await startMemoryDaemon(t);
-  const wish = manager.create({ network: { allowlist } });
-  await t.rejects(wish, { code: 'unsupported', message: /networks are not enabled/ });
 });
 
-t.test(
-  'the next daemon removes the network of a half-created sandbox, with networks or without',
-  async (t) => {
-    for (const hasNetworks of [true, false]) {
-      const home = await makeHome(t);
-      const first = await crashWithNetworks(t, home);
-      await first.records.put(first.id, { ...first.records.get(first.id)!, isReady: false });
-      await first.crash();
-      const recorder = new RecordingNetwork();
-      const network = hasNetworks ? (recorder as unknown as Network) : undefined;
-      const next = await startMemoryDaemon(t, { home, network });
-      t.same(
-        next.manager.list().map(({ id }) => id),
-        [first.plain.id],
-      );
-      t.same(recorder.calls, hasNetworks ? ['stop tap1', 'destroy tap1', 'tidy'] : []);
-    }
-  },
-);
+t.test('the next daemon removes the network of a half-created sandbox', async (t) => {
+  const home = await makeHome(t);
+  const first = await crashWithNetworks(t, home);
+  await first.records.put(first.id, { ...first.records.get(first.id)!, isReady: false });
+  await first.crash();
+  const next = await startMemoryDaemon(t, { home });
+  t.same(
+    next.manager.list().map(({ id }) => id),
+    [first.plain.id],
+  );
+  t.same(next.network.calls, ['stop tap1', 'destroy tap1', 'tidy']);
+});
 
 t.test('a second create with a network copies a template with a network', async (t) => {
   const { recorder, manager, host, happened } = await start(t, { templateBudgetBytes: 2 ** 30 });

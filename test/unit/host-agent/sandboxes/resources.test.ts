@@ -195,7 +195,7 @@ t.test(
       bootedAt = Date.now();
     };
     const startedAt = performance.now();
-    const caller = { id: 'i', key: 'k', tenant: 'red' };
+    const caller = { kind: 'key', id: 'i', key: 'k', tenant: 'red' } as const;
     const info = await manager.create({}, undefined, { principal: caller });
     const tookMs = performance.now() - startedAt;
     t.ok(info.createdAt.getTime() >= bootedAt);

@@ -175,7 +175,7 @@ t.test('an image is pulled as requested, after the client’s rights were checke
   const ofPath = await validateCreate({ rootfs: path }, around, signal);
   await resolveRootfs(ofPath, { rootfs: path, pull: 'always' }, around, { signal }, OPERATOR);
   t.same(found, ['image web missing', 'image /a.tar path always']);
-  const caller = { id: 'i', key: 'k', policy: { operations: [] } };
+  const caller = { kind: 'key', id: 'i', key: 'k', policy: { operations: [] } } as const;
   const forbidden = { code: 'forbidden', message: /operation exec/ };
   await t.rejects(resolveRootfs(early, image(), around, { signal }, caller), forbidden);
   const silent = makeSurroundings(toServiceSpec(EMPTY)).around;

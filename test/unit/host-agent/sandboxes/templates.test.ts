@@ -57,7 +57,7 @@ t.test('odd sizes of one tenant evict its own templates, and not those of others
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   const as = (tenant: string, { manager }: typeof first) =>
-    manager.as({ id: `id-${tenant}`, key: `key of ${tenant}`, tenant });
+    manager.as({ kind: 'key', id: `id-${tenant}`, key: `key of ${tenant}`, tenant });
   await as('blue', first).create(profile('other'));
   const [theirs = ''] = templatesOf(home.dataDir);
   await as('red', first).create({});

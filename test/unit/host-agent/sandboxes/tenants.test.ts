@@ -16,7 +16,12 @@ import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 t.test('nothing of another tenant can be seen, used or deleted', async (t) => {
   const { manager } = await startMemoryDaemon(t);
   const [ours, theirs, operator] = ['red', 'blue', undefined].map((tenant) =>
-    manager.as({ id: `id-${tenant}`, key: `key of ${tenant}`, ...(tenant !== undefined && { tenant }) }),
+    manager.as({
+      kind: 'key',
+      id: `id-${tenant}`,
+      key: `key of ${tenant}`,
+      ...(tenant !== undefined && { tenant }),
+    }),
   );
   if (!ours || !theirs || !operator) throw new Error('three callers');
   const { id } = await ours.create({});
@@ -57,7 +62,7 @@ t.test('a command’s timeout is limited by the client’s policy', async (t) =>
     requests.push(request.timeout_s);
     return exec(request, ...rest);
   };
-  const caller = { id: 'i', key: 'k', policy: { max_timeout_s: 10 } };
+  const caller = { kind: 'key', id: 'i', key: 'k', policy: { max_timeout_s: 10 } } as const;
   for (const as of [manager.as(caller), manager.as(OPERATOR)])
     for (const timeout_s of [0, 5, 60])
       await new Promise((resolve) => {

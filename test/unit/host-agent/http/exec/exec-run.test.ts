@@ -10,7 +10,7 @@ import {
 } from '@sandboxd/api';
 import t from 'tap';
 import { ExecRun } from '../../../../../host-agent/src/http/exec/exec-run.ts';
-import { feedFromSocket, sendToSocket } from '../../../../../host-agent/src/http/exec/raw.ts';
+import { feedFromSocket, sendToSocket } from '../../../../../host-agent/src/http/routes/exec.ts';
 import { FakeExec } from '../../../../http/fake-sandboxes.ts';
 import { decodeFrames, summarize } from '../../../../http/support.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';

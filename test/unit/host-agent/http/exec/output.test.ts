@@ -2,8 +2,8 @@
 import { EXEC_FRAME, encodeExecFrame } from '@sandboxd/api';
 import t from 'tap';
 import { toExecResultBody } from '../../../../../host-agent/src/http/exec/exec-result.ts';
-import { toExecForm } from '../../../../../host-agent/src/http/exec/output-format.ts';
 import { collectOutput, OutputLines } from '../../../../../host-agent/src/http/exec/output-json.ts';
+import { toExecForm } from '../../../../../host-agent/src/http/routes/exec.ts';
 import type { PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 
 t.test('a result says what there is to say, an error no more than fits', async (t) => {

@@ -4,18 +4,16 @@ import { Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { MAX_JSON_BYTES, MIN_BODY_BYTES_PER_S } from '@sandboxd/api';
 import t from 'tap';
-import { clientSignal } from '../../../../../host-agent/src/http/client-signal.ts';
 import {
   addressOf,
+  clientSignal,
   endingOf,
   endOf,
   type HttpContext,
   headerOf,
 } from '../../../../../host-agent/src/http/context.ts';
-import { BodyMemoryLimit } from '../../../../../host-agent/src/http/input/body-memory-limit.ts';
-import { BodyPace } from '../../../../../host-agent/src/http/input/body-pace.ts';
-import { readBody } from '../../../../../host-agent/src/http/input/body-source.ts';
-import { parseJson, readJson } from '../../../../../host-agent/src/http/input/json-body.ts';
+import { BodyPace, readBody } from '../../../../../host-agent/src/http/input/body-source.ts';
+import { BodyMemoryLimit, parseJson, readJson } from '../../../../../host-agent/src/http/input/json-body.ts';
 import { checked } from '../../../../../host-agent/src/http/input/request-input.ts';
 import { MadeTimers, settle } from '../../../../support/made-timers.ts';
 

@@ -1,7 +1,7 @@
 // How deeply a body may be nested.
 import { MAX_JSON_DEPTH, show } from '@sandboxd/api';
 import t from 'tap';
-import { readSignal } from '../../../../../host-agent/src/http/exec/client-frames.ts';
+import { readSignal } from '../../../../../host-agent/src/http/exec/exec-run.ts';
 import { parseJson } from '../../../../../host-agent/src/http/input/json-body.ts';
 
 const nested = (depth: number, open = '[', close = ']') => `${open.repeat(depth)}1${close.repeat(depth)}`;

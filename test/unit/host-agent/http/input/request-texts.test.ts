@@ -3,9 +3,8 @@ import { ROUTES } from '@sandboxd/api';
 import fc from 'fast-check';
 import t from 'tap';
 import type { HttpContext } from '../../../../../host-agent/src/http/context.ts';
-import { findJsonError } from '../../../../../host-agent/src/http/input/json-error.ts';
-import { readInput } from '../../../../../host-agent/src/http/input/request-input.ts';
-import { decodeText, readQuery } from '../../../../../host-agent/src/http/input/texts.ts';
+import { findJsonError } from '../../../../../host-agent/src/http/input/json-body.ts';
+import { decodeText, readInput, readQuery } from '../../../../../host-agent/src/http/input/request-input.ts';
 
 t.test(
   'JSON that ends too early is wrong at its end, and what follows JSON is wrong where it begins',

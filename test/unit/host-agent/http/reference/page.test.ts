@@ -1,8 +1,13 @@
 // The page of the interface, of a small document: all that it says, and what it leaves out.
 import type { JsonSchema, OpenApiDocument } from '@sandboxd/api';
 import t from 'tap';
-import { REFERENCE_POLICY, renderReference } from '../../../../../host-agent/src/http/reference/page.ts';
-import { toDefault, toFields, toType } from '../../../../../host-agent/src/http/reference/schema-text.ts';
+import {
+  REFERENCE_POLICY,
+  renderReference,
+  toDefault,
+  toFields,
+  toType,
+} from '../../../../../host-agent/src/http/reference/page.ts';
 
 const GET = {
   operationId: 'getThing',

@@ -45,7 +45,7 @@ t.test('a tenant brings and takes no image, and imports no snapshot', async (t) 
     'entries',
     'size_bytes',
   ]);
-  const plain = makeApp({ authenticator: authenticatorOf({ id: 'k', key: 'ci' }), images });
+  const plain = makeApp({ authenticator: authenticatorOf({ kind: 'key', id: 'k', key: 'ci' }), images });
   t.equal((await plain.app.request('/images/a', { method: 'DELETE', ...KEY })).status, 204);
 });
 

@@ -2,7 +2,7 @@ import t from 'tap';
 import type { AuditEntry } from '../../../../../host-agent/src/audit/index.ts';
 import type { HttpServices } from '../../../../../host-agent/src/http/services.ts';
 import type { Images } from '../../../../../host-agent/src/images/index.ts';
-import type { Principal } from '../../../../../host-agent/src/keys/index.ts';
+import type { KeyHolder } from '../../../../../host-agent/src/keys/index.ts';
 import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
 import { outflow } from '../../../../http/fake-sandboxes.ts';
 import { ask, ENGINE, makeApp, UNKNOWN_ID } from '../../../../http/support.ts';
@@ -243,15 +243,15 @@ t.test('profiles, those that are yet to be baked, and the engine', async (t) => 
 });
 
 t.test('whoami says whether anything narrows the caller', async (t) => {
-  const who = async (principal?: Principal) => {
+  const who = async (principal?: KeyHolder) => {
     const { app } = makeApp(principal === undefined ? {} : { authenticator: authenticatorOf(principal) });
     return (await app.request('/whoami', KEY)).json();
   };
   const policy = { operations: ['read' as const] };
   t.same(await who(), { scoped: false });
-  t.same(await who({ id: 'k', key: 'k' }), { scoped: false });
+  t.same(await who({ kind: 'key', id: 'k', key: 'k' }), { scoped: false });
   t.same(await who(TENANT), { scoped: true, policy: {} });
-  t.same(await who({ id: 'k', key: 'k', policy }), { scoped: true, policy });
+  t.same(await who({ kind: 'key', id: 'k', key: 'k', policy }), { scoped: true, policy });
 });
 
 t.test('the durable log is read as it was asked for', async (t) => {

@@ -1,6 +1,7 @@
-// Records a span for each request, as part of the client's trace, if tracing is enabled.
+// What each request leaves in telemetry: a span of the client's trace, if tracing is enabled, and metrics.
 import { createMiddleware } from 'hono/factory';
 import { hasKey, hideKeys } from '../../lib/hide-keys.ts';
+import type { Metrics } from '../../metrics/index.ts';
 import type { Telemetry } from '../../telemetry/index.ts';
 import { addressOf, endOf, type HttpEnv, headerOf } from '../context.ts';
 import { findRoute } from '../known-routes.ts';
@@ -28,5 +29,26 @@ export function tracing(telemetry: Telemetry | undefined) {
     const lifetime = route?.transport === undefined || status >= 400 ? undefined : endOf(c);
     if (lifetime === undefined) span.end(status);
     else lifetime.once('close', () => span.end(status));
+  });
+}
+
+// Counts requests and measures their duration to the end of the response, by operation. Unknown paths share one label.
+const UNKNOWN = 'unknown';
+
+export function metrics(registry: Metrics) {
+  return createMiddleware<HttpEnv>(async (c, next) => {
+    const route = findRoute(c.req.method, c.req.path);
+    const operation = route?.name ?? UNKNOWN;
+    const startedAt = performance.now();
+    registry.open.inc({ operation });
+    await next();
+    const { status } = c.res;
+    const record = (): void => {
+      registry.open.dec({ operation });
+      registry.answered(operation, status, (performance.now() - startedAt) / 1000);
+    };
+    const lifetime = route?.transport === undefined || status >= 400 ? undefined : endOf(c);
+    if (lifetime === undefined) record();
+    else lifetime.once('close', record);
   });
 }

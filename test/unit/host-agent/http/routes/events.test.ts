@@ -5,10 +5,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import type { Entry, Journal } from '../../../../../host-agent/src/events/index.ts';
 import { Authenticator } from '../../../../../host-agent/src/http/authentication.ts';
-import {
-  EventStream,
-  type EventStreamOptions,
-} from '../../../../../host-agent/src/http/streams/event-stream.ts';
+import { EventStream, type EventStreamOptions } from '../../../../../host-agent/src/http/routes/events.ts';
 import type { StoredEvent } from '../../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { makeApp } from '../../../../http/support.ts';
 import { MadeTimers, settle } from '../../../../support/made-timers.ts';
@@ -199,7 +196,10 @@ function appWith(journal: FakeJournal, tenant?: string) {
   const authenticator = new Authenticator(
     {
       isClosed: tenant !== undefined,
-      find: (text) => ({ state: 'valid', principal: { id: text, key: text, ...(tenant && { tenant }) } }),
+      find: (text) => ({
+        state: 'valid',
+        principal: { kind: 'key', id: text, key: text, ...(tenant && { tenant }) },
+      }),
       noteUse: async () => undefined,
       isStillValid: () => true,
     },

@@ -3,7 +3,7 @@ import type { ServiceRecord } from '@sandboxd/proto';
 import t from 'tap';
 import type { OutputEvents } from '../../../../../host-agent/src/guest/service.ts';
 import type { ServiceOutputRequest } from '../../../../../host-agent/src/guest/service-types.ts';
-import { readOutputPage } from '../../../../../host-agent/src/http/service/output-page.ts';
+import { readOutputPage } from '../../../../../host-agent/src/http/routes/service.ts';
 import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
 import { until } from '../../../../support/until.ts';
 

@@ -1,6 +1,6 @@
 // The status of a service as JSON: what is known, by its name and in its unit, and nothing else.
 import t from 'tap';
-import { toStatusBody } from '../../../../../host-agent/src/http/service/status-body.ts';
+import { toStatusBody } from '../../../../../host-agent/src/http/routes/service.ts';
 
 const SPEC = {
   cmd: ['serve'],

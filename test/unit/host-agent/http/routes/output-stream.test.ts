@@ -3,7 +3,7 @@ import { getEventListeners } from 'node:events';
 import t from 'tap';
 import type { OutputEvents } from '../../../../../host-agent/src/guest/service.ts';
 import type { ServiceOutputRequest } from '../../../../../host-agent/src/guest/service-types.ts';
-import { asFrames, asLines, OutputStream } from '../../../../../host-agent/src/http/service/output-stream.ts';
+import { asFrames, asLines, OutputStream } from '../../../../../host-agent/src/http/routes/service.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
 

@@ -1,0 +1,68 @@
+// Networks of sandboxes that exist only as records: each call is recorded, and fails where a test asks for it.
+import type { NetworkSlot } from '../../../host-agent/src/network/index.ts';
+import type { SandboxNetworks } from '../../../host-agent/src/sandboxes/resources/resource.ts';
+
+export class RecordingNetwork implements SandboxNetworks {
+  readonly calls: string[] = [];
+  fails = '';
+  /** Called before the call takes effect. */
+  onCall: (call: string, slot?: NetworkSlot) => void = () => undefined;
+  deny: (text: string) => void = () => undefined;
+  #allocated = 0;
+
+  #call(call: string, slot?: NetworkSlot): void {
+    const all = slot === undefined ? call : `${call} ${slot.tap}`;
+    this.calls.push(all);
+    this.onCall(call, slot);
+    if (this.fails !== '' && all.startsWith(this.fails)) throw new Error(`cannot ${this.fails}`);
+  }
+
+  async tidy() {
+    this.#call('tidy');
+  }
+
+  async allocate(): Promise<NetworkSlot> {
+    this.#call('allocate');
+    const at = ++this.#allocated;
+    const addresses = { mac: '02', gatewayMac: '01', guestIp: `10.0.${at}.2`, gateway: `10.0.${at}.1` };
+    return {
+      namespace: `/ns/${at}`,
+      tap: `tap${at}`,
+      ...addresses,
+      resolverIp: `10.0.${at}.3`,
+      prefixLength: 30,
+    };
+  }
+
+  async create(slot: NetworkSlot) {
+    this.#call('create', slot);
+  }
+
+  async publish(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[]) {
+    this.#call(`publish [${ports.map(({ hostPort }) => hostPort)}]`, slot);
+  }
+
+  async start(
+    slot: NetworkSlot,
+    options: { allowlist: readonly string[]; wasServed: boolean; onDenied: (text: string) => void },
+  ) {
+    this.deny = options.onDenied;
+    this.#call(`start [${options.allowlist}] ${options.wasServed ? 'again' : 'first'}`, slot);
+  }
+
+  adopt(slot: NetworkSlot) {
+    this.#call('adopt', slot);
+  }
+
+  async adoptPorts(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[]) {
+    this.#call(`adopt ports [${ports.map(({ hostPort }) => hostPort)}]`, slot);
+  }
+
+  async stop(slot: NetworkSlot) {
+    this.#call('stop', slot);
+  }
+
+  async destroy(slot: NetworkSlot) {
+    this.#call('destroy', slot);
+  }
+}
