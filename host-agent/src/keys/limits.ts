@@ -37,7 +37,6 @@ export type LimitsOptions = {
   readonly publishPorts: readonly string[];
   /** Owners of the snapshots that exist. */
   readonly snapshots: () => Iterable<Owner | undefined>;
-  readonly now?: () => number;
 };
 
 export class Limits {
@@ -144,22 +143,21 @@ export class Limits {
 
   #recentCreates(tenant: string): number {
     const counts = this.#createCounts.get(tenant) ?? new Map<number, number>();
-    const oldest = this.#second() - MINUTE_S;
+    const oldest = unixSecond() - MINUTE_S;
     for (const second of counts.keys()) if (second < oldest) counts.delete(second);
     return counts.values().reduce((sum, count) => sum + count, 0);
   }
 
   #countCreates(tenant: string, count: number): void {
     const counts = this.#createCounts.get(tenant) ?? new Map<number, number>();
-    const second = this.#second();
+    const second = unixSecond();
     counts.set(second, (counts.get(second) ?? 0) + count);
     this.#createCounts.set(tenant, counts);
   }
+}
 
-  #second(): number {
-    const { now = Date.now } = this.#options;
-    return Math.floor(now() / 1000);
-  }
+function unixSecond(): number {
+  return Math.floor(Date.now() / 1000);
 }
 
 function isSame(owner: Owner | undefined, { key, tenant }: Owner): boolean {

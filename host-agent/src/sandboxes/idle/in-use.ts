@@ -14,7 +14,7 @@ const idleRoot = ({ runDir }: Directories): string => join(runDir, 'idle');
 
 export function watchIdle(
   sandbox: UsageSource & { readonly id: string },
-  { directories, idleClock, readCounters }: ResourceContext,
+  { directories, readCounters }: ResourceContext,
   { timeoutS }: IdleRule,
   onIdle: (signal: AbortSignal) => Promise<void>,
 ): IdleWatch {
@@ -22,7 +22,6 @@ export function watchIdle(
   return new IdleWatch({
     idleMs: timeoutS * 1000,
     path: join(idleRoot(directories), id),
-    clock: idleClock,
     read: () => (readCounters === undefined ? toCounters(sandbox) : readCounters(id)),
     hasConnection: async () => record.network !== undefined && hasOpenConnection(record.network.guestIp),
     onIdle,

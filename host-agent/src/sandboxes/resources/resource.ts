@@ -9,7 +9,7 @@ import type { Faults } from '../../lib/faults.ts';
 import type { LogStore, SandboxLog } from '../../logs/index.ts';
 import type { Network, NetworkSlot } from '../../network/index.ts';
 import type { Table } from '../../store/store.ts';
-import type { Clock, Counters } from '../idle/idle-watch.ts';
+import type { Counters } from '../idle/idle-watch.ts';
 import type { LifecycleEvents } from '../lifecycle-events.ts';
 import type { SandboxRecord } from '../record.ts';
 import type { SavedGuest } from '../saved/saved-guest.ts';
@@ -40,8 +40,6 @@ export type ResourceContext = {
   readonly bootTimeoutMs: number;
   /** Maximum processes of one command in a guest; 0: derived from the guest's size. */
   readonly pidsLimit: number;
-  /** Clock of idle timeouts; absent: the host's. */
-  readonly idleClock?: Clock | undefined;
   /** Activity counters of a sandbox; absent: read from its VM. */
   readonly readCounters?: ((id: string) => Counters | undefined) | undefined;
   /** A guest agent that does not answer for this long hangs; 0: never. */
