@@ -9,7 +9,7 @@ import {
   MAX_EXEC_PAYLOAD_BYTES,
 } from '@sandboxd/api';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-types.ts';
-import { ByteQueue, type Chunk, type PullStream } from '../../lib/byte-queue.ts';
+import { type Chunk, createByteQueue, type PullStream } from '../../lib/byte-queue.ts';
 import { AppError, type ErrorCode } from '../../lib/errors.ts';
 import { type Read, readSignal, readSize } from './client-frames.ts';
 import { encodeErrorFrame, encodeExitFrame } from './exec-result.ts';
@@ -40,7 +40,7 @@ export class ExecRun implements PullStream {
   readonly #session: ExecSession;
   readonly #decoder = new ExecFrameDecoder(EXEC_FRAME.stdin);
   /** Encoded frames. The flow-control window of the channel bounds it. */
-  readonly #output = new ByteQueue();
+  readonly #output = createByteQueue();
   /** Payload bytes for which the session has not got credit back. */
   #uncreditedBytes = 0;
   #exitFrame: Buffer | undefined;
