@@ -1,14 +1,15 @@
 // `sandbox ps`, `rm` and `inspect`.
+
+import { UsageError } from '@sandboxd/api/command-line';
 import { ApiError } from '../../errors.ts';
 import { formatAge } from '../terminal.ts';
-import { UsageError, type Verb } from '../verb.ts';
+import type { Verb } from '../verb.ts';
 
 export const ps: Verb = {
   name: 'ps',
   operands: '',
   summary: 'List the sandboxes',
   flags: { quiet: { type: 'boolean', short: 'q', help: 'print ids only' } },
-  count: [0, 0],
   example: 'sandbox ps',
   async run(input, { client, terminal, signal, isJson }) {
     const sandboxes = await client.sandboxes.list({ signal });
@@ -34,15 +35,14 @@ export const ps: Verb = {
 
 export const rm: Verb = {
   name: 'rm',
-  operands: '<sandbox|snapshot…>',
+  operands: '[sandbox|snapshot…]',
   completes: ['id'],
   summary: 'Remove sandboxes and snapshots',
   flags: { all: { type: 'boolean', short: 'a', help: 'remove every sandbox' } },
-  count: [0, Number.POSITIVE_INFINITY],
   example: 'sandbox rm $ID',
   async run({ operands, isSet }, { client, terminal, signal, isJson }) {
     if (operands.length === 0 && !isSet('all'))
-      throw new UsageError('an argument is missing: sandbox rm <sandbox|snapshot…>');
+      throw new UsageError('an argument is missing: sandbox rm [sandbox|snapshot…]');
     const all = isSet('all') ? (await client.sandboxes.list({ signal })).map(({ id }) => id) : [];
     const ids = [...new Set([...operands, ...all])];
     const failed: { id: string; error: string; code?: string }[] = [];
@@ -70,7 +70,6 @@ export const inspect: Verb = {
   completes: ['id'],
   summary: 'Show details of sandboxes and snapshots as JSON',
   flags: {},
-  count: [1, Number.POSITIVE_INFINITY],
   example: 'sandbox inspect $ID',
   async run({ operands }, { client, terminal, signal }) {
     const found = await Promise.all(
