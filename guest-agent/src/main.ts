@@ -15,7 +15,6 @@ import { MemoryTrim } from './machine/memory-trim.ts';
 import { addon, NO_DIRECTORY } from './native/addon.ts';
 import { Poller } from './native/poller.ts';
 import { Reaper } from './reap/reaper.ts';
-import { systemClock } from './service/clock.ts';
 import { createLauncher } from './service/process.ts';
 import { Supervisor } from './service/supervisor.ts';
 
@@ -60,7 +59,7 @@ reaper.start();
 const freezer = new Freezer(cgroups);
 const trim = new MemoryTrim();
 const launcher = createLauncher({ poller, reaper, cgroups });
-const service = new Supervisor(launcher, systemClock, (work) => freezer.whenThawed(work));
+const service = new Supervisor(launcher, (work) => freezer.whenThawed(work));
 
 const bootId = addon.readText(NO_DIRECTORY, '/proc/sys/kernel/random/boot_id').trim();
 const connection: GuestConnection = new GuestConnection({

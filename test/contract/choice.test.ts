@@ -2,64 +2,26 @@
 // does not go on. The engine under test runs a stand-in for its program; what it is measured by is told what to say.
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t from 'tap';
 import { EngineChoice, FirstStartError } from '../../host-agent/src/engines/choice.ts';
-import type { Engine, EngineProbe, UsableEngine } from '../../host-agent/src/engines/engine.ts';
+import type { Engine, EngineProbe } from '../../host-agent/src/engines/engine.ts';
 import { describeTries } from '../../host-agent/src/engines/select.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { type FakeHost, makeFakeHost } from '../support/fake-vmm/host.ts';
 import type { Trial } from '../support/fake-vmm/knobs.ts';
+import { MadeEngine } from '../support/made-engines.ts';
 
 t.setTimeout(200_000);
 const NEVER_MS = 900_000;
 const never = new AbortController().signal;
 const log = pino({ level: 'silent' });
 
-/** An engine that says what it is told after some time; `hangs` until it is given up. */
-class StandIn {
-  readonly name: string;
-  readonly accelerator = 'software';
-  readonly isEmulation = true;
-  readonly #probe: EngineProbe;
-  ms: number;
-  probes = 0;
-  recalled: UsableEngine | undefined;
-  program = 'one';
-
-  constructor(
-    ms: number,
-    probe: EngineProbe = { isUsable: true, version: '1', detail: 'slow' },
-    name = 'slow',
-  ) {
-    this.ms = ms;
-    this.#probe = probe;
-    this.name = name;
-  }
-
-  async probe(signal?: AbortSignal): Promise<EngineProbe> {
-    this.probes++;
-    await sleep(this.ms, undefined, { signal }).catch(() => signal?.throwIfAborted());
-    return this.#probe;
-  }
-
-  async fingerprint(): Promise<Record<string, string>> {
-    return { program: this.program };
-  }
-
-  recall(probe: UsableEngine): void {
-    this.recalled = probe;
-  }
-
-  findVmms(): [] {
-    return [];
-  }
-
-  asEngine(): Engine {
-    return this as unknown as Engine;
-  }
-}
+/** An engine that is probed successfully after some time. */
+const slowEngine = (
+  afterMs: number,
+  answer: EngineProbe = { isUsable: true, version: '1', detail: 'slow' },
+) => new MadeEngine('slow', { accelerator: 'software', isEmulation: true, afterMs, answer });
 
 function open(host: FakeHost, engines: readonly Engine[], signal = never): Promise<EngineChoice> {
   const [vmlinuxPath, initramfsPath] = [join(host.dir, 'kernel'), join(host.dir, 'initramfs')];
@@ -72,8 +34,8 @@ const verdicts = (choice: EngineChoice) => choice.tried.map(({ name, verdict }) 
 
 t.test('the faster one is taken as soon as its copy goes on, and emulation given up', async (t) => {
   const host = makeFakeHost(t);
-  const slow = new StandIn(NEVER_MS);
-  const choice = await open(host, [host.engine(), slow.asEngine()]);
+  const slow = slowEngine(NEVER_MS);
+  const choice = await open(host, [host.engine(), slow.asEngine]);
   t.equal(choice.current.name, 'cloud-hypervisor');
   t.same(verdicts(choice), ['cloud-hypervisor: works', 'slow: not needed: one before it works']);
   t.match(choice.current.compatibility(), { version: '53.0' });
@@ -101,7 +63,7 @@ t.test('a host on which guests only seem to run', async (t) => {
     const host = makeFakeHost(t);
     host.set({ trial });
     // The guest that crawls sleeps ten times as long.
-    const choice = await open(host, [host.engine(), new StandIn(500).asEngine()]);
+    const choice = await open(host, [host.engine(), slowEngine(500).asEngine]);
     t.equal(choice.current.name, 'slow', trial);
     const verdict = /^slower than emulation, which took \d+ ms$/;
     t.match(choice.tried[0], { name: 'cloud-hypervisor', accelerator: 'kvm', verdict }, trial);
@@ -121,13 +83,13 @@ t.test('a copy that is refused', async (t) => {
 t.test('when nothing works, the error says what was tried, and nothing is remembered', async (t) => {
   const host = makeFakeHost(t);
   host.set({ version: '52' });
-  const broken = new StandIn(1, { isUsable: false, reason: 'out of order' });
-  await t.rejects(open(host, [host.engine(), broken.asEngine()]), {
+  const broken = slowEngine(1, { isUsable: false, reason: 'out of order' });
+  await t.rejects(open(host, [host.engine(), broken.asEngine]), {
     code: 'unsupported',
     message: /cloud-hypervisor \(kvm\): .* is version 52.*; slow \(software\): out of order, \d+ ms$/,
   });
   t.notOk(readdirSync(host.dir).includes('engines'));
-  await t.rejects(open(host, [new StandIn(NEVER_MS).asEngine()], AbortSignal.timeout(50)), {
+  await t.rejects(open(host, [slowEngine(NEVER_MS).asEngine], AbortSignal.timeout(50)), {
     name: 'TimeoutError',
   });
   t.equal(describeTries([]), '');
@@ -135,38 +97,38 @@ t.test('when nothing works, the error says what was tried, and nothing is rememb
 
 t.test('a choice is remembered for as long as its circumstances last', async (t) => {
   const host = makeFakeHost(t);
-  const first = await open(host, [host.engine(), new StandIn(NEVER_MS).asEngine()]);
+  const first = await open(host, [host.engine(), slowEngine(NEVER_MS).asEngine]);
   t.equal(first.current.name, 'cloud-hypervisor');
   const [name = ''] = readdirSync(join(host.dir, 'engines'));
   t.match(name, /^[0-9a-f]{16}\.json$/);
   // Now a probe would fail.
   host.set({ trial: 'dies' });
-  const slow = new StandIn(1);
-  const again = await open(host, [host.engine(), slow.asEngine()]);
+  const slow = slowEngine(1);
+  const again = await open(host, [host.engine(), slow.asEngine]);
   t.equal(again.current.name, 'cloud-hypervisor');
-  t.equal(slow.probes, 0);
+  t.equal(slow.signals.length, 0);
   t.same(again.tried, first.tried);
   const paths = host.makePaths('one');
   await (await again.current.boot(host.bootOptions(paths))).kill();
   t.same(again.current.compatibility(), first.current.compatibility());
 
   slow.program = 'another';
-  const other = await open(host, [host.engine(), slow.asEngine()]);
+  const other = await open(host, [host.engine(), slow.asEngine]);
   t.equal(other.current.name, 'slow', 'another program is another circumstance');
   t.equal(readdirSync(join(host.dir, 'engines')).length, 2);
   host.set({ version: 'next', trial: 'lives' });
-  const newer = await open(host, [host.engine(), new StandIn(NEVER_MS).asEngine()]);
+  const newer = await open(host, [host.engine(), slowEngine(NEVER_MS).asEngine]);
   t.equal(newer.version, '54.0');
 });
 
 t.test('an engine that does not start the first real guest is replaced', async (t) => {
   const host = makeFakeHost(t);
-  const slow = new StandIn(NEVER_MS);
-  const engines = () => [host.engine(), slow.asEngine()];
+  const slow = slowEngine(NEVER_MS);
+  const engines = () => [host.engine(), slow.asEngine];
   const choice = await open(host, engines());
   const first = choice.current;
   t.equal(first.name, 'cloud-hypervisor');
-  slow.ms = 1;
+  slow.afterMs = 1;
   const used: string[] = [];
   const fault = (stage: string) => new AppError('internal', 'it died\nregisters', { stage });
   const create = () =>
@@ -181,7 +143,7 @@ t.test('an engine that does not start the first real guest is replaced', async (
   t.same(await Promise.all([create(), create(), create()]), ['slow', 'slow', 'slow']);
   t.same(used.sort(), [...Array(3).fill('cloud-hypervisor'), ...Array(3).fill('slow')]);
   t.same(verdicts(choice), ['cloud-hypervisor: the first guest did not start: it died', 'slow: works']);
-  const probes = slow.probes;
+  const probes = slow.signals.length;
   await t.rejects(
     choice.withReplacement(() =>
       choice.bootOrReplaceEngine(async () => Promise.reject(fault('boot')), never),
@@ -193,14 +155,14 @@ t.test('an engine that does not start the first real guest is replaced', async (
   const next = await open(host, engines());
   t.equal(next.current.name, 'slow', 'the next daemon knows');
   t.match(next.tried[0], { verdict: /the first guest did not start/ });
-  t.equal(slow.probes, probes);
+  t.equal(slow.signals.length, probes);
 });
 
 t.test('a guest that starts nowhere is no reason to leave the engine', async (t) => {
   const host = makeFakeHost(t);
-  const slow = new StandIn(NEVER_MS);
-  const choice = await open(host, [host.engine(), slow.asEngine()]);
-  slow.ms = 1;
+  const slow = slowEngine(NEVER_MS);
+  const choice = await open(host, [host.engine(), slow.asEngine]);
+  slow.afterMs = 1;
   const create = (error: Error) =>
     choice.withReplacement(() => choice.bootOrReplaceEngine(async () => Promise.reject(error), never));
   await t.rejects(create(new AppError('internal', 'no init', { stage: 'boot' })), { message: 'no init' });

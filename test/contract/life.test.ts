@@ -1,56 +1,16 @@
 // The Cloud Hypervisor engine against a strict stand-in for the program: whole lives of VMs, without a guest.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { copyFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import type { SavedVm, Vm, VmPaths } from '../../host-agent/src/engines/engine.ts';
-import { Guest } from '../../host-agent/src/guest/guest.ts';
+import type { SavedVm } from '../../host-agent/src/engines/engine.ts';
 import { explainExit } from '../../host-agent/src/sandboxes/resources/agent.ts';
-import { type FakeHost, MEMORY_BYTES, makeFakeHost, powerOff } from '../support/fake-vmm/host.ts';
+import { MEMORY_BYTES, makeFakeHost, powerOff } from '../support/fake-vmm/host.ts';
+import { boot, copy, end, greet, save, soon } from '../support/fake-vmm/lives.ts';
 
-type FakeVm = { readonly vm: Vm; readonly guest: Guest; readonly paths: VmPaths };
-
-/** Generous: other things run on this machine. */
-const soon = (): AbortSignal => AbortSignal.timeout(30_000);
 t.setTimeout(120_000);
-
-async function greet(host: FakeHost, vm: Vm, paths: VmPaths, name: string): Promise<FakeVm> {
-  const guest = new Guest({ source: vm, incarnation: name, log: host.bootOptions(paths).log });
-  await guest.connect(soon());
-  return { vm, guest, paths };
-}
-
-async function boot(host: FakeHost, engine: ReturnType<FakeHost['engine']>, name: string): Promise<FakeVm> {
-  const paths = host.makePaths(name);
-  return greet(host, await engine.boot(host.bootOptions(paths)), paths, name);
-}
-
-async function copy(
-  host: FakeHost,
-  engine: ReturnType<FakeHost['engine']>,
-  name: string,
-  saved: SavedVm,
-): Promise<FakeVm> {
-  const paths = host.makePaths(name);
-  return greet(host, await engine.restore({ ...host.bootOptions(paths), saved }), paths, name);
-}
-
-async function save({ vm, paths }: FakeVm, dir: string): Promise<SavedVm> {
-  return vm.save({
-    dir,
-    memoryBytes: MEMORY_BYTES,
-    whilePaused: () => copyFile(join(paths.dir, 'layer'), join(dir, 'disk')),
-  });
-}
-
-async function end(...vms: readonly FakeVm[]): Promise<void> {
-  for (const { vm, guest } of vms) {
-    guest.close(new Error('the test is over'));
-    await vm.kill();
-  }
-}
 
 t.test('probe, boot, talk, save, copy, end', async (t) => {
   const host = makeFakeHost(t);

@@ -1,53 +1,13 @@
 // Copies on Cloud Hypervisor that have other disks than the guest that was saved, against the stand-in.
 import { readFileSync } from 'node:fs';
-import { copyFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
-import type { SavedVm, Vm, VmPaths } from '../../host-agent/src/engines/engine.ts';
-import { Guest } from '../../host-agent/src/guest/guest.ts';
-import { type FakeHost, MEMORY_BYTES, makeFakeHost } from '../support/fake-vmm/host.ts';
+import type { SavedVm, VmPaths } from '../../host-agent/src/engines/engine.ts';
+import { makeFakeHost } from '../support/fake-vmm/host.ts';
+import { boot, copy, end, greet, save, soon } from '../support/fake-vmm/lives.ts';
 
-type FakeVm = { readonly vm: Vm; readonly guest: Guest; readonly paths: VmPaths };
-
-/** Generous: other things run on this machine. */
-const soon = (): AbortSignal => AbortSignal.timeout(30_000);
 t.setTimeout(120_000);
-
-async function greet(host: FakeHost, vm: Vm, paths: VmPaths, name: string): Promise<FakeVm> {
-  const guest = new Guest({ source: vm, incarnation: name, log: host.bootOptions(paths).log });
-  await guest.connect(soon());
-  return { vm, guest, paths };
-}
-
-async function boot(host: FakeHost, engine: ReturnType<FakeHost['engine']>, name: string): Promise<FakeVm> {
-  const paths = host.makePaths(name);
-  return greet(host, await engine.boot(host.bootOptions(paths)), paths, name);
-}
-
-async function copy(
-  host: FakeHost,
-  engine: ReturnType<FakeHost['engine']>,
-  name: string,
-  saved: SavedVm,
-): Promise<FakeVm> {
-  const paths = host.makePaths(name);
-  return greet(host, await engine.restore({ ...host.bootOptions(paths), saved }), paths, name);
-}
-
-async function save({ vm, paths }: FakeVm, dir: string): Promise<SavedVm> {
-  return vm.save({
-    dir,
-    memoryBytes: MEMORY_BYTES,
-    whilePaused: () => copyFile(join(paths.dir, 'layer'), join(dir, 'disk')),
-  });
-}
-
-async function end(...vms: readonly FakeVm[]): Promise<void> {
-  for (const { vm, guest } of vms) {
-    guest.close(new Error('the test is over'));
-    await vm.kill();
-  }
-}
 
 t.test('a copy of a guest that has no root yet has disks of its own, of other sizes', async (t) => {
   const host = makeFakeHost(t);

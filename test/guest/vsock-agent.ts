@@ -8,7 +8,6 @@ import { Freezer } from '../../guest-agent/src/exec/freezer.ts';
 import { MemoryTrim } from '../../guest-agent/src/machine/memory-trim.ts';
 import { Poller } from '../../guest-agent/src/native/poller.ts';
 import { Reaper } from '../../guest-agent/src/reap/reaper.ts';
-import { systemClock } from '../../guest-agent/src/service/clock.ts';
 import { createLauncher } from '../../guest-agent/src/service/process.ts';
 import { Supervisor } from '../../guest-agent/src/service/supervisor.ts';
 import { HOST_CID, LOCAL_CID, PORT, STRICT_PORT } from './vsock-ports.ts';
@@ -21,7 +20,7 @@ const cgroups = new ExecCgroups();
 const freezer = new Freezer(cgroups);
 const reaper = new Reaper({ poller, onOrphan: () => undefined });
 reaper.start();
-const service = new Supervisor(createLauncher({ poller, reaper, cgroups }), systemClock);
+const service = new Supervisor(createLauncher({ poller, reaper, cgroups }));
 const connection: GuestConnection = new GuestConnection({
   describe: () => ({
     agentVersion: 'test',

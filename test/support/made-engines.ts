@@ -1,5 +1,7 @@
 // Fake engines whose probe results a test defines, when it chooses.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Engine, EngineProbe, UsableEngine } from '../../host-agent/src/engines/engine.ts';
+import { raceSignal } from '../../host-agent/src/lib/wait.ts';
 
 export const works: UsableEngine = { isUsable: true, version: '1', detail: 'well' };
 
@@ -11,16 +13,19 @@ export class MadeEngine {
   readonly signals: AbortSignal[] = [];
   recalled: UsableEngine | undefined;
   program = 'one';
+  /** Duration of a probe. */
+  afterMs: number;
   #answer = Promise.withResolvers<EngineProbe>();
 
   /** With an answer, it probes at once. */
   constructor(
     name: string,
-    options: { accelerator?: string; answer?: EngineProbe; isEmulation?: boolean } = {},
+    options: { accelerator?: string; answer?: EngineProbe; isEmulation?: boolean; afterMs?: number } = {},
   ) {
     this.name = name;
     this.accelerator = options.accelerator ?? 'kvm';
     this.isEmulation = options.isEmulation ?? false;
+    this.afterMs = options.afterMs ?? 0;
     if (options.answer !== undefined) this.#answer.resolve(options.answer);
   }
 
@@ -28,13 +33,11 @@ export class MadeEngine {
     this.#answer.resolve(probe);
   }
 
-  async probe(signal: AbortSignal): Promise<EngineProbe> {
+  async probe(signal = new AbortController().signal): Promise<EngineProbe> {
     this.signals.push(signal);
-    const given = Promise.withResolvers<never>();
-    const terminate = (): void => given.reject(signal.reason);
-    if (signal.aborted) terminate();
-    signal.addEventListener('abort', terminate, { once: true });
-    return await Promise.race([this.#answer.promise, given.promise]);
+    if (this.afterMs > 0)
+      await sleep(this.afterMs, undefined, { signal }).catch(() => signal.throwIfAborted());
+    return await raceSignal(this.#answer.promise, signal);
   }
 
   async fingerprint(): Promise<Record<string, string>> {

@@ -80,7 +80,8 @@ export class MadeQemu {
       const usual = execute === 'query-status' ? { status: this.status } : {};
       said = { return: (await this.on[execute]?.(args)) ?? usual };
     } catch (error) {
-      said = { error: { class: 'GenericError', desc: (error as Error).message } };
+      const { message, className = 'GenericError' } = error as Error & { className?: string };
+      said = { error: { class: className, desc: message } };
     }
     socket.write(`${JSON.stringify({ ...said, id })}\r\n`);
   }

@@ -1,4 +1,5 @@
-// Waits for a condition that a test expects.
+// Waits for a condition that a test expects, also while a FakeClock is installed.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { scaled } from './time-scale.ts';
 
 /** Far above any regular wait on a busy machine; only a fault takes this long. */
@@ -9,6 +10,6 @@ export async function until(isTrue: () => boolean, what = String(isTrue), limitM
   const deadline = performance.now() + scaled(limitMs);
   while (!isTrue()) {
     if (performance.now() > deadline) throw new Error(`timed out waiting for ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
+    await sleep(2);
   }
 }

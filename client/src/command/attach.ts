@@ -1,9 +1,10 @@
 // Connects a command in a sandbox to this terminal: output, input, window size, signals, exit code.
 import { constants } from 'node:os';
+import { UsageError } from '@sandboxd/api/command-line';
 import type { ExecResult } from '../contract.ts';
 import type { Exec, ExecOptions } from '../exec/exec.ts';
 import type { Sandbox } from '../sandbox.ts';
-import { type Session, UsageError } from './verb.ts';
+import type { Session } from './verb.ts';
 
 /** The exit codes that a shell uses for these outcomes. */
 const EXIT = { timedOut: 124, notRun: 126, notFound: 127, signalled: 128 } as const;

@@ -1,6 +1,8 @@
 // Shell completion: candidates for verbs, flags, flag values, and the daemon's resources.
+
+import { takesNext } from '@sandboxd/api/command-line';
 import type { Client } from '../client.ts';
-import { GLOBAL_FLAGS, takesNext } from './args.ts';
+import { GLOBAL_FLAGS } from './args.ts';
 import { readContexts, resolveContext, toClient } from './context.ts';
 import type { Flags, OperandKind, Verb } from './verb.ts';
 

@@ -4,11 +4,11 @@ import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { UsageError } from '@sandboxd/api/command-line';
 import { Client } from '../client.ts';
 import { SandboxdError } from '../errors.ts';
 import { HeldDirectory } from '../platform/held-directory.ts';
 import { putInPlace } from '../platform/whole-file.ts';
-import { UsageError } from './verb.ts';
 
 const DEFAULT_HOST = 'http://127.0.0.1:7878';
 const PRIVATE = 0o600;

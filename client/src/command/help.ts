@@ -1,9 +1,7 @@
 // Renders help from the table of verbs.
-
+import { renderFlags, renderRow } from '@sandboxd/api/command-line';
 import { GLOBAL_FLAGS } from './args.ts';
-import type { Flags, Verb } from './verb.ts';
-
-const COLUMNS = 30;
+import type { Verb } from './verb.ts';
 
 export function renderOverview(verbs: readonly Verb[]): string {
   return [
@@ -11,7 +9,7 @@ export function renderOverview(verbs: readonly Verb[]): string {
     '',
     'Runs commands in microVM sandboxes of a sandboxd daemon.',
     '',
-    ...verbs.map(({ name, summary }) => row(name, summary)),
+    ...verbs.map(({ name, summary }) => renderRow(name, summary)),
     '',
     'Global flags:',
     ...renderFlags(GLOBAL_FLAGS),
@@ -35,15 +33,4 @@ export function renderVerb({ name, operands, summary, details, flags, example }:
     `  ${example}`,
     '',
   ].join('\n');
-}
-
-function renderFlags(flags: Flags): string[] {
-  return Object.entries(flags).map(([name, { short, placeholder, help }]) => {
-    const long = placeholder === undefined ? `--${name}` : `--${name} <${placeholder}>`;
-    return row(short === undefined ? `    ${long}` : `-${short}, ${long}`, help);
-  });
-}
-
-function row(name: string, text: string): string {
-  return `  ${name.padEnd(COLUMNS)} ${text}`;
 }

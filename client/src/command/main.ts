@@ -1,6 +1,7 @@
 // The program `sandbox`: selects the verb, reports errors, sets the exit code.
 import { setImmediate } from 'node:timers/promises';
 import { inspect } from 'node:util';
+import { EXIT, type Input, UsageError } from '@sandboxd/api/command-line';
 import { suggest } from '@sandboxd/api/suggest';
 import { ApiError, CertificateError, ConnectionError, SandboxdError, UnauthorizedError } from '../errors.ts';
 import { findVerbIndex, parseInput } from './args.ts';
@@ -9,12 +10,11 @@ import { COMPLETE_VERB, renderCompletion } from './completions.ts';
 import { resolveContext, toClient } from './context.ts';
 import { renderOverview, renderVerb } from './help.ts';
 import { Terminal } from './terminal.ts';
-import { type Input, type Session, UsageError, type Verb } from './verb.ts';
+import type { Session, Verb } from './verb.ts';
 import { VERBS } from './verbs.ts';
 import { toVisibleJson } from './visible.ts';
 
 const HELP: readonly string[] = ['--help', '-h'];
-const EXIT = { failed: 1, usage: 2, interrupted: 130, brokenPipe: 141 } as const;
 
 /** Runs the verb that the arguments name and ends the process. */
 export async function runProgram(args: readonly string[]): Promise<void> {

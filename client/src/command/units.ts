@@ -1,5 +1,5 @@
 // Parses sizes, durations, counts, variables and ports of flags.
-import { UsageError } from './verb.ts';
+import { UsageError } from '@sandboxd/api/command-line';
 
 const MIB_PER: Readonly<Record<string, number>> = { m: 1, g: 1024, t: 1024 ** 2 };
 const SECONDS_PER: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };

@@ -1,6 +1,12 @@
 // A byte link over a non-blocking descriptor: a virtio-serial port or a vsock connection.
-import type { ByteLink, DirectWrite, LinkEvents, SourceFrames } from '@sandboxd/proto';
-import { HeldBytes } from '../lib/held-bytes.ts';
+import {
+  type ByteLink,
+  ByteQueue,
+  type DirectWrite,
+  type LinkEvents,
+  type SourceFrames,
+} from '@sandboxd/proto';
+import { blockPool } from '../lib/block-pool.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 import { INTAKE, LinkIntake } from './link-intake.ts';
@@ -41,7 +47,7 @@ export class FdLink implements ByteLink {
   /** Small writes that wait for the end of the current event. */
   #small: Uint8Array[] = [];
   /** Bytes that the descriptor has not accepted yet. */
-  readonly #unwritten = new HeldBytes();
+  readonly #unwritten = new ByteQueue(blockPool);
   #isHostAway = false;
   #isEnding = false;
   #turnBytes = 0;

@@ -1,7 +1,7 @@
 // The input of a command: from the stream into its pipe or terminal. The stream's credit bounds the buffered bytes.
 // Credit is returned only for bytes that were written, or that will never be read.
-import type { Stream } from '@sandboxd/proto';
-import { HeldBytes } from '../lib/held-bytes.ts';
+import { ByteQueue, type Stream } from '@sandboxd/proto';
+import { blockPool } from '../lib/block-pool.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 
@@ -15,7 +15,7 @@ export type InputPumpOptions = {
 
 export class InputPump {
   readonly #options: InputPumpOptions;
-  readonly #held = new HeldBytes();
+  readonly #held = new ByteQueue(blockPool);
   #watch: Watch | undefined;
   #hasEnded = false;
   #isDeaf = false;

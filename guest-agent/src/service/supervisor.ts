@@ -1,9 +1,8 @@
 // The service supervisor: executes the state machine of states.ts.
 import type { ExecResultInput, ServiceSpec } from '@sandboxd/proto';
-import { AgentError } from '@sandboxd/proto';
+import { AgentError, startTimer } from '@sandboxd/proto';
 import { randomHex } from '../lib/random.ts';
 import { signalNumber } from '../lib/signals.ts';
-import type { Clock } from './clock.ts';
 import type { Launcher, ServiceRun } from './process.ts';
 import { RestartBudget } from './restart-policy.ts';
 import { OutputRing } from './ring.ts';
@@ -24,7 +23,6 @@ export type LastExit = {
 export class Supervisor {
   readonly #launch: Launcher;
   readonly #whenThawed: (work: () => void) => void;
-  readonly #clock: Clock;
   readonly #budget = new RestartBudget();
   readonly #waiting = new Set<() => void>();
   #state: ServiceState = 'idle';
@@ -45,10 +43,9 @@ export class Supervisor {
   #stopPause: () => void = () => {};
 
   /** `whenThawed` calls back as soon as a process can be started. */
-  constructor(launch: Launcher, clock: Clock, whenThawed: (work: () => void) => void = (work) => work()) {
+  constructor(launch: Launcher, whenThawed: (work: () => void) => void = (work) => work()) {
     this.#launch = launch;
     this.#whenThawed = whenThawed;
-    this.#clock = clock;
     this.#ring.seal();
   }
 
@@ -73,7 +70,7 @@ export class Supervisor {
     | { readonly run: ServiceRun; readonly startedUnixMs: number; readonly uptimeMs: number }
     | undefined {
     if (this.#run === undefined) return undefined;
-    const uptimeMs = this.#clock.monotonicMs() - this.#startedMs;
+    const uptimeMs = performance.now() - this.#startedMs;
     return { run: this.#run, startedUnixMs: this.#startedUnixMs, uptimeMs };
   }
 
@@ -149,7 +146,7 @@ export class Supervisor {
     else if (action === 'kill') this.#run?.kill();
     else if (action === 'cancel_pause') this.#stopPause();
     else if (action === 'pause') {
-      this.#stopPause = this.#clock.after(this.#budget.pauseMs, () => {
+      this.#stopPause = startTimer(this.#budget.pauseMs, () => {
         this.#restarts += 1;
         this.#on('pause_over');
       });
@@ -161,21 +158,21 @@ export class Supervisor {
   #start(): void {
     const spec = this.#spec;
     if (spec === undefined) return;
-    this.#startedMs = this.#clock.monotonicMs();
+    this.#startedMs = performance.now();
     try {
       this.#run = this.#launch(toExec(spec), this.#ring, {
         ended: (result) => this.#onEnded(spec, result),
       });
     } catch (error) {
       const message = error instanceof Error ? error.message : String(error);
-      const durationUs = Math.round((this.#clock.monotonicMs() - this.#startedMs) * 1000);
+      const durationUs = Math.round((performance.now() - this.#startedMs) * 1000);
       this.#setLastExit({ exitCode: -1, durationUs, error: message }, false);
       this.#on('not_launched');
       return;
     }
     this.#runRing = this.#ring;
     this.#runSpec = spec;
-    this.#startedUnixMs = this.#clock.unixMs();
+    this.#startedUnixMs = Date.now();
     this.#on('launched');
   }
 
@@ -187,13 +184,13 @@ export class Supervisor {
     const isRequested = this.#state !== 'running';
     this.#setLastExit(result, isRequested);
     const isSuccess = result.exitCode === 0;
-    const livedMs = this.#clock.monotonicMs() - this.#startedMs;
+    const livedMs = performance.now() - this.#startedMs;
     // A requested stop is not judged and uses up no retry.
     this.#on(isRequested ? 'ended_well' : this.#budget.judge(toRestartPolicy(spec), isSuccess, livedMs));
   }
 
   #setLastExit(result: ExecResultInput, isRequested: boolean): void {
-    this.#lastExit = { result, unixMs: this.#clock.unixMs(), isRequested };
+    this.#lastExit = { result, unixMs: Date.now(), isRequested };
   }
 
   #terminate(): void {
@@ -209,7 +206,7 @@ export class Supervisor {
     const graceMs = this.#graceMs ?? fallbackMs;
     if (graceMs === undefined) return;
     this.#stopGrace();
-    this.#stopGrace = this.#clock.after(graceMs, () => this.#on('grace_over'));
+    this.#stopGrace = startTimer(graceMs, () => this.#on('grace_over'));
   }
 
   #changeRing(ring: OutputRing): void {
@@ -221,8 +218,9 @@ export class Supervisor {
     if (this.#runRing !== old) old.seal();
     this.#oldRing = old;
     this.#ring = ring;
-    this.#dropOldRing = this.#clock.after(OLD_RING_MS, () => {
+    const drop = (): void => {
       this.#oldRing = undefined;
-    });
+    };
+    this.#dropOldRing = startTimer(OLD_RING_MS, drop, { isUnref: true });
   }
 }

@@ -25,7 +25,6 @@ export type AuditTrailOptions = {
   readonly maxBytes: number;
   readonly anchors: Anchors;
   readonly log: Logger;
-  readonly now?: () => Date;
 };
 
 export class AuditTrail {
@@ -101,9 +100,8 @@ export class AuditTrail {
   }
 
   #append(entry: AuditEntry): void {
-    const { now = () => new Date() } = this.#options;
     if (this.#sizeBytes > this.#options.maxBytes / FILES) this.#rotate();
-    const { text, link } = toLine(entry, now(), this.#link);
+    const { text, link } = toLine(entry, new Date(), this.#link);
     const bytes = Buffer.from(`${text}\n`);
     try {
       if (writeSync(this.#fd, bytes) !== bytes.length) throw new Error('no space left on the disk');

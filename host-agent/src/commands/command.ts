@@ -1,30 +1,9 @@
-// Types of a `sandboxd` command, and the parser of its arguments.
-import { parseArgs } from 'node:util';
+// Types of a `sandboxd` command.
+import { type Input, type Syntax, UsageError } from '@sandboxd/api/command-line';
 
-export type Flag = {
-  readonly type: 'string' | 'boolean';
-  readonly short?: string;
-  /** Name of the value in the help; for string flags only. */
-  readonly placeholder?: string;
-  readonly help: string;
-};
-
-export type Flags = Readonly<Record<string, Flag>>;
-
-/** The parsed arguments of a command. */
-export type Input = {
-  readonly names: readonly string[];
-  /** The value of a string flag. */
-  readonly text: (flag: string) => string | undefined;
-  readonly isSet: (flag: string) => boolean;
-};
-
-export type Command = {
+export type Command = Syntax & {
   readonly name: string;
-  /** Operands in the help, e.g. `[profile…]`; empty when the command takes flags only. */
-  readonly operands: string;
   readonly summary: string;
-  readonly flags: Flags;
   /** `signal` aborts when the command must stop. */
   readonly run: (input: Input, signal: AbortSignal) => Promise<void>;
 };
@@ -35,31 +14,6 @@ export type Group = {
   readonly summary: string;
   readonly commands: readonly Command[];
 };
-
-/** Invalid command line; the message says what to do. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
-}
-
-/** `path` is the command's name in errors, e.g. `sandboxd profiles bake`. Throws UsageError. */
-export function parseInput(command: Command, path: string, args: readonly string[]): Input {
-  try {
-    const { values, positionals } = parseArgs({
-      args: [...args],
-      options: command.flags,
-      allowPositionals: command.operands !== '',
-    });
-    return {
-      names: positionals,
-      text: (flag) => (typeof values[flag] === 'string' ? values[flag] : undefined),
-      isSet: (flag) => values[flag] === true,
-    };
-  } catch (error) {
-    // The first sentence names the problem; the rest is general advice of Node.
-    const [problem = ''] = (error instanceof Error ? error.message : String(error)).split(/\.(?=\s|$)/);
-    throw new UsageError(`${problem}; \`${path} --help\` lists the flags`);
-  }
-}
 
 /** Parses a flag's value as a non-negative integer. Throws UsageError. */
 export function parseCount(flag: string, text: string): number {

@@ -1,7 +1,6 @@
 // Renders the commands' help from their tables.
+import { HELP_FLAG, renderFlags, renderRow } from '@sandboxd/api/command-line';
 import type { Command, Group } from './command.ts';
-
-const COLUMNS = 24;
 
 export function renderCommands(single: readonly Command[], groups: readonly Group[]): string {
   const lines = groups.flatMap(({ name, commands }) =>
@@ -32,21 +31,12 @@ export function renderGroup({ name, summary, commands }: Group): string {
 }
 
 export function renderCommand(path: string, { operands, summary, flags }: Command): string {
-  const rows = Object.entries(flags).map(([name, { short, placeholder, help }]) => {
-    const names = short === undefined ? `--${name}` : `-${short}, --${name}`;
-    return renderRow(placeholder === undefined ? names : `${names} <${placeholder}>`, help);
-  });
   return [
     `Usage: ${[path, operands].filter((part) => part !== '').join(' ')} [--flag value]…`,
     '',
     summary,
     '',
-    ...rows,
-    renderRow('--help, -h', 'print this help, and exit'),
+    ...renderFlags({ ...flags, ...HELP_FLAG }),
     '',
   ].join('\n');
-}
-
-function renderRow(name: string, text: string): string {
-  return `  ${name.padEnd(COLUMNS - 1)} ${text}`;
 }

@@ -1,13 +1,13 @@
 // The command line: selects the command, runs it and sets the exit code.
+import { EXIT, parseInput, UsageError } from '@sandboxd/api/command-line';
 import { BuilderError } from '@sandboxd/rootfs-builder';
 import { ConfigError } from '../config/index.ts';
 import { errnoOf, isAppError, toError } from '../lib/errors.ts';
-import { type Command, type Group, parseInput, UsageError } from './command.ts';
+import type { Command, Group } from './command.ts';
 import { renderCommand, renderCommands, renderGroup } from './help.ts';
 import { serve } from './serve.ts';
 import { COMMANDS, GROUPS } from './table.ts';
 
-const EXIT = { failed: 1, usage: 2, interrupted: 130, brokenPipe: 141 } as const;
 const HELP_WORDS: readonly (string | undefined)[] = ['--help', '-h', 'help'];
 /** A command that ignores the stop is ended after this time; the removal of a directory tree may be slow. */
 const STOP_TIMEOUT_MS = 30_000;
@@ -89,7 +89,7 @@ async function runCommand(
   args: readonly string[],
   output: AbortSignal,
 ): Promise<void> {
-  const input = parseInput(command, path, args);
+  const input = parseInput(path, command, args);
   const stop = new AbortController();
   const onSignal = () => {
     if (stop.signal.aborted) process.exit(EXIT.interrupted);

@@ -1,8 +1,8 @@
 // Opens the registry for commands, beside a running daemon or before the first one.
 import { join } from 'node:path';
+import type { Input } from '@sandboxd/api/command-line';
 import { KeyRegistry } from '../keys/index.ts';
 import { Store } from '../store/store.ts';
-import type { Input } from './command.ts';
 import { loadSharedConfig, openDataDir } from './shared-config.ts';
 
 /** Calls `use` with the opened store. AppError when it cannot be opened. */

@@ -1,8 +1,9 @@
 // Settings that commands share with the daemon, with the same precedence: flag, variable, file, default.
+
+import type { Flags, Input } from '@sandboxd/api/command-line';
 import { type Config, loadConfig } from '../config/index.ts';
 import { ENGINE_NAMES } from '../engines/index.ts';
 import { ensurePrivateDirectory } from '../lib/private-directory.ts';
-import type { Flags, Input } from './command.ts';
 import { CONFIG_FILE } from './installation.ts';
 
 const SHARED = ['data-dir', 'config'] as const;

@@ -9,11 +9,11 @@ import {
   type StreamLoss,
   type TtySize,
 } from '@sandboxd/proto';
+import { createByteQueue } from '../lib/byte-queue.ts';
 import type { ErrorCode } from '../lib/errors.ts';
 import { causeOf, refusalOf, toCallError } from './agent-errors.ts';
 import type { ExecEvents, ExecOptions, ExecOutcome, ExecSession } from './exec-types.ts';
 import { failedOutcome, toExecOutcome } from './outcome.ts';
-import { StdinQueue } from './stdin-queue.ts';
 
 /** Maximum bytes of stdin that are queued while there is no credit. */
 const STDIN_QUEUE_BYTES = 256 * 1024;
@@ -38,7 +38,7 @@ class ChannelExec implements ExecSession {
   readonly #startedAtMs = performance.now();
   readonly #stream: Stream;
   readonly #hasStdin: boolean;
-  readonly #stdin = new StdinQueue();
+  readonly #stdin = createByteQueue();
   #isStdinClosed = false;
   #isCancelled = false;
   #isOver = false;
@@ -103,8 +103,11 @@ class ChannelExec implements ExecSession {
 
   #takeStdin(maxBytes: number): Uint8Array | null {
     const wasFull = this.#stdin.sizeBytes >= STDIN_QUEUE_BYTES;
-    const bytes = this.#stdin.take(maxBytes);
-    if (bytes === undefined) return null;
+    const chunk = this.#stdin.take(maxBytes);
+    if (chunk === undefined) return null;
+    // The link keeps it until the socket has taken it.
+    const bytes = Buffer.from(chunk.bytes);
+    chunk.release();
     queueMicrotask(() => this.#endStdinWhenSent());
     if (wasFull && this.#stdin.sizeBytes < STDIN_QUEUE_BYTES) queueMicrotask(() => this.#events.drain?.());
     return bytes;

@@ -1,6 +1,6 @@
 // The byte stream of a pull. The guest must send exactly what it announced: more or fewer bytes are an error, and are
 // never passed to a client as part of the next response.
-import { ByteQueue, type Chunk, type PullStream } from '../lib/byte-queue.ts';
+import { type Chunk, createByteQueue, type PullStream } from '../lib/byte-queue.ts';
 import { AppError } from '../lib/errors.ts';
 
 export type PullBodyOwner = {
@@ -13,7 +13,7 @@ export type PullBodyOwner = {
 export class PullBody implements PullStream {
   readonly #owner: PullBodyOwner;
   /** Bounded by the stream's credit, which is returned when the reader releases a chunk. */
-  readonly #queue = new ByteQueue();
+  readonly #queue = createByteQueue();
   #wake: (() => void) | undefined;
   #end: { readonly error?: Error } | undefined;
   #expected: number | undefined;

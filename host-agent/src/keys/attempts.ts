@@ -20,11 +20,6 @@ type Entry = { failures: number; lastMs: number; waiting: number };
 export class Attempts {
   /** In the order of their last failure. */
   readonly #entries = new Map<string, Entry>();
-  readonly #now: () => number;
-
-  constructor(now: () => number = () => performance.now()) {
-    this.#now = now;
-  }
 
   get size(): number {
     return this.#entries.size;
@@ -33,7 +28,7 @@ export class Attempts {
   /** Records a wrong key. Returns how long to delay the response, and a function to call after the delay. */
   failed(address: string): { readonly delayMs: number; readonly done: () => void } {
     const network = toNetwork(address);
-    const now = this.#now();
+    const now = performance.now();
     const known = this.#entries.get(network);
     const entry =
       known === undefined || now - known.lastMs > FORGET_MS

@@ -47,7 +47,6 @@ export type LimitsOptions = {
   readonly publishPorts: readonly string[];
   /** Owners of the snapshots that exist. */
   readonly snapshots: () => Iterable<Owner | undefined>;
-  readonly now?: () => number;
 };
 
 export class Limits {
@@ -157,22 +156,21 @@ export class Limits {
 
   #recentCreates(tenant: string): number {
     const counts = this.#createCounts.get(tenant) ?? new Map<number, number>();
-    const isOver = this.#second() - WINDOW_S;
+    const isOver = unixSecond() - WINDOW_S;
     for (const second of counts.keys()) if (second <= isOver) counts.delete(second);
     return counts.values().reduce((sum, count) => sum + count, 0);
   }
 
   #countCreates(tenant: string, count: number): void {
     const counts = this.#createCounts.get(tenant) ?? new Map<number, number>();
-    const second = this.#second();
+    const second = unixSecond();
     counts.set(second, (counts.get(second) ?? 0) + count);
     this.#createCounts.set(tenant, counts);
   }
+}
 
-  #second(): number {
-    const { now = Date.now } = this.#options;
-    return Math.floor(now() / 1000);
-  }
+function unixSecond(): number {
+  return Math.floor(Date.now() / 1000);
 }
 
 function isSame(a: Owner | undefined, b: Owner | undefined): boolean {

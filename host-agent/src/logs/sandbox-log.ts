@@ -2,7 +2,7 @@
 // disk is too slow, records are dropped and counted.
 import { type FileHandle, open, truncate, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ByteQueue, type Chunk } from '../lib/byte-queue.ts';
+import { type Chunk, createByteQueue } from '../lib/byte-queue.ts';
 import { toError } from '../lib/errors.ts';
 import { type CapturePosition, encodeRecord, type LogSource, type NewRecord } from './record.ts';
 import { repairLog, type Segment, segmentPath } from './segments.ts';
@@ -38,7 +38,7 @@ export class SandboxLog {
   #writtenEnd = 0;
   /** End of the queued part. */
   #queuedEnd = 0;
-  readonly #queue = new ByteQueue();
+  readonly #queue = createByteQueue();
   /** Lengths of the queued records: each file begins and ends at a record boundary. */
   #recordBytes: number[] = [];
   #position: CapturePosition | undefined;

@@ -13,7 +13,7 @@ import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
 import { readHostCapacity } from '../../../host-agent/src/sandboxes/admission.ts';
-import type { Clock, Counters } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
+import type { Counters } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import { HOST_IDLE } from '../../../host-agent/src/sandboxes/idle/in-use.ts';
 import {
   type LifecycleEvent,
@@ -47,7 +47,6 @@ export type MemoryDaemonOptions = Partial<Omit<ResourceContext, 'idle'>> & {
   readonly admission?: Pick<CapacityOptions, 'memoryReserveBytes' | 'memoryOvercommit'>;
   readonly readCapacity?: CapacityOptions['readCapacity'];
   readonly quotaOf?: (tenant: string) => Quota | undefined;
-  readonly idleClock?: Clock;
   readonly readCounters?: () => Counters;
   /** Directories and machines of an earlier daemon. */
   readonly home?: Home;
@@ -119,10 +118,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       watchdogTimeoutMs: 0,
       records: options.changeRecords?.(records) ?? records,
       ...options,
-      idle: {
-        clock: options.idleClock ?? HOST_IDLE.clock,
-        readCounters: options.readCounters ?? HOST_IDLE.readCounters,
-      },
+      idle: { readCounters: options.readCounters ?? HOST_IDLE.readCounters },
     },
     creates: {
       roots: new RootfsFinder({

@@ -2,6 +2,7 @@
 import { chmodSync, chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { UsageError } from '../../../api/src/command-line.ts';
 import { suggest } from '../../../api/src/suggest.ts';
 import { parseInput } from '../../../client/src/command/args.ts';
 import {
@@ -12,7 +13,7 @@ import {
 } from '../../../client/src/command/context.ts';
 import { renderOverview, renderVerb } from '../../../client/src/command/help.ts';
 import { toBytes, toEnvironment, toMib, toPort, toSeconds } from '../../../client/src/command/units.ts';
-import { UsageError, type Verb } from '../../../client/src/command/verb.ts';
+import type { Verb } from '../../../client/src/command/verb.ts';
 import { VERBS } from '../../../client/src/command/verbs.ts';
 
 const verbOf = (name: string): Verb => VERBS.find((each) => each.name === name)!;
@@ -28,7 +29,7 @@ t.test('every verb has a summary, flags with help, and an example that can be re
     t.ok(renderOverview(VERBS).includes(verb.summary));
     const words = /sandbox ([^)]+)/.exec(verb.example)?.[1]?.split(' ') ?? [];
     t.equal(words[0], verb.name, verb.example);
-    t.ok(parseInput(verb, words.slice(1)).operands.length >= verb.count[0], verb.example);
+    t.doesNotThrow(() => parseInput(verb, words.slice(1)), verb.example);
     const letters = Object.values(verb.flags).flatMap(({ short = [] }) => short);
     t.equal(new Set(letters).size, letters.length, `${verb.name} has no letter twice`);
   }

@@ -1,14 +1,14 @@
 // Timers with any delay.
 import { startTimer } from '@sandboxd/proto';
 import t from 'tap';
-import { MadeTimers } from '../../support/made-timers.ts';
+import { FakeClock } from '../../support/fake-clock.ts';
 
 const LONGEST_MS = 2 ** 31 - 1;
 
 t.test(
   'one ends when it should, and not before; beyond what a timer can hold it takes several',
   async (t) => {
-    const timers = new MadeTimers(t);
+    const timers = new FakeClock(t);
     let ends = 0;
     const end = () => void ends++;
     startTimer(60, end);
@@ -30,7 +30,7 @@ t.test(
 );
 
 t.test('one that is called off in its second part does not end', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   let ends = 0;
   const stop = startTimer(2 * LONGEST_MS, () => void ends++, { isUnref: true });
   t.equal(timers.keeping, 0);

@@ -1,6 +1,8 @@
 // `sandbox completion`: prints completion scripts.
+
+import { UsageError } from '@sandboxd/api/command-line';
 import { BASH, FISH, ZSH } from '../completions.ts';
-import { UsageError, type Verb } from '../verb.ts';
+import type { Verb } from '../verb.ts';
 
 const SHELLS: Readonly<Record<string, string>> = { bash: BASH, zsh: ZSH, fish: FISH };
 const NAMES = Object.keys(SHELLS);
@@ -11,7 +13,6 @@ export const completion: Verb = {
   completes: [NAMES],
   summary: 'Print the completion script of a shell',
   flags: {},
-  count: [1, 1],
   example: 'source <(sandbox completion bash)',
   async run({ operands: [shell = ''] }, { terminal }) {
     const script = Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;

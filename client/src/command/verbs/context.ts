@@ -1,9 +1,10 @@
 // `sandbox context`: lists, edits and selects daemons.
 import { resolve } from 'node:path';
+import { UsageError } from '@sandboxd/api/command-line';
 import { SandboxdError } from '../../errors.ts';
 import { findContext, readContexts, toClient, writeContexts } from '../context.ts';
 import type { Terminal } from '../terminal.ts';
-import { UsageError, type Verb } from '../verb.ts';
+import type { Verb } from '../verb.ts';
 
 const ACTIONS = ['list', 'set', 'use', 'rm'] as const;
 
@@ -22,7 +23,6 @@ export const context: Verb = {
       help: 'with set: the key; - reads it from standard input without echo',
     },
   },
-  count: [0, 2],
   example: 'sandbox context set lab --host https://sandboxd.example:7878 --key - --ca ca.pem',
   async run({ operands: [action = 'list', name], text }, { terminal, isJson }) {
     const known = readContexts();

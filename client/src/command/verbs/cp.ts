@@ -1,6 +1,7 @@
 // `sandbox cp`: copies files and directories in both directions, or a tar archive through a pipe.
 import { open } from 'node:fs/promises';
 import { basename, posix } from 'node:path';
+import { UsageError } from '@sandboxd/api/command-line';
 import type { Bytes } from '../../connection/transport.ts';
 import { BadRequestError, NotFoundError } from '../../errors.ts';
 import type { Files } from '../../files/files.ts';
@@ -11,7 +12,7 @@ import { packDirectory, readChunks } from '../../platform/pack-directory.ts';
 import { unpackDirectory } from '../../platform/unpack-directory.ts';
 import { writeWhole, writeWholeIn } from '../../platform/whole-file.ts';
 import { formatBytes, type Progress } from '../terminal.ts';
-import { type Session, UsageError, type Verb } from '../verb.ts';
+import type { Session, Verb } from '../verb.ts';
 import { type Place, toPlace } from './files.ts';
 
 type Copied = { readonly files?: number; readonly bytes: number };
@@ -24,7 +25,6 @@ export const cp: Verb = {
   details:
     'Either source or target is <sandbox>:<path>. A directory is copied into an existing target directory, and otherwise becomes the target; <directory>/. copies only its contents. - is a tar archive on standard input or output.',
   flags: { quiet: { type: 'boolean', short: 'q', help: 'show no progress' } },
-  count: [2, 2],
   example: 'sandbox cp notes.txt $ID:/srv/',
   async run({ operands: [from = '', to = ''], isSet }, session) {
     const [source, target] = [toPlace(from), toPlace(to)];

@@ -1,6 +1,8 @@
 // `sandbox events`: lifecycle events.
+
+import { UsageError } from '@sandboxd/api/command-line';
 import type { SandboxEvent } from '../../contract.ts';
-import { UsageError, type Verb } from '../verb.ts';
+import type { Verb } from '../verb.ts';
 import { toVisible } from '../visible.ts';
 
 /** An object, so that the type check finds a missing kind. */
@@ -41,7 +43,6 @@ export const events: Verb = {
     },
     'no-follow': { type: 'boolean', help: 'print past events and exit' },
   },
-  count: [0, Number.POSITIVE_INFINITY],
   example: 'sandbox events --no-follow',
   async run({ operands, text, texts, isSet }, { client, terminal, signal, isJson }) {
     const after = text('after');

@@ -1,7 +1,9 @@
 // Flags shared by `run` and `exec`.
+
+import type { Input } from '@sandboxd/api/command-line';
 import type { ExecOptions } from '../../exec/exec.ts';
 import { toEnvironment } from '../units.ts';
-import type { Flags, Input } from '../verb.ts';
+import type { Flags } from '../verb.ts';
 
 export const EXEC_FLAGS: Flags = {
   interactive: { type: 'boolean', short: 'i', help: 'forward standard input to the command' },

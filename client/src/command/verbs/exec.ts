@@ -20,7 +20,6 @@ export const exec: Verb = {
     },
   },
   commandFrom: 1,
-  count: [2, Number.POSITIVE_INFINITY],
   example: 'sandbox exec -it $ID bash',
   async run(input, session) {
     const [id = '', ...cmd] = input.operands;

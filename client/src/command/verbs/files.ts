@@ -4,11 +4,12 @@ import { mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, posix } from 'node:path';
 import process from 'node:process';
+import { type Input, UsageError } from '@sandboxd/api/command-line';
 import type { FileEntry } from '../../contract.ts';
 import { NotFoundError, PreconditionError, SandboxdError } from '../../errors.ts';
 import type { Files } from '../../files/files.ts';
 import { formatBytes } from '../terminal.ts';
-import { type Flags, type Input, type Session, UsageError, type Verb } from '../verb.ts';
+import type { Flags, Session, Verb } from '../verb.ts';
 
 const PLACE = '<sandbox>:<path>';
 const USER: Flags = {
@@ -53,7 +54,7 @@ function options({ text }: Input, { signal }: Session) {
 
 export const ls: Verb = {
   name: 'ls',
-  operands: PLACE,
+  operands: '<sandbox:path>',
   completes: ['place'],
   summary: 'List a directory of a sandbox',
   flags: {
@@ -61,7 +62,6 @@ export const ls: Verb = {
     recursive: { type: 'boolean', short: 'R', help: 'list subdirectories, too' },
     long: { type: 'boolean', short: 'l', help: 'show permissions, owner, size and time' },
   },
-  count: [1, 1],
   example: 'sandbox ls -l $ID:/etc',
   async run(input, session) {
     const { id, path } = placeOf(input.operands[0]);
@@ -93,11 +93,10 @@ export const ls: Verb = {
 
 export const cat: Verb = {
   name: 'cat',
-  operands: `${PLACE}…`,
+  operands: '<sandbox:path…>',
   completes: ['place'],
   summary: 'Print files of a sandbox',
   flags: USER,
-  count: [1, Number.POSITIVE_INFINITY],
   example: 'sandbox cat $ID:/etc/os-release',
   async run(input, session) {
     for (const { id, path } of input.operands.map(placeOf)) {
@@ -110,11 +109,10 @@ export const cat: Verb = {
 
 export const mkdir: Verb = {
   name: 'mkdir',
-  operands: `${PLACE}…`,
+  operands: '<sandbox:path…>',
   completes: ['place'],
   summary: 'Make directories in a sandbox, with their parents',
   flags: USER,
-  count: [1, Number.POSITIVE_INFINITY],
   example: 'sandbox mkdir $ID:/srv/data',
   async run(input, session) {
     const made: FileEntry[] = [];
@@ -131,13 +129,12 @@ export const mkdir: Verb = {
 
 export const mv: Verb = {
   name: 'mv',
-  operands: `${PLACE} <path>`,
+  operands: '<sandbox:path> <path>',
   completes: ['place', 'place'],
   summary: 'Move or rename a file or directory of a sandbox',
   details:
     'An existing directory as target takes the file in. The target may be a path, or <sandbox>:<path>.',
   flags: { ...USER, force: { type: 'boolean', short: 'f', help: 'replace an existing file' } },
-  count: [2, 2],
   example: 'sandbox mv $ID:/etc/motd /etc/motd.old',
   async run(input, session) {
     const { id, path } = placeOf(input.operands[0]);
@@ -164,13 +161,12 @@ export const mv: Verb = {
 
 export const edit: Verb = {
   name: 'edit',
-  operands: PLACE,
+  operands: '<sandbox:path>',
   completes: ['place'],
   summary: 'Edit a file of a sandbox with $EDITOR',
   details:
     'A file that does not exist is created. If the file was changed in the sandbox meanwhile, nothing is written and your text is kept.',
   flags: USER,
-  count: [1, 1],
   example: 'sandbox edit $ID:/etc/motd',
   async run(input, session) {
     const { id, path } = placeOf(input.operands[0]);

@@ -10,7 +10,6 @@ export const images: Verb = {
   operands: '',
   summary: 'List images and profiles',
   flags: { quiet: { type: 'boolean', short: 'q', help: 'print names only' } },
-  count: [0, 0],
   example: 'sandbox images',
   async run(input, { client, terminal, signal, isJson }) {
     const { profiles, details = {} } = await client.profiles({ signal });
@@ -49,7 +48,6 @@ export const pull: Verb = {
   operands: '<image>',
   summary: 'Pull an image from its registry and convert it',
   flags: {},
-  count: [1, 1],
   example: 'sandbox pull nginx:alpine',
   async run({ operands: [ref = ''] }, { client, terminal, signal, isJson }) {
     const image = await pullVisibly(client, ref, 'always', { terminal, signal });
@@ -76,7 +74,6 @@ export const rmi: Verb = {
   completes: ['image'],
   summary: 'Remove images',
   flags: {},
-  count: [1, Number.POSITIVE_INFINITY],
   example: 'sandbox rmi nginx:alpine',
   async run({ operands }, { client, terminal, signal, isJson }) {
     for (const ref of operands) {

@@ -4,9 +4,10 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { constants } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { UsageError } from '@sandboxd/api/command-line';
 import { suggest } from '@sandboxd/api/suggest';
 import type { WhoAmI } from '../../contract.ts';
-import { type Session, UsageError, type Verb } from '../verb.ts';
+import type { Session, Verb } from '../verb.ts';
 
 const ACTIONS = ['create', 'list', 'show', 'revoke'] as const;
 const PROGRAM = 'sandboxd';
@@ -21,7 +22,6 @@ export const keys: Verb = {
     'The API cannot create or revoke keys. With further arguments it runs `sandboxd keys` on this machine, which needs root, and the daemon’s --data-dir unless that is the default.',
   flags: {},
   commandFrom: 0,
-  count: [0, Number.POSITIVE_INFINITY],
   example: 'sandbox keys',
   async run({ operands: args }, session) {
     const [action] = args;

@@ -19,7 +19,6 @@ export const logs: Verb = {
     },
     all: { type: 'boolean', help: 'show the whole log; default: the last 64 KiB' },
   },
-  count: [1, 1],
   example: 'sandbox logs --source exec $ID',
   async run({ operands: [id = ''], text, isSet }, { client, terminal, signal, isJson }) {
     const source = (text('source') ?? 'all') as NonNullable<LogOptions['source']>;

@@ -1,10 +1,11 @@
 // `sandbox export` and `import`: transfer of snapshots between hosts.
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
+import { UsageError } from '@sandboxd/api/command-line';
 import { counted } from '../../images.ts';
 import { writeWhole } from '../../platform/whole-file.ts';
 import { formatBytes } from '../terminal.ts';
-import { UsageError, type Verb } from '../verb.ts';
+import type { Verb } from '../verb.ts';
 
 export const exportSnapshot: Verb = {
   name: 'export',
@@ -21,7 +22,6 @@ export const exportSnapshot: Verb = {
       help: 'output file; -: standard output, the default in a pipe',
     },
   },
-  count: [1, 1],
   example: 'sandbox export -o work.snap $SNAPSHOT',
   async run({ operands: [id = ''], text }, { client, terminal, signal, isJson }) {
     const to = text('output') ?? '-';
@@ -56,7 +56,6 @@ export const importSnapshot: Verb = {
       help: 'discard its memory, so that its sandboxes boot from its disk',
     },
   },
-  count: [1, 1],
   example: 'sandbox import work.snap',
   async run({ operands: [from = ''], isSet }, { client, terminal, signal, isJson }) {
     const isStdin = from === '-';

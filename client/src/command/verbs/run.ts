@@ -1,4 +1,6 @@
 // `sandbox run`: creates a sandbox and runs a command in it.
+
+import { type Input, UsageError } from '@sandboxd/api/command-line';
 import { suggest } from '@sandboxd/api/suggest';
 import type { Client } from '../../client.ts';
 import type { CreateOptions } from '../../contract.ts';
@@ -6,7 +8,7 @@ import { ApiError, NotFoundError, UpstreamError } from '../../errors.ts';
 import type { Sandbox } from '../../sandbox.ts';
 import { attach, attachJson } from '../attach.ts';
 import { toBytes, toCount, toMib, toPort, toSeconds } from '../units.ts';
-import { type Input, type Session, UsageError, type Verb } from '../verb.ts';
+import type { Session, Verb } from '../verb.ts';
 import { EXEC_FLAGS, toExecOptions } from './exec-flags.ts';
 import { pullVisibly } from './images.ts';
 
@@ -63,7 +65,6 @@ export const run: Verb = {
     },
   },
   commandFrom: 1,
-  count: [1, Number.POSITIVE_INFINITY],
   example: 'sandbox run --rm base uname -sr',
   async run(input, session) {
     const { client, terminal, signal, isJson } = session;

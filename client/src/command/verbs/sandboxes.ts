@@ -1,7 +1,9 @@
 // `sandbox ps`, `rm` and `inspect`.
+
+import { UsageError } from '@sandboxd/api/command-line';
 import { ApiError } from '../../errors.ts';
 import { formatAge } from '../terminal.ts';
-import { UsageError, type Verb } from '../verb.ts';
+import type { Verb } from '../verb.ts';
 import { toPlace } from './files.ts';
 
 export const ps: Verb = {
@@ -9,7 +11,6 @@ export const ps: Verb = {
   operands: '',
   summary: 'List the sandboxes',
   flags: { quiet: { type: 'boolean', short: 'q', help: 'print ids only' } },
-  count: [0, 0],
   example: 'sandbox ps',
   async run(input, { client, terminal, signal, isJson }) {
     const sandboxes = await client.sandboxes.list({ signal });
@@ -35,18 +36,17 @@ export const ps: Verb = {
 
 export const rm: Verb = {
   name: 'rm',
-  operands: '<sandbox|snapshot|sandbox:path…>',
+  operands: '[sandbox|snapshot|sandbox:path…]',
   completes: ['id'],
   summary: 'Remove sandboxes and snapshots, or files of a sandbox',
   flags: {
     all: { type: 'boolean', short: 'a', help: 'remove every sandbox' },
     recursive: { type: 'boolean', short: 'r', help: 'of a path: remove a directory with everything in it' },
   },
-  count: [0, Number.POSITIVE_INFINITY],
   example: 'sandbox rm $ID',
   async run({ operands, isSet }, { client, terminal, signal, isJson }) {
     if (operands.length === 0 && !isSet('all'))
-      throw new UsageError('an argument is missing: sandbox rm <sandbox|snapshot|sandbox:path…>');
+      throw new UsageError('an argument is missing: sandbox rm [sandbox|snapshot|sandbox:path…]');
     const all = isSet('all') ? (await client.sandboxes.list({ signal })).map(({ id }) => id) : [];
     const ids = [...new Set([...operands, ...all])];
     const failed: { id: string; error: string; code?: string }[] = [];
@@ -80,7 +80,6 @@ export const inspect: Verb = {
   completes: ['id'],
   summary: 'Show details of sandboxes and snapshots as JSON',
   flags: {},
-  count: [1, Number.POSITIVE_INFINITY],
   example: 'sandbox inspect $ID',
   async run({ operands }, { client, terminal, signal }) {
     const found = await Promise.all(

@@ -1,7 +1,9 @@
 // `sandbox service`: manages the supervised service of a sandbox.
+
+import { type Input, UsageError } from '@sandboxd/api/command-line';
 import type { ServiceStatus } from '../../contract.ts';
 import { toEnvironment, toSeconds } from '../units.ts';
-import { type Input, type Session, UsageError, type Verb } from '../verb.ts';
+import type { Session, Verb } from '../verb.ts';
 
 const ACTIONS = ['status', 'set', 'start', 'stop', 'restart', 'logs'] as const;
 const POLICIES = ['never', 'on-failure', 'always'] as const;
@@ -31,7 +33,6 @@ export const service: Verb = {
     follow: { type: 'boolean', short: 'f', help: 'with logs: follow new output' },
   },
   commandFrom: 2,
-  count: [2, Number.POSITIVE_INFINITY],
   example: 'sandbox service set $ID sleep 1000',
   async run(input, session) {
     const [action = '', id = '', ...cmd] = input.operands;

@@ -9,7 +9,6 @@ export const snapshot: Verb = {
   completes: ['sandbox'],
   summary: 'Take a snapshot of a sandbox, which keeps running',
   flags: {},
-  count: [1, 1],
   example: 'sandbox snapshot $ID',
   async run({ operands: [id = ''] }, { client, terminal, signal, isJson }) {
     using progress = terminal.progress('saving');
@@ -26,7 +25,6 @@ export const snapshots: Verb = {
   operands: '',
   summary: 'List the snapshots',
   flags: { quiet: { type: 'boolean', short: 'q', help: 'print ids only' } },
-  count: [0, 0],
   example: 'sandbox snapshots',
   async run(input, { client, terminal, signal, isJson }) {
     const found = await client.snapshots.list({ signal });
@@ -64,7 +62,6 @@ export const fork: Verb = {
       help: 'publish a port: host port, port in the fork; for a single fork',
     },
   },
-  count: [1, 1],
   example: 'sandbox fork -n 3 $ID',
   async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
     const publish = texts('publish').map(toPort);

@@ -17,7 +17,6 @@ export const stats: Verb = {
   summary: 'Show the resource usage of sandboxes',
   details: 'Refreshes every second. Shows all sandboxes unless some are named. CPU is in percent of one CPU.',
   flags: { 'no-stream': { type: 'boolean', help: 'print once and exit' } },
-  count: [0, Number.POSITIVE_INFINITY],
   example: 'sandbox stats --no-stream',
   async run({ operands, isSet }, session) {
     const { terminal, signal, isJson } = session;

@@ -7,7 +7,6 @@ export const version: Verb = {
   operands: '',
   summary: 'Show the versions of the command and of the daemon’s API',
   flags: {},
-  count: [0, 0],
   example: 'sandbox version',
   async run(_, { client, terminal, signal, isJson, host }) {
     const daemon = await client.interfaceVersion({ signal, timeoutMs: 5000 }).catch((error: Error) => error);

@@ -1,7 +1,7 @@
 // `sandboxd images …`: container images, from which sandboxes are created.
 import { createReadStream } from 'node:fs';
 import type { ImageInfo } from '../../images/index.ts';
-import { type Command, type Group, type Input, UsageError } from '../command.ts';
+import type { Command, Group } from '../command.ts';
 import { formatMib } from '../profiles/format.ts';
 import { SHARED_FLAGS } from '../shared-config.ts';
 import { withImages } from './store.ts';
@@ -27,9 +27,9 @@ const pull: Command = {
   summary: 'pull images with the credentials of this host, even if they are stored already',
   flags: SHARED_FLAGS,
   run: async (input, signal) => {
-    const names = requireNames(input);
     await withImages(input, async (store) => {
-      for (const name of names) print(toRow(await store.pull(name, 'always', { onProgress, signal })));
+      for (const name of input.operands)
+        print(toRow(await store.pull(name, 'always', { onProgress, signal })));
     });
   },
 };
@@ -47,8 +47,7 @@ const importArchive: Command = {
     },
   },
   run: async (input, signal) => {
-    const [file = '', ...more] = requireNames(input);
-    if (more.length > 0) throw new UsageError('one archive is needed, or - for standard input');
+    const [file = ''] = input.operands;
     const chunks = file === '-' ? process.stdin : createReadStream(file);
     const options = { onProgress, signal };
     print(toRow(await withImages(input, (store) => store.import(chunks, input.text('tag'), options))));
@@ -61,9 +60,8 @@ const rm: Command = {
   summary: 'remove images, or one of several names of an image; running sandboxes are not affected',
   flags: SHARED_FLAGS,
   run: async (input) => {
-    const names = requireNames(input);
     await withImages(input, async (store) => {
-      for (const name of names) await store.delete(name);
+      for (const name of input.operands) await store.delete(name);
     });
   },
 };
@@ -85,11 +83,6 @@ export const images: Group = {
     'Container images, from which sandboxes are created. All commands are safe while a daemon uses the data directory.',
   commands: [list, pull, importArchive, rm, prune],
 };
-
-function requireNames(input: Input): readonly string[] {
-  if (input.names.length > 0) return input.names;
-  throw new UsageError('a name is missing');
-}
 
 function toRow({ digest, refs, sizeBytes }: ImageInfo): string {
   return `${digest.slice(0, DIGEST_CHARS)}  ${formatMib(sizeBytes).padStart(SIZE_COLUMNS)}  ${refs.join(' ') || '-'}`;

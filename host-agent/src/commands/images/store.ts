@@ -1,11 +1,11 @@
 // Opens the image store of a data directory for commands, also beside a running daemon.
 
+import type { Input } from '@sandboxd/api/command-line';
 import { openIsolation } from '../../engines/isolation.ts';
 import { confine } from '../../engines/jail/confine.ts';
 import { type ImageRecord, type Images, openImages } from '../../images/index.ts';
 import { NO_FAULTS } from '../../lib/faults.ts';
 import { createLogger } from '../../lib/logger.ts';
-import type { Input } from '../command.ts';
 import { HELPERS } from '../installation.ts';
 import { withStore } from '../registry.ts';
 import { loadSharedConfig } from '../shared-config.ts';

@@ -4,7 +4,7 @@ import type { Command } from '../command.ts';
 import { handOver } from '../hand-over.ts';
 import { withKeys } from '../registry.ts';
 import { SHARED_FLAGS } from '../shared-config.ts';
-import { checkName, checkVisibility, POLICY_FLAGS, parseExpiry, readName, readPolicy } from './flags.ts';
+import { checkName, checkVisibility, POLICY_FLAGS, parseExpiry, readPolicy } from './flags.ts';
 import { toJson } from './format.ts';
 
 export const create: Command = {
@@ -34,7 +34,7 @@ export const create: Command = {
     const seesAllTenants = input.isSet('all-tenants');
     checkVisibility(tenant, seesAllTenants, policy);
     const newKey: NewKey = {
-      name: readName(input, 'key'),
+      name: checkName(input.operands[0] ?? '', 'key'),
       ...(tenant !== undefined && { tenant: checkName(tenant, 'tenant') }),
       ...(expires !== undefined && { expiresAtMs: parseExpiry(expires) }),
       ...(seesAllTenants && { seesAllTenants }),

@@ -1,9 +1,9 @@
 // Parses the flags of `sandboxd keys create`.
 import { readFileSync } from 'node:fs';
 import { checkBody, type Policy, policy } from '@sandboxd/api';
+import { type Flags, type Input, UsageError } from '@sandboxd/api/command-line';
 import { concernsTenants } from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
-import { type Flags, type Input, UsageError } from '../command.ts';
 
 const NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 const UNIT_S: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
@@ -71,13 +71,7 @@ export function checkVisibility(
   );
 }
 
-/** Returns the only operand; UsageError otherwise. `what` names the resource. */
-export function readName(input: Input, what: string): string {
-  const [name, ...more] = input.names;
-  if (name === undefined || more.length > 0) throw new UsageError(`one name of a ${what} is needed`);
-  return checkName(name, what);
-}
-
+/** `what` names the resource. Throws UsageError. */
 export function checkName(name: string, what: string): string {
   if (NAME.test(name)) return name;
   throw new UsageError(

@@ -1,6 +1,8 @@
 // `sandboxd keys list` and `show`.
+
+import { UsageError } from '@sandboxd/api/command-line';
 import type { KeyRegistry } from '../../keys/index.ts';
-import { type Command, UsageError } from '../command.ts';
+import type { Command } from '../command.ts';
 import { withKeys } from '../registry.ts';
 import { SHARED_FLAGS } from '../shared-config.ts';
 import { HEADING, toJson, toRow } from './format.ts';
@@ -32,8 +34,7 @@ export const show: Command = {
   summary: 'show a key as JSON',
   flags: SHARED_FLAGS,
   run: async (input) => {
-    const [nameOrId, ...more] = input.names;
-    if (nameOrId === undefined || more.length > 0) throw new UsageError('one name or id of a key is needed');
+    const [nameOrId] = input.operands;
     const all = await withKeys(input, (keys) => keys.list());
     const found = all.filter(({ name, id }) => name === nameOrId || id === nameOrId);
     if (found.length === 0)

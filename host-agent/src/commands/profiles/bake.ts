@@ -1,4 +1,6 @@
 // `sandboxd profiles bake`: bakes profiles, and prepares the guest kernel if there is none.
+
+import type { Input } from '@sandboxd/api/command-line';
 import {
   bakeProfile,
   builtinProfileNames,
@@ -11,7 +13,7 @@ import {
   requireBakingHost,
 } from '@sandboxd/rootfs-builder';
 import type { Config } from '../../config/index.ts';
-import type { Command, Input } from '../command.ts';
+import type { Command } from '../command.ts';
 import { AGENT_DIR, INIT_PATH, NPM_DIR } from '../installation.ts';
 import { ProgressLine } from '../progress.ts';
 import { loadSharedConfig, openDataDir, SHARED_FLAGS } from '../shared-config.ts';
@@ -41,8 +43,8 @@ export const bake: Command = {
     const given = loadSharedConfig(input);
     const keep = readKeep(input);
     await requireBakingHost();
-    const book = await openRecipeBook(input.names.filter(isFile));
-    const names = input.names.length > 0 ? input.names : [given.defaults.profile];
+    const book = await openRecipeBook(input.operands.filter(isFile));
+    const names = input.operands.length > 0 ? input.operands : [given.defaults.profile];
     const recipes = await Promise.all(
       names.map((name) => (isFile(name) ? readRecipe(name) : findRecipe(book, name))),
     );

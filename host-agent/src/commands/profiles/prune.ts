@@ -1,6 +1,8 @@
 // `sandboxd profiles prune`: removes replaced bakes that are not in use.
+
+import type { Flags, Input } from '@sandboxd/api/command-line';
 import { KEPT_BAKES, listProfiles, pruneBakes, resolveProfile } from '@sandboxd/rootfs-builder';
-import { type Command, type Flags, type Input, parseCount } from '../command.ts';
+import { type Command, parseCount } from '../command.ts';
 import { openDataDir, SHARED_FLAGS } from '../shared-config.ts';
 import { formatMib } from './format.ts';
 
@@ -20,8 +22,8 @@ export const prune: Command = {
   run: async (input, signal) => {
     const keep = readKeep(input);
     const { dataDir } = await openDataDir(input);
-    for (const name of input.names) await resolveProfile(dataDir, name);
-    for (const name of input.names.length > 0 ? input.names : await bakedNames(dataDir)) {
+    for (const name of input.operands) await resolveProfile(dataDir, name);
+    for (const name of input.operands.length > 0 ? input.operands : await bakedNames(dataDir)) {
       signal.throwIfAborted();
       process.stdout.write(`${await pruneProfile(dataDir, name, keep)}\n`);
     }

@@ -12,7 +12,7 @@ export const verify: Command = {
   run: async (input, signal) => {
     const { dataDir } = loadSharedConfig(input);
     // Includes damaged profiles, which `listProfiles` omits.
-    const names = input.names.length > 0 ? input.names : await listProfileNames(dataDir);
+    const names = input.operands.length > 0 ? input.operands : await listProfileNames(dataDir);
     if (names.length === 0)
       throw new Error(`no profile is baked in ${dataDir}; \`sandboxd profiles bake\` makes one`);
     for (const name of names) {

@@ -1,6 +1,6 @@
 // `sandboxd snapshots …`: aliases of `sandbox export` and `import`. They call a daemon, which alone knows which
 // snapshots are complete.
-import { type Command, type Group, UsageError } from '../command.ts';
+import type { Command, Group } from '../command.ts';
 
 const exportOne: Command = {
   name: 'export',
@@ -14,9 +14,8 @@ const exportOne: Command = {
       help: 'output file; default, or -: standard output',
     },
   },
-  run: ({ names, text }) => {
-    const [id, ...more] = names;
-    if (id === undefined || more.length > 0) throw new UsageError('one snapshot is needed');
+  run: ({ operands, text }) => {
+    const [id = ''] = operands;
     return runClient(['export', '--output', text('output') ?? '-', '--', id]);
   },
 };
@@ -28,10 +27,8 @@ const importOne: Command = {
   flags: {
     'disk-only': { type: 'boolean', help: 'discard its memory, so that its sandboxes boot from its disk' },
   },
-  run: ({ names, isSet }) => {
-    const [file, ...more] = names;
-    if (file === undefined || more.length > 0)
-      throw new UsageError('one file is needed, or - for standard input');
+  run: ({ operands, isSet }) => {
+    const [file = ''] = operands;
     return runClient(['import', ...(isSet('disk-only') ? ['--disk-only'] : []), '--', file]);
   },
 };

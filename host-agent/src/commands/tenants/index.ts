@@ -1,8 +1,9 @@
 // `sandboxd tenants …`: quotas of tenants.
 import { checkBody } from '@sandboxd/api';
+import { type Flags, UsageError } from '@sandboxd/api/command-line';
 import { QUOTA_KEYS, quota } from '../../keys/index.ts';
-import { type Command, type Flags, type Group, UsageError } from '../command.ts';
-import { readName, toNumber } from '../keys/flags.ts';
+import type { Command, Group } from '../command.ts';
+import { checkName, toNumber } from '../keys/flags.ts';
 import { withKeys } from '../registry.ts';
 import { SHARED_FLAGS } from '../shared-config.ts';
 
@@ -19,7 +20,7 @@ const set: Command = {
   summary: 'set the whole quota of a tenant; an omitted field is unlimited',
   flags: { ...SHARED_FLAGS, ...QUOTA_FLAGS },
   run: async (input) => {
-    const tenant = readName(input, 'tenant');
+    const tenant = checkName(input.operands[0] ?? '', 'tenant');
     const fields = QUOTA_KEYS.flatMap((key) => {
       const text = input.text(key.replaceAll('_', '-'));
       return text === undefined ? [] : [[key, toNumber(text)]];
@@ -57,7 +58,7 @@ const remove: Command = {
   summary: 'remove the quota of a tenant; its keys and resources stay',
   flags: SHARED_FLAGS,
   run: async (input) => {
-    const tenant = readName(input, 'tenant');
+    const tenant = checkName(input.operands[0] ?? '', 'tenant');
     await withKeys(input, (keys) => keys.removeQuota(tenant));
     process.stdout.write(`${tenant}: no quota\n`);
   },

@@ -1,8 +1,9 @@
 // `sandboxd webhooks …`: delivery of events to URLs.
 import { EVENT_KINDS, show } from '@sandboxd/api';
+import { UsageError } from '@sandboxd/api/command-line';
 import { parseWebUrl } from '../../lib/web-url.ts';
 import { WebhookRegistry } from '../../webhooks/index.ts';
-import { type Command, type Group, UsageError } from '../command.ts';
+import type { Command, Group } from '../command.ts';
 import { handOver } from '../hand-over.ts';
 import { checkName } from '../keys/flags.ts';
 import { withStore } from '../registry.ts';
@@ -28,8 +29,7 @@ const add: Command = {
     },
   },
   run: async (input) => {
-    const [name = '', url = '', ...more] = input.names;
-    if (url === '' || more.length > 0) throw new UsageError('a name and a URL are needed');
+    const [name = '', url = ''] = input.operands;
     const [kinds, tenant] = [input.text('kinds')?.split(','), input.text('tenant')];
     const unknown = kinds?.find((kind) => !(EVENT_KINDS as readonly string[]).includes(kind));
     if (unknown !== undefined)
@@ -82,9 +82,8 @@ const remove: Command = {
   summary: 'remove webhooks and their queued events',
   flags: SHARED_FLAGS,
   run: async (input) => {
-    if (input.names.length === 0) throw new UsageError('the name of a webhook is needed');
     await withStore(input, async (store) => {
-      for (const name of input.names) await new WebhookRegistry(store).remove(name);
+      for (const name of input.operands) await new WebhookRegistry(store).remove(name);
     });
   },
 };
@@ -95,7 +94,7 @@ const dead: Command = {
   summary: 'list the dead events, oldest first',
   flags: { ...SHARED_FLAGS, ...JSON_FLAG },
   run: async (input) => {
-    const letters = await withStore(input, (store) => new WebhookRegistry(store).dead(input.names[0]));
+    const letters = await withStore(input, (store) => new WebhookRegistry(store).dead(input.operands[0]));
     const shown = letters.map(({ webhook, eventId, kind, subject, attempts, problem }) => ({
       webhook,
       event: eventId,
@@ -118,8 +117,7 @@ const resend: Command = {
   summary: 'deliver dead events again (default: all of the webhook)',
   flags: SHARED_FLAGS,
   run: async (input) => {
-    const [name, ...events] = input.names;
-    if (name === undefined) throw new UsageError('the name of a webhook is needed');
+    const [name = '', ...events] = input.operands;
     const count = await withStore(input, (store) => new WebhookRegistry(store).resend(name, events));
     print(`${name}: ${count} events are queued again`);
   },

@@ -12,7 +12,7 @@ import {
   show,
 } from '@sandboxd/api';
 import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-types.ts';
-import { ByteQueue, type Chunk, type PullStream } from '../../lib/byte-queue.ts';
+import { type Chunk, createByteQueue, type PullStream } from '../../lib/byte-queue.ts';
 import { AppError, type ErrorCode } from '../../lib/errors.ts';
 import { isNestedTooDeep } from '../input/json-body.ts';
 import { encodeErrorFrame, encodeExitFrame } from './exec-result.ts';
@@ -43,7 +43,7 @@ export class ExecRun implements PullStream {
   readonly #session: ExecSession;
   readonly #decoder = new ExecFrameDecoder(EXEC_FRAME.stdin);
   /** Encoded frames. The flow-control window of the channel bounds it. */
-  readonly #output = new ByteQueue();
+  readonly #output = createByteQueue();
   /** Payload bytes for which the session has not got credit back. */
   #uncreditedBytes = 0;
   #exitFrame: Buffer | undefined;

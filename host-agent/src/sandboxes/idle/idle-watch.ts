@@ -17,27 +17,8 @@ const MAX_SAMPLE_MS = 15_000;
 /** Counters that grow only while a guest works. */
 export type Counters = { readonly cpuMs: number; readonly networkBytes: number };
 
-/**
- * A monotonic clock in milliseconds, which continues while the daemon does not run and ignores changes of the wall
- * clock.
- */
-export type Clock = {
-  now(): number;
-  /** Calls back once after `ms`; returns the function that cancels it. */
-  after(ms: number, callback: () => void): () => void;
-};
-
-export const HOST_CLOCK: Clock = {
-  now: () => Number(process.hrtime.bigint() / 1_000_000n),
-  after: (ms, callback) => {
-    const timer = setTimeout(callback, ms).unref();
-    return () => clearTimeout(timer);
-  },
-};
-
-/** Where idle timeouts read the time, and what a sandbox did. */
+/** Where idle timeouts read what a sandbox did. */
 export type IdleSources = {
-  readonly clock: Clock;
   readonly readCounters: (sandbox: UsageSource & { readonly id: string }) => Counters | undefined;
 };
 
@@ -45,7 +26,6 @@ export type IdleWatchOptions = {
   readonly idleMs: number;
   /** File that stores the state for the next daemon, in a directory that a reboot empties and no VMM can write. */
   readonly path: string;
-  readonly clock: Clock;
   /** Undefined when the counters cannot be read; then only uses through the daemon count. */
   readonly read: () => Counters | undefined;
   /** Called when there is no other sign of use. */
@@ -66,17 +46,15 @@ type State = z.infer<typeof stateSchema>;
 
 export class IdleWatch {
   readonly #options: IdleWatchOptions;
-  readonly #clock: Clock;
   #state: State;
   #uses = 0;
-  #cancelTimer: () => void = () => undefined;
+  #timer: NodeJS.Timeout | undefined;
   #ending: AbortController | undefined;
   #isStopped = false;
 
   constructor(options: IdleWatchOptions) {
     this.#options = options;
-    this.#clock = options.clock;
-    const now = this.#clock.now();
+    const now = monotonicMs();
     const earlier = readState(options.path);
     this.#state = earlier !== undefined && earlier.lookedAt <= now ? earlier : this.#sample(now, now);
     this.#schedule();
@@ -97,7 +75,7 @@ export class IdleWatch {
 
   /** Notes a use or an activity. */
   touch(): void {
-    this.#state = { ...this.#state, activeAt: this.#clock.now() };
+    this.#state = { ...this.#state, activeAt: monotonicMs() };
     this.#ending?.abort(new Error('the sandbox is used again'));
   }
 
@@ -105,7 +83,7 @@ export class IdleWatch {
   stop(isGone: boolean): void {
     if (!this.#isStopped && !isGone) this.#store();
     this.#isStopped = true;
-    this.#cancelTimer();
+    clearTimeout(this.#timer);
     if (!isGone) return;
     rmSync(this.#options.path, { force: true });
     try {
@@ -118,12 +96,12 @@ export class IdleWatch {
   #schedule(): void {
     if (this.#isStopped) return;
     const ms = Math.min(MAX_SAMPLE_MS, Math.max(MIN_SAMPLE_MS, this.#options.idleMs / SAMPLES));
-    this.#cancelTimer = this.#clock.after(ms, () => void this.#tick());
+    this.#timer = setTimeout(() => void this.#tick(), ms).unref();
   }
 
   async #tick(): Promise<void> {
     const before = this.#state;
-    const now = this.#clock.now();
+    const now = monotonicMs();
     const next = this.#sample(now, before.activeAt);
     this.#state = this.#uses > 0 || isBusy(before, next) ? { ...next, activeAt: now } : next;
     this.#store();
@@ -134,7 +112,7 @@ export class IdleWatch {
   }
 
   get #isIdle(): boolean {
-    return this.#uses === 0 && this.#clock.now() - this.#state.activeAt >= this.#options.idleMs;
+    return this.#uses === 0 && monotonicMs() - this.#state.activeAt >= this.#options.idleMs;
   }
 
   async #end(): Promise<void> {
@@ -160,6 +138,11 @@ export class IdleWatch {
       // For example on a full disk; this daemon continues with its state in memory.
     }
   }
+}
+
+/** Milliseconds since the boot of the host: it continues while the daemon does not run, and ignores the wall clock. */
+function monotonicMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n);
 }
 
 function isBusy({ lookedAt, counters: before }: State, { lookedAt: now, counters }: State): boolean {

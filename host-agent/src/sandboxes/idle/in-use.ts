@@ -7,14 +7,14 @@ import { hasOpenConnection } from '../../network/index.ts';
 import type { Directories, ResourceContext } from '../resources/resource.ts';
 import type { IdleRule } from '../types.ts';
 import { readVmUsage, type UsageSource } from '../vm-usage.ts';
-import { type Counters, HOST_CLOCK, type IdleSources, IdleWatch } from './idle-watch.ts';
+import { type Counters, type IdleSources, IdleWatch } from './idle-watch.ts';
 
 /** Outside the directories of sandboxes, where their VMMs can write. */
 const idleRoot = ({ runDir }: Directories): string => join(runDir, 'idle');
 
 export function watchIdle(
   sandbox: UsageSource & { readonly id: string },
-  { directories, idle: { clock, readCounters } }: Pick<ResourceContext, 'directories' | 'idle'>,
+  { directories, idle: { readCounters } }: Pick<ResourceContext, 'directories' | 'idle'>,
   { timeoutS }: IdleRule,
   onIdle: (signal: AbortSignal) => Promise<void>,
 ): IdleWatch {
@@ -22,7 +22,6 @@ export function watchIdle(
   return new IdleWatch({
     idleMs: timeoutS * 1000,
     path: join(idleRoot(directories), id),
-    clock,
     read: () => readCounters(sandbox),
     hasConnection: async () => record.network !== undefined && hasOpenConnection(record.network.guestIp),
     onIdle,
@@ -43,7 +42,7 @@ function toCounters(sandbox: UsageSource): Counters | undefined {
   return { cpuMs: usage.cpuMs, networkBytes: receivedBytes + sentBytes };
 }
 
-export const HOST_IDLE: IdleSources = { clock: HOST_CLOCK, readCounters: toCounters };
+export const HOST_IDLE: IdleSources = { readCounters: toCounters };
 
 /** A command is a use until it has exited. */
 export function trackExecUse(

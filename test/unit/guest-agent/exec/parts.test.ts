@@ -8,8 +8,8 @@ import { Freezer } from '../../../../guest-agent/src/exec/freezer.ts';
 import { InputPump } from '../../../../guest-agent/src/exec/input-pump.ts';
 import { NOT_NOW } from '../../../../guest-agent/src/native/addon.ts';
 import type { Poller } from '../../../../guest-agent/src/native/poller.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 import { replaceInAddon } from '../support/replaced-addon.ts';
-import { takeTimers } from '../support/taken-timers.ts';
 
 const FD = 5_000_000;
 
@@ -29,7 +29,7 @@ function startPoller() {
 t.test(
   'output without a reader is discarded, a megabyte at a time, until its writers are gone',
   async (t) => {
-    const timers = takeTimers(t);
+    const timers = new FakeClock(t);
     const { poller, watches } = startPoller();
     let read = 0;
     let next: () => number = () => 65_536;
@@ -44,13 +44,13 @@ t.test(
     });
     discardOutput(poller, FD);
     watches[0]?.wake();
-    t.same([read, timers.waiting()], [2 ** 20, [10]]);
+    t.same([read, timers.delays], [2 ** 20, [10]]);
     next = () => (read < 1.5 * 2 ** 20 ? 65_536 : NOT_NOW);
-    timers.goOff();
-    t.same([read, timers.waiting(), watches.length], [1.5 * 2 ** 20, [], 1]);
+    timers.tick(timers.delays[0] ?? 0);
+    t.same([read, timers.delays, watches.length], [1.5 * 2 ** 20, [], 1]);
     next = () => 0;
     watches[0]?.wake();
-    t.same([closed, watches.length, timers.waiting()], [[FD], 0, []]);
+    t.same([closed, watches.length, timers.delays], [[FD], 0, []]);
     discardOutput(poller, FD + 1);
     next = () => {
       throw new Error('EIO');
@@ -73,36 +73,30 @@ function makeFreezer(t: Test) {
     },
     setFrozen: (isFrozen: boolean) => void calls.push(isFrozen),
   } as unknown as ExecCgroups);
-  return { freezer, calls, world, timers: takeTimers(t) };
+  return { freezer, calls, world, timers: new FakeClock(t) };
 }
 
 t.test(
   'a freeze is answered once all processes have stopped, are thawed, or half a second has passed',
   async (t) => {
     const { freezer, calls, world, timers } = makeFreezer(t);
-    let nowMs = 1000;
-    const { now } = performance;
-    performance.now = () => nowMs;
-    t.teardown(() => Object.assign(performance, { now }));
     let answers = 0;
     const freeze = (): void => freezer.freeze('one', () => answers++);
     freeze();
-    t.same([calls, answers, timers.waiting()], [[true], 0, [1]]);
+    t.same([calls, answers, timers.delays], [[true], 0, [1]]);
     world.hasStopped = true;
-    timers.goOff();
-    t.same([answers, timers.waiting()], [1, []]);
+    timers.tick(timers.delays[0] ?? 0);
+    t.same([answers, timers.delays], [1, []]);
     world.hasStopped = false;
     freeze();
     freezer.thaw();
-    timers.goOff();
-    t.same([answers, timers.waiting(), calls], [2, [], [true, true, false]]);
+    timers.tick(timers.delays[0] ?? 0);
+    t.same([answers, timers.delays, calls], [2, [], [true, true, false]]);
     freeze();
-    nowMs += 500;
-    timers.goOff();
+    timers.tick(500);
     t.equal(answers, 2);
-    nowMs += 1;
-    timers.goOff();
-    t.same([answers, timers.waiting()], [3, []]);
+    timers.tick(1);
+    t.same([answers, timers.delays], [3, []]);
     freezer.thaw();
     freezer.thaw();
     t.equal(calls.length, 5, 'what goes on is not let go on');

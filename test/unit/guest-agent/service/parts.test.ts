@@ -14,14 +14,13 @@ import { readMemory } from '../../../../guest-agent/src/machine/stats.ts';
 import { NOT_NOW } from '../../../../guest-agent/src/native/addon.ts';
 import type { Poller } from '../../../../guest-agent/src/native/poller.ts';
 import { controlService, streamOutput, toStatus } from '../../../../guest-agent/src/service/calls.ts';
-import { systemClock } from '../../../../guest-agent/src/service/clock.ts';
 import { OutputTap } from '../../../../guest-agent/src/service/output-tap.ts';
 import { OutputRing } from '../../../../guest-agent/src/service/ring.ts';
 import { checkSpec, toExec } from '../../../../guest-agent/src/service/spec.ts';
 import { isSettled, SERVICE_STATES } from '../../../../guest-agent/src/service/states.ts';
 import { Supervisor } from '../../../../guest-agent/src/service/supervisor.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 import { replaceInAddon } from '../support/replaced-addon.ts';
-import { takeTimers } from '../support/taken-timers.ts';
 
 /** A tap whose pipe returns the test's reads, one after another. */
 function startTap(t: Test, reads: (number | Error)[], limitBytes = 10_000_000) {
@@ -105,17 +104,8 @@ t.test('memory is summed up over the first of very many processes', async (t) =>
   t.equal(reads, 512);
 });
 
-t.test('the clock of the system goes on', async (t) => {
-  const before = [performance.now(), Date.now()] as const;
-  const now = [systemClock.monotonicMs(), systemClock.unixMs()] as const;
-  t.ok(now[0] >= before[0] && now[0] <= performance.now());
-  t.ok(now[1] >= before[1] && now[1] <= Date.now());
-  await new Promise<void>((resolve) => systemClock.after(1, resolve));
-});
-
 /** A supervisor with an operation in progress, and the responses to its calls. */
-function ask(t: Test, verb: number, graceMs?: number) {
-  const timers = takeTimers(t);
+function ask(verb: number, graceMs?: number) {
   const calls: string[] = [];
   const answers: object[] = [];
   const waiting = new Set<() => void>();
@@ -136,25 +126,26 @@ function ask(t: Test, verb: number, graceMs?: number) {
     stream as unknown as Stream,
     { verb, graceMs } as ServiceControl,
   );
-  return { service, timers, calls, answers, waiting };
+  return { service, calls, answers, waiting };
 }
 
 t.test('a command is answered once it has settled, or after a second with what it has come to', async (t) => {
+  const timers = new FakeClock(t);
   for (const [verb, call] of [
     [SERVICE_VERB.START, 'start'],
     [SERVICE_VERB.STOP, 'stop 5'],
     [SERVICE_VERB.RESTART, 'restart'],
   ] as const) {
-    const settling = ask(t, verb, 5);
-    t.same([settling.calls, settling.answers, settling.timers.waiting()], [[call], [], [1000]]);
+    const settling = ask(verb, 5);
+    t.same([settling.calls, settling.answers, timers.delays], [[call], [], [1000]]);
     settling.service.state = 'running';
     for (const settled of settling.waiting) settled();
-    t.same([settling.answers, settling.timers.waiting()], [[{ state: 'running' }], []]);
-    const slow = ask(t, verb);
-    slow.timers.goOff();
+    t.same([settling.answers, timers.delays], [[{ state: 'running' }], []]);
+    const slow = ask(verb);
+    timers.tick(timers.delays[0] ?? 0);
     t.same([slow.answers, slow.waiting.size], [[{ state: 'stopping' }], 0], 'a restart is shown as a stop');
   }
-  const status = ask(t, SERVICE_VERB.STATUS);
+  const status = ask(SERVICE_VERB.STATUS);
   t.same([status.calls, status.answers], [[], [{ state: 'stopping' }]]);
   t.equal(toStatus({ state: 'idle' } as Supervisor).state, 'idle');
 });
@@ -228,37 +219,27 @@ t.test('a spec is run without input or a limit, and its own environment comes la
 });
 
 /** A supervisor whose processes exit, or fail to start, as the test defines. */
-function supervise(launchError?: unknown) {
-  const clock = { nowMs: 1_000_000 };
+function supervise(t: Test, launchError?: unknown) {
+  const clock = new FakeClock(t);
   const ends: ((exitCode: number) => void)[] = [];
-  const supervisor = new Supervisor(
-    (_exec, _ring, { ended }) => {
-      clock.nowMs += 7;
-      if (launchError !== undefined) throw launchError;
-      ends.push((exitCode) => ended({ exitCode }));
-      return { pid: ends.length, signal: () => {}, kill: () => {}, pids: () => [] };
-    },
-    {
-      monotonicMs: () => clock.nowMs,
-      unixMs: () => 0,
-      after: (_delayMs, callback) => {
-        queueMicrotask(callback);
-        return () => {};
-      },
-    },
-  );
+  const supervisor = new Supervisor((_exec, _ring, { ended }) => {
+    clock.nowMs += 7;
+    if (launchError !== undefined) throw launchError;
+    ends.push((exitCode) => ended({ exitCode }));
+    return { pid: ends.length, signal: () => {}, kill: () => {}, pids: () => [] };
+  });
   return { supervisor, clock, end: (exitCode: number) => ends.at(-1)?.(exitCode) };
 }
 
 t.test('times are counted from the start of each run, however long the machine has been up', async (t) => {
-  const { supervisor, clock, end } = supervise();
+  const { supervisor, clock, end } = supervise(t);
   supervisor.configure(SPEC);
   clock.nowMs += 5;
   t.equal(supervisor.live?.uptimeMs, 12);
   for (let retry = 0; retry < 2; retry++) {
     end(1);
     t.equal(supervisor.state, 'backing_off');
-    await Promise.resolve();
+    clock.tick(1000);
     t.equal(supervisor.state, 'running');
   }
   end(1);
@@ -273,9 +254,10 @@ t.test('any error of a launch is reported, with its duration', async (t) => {
     [new Error('no such program'), 'no such program'],
     ['no room', 'no room'],
   ]) {
-    const { supervisor } = supervise(error);
+    const { supervisor, clock } = supervise(t, error);
     supervisor.configure(SPEC);
     t.equal(supervisor.state, 'failed');
     t.same(supervisor.lastExit?.result, { exitCode: -1, durationUs: 7000, error: text });
+    clock.restore();
   }
 });

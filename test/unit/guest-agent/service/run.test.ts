@@ -8,8 +8,8 @@ import type { Poller } from '../../../../guest-agent/src/native/poller.ts';
 import type { Exit, ProcessUsage, Reaper } from '../../../../guest-agent/src/reap/reaper.ts';
 import { createLauncher } from '../../../../guest-agent/src/service/process.ts';
 import { OutputRing } from '../../../../guest-agent/src/service/ring.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 import { replaceInAddon } from '../support/replaced-addon.ts';
-import { takeTimers } from '../support/taken-timers.ts';
 
 const EXEC: Exec = {
   cmd: ['run'],
@@ -93,7 +93,7 @@ function startRun(t: Test, spawned = PID) {
 t.test(
   'a run that exits is killed with its remaining processes, and counted, before its end is reported',
   async (t) => {
-    const timers = takeTimers(t);
+    const timers = new FakeClock(t);
     const { run, exit, calls, world, results, open, cgroup, startedMs } = startRun(t);
     t.same([run.pid, calls.splice(0), open.size], [PID, ['restock'], 2]);
     run.signal(15);
@@ -101,10 +101,10 @@ t.test(
     exit({ exitCode: 3 });
     t.same(calls.splice(0), [`signal 15 to -${PID}`, 'kill']);
     for (let polls = 0; polls < 3; polls++) {
-      t.same([results, timers.waiting()], [[], [5]]);
-      timers.goOff();
+      t.same([results, timers.delays], [[], [5]]);
+      timers.tick(timers.delays[0] ?? 0);
     }
-    t.same([calls.splice(0), timers.waiting(), open.size], [['release'], [], 0]);
+    t.same([calls.splice(0), timers.delays, open.size], [['release'], [], 0]);
     t.match(results, [{ exitCode: 3, signal: '', oomKilled: false }]);
     const durationUs = results[0]?.durationUs ?? -1;
     t.ok(durationUs >= 0 && durationUs <= (performance.now() - startedMs) * 1000 + 1, `${durationUs} µs`);
@@ -117,13 +117,13 @@ t.test(
 );
 
 t.test('what cannot be killed, or keeps the output open, is waited for five seconds', async (t) => {
-  const timers = takeTimers(t);
+  const timers = new FakeClock(t);
   const { exit, world, results, open } = startRun(t);
   world.hasEnded = false;
   exit({ exitCode: -1, signal: 9 });
   let waitedMs = 0;
-  for (; timers.waiting().length > 0 && waitedMs < 10_000; timers.goOff())
-    waitedMs += timers.waiting()[0] ?? 0;
+  for (; timers.delays.length > 0 && waitedMs < 10_000; timers.tick(timers.delays[0] ?? 0))
+    waitedMs += timers.delays[0] ?? 0;
   t.equal(waitedMs, 5000);
   t.match(results, [{ exitCode: 137, signal: 'SIGKILL' }]);
   t.equal(open.size, 0, 'and then it has no reader any more');

@@ -15,6 +15,7 @@ import {
   SERVICE_STATES,
 } from '../../../../guest-agent/src/service/states.ts';
 import { Supervisor } from '../../../../guest-agent/src/service/supervisor.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 
 t.test('the table: every event in every state', async (t) => {
   // Columns in the order of SERVICE_EVENTS; "." means no change.
@@ -70,9 +71,7 @@ t.test('back-off doubles to a minute, and ten seconds of life begin it again', a
 });
 
 /** A supervisor whose processes and clock the test controls. */
-function makeSupervisor() {
-  let nowMs = 0;
-  let timers: { at: number; callback: () => void }[] = [];
+function makeSupervisor(clock: FakeClock) {
   const runs: {
     cmd: string[];
     calls: string[];
@@ -92,29 +91,9 @@ function makeSupervisor() {
       pids: () => [pid],
     };
   };
-  const supervisor = new Supervisor(launch, {
-    monotonicMs: () => nowMs,
-    unixMs: () => 1_000_000 + nowMs,
-    after: (delayMs, callback) => {
-      const timer = { at: nowMs + delayMs, callback };
-      timers.push(timer);
-      return () => {
-        timers = timers.filter((other) => other !== timer);
-      };
-    },
-  });
-  const pass = (ms: number): void => {
-    const end = nowMs + ms;
-    for (;;) {
-      const next = timers.filter(({ at }) => at <= end).sort((a, b) => a.at - b.at)[0];
-      if (next === undefined) break;
-      timers = timers.filter((timer) => timer !== next);
-      nowMs = Math.max(nowMs, next.at);
-      next.callback();
-    }
-    nowMs = end;
-  };
-  return { supervisor, runs, pass, world, timersLeft: () => timers.length };
+  const supervisor = new Supervisor(launch);
+  const pass = (ms: number): void => clock.tick(ms);
+  return { supervisor, runs, pass, world, timersLeft: () => clock.count };
 }
 
 const SPEC: ServiceSpec = {
@@ -132,7 +111,7 @@ const SPEC: ServiceSpec = {
 };
 
 t.test('stopping asks, waits for the grace, then kills; another stop may shorten the grace', async (t) => {
-  const { supervisor, runs, pass } = makeSupervisor();
+  const { supervisor, runs, pass } = makeSupervisor(new FakeClock(t));
   t.throws(() => supervisor.start(), { code: 'conflict', message: /no service/ });
   supervisor.configure(SPEC);
   supervisor.stop();
@@ -158,7 +137,7 @@ t.test('stopping asks, waits for the grace, then kills; another stop may shorten
 });
 
 t.test('the grace of a process that is gone is not that of the next', async (t) => {
-  const { supervisor, runs, pass, timersLeft } = makeSupervisor();
+  const { supervisor, runs, pass, timersLeft } = makeSupervisor(new FakeClock(t));
   supervisor.configure(SPEC);
   const before = timersLeft();
   supervisor.stop(60_000);
@@ -185,21 +164,23 @@ t.test('the grace of a process that is gone is not that of the next', async (t) 
 });
 
 t.test('a status says when the process began for as long as there is one', async (t) => {
-  const { supervisor, runs, pass } = makeSupervisor();
+  const clock = new FakeClock(t);
+  const { supervisor, runs, pass } = makeSupervisor(clock);
+  const firstUnixMs = clock.nowMs;
   supervisor.configure({ ...SPEC, restartPolicy: 'always' });
   pass(10);
-  t.match(toStatus(supervisor), { state: 'running', pid: 1, startedUnixMs: 1_000_000, uptimeMs: 10 });
+  t.match(toStatus(supervisor), { state: 'running', pid: 1, startedUnixMs: firstUnixMs, uptimeMs: 10 });
   runs[0]?.end();
   const { state, startedUnixMs, uptimeMs } = toStatus(supervisor);
   t.same([state, startedUnixMs, uptimeMs], ['backing_off', undefined, undefined]);
   pass(100);
-  t.match(toStatus(supervisor), { state: 'running', pid: 2, startedUnixMs: 1_000_110 });
+  t.match(toStatus(supervisor), { state: 'running', pid: 2, startedUnixMs: firstUnixMs + 110 });
 });
 
 t.test(
   'a new spec stops the old process in the old way, and begins a ring that readers go on to',
   async (t) => {
-    const { supervisor, runs } = makeSupervisor();
+    const { supervisor, runs } = makeSupervisor(new FakeClock(t));
     supervisor.configure(SPEC);
     const first = supervisor.ring;
     supervisor.configure({ ...SPEC });
@@ -221,7 +202,7 @@ t.test(
 );
 
 t.test('the ring before is kept for a minute, an older one only while its process runs', async (t) => {
-  const { supervisor, runs, pass } = makeSupervisor();
+  const { supervisor, runs, pass } = makeSupervisor(new FakeClock(t));
   const rings = ['a', 'b', 'c'].map((cmd) => {
     supervisor.configure({ ...SPEC, cmd: [cmd] });
     runs.at(-1)?.ring.append(1, Buffer.from(cmd), 0);
@@ -240,7 +221,7 @@ t.test('the ring before is kept for a minute, an older one only while its proces
 });
 
 t.test('a pause that was cut short starts nothing later', async (t) => {
-  const { supervisor, runs, pass } = makeSupervisor();
+  const { supervisor, runs, pass } = makeSupervisor(new FakeClock(t));
   supervisor.configure({ ...SPEC, restartPolicy: 'always' });
   runs[0]?.end();
   pass(50);
@@ -253,7 +234,7 @@ t.test('a pause that was cut short starts nothing later', async (t) => {
 });
 
 t.test('retries come after their pauses and are counted; a start that fails is final', async (t) => {
-  const { supervisor, runs, pass, world } = makeSupervisor();
+  const { supervisor, runs, pass, world } = makeSupervisor(new FakeClock(t));
   supervisor.configure({ ...SPEC, restartPolicy: 'on-failure', maxRetries: 2 });
   runs[0]?.end();
   t.equal(supervisor.state, 'backing_off');
@@ -286,9 +267,10 @@ const AFTER_END: Record<string, Record<number, string>> = {
 t.test('whatever is done to it, it ends as the last command wants', (t) => {
   const step = fc.constantFrom('configure', 'start', 'stop', 'restart', 'end', 'crash', 'time');
   const policy = fc.constantFrom('never', 'on-failure', 'always');
+  const clock = new FakeClock(t);
   fc.assert(
     fc.property(policy, fc.array(step, { maxLength: 60, size: 'max' }), (restartPolicy, steps) => {
-      const { supervisor, runs, pass } = makeSupervisor();
+      const { supervisor, runs, pass } = makeSupervisor(clock);
       const ended = new Set<number>();
       const live = (): number[] => [...runs.keys()].filter((run) => !ended.has(run));
       const end = (exitCode: number): void => {

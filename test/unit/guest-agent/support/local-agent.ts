@@ -23,7 +23,6 @@ import { MemoryTrim } from '../../../../guest-agent/src/machine/memory-trim.ts';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 import { Poller } from '../../../../guest-agent/src/native/poller.ts';
 import { Reaper } from '../../../../guest-agent/src/reap/reaper.ts';
-import { type Clock, systemClock } from '../../../../guest-agent/src/service/clock.ts';
 import { createLauncher } from '../../../../guest-agent/src/service/process.ts';
 import { Supervisor } from '../../../../guest-agent/src/service/supervisor.ts';
 import { SocketLink } from '../../../../host-agent/src/lib/socket-link.ts';
@@ -66,15 +65,6 @@ export type LocalAgent = {
   connect(incarnation?: string): Promise<Channel>;
 };
 
-/** The supervisor's timers do not keep a test alive. */
-const clock: Clock = {
-  ...systemClock,
-  after: (delayMs, callback) => {
-    const timer = setTimeout(callback, delayMs).unref();
-    return () => clearTimeout(timer);
-  },
-};
-
 export type LocalAgentOptions = {
   /** Its links never end, like that of a virtio-serial port. */
   readonly isPort?: boolean;
@@ -97,7 +87,7 @@ export function startLocalAgent(
   const reaper = new Reaper({ poller, onOrphan: (path, usage) => cgroups.credit(path, usage) });
   reaper.start();
   const launcher = createLauncher({ poller, reaper, cgroups });
-  const service = new Supervisor(launcher, clock, (work) => freezer.whenThawed(work));
+  const service = new Supervisor(launcher, (work) => freezer.whenThawed(work));
   const connection: GuestConnection = new GuestConnection({
     describe: () => ({ agentVersion: 'test', capabilities: [] }),
     onHello: ({ incarnation }) => freezer.greeted(incarnation),

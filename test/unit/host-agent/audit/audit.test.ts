@@ -192,11 +192,14 @@ t.test('files are rotated, the oldest go, and that is no fault', async (t) => {
 t.test('a disk that is full is told by the next line that can be written', async (t) => {
   const { dir, anchors, files, lines, verify } = await open(t);
   let isFull = false;
-  const now = (): Date => {
-    if (isFull) throw new Error('no space left on the disk');
-    return new Date();
-  };
-  const writer = new AuditTrail({ dir, maxBytes: 2 ** 30, anchors, log, now });
+  const { toISOString } = Date.prototype;
+  t.intercept(Date.prototype, 'toISOString', {
+    value(this: Date) {
+      if (isFull) throw new Error('no space left on the disk');
+      return toISOString.call(this);
+    },
+  });
+  const writer = new AuditTrail({ dir, maxBytes: 2 ** 30, anchors, log });
   writer.write(entry(1));
   const [path = ''] = files();
   const size = readFileSync(path).length;

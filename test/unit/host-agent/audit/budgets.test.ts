@@ -1,7 +1,7 @@
 // Which requests have a line of their own, and which are only counted.
 import t from 'tap';
 import type { AuditEntry, RequestEntry } from '../../../../host-agent/src/audit/index.ts';
-import { MadeTimers } from '../../../support/made-timers.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 import { entry, open } from './support.ts';
 
 t.test('strangers do not push out what others did', async (t) => {
@@ -88,7 +88,7 @@ t.test(
 
 t.test('counts are told when their minute is over, and the next one has lines again', async (t) => {
   const { start, lines } = await open(t);
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const writer = start();
   const flood = (count: number) => {
     for (let n = 0; n < count; n++)

@@ -29,7 +29,7 @@ import { connectLink, connectUnix } from '../../../../host-agent/src/lib/socket-
 import { copyRegular, openProcessFile } from '../../../../host-agent/src/lib/untrusted-path.ts';
 import { compileGuestProgram } from '../../../support/guest-program.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
-import { serve } from '../../../support/lying-server.ts';
+import { serve } from '../../../support/made-socket.ts';
 import { until } from '../../../support/until.ts';
 
 const SECRET = 'root:$6$secret\n';

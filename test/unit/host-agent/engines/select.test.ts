@@ -1,8 +1,8 @@
 // The choice between engines by their probe results, and their duration compared with emulation.
-import { mock } from 'node:test';
 import { pino } from 'pino';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { describeTries, selectEngine, type Try } from '../../../../host-agent/src/engines/select.ts';
+import { FakeClock, settle } from '../../../support/fake-clock.ts';
 import { MadeEngine, works } from '../../../support/made-engines.ts';
 import { until } from '../../../support/until.ts';
 
@@ -17,29 +17,6 @@ const { log } = makeLog();
 const verdicts = (tried: readonly Try[]) => tried.map(({ name, verdict }) => `${name}: ${verdict}`);
 const emulation = (answer?: typeof works) =>
   new MadeEngine('slow', { accelerator: 'software', isEmulation: true, ...(answer && { answer }) });
-
-/** A clock that the test advances. */
-function makeTime(t: Test) {
-  let now = 1000;
-  const { now: real } = performance;
-  performance.now = () => now;
-  mock.timers.enable({ apis: ['setTimeout'] });
-  t.teardown(() => {
-    performance.now = real;
-    mock.timers.reset();
-  });
-  const turns = async (): Promise<void> => {
-    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
-  };
-  return {
-    turns,
-    pass: async (ms: number): Promise<void> => {
-      now += ms;
-      mock.timers.tick(ms);
-      await turns();
-    },
-  };
-}
 
 t.test(
   'the first that works is taken, those behind it are not tried, and emulation is given up',
@@ -95,20 +72,20 @@ t.test('emulation is taken where nothing else works', async (t) => {
 });
 
 t.test('one is given up when it takes longer than emulation took, each by its own time', async (t) => {
-  const time = makeTime(t);
+  const time = new FakeClock(t);
   const [first, second] = [new MadeEngine('first'), new MadeEngine('second')];
   const slow = emulation();
   const selecting = selectEngine(
     [first, second, slow].map(({ asEngine }) => asEngine),
     log,
   );
-  await time.turns();
+  await settle();
   await time.pass(300);
   first.answer(broken);
-  await time.turns();
+  await settle();
   await time.pass(700);
   slow.answer(works);
-  await time.turns();
+  await settle();
   // It started 300 ms later, and gets as long as emulation took.
   await time.pass(299);
   t.equal(second.signals[0]?.aborted, false);
@@ -129,21 +106,21 @@ t.test('one is given up when it takes longer than emulation took, each by its ow
 t.test(
   'one that was slower already is given up at once, and emulation that fails is no measure',
   async (t) => {
-    const time = makeTime(t);
+    const time = new FakeClock(t);
     const [first, second] = [new MadeEngine('first'), new MadeEngine('second')];
     const slow = new MadeEngine('slow', { isEmulation: true, answer: broken });
     const selecting = selectEngine([slow.asEngine, first.asEngine], log);
-    await time.turns();
+    await settle();
     await time.pass(1_000_000);
     t.equal(first.signals[0]?.aborted, false);
     first.answer(works);
     t.equal((await selecting).engine, first.asEngine);
     const measure = emulation();
     const again = selectEngine([second.asEngine, measure.asEngine], log);
-    await time.turns();
+    await settle();
     await time.pass(50);
     measure.answer(works);
-    await time.turns();
+    await settle();
     await time.pass(1);
     t.equal((await again).engine, measure.asEngine);
   },

@@ -2,7 +2,7 @@
 import { mock } from 'node:test';
 import fc from 'fast-check';
 import t from 'tap';
-import { turns } from '../../../support/stopped-time.ts';
+import { settle } from '../../../support/fake-clock.ts';
 import { makeClock, untold } from '../support/slow-guest.ts';
 
 const MINUTE_MS = 60_000;
@@ -20,7 +20,7 @@ t.test('a clock is right when it was settled, however the way there differs from
         await clock.settle(untold);
         const { answers } = guest;
         // The last result is sent to the guest in the background.
-        await turns();
+        await settle();
         const shortest = Math.min(...trips.slice(0, answers).map(([there, back]) => there + back));
         if (Math.abs(guest.offUs) > Math.max(10_000, shortest * 500 + 2000))
           throw new Error(`${guest.offUs} µs`);
@@ -54,7 +54,7 @@ t.test('it is moved to the middle of what is possible, until both ends of that a
     await t.test(`${offUs} µs off, over ${trips} ms`, async (t) => {
       const { guest, clock } = makeClock(t, offUs, trips);
       await clock.settle(untold);
-      await turns();
+      await settle();
       t.same(guest.asked, asked);
     });
   }
@@ -73,7 +73,7 @@ t.test('who waits for a guest waits for no more than two round trips once patien
       const { guest, clock } = makeClock(t, 1, trips);
       await clock.settle(untold);
       t.equal(guest.answers, waitedFor);
-      await turns();
+      await settle();
       t.equal(guest.answers, waitedFor + 1, 'what the last one said is sent at once');
     });
   }
@@ -96,7 +96,7 @@ t.test('an answer that says the clock spares a round trip, all of them when it c
       const { guest, clock } = makeClock(t, 0, '0+0');
       await clock.settle(() => guest.set(there, work, back));
       t.equal(guest.answers, Math.min(1, asked.length));
-      await turns();
+      await settle();
       t.same(guest.asked, asked);
     });
   }
@@ -157,7 +157,7 @@ t.test('a clock that is right is looked at seldom, another soon and then after e
   await time.fire(60 * MINUTE_MS);
   t.equal(guest.asked.length, length + 6, 'and nobody when it is closed');
   clock.distrust();
-  await turns();
+  await settle();
   t.equal(guest.asked.length, length + 6);
 });
 
@@ -192,26 +192,26 @@ t.test('between two questions that change nothing is a moment', async (t) => {
 t.test('a guest that stood still is put right at once, or as soon as it can be reached', async (t) => {
   const { guest, clock, time } = makeClock(t, 0, '0+0');
   clock.reached();
-  await turns();
+  await settle();
   t.same(guest.asked, [], 'there was nothing to put right');
   await clock.settle(untold);
   guest.offUs = -5_000_000;
   clock.distrust();
-  await turns();
+  await settle();
   t.same(guest.asked, [0, 0, 5_000_500], 'what was known before is worth nothing');
   clock.reached();
-  await turns();
+  await settle();
   t.equal(guest.asked.length, 3);
 
   guest.canShift = undefined;
   guest.offUs = -5_000_000;
   clock.distrust();
-  await turns();
+  await settle();
   await time.fire(5 * MINUTE_MS);
   t.equal(guest.asked.length, 3, 'nobody is asked who cannot hear');
   guest.canShift = true;
   clock.reached();
-  await turns();
+  await settle();
   t.same(guest.asked.slice(3), [0, 5_000_500]);
   await time.fire(5 * MINUTE_MS);
   t.equal(guest.asked.length, 6, 'and looked after from then on');
@@ -220,7 +220,7 @@ t.test('a guest that stood still is put right at once, or as soon as it can be r
   await time.fire(5 * MINUTE_MS);
   guest.canShift = true;
   clock.reached();
-  await turns();
+  await settle();
   t.equal(guest.asked.length, 7, 'one that could not be asked when it was its time is asked then');
 });
 
@@ -235,8 +235,8 @@ t.test(
       clock.distrust();
     };
     clock.distrust();
-    while (guest.asked.length < 3) await turns();
-    await turns();
+    while (guest.asked.length < 3) await settle();
+    await settle();
     t.same(guest.asked, [0, 0, -69_500, 0]);
   },
 );
@@ -247,9 +247,9 @@ t.test('a question that fails is asked again over the next connection, or later'
   await t.rejects(clock.settle(fail), { message: 'broken pipe' });
   guest.inCall = fail;
   clock.distrust();
-  await turns();
+  await settle();
   clock.reached();
-  await turns();
+  await settle();
   t.equal(guest.asked.length, 2);
   await time.fire(2000);
   t.equal(guest.asked.length, 2, 'later each time');
@@ -258,7 +258,7 @@ t.test('a question that fails is asked again over the next connection, or later'
   guest.inCall = () => undefined;
   await time.fire(8000);
   clock.reached();
-  await turns();
+  await settle();
   t.equal(guest.asked.length, 4, 'until it was answered');
 });
 
@@ -290,7 +290,7 @@ t.test('what was known of a clock before it was set is worth nothing', async (t)
   const { guest, clock } = makeClock(t, 0, '0+0');
   clock.distrust();
   await clock.settle(() => guest.set(150, 0, 0));
-  await turns();
+  await settle();
   t.same(guest.asked, [0, 75_500, 75_000]);
 });
 
@@ -301,7 +301,7 @@ t.test('when the clock is closed nothing more is asked', async (t) => {
     if (guest.asked.length === 2) clock.close();
   };
   await clock.settle(untold);
-  await turns();
+  await settle();
   t.equal(guest.asked.length, 2);
 });
 
@@ -334,7 +334,7 @@ t.test('such an agent is told so often after it stood still, and is not looked a
   const { guest, clock, time } = makeClock(t, 0, '100+0 20+0');
   guest.canShift = false;
   clock.distrust();
-  await turns();
+  await settle();
   t.same(guest.asked, [0, 50_000, 10_000, 50_000, 10_000, 50_000]);
   await time.fire(60 * MINUTE_MS);
   t.equal(guest.asked.length, 6);

@@ -4,8 +4,8 @@ import { GuestConnection, type Request, type Stream } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
+import { FakeClock, settle } from '../../../support/fake-clock.ts';
 import { loopLinks } from '../../../support/memory-host/link.ts';
-import { StoppedTime, turns } from '../../../support/stopped-time.ts';
 
 /** Padding before a hello to a guest that may be in the middle of a frame. */
 const PADDING_BYTES = 65_536;
@@ -57,21 +57,21 @@ t.test('a guest that may be in the middle of a frame gets padding first, whoever
 });
 
 t.test('a connection that broke is made again, and whoever watches is told of each', async (t) => {
-  const time = new StoppedTime(t, true);
+  const time = new FakeClock(t, { withPromises: true });
   const { way, guest, links } = openWay(t);
   let seen = 0;
   const stop = guest.watchConnections(() => (seen += 1));
   await guest.connect();
   t.same([seen, guest.isConnected], [1, true]);
   links[0]?.host.destroy(new Error('cut'));
-  await turns();
+  await settle();
   await time.pass(1);
   t.same([seen, way.hellos.length, guest.isConnected], [2, 2, true]);
   t.equal(await guest.ping(), 0);
   stop();
   way.isOpen = false;
   links[1]?.host.destroy(new Error('cut again'));
-  await turns();
+  await settle();
   for (let seconds = 0; seconds < 4; seconds++) await time.pass(1000);
   t.ok(way.attempts.length >= 3);
   await t.rejects(guest.stats(), { code: 'guest_unreachable', message: /nobody is there$/ });
@@ -83,7 +83,7 @@ t.test('a connection that broke is made again, and whoever watches is told of ea
 });
 
 t.test('who is closed is not reached for any more', async (t) => {
-  const time = new StoppedTime(t, true);
+  const time = new FakeClock(t, { withPromises: true });
   const { way, guest, links } = openWay(t);
   await guest.connect();
   guest.close(new Error('it was deleted'));
@@ -101,7 +101,7 @@ t.test('who is closed is not reached for any more', async (t) => {
 t.test(
   'another life of the guest’s memory has another host, and the old connection is not missed',
   async (t) => {
-    const time = new StoppedTime(t, true);
+    const time = new FakeClock(t, { withPromises: true });
     const { way, guest, links } = openWay(t);
     await guest.reconnect('one');
     await guest.reconnect('two');
@@ -113,7 +113,7 @@ t.test(
 );
 
 t.test('a guest that does not answer at once is adopted, and tried on', async (t) => {
-  const time = new StoppedTime(t, true);
+  const time = new FakeClock(t, { withPromises: true });
   const present = openWay(t);
   t.equal(await present.guest.adopt(5000), true);
   const absent = openWay(t);

@@ -3,8 +3,8 @@ import { FREEZE, GuestConnection, type Request, type Stream } from '@sandboxd/pr
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 import { loopLinks } from '../../../support/memory-host/link.ts';
-import { StoppedTime } from '../../../support/stopped-time.ts';
 
 type Calls = (stream: Stream, request: Request) => void;
 
@@ -50,7 +50,7 @@ t.test('an older agent is not asked', async (t) => {
 t.test(
   'a guest that does not stop its commands is not saved, and is told again to let them go on',
   async (t) => {
-    const time = new StoppedTime(t, true);
+    const time = new FakeClock(t, { withPromises: true });
     let refusals = 0;
     const { guest, calls } = await openGuest(t, [FREEZE], (stream, request) => {
       if (request.freeze && refusals++ < 2) {

@@ -6,14 +6,14 @@ import { CLOCK, FREEZE, GuestConnection, MAX_STREAMS, type Request, type Stream 
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
+import { FakeClock, settle } from '../../../support/fake-clock.ts';
 import { loopLinks } from '../../../support/memory-host/link.ts';
-import { StoppedTime, turns } from '../../../support/stopped-time.ts';
 
 type Answer = (stream: Stream, request: Request) => void;
 
 /** A guest that sends a hello, or nothing while `way.isSilent`; `attempts` has the time of each connection. */
 function openWay(t: Test, onRequest: Answer = () => undefined, capabilities: string[] = []) {
-  const time = new StoppedTime(t, true);
+  const time = new FakeClock(t, { withPromises: true });
   const way = { isSilent: false, attempts: [] as number[], lines: [] as string[] };
   const links: ReturnType<typeof loopLinks>[] = [];
   const agent = new GuestConnection({ describe: () => ({ capabilities }), onRequest });
@@ -29,7 +29,7 @@ function openWay(t: Test, onRequest: Answer = () => undefined, capabilities: str
   t.teardown(() => guest.close(new Error('over')));
   const cut = async () => {
     links.at(-1)?.host.destroy(new Error('cut'));
-    await turns();
+    await settle();
   };
   return { guest, way, time, links, cut };
 }
@@ -177,7 +177,7 @@ t.test('one that does not let its commands go on is told again, if nothing else 
   const hold = async () => {
     t.equal(await guest.hold(), true);
     guest.release();
-    await turns();
+    await settle();
   };
   await hold();
   t.same(calls.splice(0), ['freeze', 'thaw']);
@@ -219,17 +219,17 @@ t.test('a guest that has too many calls is told later to let its commands go on'
     code: 'exhausted',
     message: /try again when some have ended$/,
   });
-  await turns();
+  await settle();
   const limits = mock.method(globalThis, 'setTimeout');
   await t.rejects(guest.stats(), /more than 4096 calls at once/);
   t.equal(limits.mock.callCount(), 0, 'a call that cannot be sent has no limit');
   limits.mock.restore();
   await t.rejects(guest.hold(), /more than 4096 calls at once/);
   guest.release();
-  await turns();
+  await settle();
   t.same(thaws, []);
   streams[0]?.finish({ exec: { exitCode: 0 } });
-  await turns();
+  await settle();
   t.equal(ends.length, 1);
   await time.pass(1000);
   t.same(thaws, [false]);
@@ -249,17 +249,17 @@ t.test('the clock of a guest that may have stood still is put right as soon as i
     [CLOCK],
   );
   await guest.connect();
-  await turns();
+  await settle();
   t.equal(asked, 0, 'one that was only connected to has its time from another call');
   guest.stepClock();
-  await turns();
+  await settle();
   t.equal(asked, 1);
   await guest.setIdentity({ unixTimeUs: time.nowMs * 1000 });
   t.equal(asked, 2, 'one that says that it is off is asked for more');
   identityOffUs = 0;
   await guest.setIdentity({ unixTimeUs: time.nowMs * 1000 });
   t.equal(asked, 2, 'one that is right is not');
-  await turns();
+  await settle();
   way.isSilent = true;
   await cut();
   guest.stepClock();
@@ -287,7 +287,7 @@ t.test('the clock of a guest that is adopted is put right', async (t) => {
     [CLOCK],
   );
   t.equal(await guest.adopt(300), true);
-  await turns();
+  await settle();
   t.equal(asked, 1);
 });
 
@@ -300,7 +300,7 @@ t.test('a call that was answered leaves no timer, and hears of nothing more', as
   await guest.stats(client.signal);
   t.equal(limits.mock.callCount(), 1);
   client.abort(new Error('the client left'));
-  await turns();
+  await settle();
   t.equal(guest.isConnected, true);
 });
 
@@ -308,7 +308,7 @@ t.test('who is closed while it is adopted is not missed', async (t) => {
   const { guest, way, time } = openWay(t);
   way.isSilent = true;
   const adopting = guest.adopt(300);
-  await turns();
+  await settle();
   guest.close(new Error('it was deleted'));
   await time.pass(300);
   t.equal(await adopting, false);
@@ -344,7 +344,7 @@ t.test('reaching for a guest keeps no process', async (t) => {
   const openChannel = () => Promise.reject(new Error('nobody is there'));
   const guest = new Guest({ source: { openChannel }, incarnation: 'one', log: pino({ level: 'silent' }) });
   t.equal(await guest.adopt(1000), false);
-  await turns();
+  await settle();
   guest.close(new Error('over'));
   t.same(waits, [{ ref: false }, { ref: false }, { ref: false }]);
 });

@@ -10,7 +10,7 @@ import {
   OpenRequests,
 } from '../../../../host-agent/src/http/authentication.ts';
 import { Attempts, OPERATOR } from '../../../../host-agent/src/keys/index.ts';
-import { MadeTimers, settle } from '../../../support/made-timers.ts';
+import { FakeClock, settle } from '../../../support/fake-clock.ts';
 import { CALLER, keysOf } from './callers.ts';
 
 const ask = (authenticator: Authenticator, authorization?: string, protocols?: string) =>
@@ -129,7 +129,7 @@ t.test('who is to be let in before the app sees the request needs its operation'
 t.test(
   'requests of a key that is no good any more lose their connection, and are asked after till they end',
   async (t) => {
-    const timers = new MadeTimers(t);
+    const timers = new FakeClock(t);
     const valid = new Set(['k1', 'k2']);
     const asked: string[] = [];
     const open = new OpenRequests(({ id }) => {

@@ -14,6 +14,7 @@ import type { HttpServices } from '../../../../host-agent/src/http/services.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import type { RequestFacts } from '../../../../host-agent/src/telemetry/telemetry.ts';
 import { makeApp, UNKNOWN_ID } from '../../../http/support.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 import { CALLER, keysOf } from './callers.ts';
 
 /** The app with everything that looks at requests; what each of them was told. */
@@ -194,11 +195,9 @@ t.test('how long a request took, in the unit of each', async (t) => {
     metrics: { open, answered } as unknown as HttpServices['metrics'],
   });
   const { id } = sandboxes.add();
-  let now = 1000;
-  performance.now = () => now;
-  t.teardown(() => Reflect.deleteProperty(performance, 'now'));
+  const clock = new FakeClock(t);
   sandboxes.onDelete = async () => {
-    now += 12.34;
+    clock.nowMs += 12.34;
   };
   await app.request(`/sandboxes/${id}`, { method: 'DELETE' });
   t.same([lines.at(-1)?.ms, Reflect.get(audited[0] ?? {}, 'ms')], [12.3, 12.3]);

@@ -15,6 +15,7 @@ import {
 import { findExceeded } from '../../../../host-agent/src/keys/policy.ts';
 import { areSameHash, hashKey, isKeyText, mintKey } from '../../../../host-agent/src/keys/record.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 
 const ROOT = resolve(import.meta.dirname, '../../../..');
 
@@ -147,8 +148,8 @@ t.test('an image is never among allow_profiles, whatever its name', (t) => {
 });
 
 t.test('an address with wrong keys waits longer each time, and others do not', (t) => {
-  let now = 0;
-  const attempts = new Attempts(() => now);
+  const clock = new FakeClock(t);
+  const attempts = new Attempts();
   const fail = (address: string): number => {
     const { delayMs, done } = attempts.failed(address);
     done();
@@ -165,7 +166,7 @@ t.test('an address with wrong keys waits longer each time, and others do not', (
   for (let n = 0; n < 3; n++) fail('2001:db8:0:1::5');
   t.equal(fail('2001:db8::1:aaaa:bbbb:cccc:dddd'), 100, 'a client with one IPv6 address has many');
   t.equal(fail('2001:db8:0:2::5'), 0);
-  now += 10 * 60_000 + 1;
+  clock.nowMs += 10 * 60_000 + 1;
   t.equal(fail('192.0.2.1'), 0, 'it is forgotten');
   const held = Array.from({ length: 30 }, () => attempts.failed('192.0.2.9'));
   t.equal(held.filter(({ delayMs }) => delayMs > 0).length, 8, 'it does not hold connections without end');

@@ -2,6 +2,7 @@
 import t from 'tap';
 import { ANONYMOUS, canSee, Limits, OPERATOR } from '../../../../host-agent/src/keys/index.ts';
 import type { RequestedResources } from '../../../../host-agent/src/keys/policy.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 
 const WANTED: RequestedResources = {
   count: 64,
@@ -18,30 +19,27 @@ const WANTED: RequestedResources = {
 const caller = { kind: 'key', id: '0123456789abcdef', key: 'k', tenant: 'acme' } as const;
 
 t.test('failed requests count, and counting costs no more for many', async (t) => {
-  let nowMs = 1_000_000_000;
-  let looks = 0;
+  const clock = new FakeClock(t);
+  const readClock = t.capture(Date, 'now', Date.now);
   let most: number | undefined;
   const limits = new Limits({
     quotaOf: () => (most === undefined ? {} : { max_creates_per_minute: most }),
     sandboxes: () => [],
     snapshots: () => [],
     publishPorts: [],
-    now: () => {
-      looks += 1;
-      return nowMs;
-    },
   });
   const ask = () => limits.admit({ principal: caller }, WANTED)[Symbol.dispose]();
   for (let at = 0; at < 1000; at++) {
     ask();
-    nowMs += 20;
+    clock.nowMs += 20;
   }
+  const looks = readClock().length;
   t.ok(looks <= 4000, `${looks} looks at the clock`);
   most = 64_000;
   t.throws(ask, { message: /creates within a minute of tenant acme 64064 is over max_creates_per_minute/ });
-  nowMs += 45_000;
+  clock.nowMs += 45_000;
   ask();
-  nowMs += 60_000;
+  clock.nowMs += 60_000;
   most = 64;
   ask();
 });

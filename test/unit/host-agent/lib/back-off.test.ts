@@ -2,7 +2,7 @@
 import t from 'tap';
 import { backOffMs } from '../../../../host-agent/src/lib/back-off.ts';
 import { TokenBucket } from '../../../../host-agent/src/lib/token-bucket.ts';
-import { MadeTimers } from '../../../support/made-timers.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 
 t.test('waits double up to their bound, and spread where that is wanted', (t) => {
   const waits = [0, 1, 2, 3, 4, 5].map((failures) => backOffMs(failures, { firstMs: 100, mostMs: 900 }));
@@ -15,7 +15,7 @@ t.test('waits double up to their bound, and spread where that is wanted', (t) =>
 });
 
 t.test('a bucket gives what it holds, then at its pace, and never holds more than at first', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const bucket = new TokenBucket(2, 3);
   const take = () => Array.from({ length: 5 }, () => bucket.take()).filter(Boolean).length;
   t.equal(take(), 3);

@@ -14,6 +14,7 @@ import {
   type HostCapacity,
   readHostCapacity,
 } from '../../../../host-agent/src/sandboxes/admission.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;
@@ -165,19 +166,13 @@ t.test('a request waits for space that deletes will free, with a time limit', as
     details: { stage: 'slots' },
   });
   t.same([...admission.refusals], [['disk', 2]]);
-  const timers: { readonly end: () => void; readonly ms: number }[] = [];
-  t.intercept(globalThis, 'setTimeout', {
-    value: (end: () => void, ms: number) => timers.push({ end, ms }),
-  });
+  const clock = new FakeClock(t);
   waits.push(new Promise(() => undefined), new Promise(() => undefined));
   const late = admission.reserve(disk);
   late.catch(() => undefined);
   await new Promise(setImmediate);
-  t.same(
-    timers.map(({ ms }) => ms),
-    [5000],
-  );
-  timers[0]?.end();
+  t.same(clock.delays, [5000]);
+  clock.tick(5000);
   await t.rejects(late, { code: 'exhausted' });
 });
 

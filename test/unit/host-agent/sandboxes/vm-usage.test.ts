@@ -7,6 +7,7 @@ import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import { readLinkUsage, readProcessUsage } from '../../../../host-agent/src/lib/process-usage.ts';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
 import { REST, TopUsage, type VmUsage } from '../../../../host-agent/src/sandboxes/vm-usage.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 
 function usage(cpuMs: number): VmUsage {
   return { cpuMs, residentBytes: 10, privateBytes: 5, readBytes: 1, writtenBytes: 2, layerBytes: 3 };
@@ -15,12 +16,11 @@ function usage(cpuMs: number): VmUsage {
 t.test('the rest never falls, whatever its members are', async (t) => {
   const cpu = new Map([...'abcde'].map((id) => [id, 0]));
   const all = () => [...cpu.keys()].map((id) => ({ id }) as Sandbox);
-  let now = 0;
-  t.intercept(performance, 'now', { value: () => now });
+  const clock = new FakeClock(t);
   const board = new TopUsage(all, 2, ({ id }) => usage(cpu.get(id) ?? 0));
   let rest = 0;
   for (let round = 0; round < 20; round++) {
-    now += 10_000;
+    clock.nowMs += 10_000;
     // A different one is busy each time, and one comes and goes.
     for (const id of cpu.keys()) cpu.set(id, (cpu.get(id) ?? 0) + (id === 'abcde'[round % 5] ? 900 : 10));
     if (round === 7) cpu.set('f', 50_000);
@@ -57,8 +57,7 @@ t.test('a repeated refresh gets the cached rows, and concurrent ones share one',
 });
 
 t.test('equal use is ranked by memory, and no counter falls', async (t) => {
-  let now = 0;
-  t.intercept(performance, 'now', { value: () => now });
+  const clock = new FakeClock(t);
   const used = new Map<string, VmUsage>();
   const network = { receivedBytes: 70, receivedPackets: 1, sentBytes: 80, sentPackets: 1 };
   for (const [at, id] of [...'abcd'].entries())
@@ -87,10 +86,10 @@ t.test('equal use is ranked by memory, and no counter falls', async (t) => {
     { sandbox: 'c', counters, gauges: { residentBytes: 2000, privateBytes: 200, layerBytes: 2 } },
     { sandbox: 'rest', counters: twice, gauges: { residentBytes: 1000, privateBytes: 100, layerBytes: 1 } },
   ]);
-  now += 999;
+  clock.nowMs += 999;
   await board.refresh();
   t.equal(reads, 5);
-  now += 1;
+  clock.nowMs += 1;
   used.set('a', { ...usage(50), residentBytes: 0, privateBytes: 0, layerBytes: 0 });
   await board.refresh();
   t.equal(reads, 10, 'readings that are a second old are read again');

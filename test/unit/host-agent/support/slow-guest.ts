@@ -3,13 +3,13 @@ import type { RequestInput, Result } from '@sandboxd/proto';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { type ClockSpan, GuestClock } from '../../../../host-agent/src/guest/clock.ts';
-import { StoppedTime } from '../../../support/stopped-time.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 
 type Trips = readonly (readonly [there: number, back: number])[];
 
 /** A guest behind a slow channel, whose clock is `offUs` off. It notes by how much it was told to shift it, or to what it was set. */
 export class SlowGuest {
-  readonly time: StoppedTime;
+  readonly time: FakeClock;
   offUs: number;
   /** Milliseconds there and back, by turns. */
   trips: Trips;
@@ -24,7 +24,7 @@ export class SlowGuest {
   /** Called in each call before that. */
   inCall: () => void | Promise<void> = () => undefined;
 
-  constructor(time: StoppedTime, offUs: number, trips: Trips) {
+  constructor(time: FakeClock, offUs: number, trips: Trips) {
     this.time = time;
     this.offUs = offUs;
     this.trips = trips;
@@ -63,7 +63,7 @@ export const untold = async (): Promise<ClockSpan> => ({ fromUs: 0, toUs: 0 });
 
 /** `trips` are milliseconds there and back, by turns: `2+1 0+0`. */
 export function makeClock(t: Test, offUs: number, trips: string) {
-  const guest = new SlowGuest(new StoppedTime(t, false), offUs, toTrips(trips));
+  const guest = new SlowGuest(new FakeClock(t), offUs, toTrips(trips));
   const calls = { canShift: () => guest.canShift, call: (request: RequestInput) => guest.call(request) };
   const clock = new GuestClock(calls, pino({ level: 'silent' }));
   t.teardown(() => clock.close());

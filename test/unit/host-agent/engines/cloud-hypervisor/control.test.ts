@@ -1,6 +1,5 @@
 // The control of a VMM whose guest runs, with a fake API.
 import { appendFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AGENT_VSOCK_PORT } from '@sandboxd/proto';
@@ -11,6 +10,7 @@ import { cloudHypervisor } from '../../../../../host-agent/src/engines/cloud-hyp
 import { EventTail, readEvents } from '../../../../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import { vmmFiles } from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { connectGuest } from '../../../../../host-agent/src/engines/cloud-hypervisor/vsock.ts';
+import { serve } from '../../../../support/made-socket.ts';
 import { serveVmm } from '../../../../support/made-vmm-api.ts';
 import { until } from '../../../../support/until.ts';
 
@@ -80,14 +80,12 @@ t.test('requests have a body or none, and answers are objects', async (t) => {
   const raw = join(files.dir, 'raw');
   const seen: string[] = [];
   let answer = '';
-  const server = createServer((socket) => {
-    socket.on('error', () => undefined);
+  await serve(t, raw, (socket) =>
     socket.on('data', (bytes) => {
       seen.push(bytes.toString('latin1'));
       socket.write(answer);
-    });
-  }).listen(raw);
-  t.teardown(() => server.close());
+    }),
+  );
   const of = (status: number, body: string): string =>
     `HTTP/1.1 ${status} x\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
   const other = new VmmApi(raw);
@@ -233,18 +231,15 @@ t.test('a channel is a connection to the agent, tried until it is there', async 
   const { control, files, tell, lost } = await makeControl(t);
   const asked: string[] = [];
   const answers = ['', 'NO\n', 'OK 7', 'OK x\n', 'xOK 7\n', 'OK 7\n'];
-  const server = createServer((socket: Socket) => {
-    socket.on('error', () => undefined);
+  const opening = control.openChannel(new AbortController().signal);
+  await serve(t, files.vsockPath, (socket) =>
     socket.on('data', (bytes) => {
       asked.push(bytes.toString());
       const answer = answers.shift() ?? '';
       if (answer.endsWith('\n')) socket.write(answer);
       else socket.end(answer);
-    });
-  });
-  const opening = control.openChannel(new AbortController().signal);
-  server.listen(files.vsockPath);
-  t.teardown(() => server.close());
+    }),
+  );
   const { link, needsResync } = await opening;
   t.equal(needsResync, false);
   link.destroy();

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { VmmApi } from '../../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
-import { serve } from '../../../../support/lying-server.ts';
+import { serve } from '../../../../support/made-socket.ts';
 
 const MIB = 2 ** 20;
 

@@ -18,7 +18,6 @@ import {
   writeSync,
 } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { createServer, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
@@ -28,6 +27,7 @@ import { findMemory } from '../../../../../host-agent/src/engines/cloud-hypervis
 import { saveVm } from '../../../../../host-agent/src/engines/cloud-hypervisor/save.ts';
 import { PAGE_BYTES } from '../../../../../host-agent/src/engines/mapping.ts';
 import { HELPERS } from '../../../../support/helper-programs.ts';
+import { serveVmm } from '../../../../support/made-vmm-api.ts';
 import { until } from '../../../../support/until.ts';
 
 const MIB = 2 ** 20;
@@ -106,30 +106,20 @@ t.test('its VMM saves all but memory, which is that of the moment at which it st
   const socket = join(paths.socketDir, 'api.sock');
   let version = '53.0.0';
   let refusal = ['Error creating memory snapshot file "…"', 'File exists (os error 17)'];
-  const answer = (response: ServerResponse, status: number, body: unknown) =>
-    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-  const server = createServer((request, response) => {
-    let text = '';
-    request.on('data', (chunk) => {
-      text += chunk;
-    });
-    request.on('end', () => {
-      const endpoint = request.url?.split('/').at(-1);
-      if (endpoint === 'vmm.ping') return answer(response, 200, { version, pid });
-      if (endpoint === 'vm.pause') process.kill(pid, 'SIGSTOP');
-      if (endpoint === 'vm.resume') process.kill(pid, 'SIGCONT');
-      if (endpoint === 'vm.snapshot') {
-        const to = new URL(JSON.parse(text).destination_url).pathname;
-        for (const name of ['config.json', 'state.json']) writeFileSync(join(to, name), '{}', { flag: 'wx' });
-        const memory = join(to, 'memory-ranges');
-        if (existsSync(memory)) return answer(response, 500, ['Error from API', ...refusal]);
-        writeFileSync(memory, Buffer.alloc(SIZE, 'by the VMM'), { flag: 'wx' });
-      }
-      return response.writeHead(204).end();
-    });
-  }).listen(socket);
-  await once(server, 'listening');
-  t.teardown(() => server.close());
+  const vmm = await serveVmm(t, socket, pid);
+  Object.assign(vmm.answers, {
+    'vmm.ping': () => ({ version, pid }),
+    'vm.pause': () => void process.kill(pid, 'SIGSTOP'),
+    'vm.resume': () => void process.kill(pid, 'SIGCONT'),
+    'vm.snapshot': ({ destination_url }: { destination_url: string }) => {
+      const to = new URL(destination_url).pathname;
+      for (const name of ['config.json', 'state.json']) writeFileSync(join(to, name), '{}', { flag: 'wx' });
+      const memory = join(to, 'memory-ranges');
+      if (existsSync(memory)) return { reasons: ['Error from API', ...refusal] };
+      writeFileSync(memory, Buffer.alloc(SIZE, 'by the VMM'), { flag: 'wx' });
+      return undefined;
+    },
+  });
 
   const lost: string[] = [];
   const save = async (name: string) => {

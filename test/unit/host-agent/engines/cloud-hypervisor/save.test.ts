@@ -8,6 +8,7 @@ import { VmmApi } from '../../../../../host-agent/src/engines/cloud-hypervisor/a
 import { vmmFiles } from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { saveVm } from '../../../../../host-agent/src/engines/cloud-hypervisor/save.ts';
 import type { SaveOptions } from '../../../../../host-agent/src/engines/engine.ts';
+import { FakeClock } from '../../../../support/fake-clock.ts';
 import { HELPERS } from '../../../../support/helper-programs.ts';
 import { type Answer, serveVmm, writeSaved } from '../../../../support/made-vmm-api.ts';
 
@@ -165,12 +166,9 @@ t.test('a copy that still gets its memory is asked again, but not for ever', asy
   await save();
   const refused = ALL.filter((what) => what !== 'meanwhile');
   check(t, [...refused, ...refused, ...ALL]);
-  const now = performance.now.bind(performance);
-  t.teardown(() => Object.assign(performance, { now }));
-  let passedMs = 0;
-  Object.assign(performance, { now: () => now() + passedMs });
+  const clock = new FakeClock(t);
   note('vm.snapshot', () => {
-    passedMs += 119_000;
+    clock.nowMs += 119_000;
     return still;
   });
   await t.rejects(save(), { name: 'ApiError', reasons: still.reasons });

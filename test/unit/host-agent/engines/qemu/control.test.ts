@@ -1,11 +1,11 @@
 // QMP commands to a VMM, and the handling of its events.
 import { writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
 import { bootingQemu, QEMU } from '../../../../../host-agent/src/engines/qemu/control.ts';
 import { makeControl } from '../../../../support/made-qemu.ts';
+import { serve } from '../../../../support/made-socket.ts';
 import { until } from '../../../../support/until.ts';
 
 const soon = (): AbortSignal => AbortSignal.timeout(20_000);
@@ -203,10 +203,7 @@ t.test('only the first connection of all to the agent finds nothing of another i
   for (const isAdopted of [false, true]) {
     const { control, dir } = await makeControl(t, { isAdopted });
     await t.rejects(control.openChannel(soon()));
-    const server = createServer((socket) => void socket.on('error', () => undefined)).listen(
-      join(dir, 'agent.sock'),
-    );
-    t.teardown(() => server.close());
+    await serve(t, join(dir, 'agent.sock'), () => undefined);
     const needs: boolean[] = [];
     for (let n = 0; n < 2; n++) {
       const { link, needsResync } = await control.openChannel(soon());

@@ -1,49 +1,30 @@
 // The control connection to a VMM that refuses, does not answer or closes the connection.
-import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
 import { QmpClient } from '../../../../../host-agent/src/engines/qemu/qmp.ts';
 import { connectUnix } from '../../../../../host-agent/src/lib/socket-link.ts';
+import { MadeQemu, never } from '../../../../support/made-qemu.ts';
 import { until } from '../../../../support/until.ts';
 
-const GREETING = '{"QMP": {"version": {}, "capabilities": []}}\r\n';
 const NEVER = new AbortController().signal;
 
-/** A VMM that sends the greeting and answers the commands that `answer` knows; other commands wait. */
-async function serve(t: Test, answer: (command: string) => object | undefined) {
+async function serve(t: Test, answers: MadeQemu['on'] = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'qmp-'));
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on('close', () => sockets.delete(socket)).on('error', () => undefined);
-    const lines = createInterface({ input: socket });
-    lines.on('error', () => undefined);
-    lines.on('line', (line) => {
-      const { execute, id } = JSON.parse(line);
-      const said = answer(execute);
-      if (said !== undefined) socket.write(`${JSON.stringify({ ...said, id })}\r\n`);
-    });
-    socket.write(GREETING);
-  });
-  server.listen(join(dir, 'sock'));
-  await once(server, 'listening');
-  t.teardown(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-    rmSync(dir, { recursive: true });
-  });
-  return { sockets, connect: () => connectUnix(join(dir, 'sock')) };
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const path = join(dir, 'sock');
+  const qemu = await MadeQemu.listen(t, path);
+  qemu.on = answers;
+  return { sockets: qemu.sockets, connect: () => connectUnix(path) };
 }
 
-const capable = (command: string): object | undefined =>
-  command === 'qmp_capabilities' ? { return: {} } : undefined;
+const refuse = (message: string, className?: string) => () => {
+  throw Object.assign(new Error(message), { className });
+};
 
 t.test('a handshake that is refused, or given up, leaves the one connection free', async (t) => {
-  const refusing = await serve(t, () => ({ error: { class: 'GenericError', desc: 'not now' } }));
+  const refusing = await serve(t, { qmp_capabilities: refuse('not now') });
   await t.rejects(
     QmpClient.open(await refusing.connect(), () => undefined, NEVER),
     {
@@ -51,7 +32,7 @@ t.test('a handshake that is refused, or given up, leaves the one connection free
     },
   );
   await until(() => refusing.sockets.size === 0, 'the end of the connection');
-  const silent = await serve(t, () => undefined);
+  const silent = await serve(t, { qmp_capabilities: never });
   const patience = new AbortController();
   const opening = QmpClient.open(await silent.connect(), () => undefined, patience.signal);
   opening.catch(() => undefined);
@@ -62,7 +43,7 @@ t.test('a handshake that is refused, or given up, leaves the one connection free
 });
 
 t.test('who waits when the VMM hangs up is told, and who comes later', async (t) => {
-  const vmm = await serve(t, capable);
+  const vmm = await serve(t, { stop: never });
   const client = await QmpClient.open(await vmm.connect(), () => undefined, NEVER);
   const waiting = client.execute('stop');
   waiting.catch(() => undefined);
@@ -75,8 +56,8 @@ t.test('who waits when the VMM hangs up is told, and who comes later', async (t)
 
 t.test('who gives up later gives up nothing any more, and no answer leaves anything', async (t) => {
   const count = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
-  const refusal = { class: 'DeviceNotFound', desc: 'x'.repeat(3000) };
-  const vmm = await serve(t, (command) => (command === 'refused' ? { error: refusal } : { return: 'done' }));
+  const refused = refuse('x'.repeat(3000), 'DeviceNotFound');
+  const vmm = await serve(t, { refused, stop: () => 'done' });
   const patience = new AbortController();
   const before = count();
   const client = await QmpClient.open(await vmm.connect(), () => undefined, patience.signal);

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { mock } from 'node:test';
 import t, { type Test } from 'tap';
 import type { SaveOptions } from '../../../../../host-agent/src/engines/engine.ts';
+import { FakeClock } from '../../../../support/fake-clock.ts';
 import { makeControl, never } from '../../../../support/made-qemu.ts';
 import { until } from '../../../../support/until.ts';
 
@@ -29,19 +30,14 @@ async function savable(t: Test, jail?: { uid: number }) {
 
 t.test('a save is a pause as short as can be', async (t) => {
   const { control, qemu, dir, seen, calls, options } = await savable(t);
-  let now = 1_000_000;
-  const { now: real } = performance;
-  t.teardown(() => {
-    performance.now = real;
-  });
-  performance.now = () => now;
+  const clock = new FakeClock(t);
   qemu.on.stop = () => {
-    now += 40;
+    clock.nowMs += 40;
     qemu.say('STOP');
   };
   const saved = await control.save(options);
   t.strictSame(saved, { memoryPath: join(dir, 'memory'), statePath: join(dir, 'state'), pausedMs: 40 });
-  performance.now = real;
+  clock.restore();
   t.same(qemu.names, ['stop', 'xen-save-devices-state', 'cont']);
   t.same(qemu.commands.at(-2)?.arguments, { filename: join(dir, 'device-state'), live: false });
   t.same(

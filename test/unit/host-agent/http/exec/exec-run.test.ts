@@ -13,8 +13,8 @@ import { ExecRun } from '../../../../../host-agent/src/http/exec/exec-run.ts';
 import { feedFromSocket, sendToSocket } from '../../../../../host-agent/src/http/routes/exec.ts';
 import { FakeExec } from '../../../../http/fake-sandboxes.ts';
 import { decodeFrames, summarize } from '../../../../http/support.ts';
+import { FakeClock, settle } from '../../../../support/fake-clock.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
-import { MadeTimers, settle } from '../../../../support/made-timers.ts';
 import { drain, start } from './started-run.ts';
 
 /** Whether it has come to an end, one way or the other, by now. */
@@ -150,7 +150,7 @@ t.test('a command that is killed says how it ended; one that is ended says so at
   killed.exec.exit({ exitCode: -1, signal: 'SIGKILL' });
   t.equal(await stateOf(killed.run.opened), 'done');
   t.match(summarize(decodeFrames(await drain(killed.run))), { result: { signal: 'SIGKILL' } });
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const ended = start();
   const waiting = ended.run.next();
   await timers.pass(5);
@@ -241,7 +241,7 @@ t.test('on a connection of its own: bytes that came early, a full stdin, the cli
 });
 
 t.test('it is answered by a fixed reply, the frames, and an end that is not waited for long', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const { run, exec } = start();
   exec.output('stdout', 'hello');
   exec.exit();

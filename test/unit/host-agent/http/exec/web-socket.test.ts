@@ -10,7 +10,7 @@ import { serveWebSocket } from '../../../../../host-agent/src/http/exec/web-sock
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import { FakeExec } from '../../../../http/fake-sandboxes.ts';
 import { decodeFrames, summarize } from '../../../../http/support.ts';
-import { MadeTimers, settle } from '../../../../support/made-timers.ts';
+import { FakeClock, settle } from '../../../../support/fake-clock.ts';
 
 class FakeWebSocket extends EventEmitter {
   readonly OPEN = 1;
@@ -69,7 +69,7 @@ const BODY = Buffer.from('{"cmd":["x"]}');
 const stdin = (text: string) => encodeExecFrame(EXEC_FRAME.stdin, Buffer.from(text));
 
 t.test('messages of any form begin it and feed it, and a full stdin holds the client back', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const { socket, execs, say } = serve();
   t.equal(timers.count, 1);
   say([BODY.subarray(0, 4), BODY.subarray(4)], false);
@@ -184,7 +184,7 @@ t.test(
 );
 
 t.test('a daemon that stops closes who waits at once, who runs a command behind its end', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const stop = new AbortController();
   const ending = stop.signal;
   const [waiting, running, gone] = [serve({ ending }), serve({ ending }), serve({ ending })];
@@ -202,7 +202,7 @@ t.test('a daemon that stops closes who waits at once, who runs a command behind 
 });
 
 t.test('one that says nothing for 30 s is told so', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const { socket } = serve();
   await timers.pass(29_999);
   t.equal(socket.closed, undefined);

@@ -15,7 +15,7 @@ import {
 import { BodyPace, readBody } from '../../../../../host-agent/src/http/input/body-source.ts';
 import { BodyMemoryLimit, parseJson, readJson } from '../../../../../host-agent/src/http/input/json-body.ts';
 import { checked } from '../../../../../host-agent/src/http/input/request-input.ts';
-import { MadeTimers, settle } from '../../../../support/made-timers.ts';
+import { FakeClock, settle } from '../../../../support/fake-clock.ts';
 
 function pace(idleMs: number) {
   const late: Error[] = [];
@@ -23,7 +23,7 @@ function pace(idleMs: number) {
 }
 
 t.test('silence ends a body, but only while its client is waited for', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const { late, pace: silent } = pace(1000);
   await timers.pass(5000);
   silent.wait();
@@ -49,7 +49,7 @@ t.test('silence ends a body, but only while its client is waited for', async (t)
 });
 
 t.test('bytes give back of the time what they take at the least rate', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const { late, pace: trickle } = pace(1000);
   trickle.wait();
   await timers.pass(600);

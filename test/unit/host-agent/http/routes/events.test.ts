@@ -8,7 +8,7 @@ import { Authenticator } from '../../../../../host-agent/src/http/authentication
 import { EventStream, type EventStreamOptions } from '../../../../../host-agent/src/http/routes/events.ts';
 import type { StoredEvent } from '../../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { makeApp } from '../../../../http/support.ts';
-import { MadeTimers, settle } from '../../../../support/made-timers.ts';
+import { FakeClock, settle } from '../../../../support/fake-clock.ts';
 
 const ID = 'sbx_0123456789abc';
 const OTHER = 'sbx_0123456789abd';
@@ -251,7 +251,7 @@ t.test('only what was asked for and is the caller’s own', async (t) => {
 });
 
 t.test('a stream shows now and then that it is there, and leaves nothing behind', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const journal = new FakeJournal();
   const app = appWith(journal, 'acme');
   const headers = { authorization: 'Bearer k' };

@@ -7,7 +7,7 @@ import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import { IMAGE } from '../../../../http/fake-images.ts';
 import { outflow } from '../../../../http/fake-sandboxes.ts';
 import { ask, decodeFrames, makeApp, summarize, UNKNOWN_ID } from '../../../../http/support.ts';
-import { settle } from '../../../../support/made-timers.ts';
+import { settle } from '../../../../support/fake-clock.ts';
 import { authenticatorOf, KEY, CALLER as TENANT } from '../callers.ts';
 
 t.test('a tenant brings and takes no image, and imports no snapshot', async (t) => {

@@ -16,8 +16,8 @@ import { type Sample, StatsStream } from '../../../../../host-agent/src/http/rou
 import { answerDirectly } from '../../../../../host-agent/src/http/server/responses.ts';
 import type { Chunk, PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
+import { FakeClock, settle } from '../../../../support/fake-clock.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
-import { MadeTimers, settle } from '../../../../support/made-timers.ts';
 
 /** Pieces as a test gives them, an Error to break off, undefined to end; what is released and cancelled. */
 function source() {
@@ -201,7 +201,7 @@ async function answered(flow: PullStream | undefined) {
 }
 
 t.test('a server’s answer of bytes is sent by itself, its head soon', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const { flow, give } = source();
   const { response, socket, outgoing, lines, bindings, ending } = await answered(flow);
   t.equal(response, RESPONSE_ALREADY_SENT);
@@ -304,7 +304,7 @@ const at = (second: number, cpu_us: number): Sample => ({
 });
 
 t.test('a reading each second, with the share of a CPU since the last', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const { stream, readings, seen } = stats([undefined]);
   readings.push(at(1, 0), at(2, 12_340), at(2, 20_000), at(4, 10_000));
   const shares: unknown[] = [];
@@ -320,7 +320,7 @@ t.test('a reading each second, with the share of a CPU since the last', async (t
 });
 
 t.test('the next one is waited for, and whatever ends it ends the waiting', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const stop = new AbortController();
   const { stream, readings, seen } = stats([stop.signal]);
   readings.push(at(1, 0), at(2, 0));

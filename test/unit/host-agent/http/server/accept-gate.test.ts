@@ -7,8 +7,8 @@ import t from 'tap';
 import type { ClientName } from '../../../../../host-agent/src/http/server/accept-gate.ts';
 import { AcceptGate } from '../../../../../host-agent/src/http/server/accept-gate.ts';
 import { Connections, Handshakes } from '../../../../../host-agent/src/http/server/connections.ts';
+import { settle } from '../../../../support/fake-clock.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
-import { settle } from '../../../../support/made-timers.ts';
 import { until } from '../../../../support/until.ts';
 
 const UNREAD_MS = 1000;

@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Certificate } from '../../../../../host-agent/src/http/server/certificate.ts';
 import { makeAuthority } from '../../../../http/certificates.ts';
-import { MadeTimers } from '../../../../support/made-timers.ts';
+import { FakeClock } from '../../../../support/fake-clock.ts';
 
 function open(t: Test) {
   const authority = makeAuthority(t);
@@ -19,7 +19,7 @@ function open(t: Test) {
 
 t.test('it is read anew when its files change, and who listens gets it', async (t) => {
   const { files, next, lines, log, authority } = open(t);
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const certificate = new Certificate(files, log);
   t.same(lines, []);
   t.notOk(certificate.asksClients);
@@ -66,7 +66,7 @@ t.test('it is read anew when its files change, and who listens gets it', async (
 
 t.test('clients are asked for one where their authority is known', async (t) => {
   const { files, log, authority } = open(t);
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const clientCaPath = join(authority.dir, 'clients.pem');
   writeFileSync(clientCaPath, readFileSync(authority.caPath));
   const certificate = new Certificate({ ...files, clientCaPath }, log, 100);

@@ -5,8 +5,8 @@ import type { Socket } from 'node:net';
 import { MAX_PIPELINED_REQUESTS } from '@sandboxd/api';
 import t from 'tap';
 import { Connections, SlowReaders } from '../../../../../host-agent/src/http/server/connections.ts';
+import { FakeClock, settle } from '../../../../support/fake-clock.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
-import { MadeTimers, settle } from '../../../../support/made-timers.ts';
 import { until } from '../../../../support/until.ts';
 
 const UNREAD_MS = 1000;
@@ -181,7 +181,7 @@ t.test('where all is taken whoever waits and has the most makes room, the first 
 });
 
 t.test('a client that reads nothing of its answer makes room when it has done so for long', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const connections = new Connections(4, 2, UNREAD_MS);
   const slow = connect(connections, 1, 'slow');
   const slower = connect(connections, 1, 'slower');
@@ -215,7 +215,7 @@ t.test('a client that reads nothing of its answer makes room when it has done so
 });
 
 t.test('of one that has its share only its own make room', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const connections = new Connections(4, 1, UNREAD_MS);
   const stuck = ['a', 'b'].map((name) => connect(connections, 1, name)[0]!);
   for (const socket of stuck) {
@@ -236,7 +236,7 @@ t.test('of one that has its share only its own make room', async (t) => {
 });
 
 t.test('what clients have read is looked at now and then', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const sockets = [new FakeSocket(), new FakeSocket()] as const;
   for (const socket of sockets) {
     socket.isStuck = true;

@@ -22,8 +22,8 @@ import {
   toResponse,
 } from '../../../../../host-agent/src/http/server/responses.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
+import { FakeClock, settle } from '../../../../support/fake-clock.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
-import { MadeTimers, settle } from '../../../../support/made-timers.ts';
 import { until } from '../../../../support/until.ts';
 
 t.test('what the parser says as a failure of HTTP, where anybody is there to hear it', async (t) => {
@@ -41,7 +41,7 @@ t.test('what the parser says as a failure of HTTP, where anybody is there to hea
 });
 
 t.test('a refusal is the last that a connection says', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const socket = new FakeSocket();
   refuse(socket, new HttpError('method_not_allowed', 'nö', { Allow: 'GET' }), 'req_1');
   await settle();
@@ -132,7 +132,7 @@ t.test('a request that the app is not to see has its answer, and then its connec
 });
 
 t.test('what still comes is taken for a while, as long as something comes', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const open = () => {
     const [socket, source] = [new PassThrough(), new PassThrough()];
     return { socket, source, stop: linger(socket, source, 12_000) };
@@ -162,7 +162,7 @@ t.test('what still comes is taken for a while, as long as something comes', asyn
 });
 
 t.test('only a request whose rest has yet to come is waited for', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const answer = (more: object) => {
     const socket = new PassThrough();
     const request = Object.assign(new PassThrough(), { complete: false, socket }, more);
@@ -191,7 +191,7 @@ t.test('only a request whose rest has yet to come is waited for', async (t) => {
 });
 
 t.test('a client that ended its side is asked after until its connection is closed', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const clients = { here: new FakeSocket(), gone: new FakeSocket(), far: new FakeSocket() };
   const answers = new Map<Socket, boolean>([
     [clients.here, true],
@@ -248,7 +248,7 @@ t.test('a longer table is read less often', async (t) => {
     [20, 400],
     [100, 1000],
   ] as const) {
-    const timers = new MadeTimers(t);
+    const timers = new FakeClock(t);
     let reads = 0;
     const departures = new DisconnectDetector(async () => {
       reads += 1;

@@ -15,8 +15,8 @@ import {
   isWebSocketRequest,
 } from '../../../../../host-agent/src/http/server/hijack.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
+import { FakeClock, settle } from '../../../../support/fake-clock.ts';
 import { FakeSocket } from '../../../../support/fake-socket.ts';
-import { MadeTimers, settle } from '../../../../support/made-timers.ts';
 
 const EXEC = '/sandboxes/sbx_0123456789abc/exec';
 
@@ -172,7 +172,7 @@ t.test('a body is read as far as it goes, in whatever pieces', async (t) => {
 });
 
 t.test('one that stops, breaks off, is malformed or too large is refused', async (t) => {
-  const timers = new MadeTimers(t);
+  const timers = new FakeClock(t);
   const { take, audited, lines, seen } = setUp();
   const length = { 'content-length': '5', 'x-request-id': 'mine' };
   const silent = await take({ headers: length }, 'a');

@@ -8,7 +8,7 @@ import t, { type Test } from 'tap';
 import type { HttpApp, HttpEnv } from '../../../../../host-agent/src/http/context.ts';
 import { HttpServer, type HttpServerOptions } from '../../../../../host-agent/src/http/server/server.ts';
 import { RawClient, SHORT_NAME, UNGUARDED } from '../../../../http/support.ts';
-import { settle } from '../../../../support/made-timers.ts';
+import { settle } from '../../../../support/fake-clock.ts';
 import { until } from '../../../../support/until.ts';
 
 /** An app that answers `/` at once, `/slow` when the test says so, and `/stream` with a first piece. */

@@ -4,7 +4,7 @@ import { createServer, type Socket } from 'node:net';
 import type { Test } from 'tap';
 
 /** Serves a Unix socket at a path with the test's handler. */
-export async function serve(t: Test, path: string, onConnect: (socket: Socket) => void): Promise<void> {
+export async function serve(t: Test, path: string, onConnect: (socket: Socket) => unknown): Promise<void> {
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
     onConnect(socket);
