@@ -1,5 +1,5 @@
-// Reads tar archives with tar-stream, and closes its gaps: a size that is no number (it would wait for ever), and an
-// archive without its end mark. It also runs in browsers.
+// Reads tar archives with tar-stream, and closes its gaps: a size that is no number (it would wait for ever), extended
+// headers without limit, and an archive without its end mark. It also runs in browsers.
 import { extract, type Header } from 'tar-stream';
 
 export type ArchiveHeader = Header & {
@@ -19,6 +19,11 @@ export class ArchiveError extends Error {
 }
 
 const BLOCK_BYTES = 512;
+/** Limit of the headers before one member, and size of the chunks in which they are parsed. */
+const MAX_HEADER_BYTES = 128 << 10;
+const CHUNK_BYTES = 64 << 10;
+/** tar-stream copies all global records for each extended header, so many of them would take minutes of CPU time. */
+const MAX_RECORDS = 1000;
 /** Archives of old programs have no magic number; their checksum is checked, too. */
 const OPTIONS = { allowUnknownFormat: true };
 const CUT_OFF = 'the archive is cut off (truncated): its end mark did not come';
@@ -44,12 +49,20 @@ export async function* readArchive(source: AsyncIterable<Uint8Array>): AsyncGene
   archive.on('error', (error) => {
     fed.damage = error;
   });
+  let contentEnd = 0;
   const feed = async (): Promise<void> => {
-    for await (const bytes of source) {
-      fed.bytes += bytes.length;
-      fed.zeros = countZeros(bytes, fed.zeros);
-      if (!archive.write(bytes)) await untilReady(archive);
-      if (archive.destroying) return;
+    for await (const chunk of source) {
+      for (let at = 0; at < chunk.length; at += CHUNK_BYTES) {
+        const bytes = chunk.subarray(at, at + CHUNK_BYTES);
+        fed.bytes += bytes.length;
+        fed.zeros = countZeros(bytes, fed.zeros);
+        if (!archive.write(bytes)) await untilReady(archive);
+        if (archive.destroying) return;
+        if (fed.bytes - fed.zeros - contentEnd > MAX_HEADER_BYTES)
+          throw new ArchiveError(
+            `the archive has more than ${MAX_HEADER_BYTES} bytes of headers for one member`,
+          );
+      }
     }
     archive.end(undefined);
   };
@@ -57,19 +70,20 @@ export async function* readArchive(source: AsyncIterable<Uint8Array>): AsyncGene
     fed.problem = error;
     archive.destroy(error instanceof Error ? error : new Error(String(error)));
   });
-  let contentEnd = 0;
   try {
     for await (const member of archive) {
       const { header, offset } = member;
       if (!Number.isSafeInteger(header.size))
         throw new ArchiveError(`the archive is damaged: a member of ${header.size} bytes`);
-      contentEnd = offset + BLOCK_BYTES + (header.type === 'directory' ? 0 : header.size);
+      if (Object.keys(member.header.pax ?? {}).length > MAX_RECORDS)
+        throw new ArchiveError(`a member of the archive has more than ${MAX_RECORDS} extended records`);
+      const isEmpty = header.type === 'directory';
+      contentEnd = offset + BLOCK_BYTES + (isEmpty ? 0 : header.size);
       // Old archives have no type for directories and mark them with a trailing slash.
       if (header.type === 'file' && header.name.endsWith('/')) header.type = 'directory';
-      yield {
-        header: header as ArchiveHeader,
-        body: explained(member as AsyncIterable<Uint8Array>, explain),
-      };
+      // A directory with a size has a stream without an end.
+      const body = isEmpty ? [] : (member as AsyncIterable<Uint8Array>);
+      yield { header: header as ArchiveHeader, body: explained(body, explain) };
       // Passes over what was not read.
       member.resume();
     }
@@ -103,7 +117,7 @@ export async function untilReady(stream: Flow): Promise<void> {
 }
 
 async function* explained(
-  body: AsyncIterable<Uint8Array>,
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   explain: (error: unknown) => unknown,
 ): AsyncGenerator<Uint8Array, void> {
   try {
@@ -113,9 +127,9 @@ async function* explained(
   }
 }
 
-/** The zero bytes at the end of the input so far; counted up to one block in each chunk. */
+/** The number of zero bytes at the end of the input so far. */
 function countZeros(bytes: Uint8Array, before: number): number {
   let count = 0;
-  while (count < BLOCK_BYTES && count < bytes.length && bytes[bytes.length - 1 - count] === 0) count++;
+  while (count < bytes.length && bytes[bytes.length - 1 - count] === 0) count++;
   return count === bytes.length ? before + count : count;
 }
