@@ -23,7 +23,7 @@ const BLOCK_BYTES = 512;
 const MAX_HEADER_BYTES = 128 << 10;
 const CHUNK_BYTES = 64 << 10;
 /** tar-stream copies all global records for each extended header, so many of them would take minutes of CPU time. */
-const MAX_RECORDS = 1000;
+const MAX_RECORDS = 100;
 /** Archives of old programs have no magic number; their checksum is checked, too. */
 const OPTIONS = { allowUnknownFormat: true };
 const CUT_OFF = 'the archive is cut off (truncated): its end mark did not come';

@@ -98,14 +98,14 @@ t.test('extended headers take a bounded time and memory', async (t) => {
     t.ok(user < 5e6, `${name}: ${user / 1e6} s`);
   };
   const members = Array.from({ length: 5000 }, (_, n) => [one, { name: `${n}` }]).flat();
-  await fails('many global records, then members', /1000 extended records/, [records(5000), ...members]);
+  await fails('many global records, then members', /100 extended records/, [records(5000), ...members]);
   await fails('many global records, then no member', /bytes of headers/, [
     records(5000),
     ...Array.from({ length: 5000 }, () => one),
   ]);
   await fails('a long header', /bytes of headers/, [pax({ comment: 'x'.repeat(300_000) }), { name: 'a' }]);
   await fails('global headers without end', /bytes of headers/, Array(2000).fill(records(1)));
-  deepEqual(await read(archive([records(900), one, { name: 'a' }])), ['file a']);
+  deepEqual(await read(archive([records(90), one, { name: 'a' }])), ['file a']);
   const padded = Buffer.concat([archive([{ name: 'a' }]), Buffer.alloc(1 << 20)]);
   deepEqual(await read(padded), ['file a'], 'zeros behind the end are no headers');
 });
