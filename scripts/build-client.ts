@@ -23,6 +23,8 @@ const COMMON: BuildOptions = {
   legalComments: 'none',
   logLevel: 'warning',
   absWorkingDir: ROOT,
+  // tar-stream's event emitter: Node's own cannot be required in an ES module, and browsers have none.
+  alias: { 'events-universal': 'bare-events' },
 };
 
 /** The package.json for `npm pack`, without fields that only the workspace needs. */
@@ -90,6 +92,7 @@ export async function bundleBrowser(outfile: string, options: BuildOptions = {})
     platform: 'browser',
     target: 'es2022',
     conditions: ['browser'],
+    minify: true,
     ...options,
   });
 }

@@ -1,7 +1,7 @@
 // Extracts a tar archive into a local directory. Neither the archive (tar slip) nor another user (TOCTOU) can make it
 // write outside: each directory is opened relative to its parent without following links, and each file is created new.
 import { chmod, link, lstat, utimes } from 'node:fs/promises';
-import { createTarDecoder, type TarHeader } from 'modern-tar';
+import { ArchiveError, type ArchiveHeader, readArchive } from '@sandboxd/api/archive';
 import type { Bytes } from '../connection/transport.ts';
 import { SandboxdError } from '../errors.ts';
 import type { HeldDirectory } from './held-directory.ts';
@@ -15,42 +15,19 @@ const FOREIGN = process.platform === 'win32' ? /[\\<>:"|?*]/ : undefined;
 /** Entries belong to the caller, with the archive's permissions limited by the umask. Devices and pipes are omitted. */
 export async function unpackDirectory(archive: Bytes, directory: HeldDirectory): Promise<void> {
   await using tree = new Tree(directory);
-  const decoder = createTarDecoder({ strict: true });
-  const feeding = feed(archive, decoder.writable);
-  // The common error fails the reader.
-  feeding.catch(() => undefined);
-  const reader = decoder.readable.getReader();
   try {
-    for (let read = await reader.read(); !read.done; read = await reader.read()) {
-      const { header, body } = read.value;
-      await tree.put(header, body as ReadableStream<Uint8Array> & Bytes);
-      if (!body.locked) await body.cancel();
-    }
-    await feeding;
+    for await (const { header, body } of readArchive(archive)) await tree.put(header, body);
     await tree.finish();
   } catch (error) {
-    await reader.cancel(error).catch(() => undefined);
-    // Adds context to errors of the tar decoder; our own and system errors are complete.
-    if (error instanceof SandboxdError || !(error instanceof Error) || 'code' in error) throw error;
+    if (!(error instanceof ArchiveError)) throw error;
     throw new SandboxdError(`${directory.shown} cannot be unpacked into: ${error.message}`, { cause: error });
-  }
-}
-
-async function feed(archive: Bytes, to: WritableStream<Uint8Array>): Promise<void> {
-  const writer = to.getWriter();
-  try {
-    for await (const part of archive) await writer.write(part);
-    await writer.close();
-  } catch (error) {
-    await writer.abort(error).catch(() => undefined);
-    throw error;
   }
 }
 
 type CreatedDirectory = {
   readonly parts: readonly string[];
   readonly ino: number;
-  readonly header: TarHeader;
+  readonly header: ArchiveHeader;
 };
 
 class Tree implements AsyncDisposable {
@@ -64,17 +41,16 @@ class Tree implements AsyncDisposable {
     this.#root = root;
   }
 
-  async put({ mtime: time, ...rest }: TarHeader, body: Bytes): Promise<void> {
-    // An invalid date counts as absent.
-    const header: TarHeader =
-      time === undefined || Number.isNaN(time.getTime()) ? rest : { ...rest, mtime: time };
+  async put(header: ArchiveHeader, body: Bytes): Promise<void> {
     const parts = toParts(header.name);
     const name = parts.pop();
     if (name === undefined) return;
     const parent = await this.#enter(parts);
-    const { type, linkname = '', mtime } = header;
-    const mode = header.mode === undefined ? undefined : header.mode & PERMISSIONS;
-    if (type === 'file') await writeWholeIn(parent, name, body, { mode, mtime });
+    const { type, mode } = header;
+    const linkname = header.linkname ?? '';
+    const mtime = toTime(header);
+    if (type === 'file' || type === 'contiguous-file')
+      await writeWholeIn(parent, name, body, { mode: mode & PERMISSIONS, mtime });
     else if (type === 'symlink') await linkIn(parent, name, checkTarget(header.name, linkname, parts.length));
     else if (type === 'link') {
       const from = toParts(linkname);
@@ -91,20 +67,25 @@ class Tree implements AsyncDisposable {
       await using directory = await this.#root.enterAll(parts);
       const found = await lstat(`${directory.path}/.`);
       if (found.ino !== ino) continue;
-      const { mode = OWNER, mtime } = header;
+      const { mode } = header;
+      const mtime = toTime(header);
       if ((mode & OWNER) !== OWNER) await chmod(directory.path, found.mode & mode & PERMISSIONS);
       if (mtime !== undefined) await utimes(`${directory.path}/.`, mtime, mtime);
     }
   }
 
-  async #makeDirectory(parent: HeldDirectory, parts: readonly string[], header: TarHeader): Promise<void> {
+  async #makeDirectory(
+    parent: HeldDirectory,
+    parts: readonly string[],
+    header: ArchiveHeader,
+  ): Promise<void> {
     const name = parts.at(-1) ?? '';
     const exists = await lstat(parent.at(name)).then(
       () => true,
       () => false,
     );
     // The owner needs access until all entries are written.
-    await using directory = await parent.enter(name, ((header.mode ?? PERMISSIONS) & PERMISSIONS) | OWNER);
+    await using directory = await parent.enter(name, (header.mode & PERMISSIONS) | OWNER);
     if (exists) return;
     const { ino } = await lstat(`${directory.path}/.`);
     this.#created.push({ parts, ino, header });
@@ -125,6 +106,12 @@ class Tree implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#enter([]);
   }
+}
+
+/** An invalid date counts as absent. */
+function toTime({ mtime, pax }: ArchiveHeader): Date | undefined {
+  const time = pax?.mtime === undefined ? mtime : new Date(Number(pax.mtime) * 1000);
+  return Number.isNaN(time.getTime()) ? undefined : time;
 }
 
 /** Splits a path of the archive; SandboxdError for a path that leaves the directory. */

@@ -3,10 +3,16 @@ import { TarError } from './entry.ts';
 import { checkSize, type TarHeader } from './header.ts';
 import { type PaxRecords, parseTime, readPax, toInteger } from './pax.ts';
 
-/** Maximum extended header: names are much shorter, but some archivers store file attributes there. */
+/**
+ * Maximum of the extended headers of one member, and of all global ones: names are much shorter, but some archivers
+ * store file attributes there.
+ */
 const MAX_EXTENSION_BYTES = 1024 * 1024;
 
 export type ResolvedHeader = TarHeader & { readonly mtimeNanos: number };
+
+/** Each member with records of its own copies the global ones, so many of them would take hours of CPU time. */
+const MAX_GLOBAL_RECORDS = 100;
 
 const FLAGS = 'xXgLK';
 
@@ -15,6 +21,8 @@ export class Extensions {
   #pax: PaxRecords = this.#globals;
   #longName: string | undefined;
   #longTarget: string | undefined;
+  #memberBytes = 0;
+  #globalBytes = 0;
 
   /** Whether a header of this type is an extended header. Throws TarError when its content is too long. */
   static takes({ flag, sizeBytes }: TarHeader): boolean {
@@ -32,10 +40,17 @@ export class Extensions {
 
   /** Adds the complete content of an extended header. Throws TarError. */
   add(flag: string, bytes: Buffer): void {
+    if (flag === 'g') this.#globalBytes += bytes.length;
+    else this.#memberBytes += bytes.length;
+    if (this.#memberBytes > MAX_EXTENSION_BYTES || this.#globalBytes > MAX_EXTENSION_BYTES)
+      throw new TarError(`extended headers have more than ${MAX_EXTENSION_BYTES} bytes together`);
     if (flag === 'L') this.#longName = untilZero(bytes);
     else if (flag === 'K') this.#longTarget = untilZero(bytes);
-    else if (flag === 'g') readPax(bytes, this.#globals);
-    else {
+    else if (flag === 'g') {
+      readPax(bytes, this.#globals);
+      if (this.#globals.size > MAX_GLOBAL_RECORDS)
+        throw new TarError(`the archive has more than ${MAX_GLOBAL_RECORDS} global records`);
+    } else {
       if (this.#pax === this.#globals) this.#pax = new Map(this.#globals);
       readPax(bytes, this.#pax);
     }
@@ -69,6 +84,7 @@ export class Extensions {
     this.#pax = this.#globals;
     this.#longName = undefined;
     this.#longTarget = undefined;
+    this.#memberBytes = 0;
   }
 }
 

@@ -1,8 +1,9 @@
 // Image archives: spools them to disk, decompressed from gzip or zstd, and lists the images in them.
 import { createReadStream, createWriteStream } from 'node:fs';
 import { open, rename, rm, stat } from 'node:fs/promises';
+import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
-import { type TarEntry, TarError, TarReader, type TarSink } from '@sandboxd/proto';
+import { ArchiveError, type ArchiveMember, readArchive } from '@sandboxd/api/archive';
 import { AppError } from '../../lib/errors.ts';
 import { explainDamage, HEAD_BYTES, packingOf } from '../packing.ts';
 import { formatReference, parseReference } from '../reference.ts';
@@ -70,20 +71,10 @@ export async function spool(
 
 /** AppError invalid_argument for a file that is not an image archive. */
 export async function inspectArchive(path: string): Promise<ImageArchive> {
-  const finder = new DocumentFinder();
-  const reader = new TarReader(finder);
-  try {
-    for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES }))
-      reader.push(chunk as Buffer);
-    reader.end();
-  } catch (error) {
-    if (error instanceof TarError)
-      throw new AppError('invalid_argument', `the archive of images: ${error.message}`, { cause: error });
-    throw error;
-  }
-  const docker = finder.documents.get('manifest.json');
+  const documents = await useArchive(path, undefined, readDocuments);
+  const docker = documents.get('manifest.json');
   if (docker !== undefined) return { kind: 'docker-archive', images: toDockerImages(docker) };
-  const oci = finder.documents.get('index.json');
+  const oci = documents.get('index.json');
   if (oci !== undefined) return { kind: 'oci-archive', index: oci };
   throw new AppError(
     'invalid_argument',
@@ -127,27 +118,35 @@ function canonical(text: string): string {
   return reference === undefined ? text : formatReference(reference);
 }
 
-/** Collects small documents at the top level of the archive. */
-class DocumentFinder implements TarSink {
-  readonly documents = new Map<string, string>();
-  #name: string | undefined;
-  #chunks: Buffer[] = [];
-
-  begin({ type, name, sizeBytes }: TarEntry): void {
-    const plain = name.replace(/^(?:\.?\/)+/, '');
-    const isDocument = type === 'file' && DOCUMENTS.includes(plain) && sizeBytes <= MAX_DOCUMENT_BYTES;
-    this.#name = isDocument ? plain : undefined;
-    this.#chunks = [];
+/** Passes the archive's members to `use`, whose ArchiveErrors become AppErrors invalid_argument. */
+export async function useArchive<T>(
+  path: string,
+  signal: AbortSignal | undefined,
+  use: (members: AsyncIterable<ArchiveMember>) => Promise<T>,
+): Promise<T> {
+  try {
+    return await use(readArchive(createReadStream(path, { highWaterMark: CHUNK_BYTES, signal })));
+  } catch (error) {
+    if (!(error instanceof ArchiveError)) throw error;
+    throw new AppError('invalid_argument', `the archive of images: ${error.message}`, { cause: error });
   }
+}
 
-  content(bytes: Buffer): void {
-    if (this.#name !== undefined) this.#chunks.push(Buffer.from(bytes));
-  }
+/** A member's name without the prefixes of the top level, `./` and `/`. */
+export function plainName({ header }: ArchiveMember): string {
+  return header.name.replace(/^(?:\.?\/)+/, '');
+}
 
-  finish(): void {
-    if (this.#name !== undefined) this.documents.set(this.#name, Buffer.concat(this.#chunks).toString());
-    this.#name = undefined;
+/** The small documents at the top level of the archive. */
+async function readDocuments(members: AsyncIterable<ArchiveMember>): Promise<Map<string, string>> {
+  const documents = new Map<string, string>();
+  for await (const member of members) {
+    const name = plainName(member);
+    const { type, size } = member.header;
+    if (type !== 'file' || !DOCUMENTS.includes(name) || size > MAX_DOCUMENT_BYTES) continue;
+    documents.set(name, await text(member.body));
   }
+  return documents;
 }
 
 /** Entries with the same config and layers are one image with several tags. */
