@@ -41,6 +41,14 @@ const V8_OPTIONS = ['--initial-old-space-size=128'];
 /** SIGUSR1 would otherwise open a debugger, through which any local user could run code as the daemon. */
 const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
 const GCC_OPTIONS = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-Werror', '-s'];
+const HOST_ADDON = 'rootfs-builder/native/host.c';
+const ADDON_OPTIONS = [
+  ...GCC_OPTIONS,
+  '-fPIC',
+  '-shared',
+  '-fvisibility=hidden',
+  ...['-isystem', 'node_modules/node-api-headers/include', '-isystem', `${NODE_PACKAGE}/include/node`],
+];
 const SOURCES = ['api', 'client', 'host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
   `${name}/src/**/*.{ts,js,json}`,
   `${name}/package.json`,
@@ -87,6 +95,9 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== in
   await bundle();
   makeExecutable(ensureRuntime());
   copyFileSync(LMDB_ADDON, join(WORK, 'addons/lmdb.node'));
+  execFileSync('gcc', [...ADDON_OPTIONS, '-o', join(WORK, 'addons/host.node'), HOST_ADDON], {
+    stdio: 'inherit',
+  });
   layOutNpmRuntime(ensureRuntime());
   for (const name of [...PROGRAMS, ...DYNAMIC_PROGRAMS]) {
     const source = `host-agent/native/${name}.c`;
@@ -136,6 +147,8 @@ async function bundle(): Promise<void> {
     format: 'cjs',
     legalComments: 'none',
     logLevel: 'warning',
+    // Read only by sources that are not bundled (rootfs-builder/src/lib/host-addon.ts).
+    logOverride: { 'empty-import-meta': 'silent' },
     plugins: [addons],
   });
   await build({

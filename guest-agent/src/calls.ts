@@ -37,6 +37,8 @@ export type CallContext = ExecContext & {
   readonly trim: Pick<MemoryTrim, 'resetBaseline'>;
   readonly streamCount: () => number;
   readonly isEmulated: boolean;
+  /** Large files that are pushed bypass the page cache. */
+  readonly writesDirect: boolean;
   /** Incarnation of the host process that sent the call. */
   readonly incarnation: () => string | undefined;
 };
@@ -78,7 +80,7 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
   } else if (request.serviceOutput) {
     streamOutput(context.service, stream, request.serviceOutput as ServiceOutput);
   } else if (request.filePush) {
-    startPush(stream, request.filePush as FilePush, context.isEmulated);
+    startPush(stream, request.filePush as FilePush, context.writesDirect);
   } else if (request.filePull) {
     startPull(stream, request.filePull as FilePull, context.isEmulated);
   } else if (request.dirPull) {

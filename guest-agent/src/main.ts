@@ -9,7 +9,7 @@ import { serveRequest } from './calls.ts';
 import { serveChannels } from './channel/serve.ts';
 import { ExecCgroups } from './exec/cgroups.ts';
 import { Freezer } from './exec/freezer.ts';
-import { hasKernelParameter, readIsEmulated } from './lib/kernel-parameters.ts';
+import { hasKernelParameter, readHasDiskErrors, readIsEmulated } from './lib/kernel-parameters.ts';
 import { logError } from './lib/log.ts';
 import { MemoryTrim } from './machine/memory-trim.ts';
 import { addon, NO_DIRECTORY } from './native/addon.ts';
@@ -89,6 +89,7 @@ const context = {
   service,
   trim,
   isEmulated,
+  writesDirect: isEmulated || readHasDiskErrors(),
   incarnation: () => connection.incarnation,
   streamCount: () => connection.channel?.streamCount ?? 0,
 };

@@ -9,6 +9,7 @@ export {
   seedKernel,
 } from './kernel/kernels.ts';
 export { copyReserved, copySparse, createWritableLayer, ensurePristineLayer } from './layer.ts';
+export { hostAddon } from './lib/host-addon.ts';
 export type { Progress, ProgressEvent } from './lib/progress.ts';
 export { builtinProfileNames, openRecipeBook, readRecipe } from './recipe/book.ts';
 export { parseRecipe, type Recipe } from './recipe/recipe.ts';

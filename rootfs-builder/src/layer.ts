@@ -1,16 +1,20 @@
 // A sandbox's writable disk: an empty sparse ext4 file, copied from a pristine one of the same size.
-import { constants } from 'node:fs';
-import { copyFile, mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BuilderError } from './errors.ts';
 import { sweepWorkDirectories, temporaryPath } from './lib/atomic.ts';
 import { runCommand } from './lib/command.ts';
+import { hostAddon } from './lib/host-addon.ts';
 import { layersDirectory } from './lib/layout.ts';
 
 /** Increase when the mke2fs options change; pristine files of older versions are ignored then. */
 const LAYER_FORMAT = 3;
 const MIN_LAYER_BYTES = 64 << 20;
 const LAYER_UNIT_BYTES = 1 << 20;
+/** Unit of `blocks`, independent of the file system's own. */
+const BLOCK_BYTES = 512;
+/** Above this, a copy would keep a thread of Node's pool from others for too long: a program makes it. */
+const MAX_POOL_BYTES = 32 << 20;
 
 /** Creates `path` (which must not exist) as an empty layer of `sizeBytes`, a multiple of 1 MiB and at least 64 MiB. */
 export async function createWritableLayer(dataDir: string, path: string, sizeBytes: number): Promise<void> {
@@ -41,16 +45,13 @@ export async function ensurePristineLayer(dataDir: string, sizeBytes: number): P
   }
 }
 
-/** Copies a file by its allocated extents: as a reflink where the file system supports it, otherwise by content. */
+/**
+ * Copies a file by its allocated extents: as a reflink where the file system supports it, otherwise by content. Node's
+ * own copy would fill holes with zeros.
+ */
 export async function copySparse(from: string, to: string): Promise<void> {
-  try {
-    await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE_FORCE);
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : undefined;
-    if (code === 'EEXIST' || code === 'ENOENT' || code === 'ENOSPC') throw error;
-    // Node copies holes as zeros; cp asks the file system for the extents (SEEK_DATA).
-    await runCommand('cp', ['--sparse=always', '--reflink=auto', '--', from, to]);
-  }
+  if ((await stat(from)).blocks * BLOCK_BYTES <= MAX_POOL_BYTES) await hostAddon().copySparse(from, to);
+  else await runCommand('cp', ['--sparse=always', '--reflink=auto', '--', from, to]);
 }
 
 /**

@@ -8,6 +8,7 @@ import { gzipSync, zstdDecompressSync } from 'node:zlib';
 import { BAKED_DATA_DIR, type Daemon } from '../support/daemon.ts';
 import { until } from '../support/until.ts';
 import { makeLayoutOf, skopeo, World } from '../unit/host-agent/images/world.ts';
+import { untilSettled } from './settled.ts';
 import { median, type Section, spread } from './stats.ts';
 
 const MIB = 2 ** 20;
@@ -102,6 +103,7 @@ export async function benchImages(daemon: Daemon, pulls: number, creates: number
     for (const body of [image, image, {}, {}]) await one(body);
     await endAll();
     await untilTemplates(daemon, [name, 'base']);
+    await untilSettled(daemon);
     for (let round = 0; round < creates; round++) {
       // Each is first equally often, because the clean-up after a delete slows the next create.
       const first = await one(round % 2 === 0 ? {} : image);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { SandboxJson } from '../support/api.ts';
 import type { Daemon } from '../support/daemon.ts';
-import { ownTemplate } from '../support/templates.ts';
+import { settle } from './settled.ts';
 import { median, type Section, spread } from './stats.ts';
 
 const WITHOUT = {};
@@ -45,7 +45,7 @@ export async function benchNetwork(daemon: Daemon, copies: number, rounds: numbe
   const snapshots: string[] = [];
   for (const kind of KINDS) {
     // Work in the background after a response would be measured too.
-    await ownTemplate(daemon, async () => api.delete((await api.create(kind)).id), kind === WITH);
+    await settle(daemon, kind);
     const { id } = await api.create(kind);
     snapshots.push((await api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`)).id);
     await api.delete(id);

@@ -18,7 +18,8 @@ import {
 import { makeTar } from '../support/files.ts';
 import { vmmPids } from '../support/vmms.ts';
 import { PlainClient } from './plain-client.ts';
-import { cpuMs } from './processes.ts';
+import { cpuMs, cpuWithChildrenMs } from './processes.ts';
+import { settle } from './settled.ts';
 import { median, plainTable, spread } from './stats.ts';
 import { installStdio, stdinRate, stdoutRate, writer } from './throughput.ts';
 
@@ -28,6 +29,7 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const DIR = '/bench-pair';
 const EXECS = 20;
 const FORKS = 4;
+const CREATES = 10;
 
 type Side = {
   readonly name: string;
@@ -109,6 +111,16 @@ const MEASURES: Readonly<Record<string, Measure>> = {
   create: ({ daemon }, others) => made(others, daemon, async () => [(await daemon.api.create()).id]),
   boot: ({ daemon, side }, others) =>
     made(others, daemon, async () => [(await daemon.api.create({ boot_args: side.args })).id]),
+  /** Creates per second of CPU of the daemon and its helpers. */
+  'create-cpu': async ({ daemon: { api, pid } }) => {
+    const before = await cpuWithChildrenMs(pid);
+    const ids: string[] = [];
+    for (let n = 0; n < CREATES; n++) ids.push((await api.create()).id);
+    // Before their deletes, with which the VMMs' own time counts as the daemon's.
+    const ms = (await cpuWithChildrenMs(pid)) - before;
+    for (const id of ids) await api.delete(id);
+    return CREATES / (ms / 1000);
+  },
   fork: async ({ daemon, id }, others) => {
     const snapshot = await daemon.api.call<{ id: string }>('POST', `/sandboxes/${id}/snapshot`);
     const path = `/snapshots/${snapshot.id}/fork?count=${FORKS}`;
@@ -165,6 +177,7 @@ const COUNTED = [
   'exec',
   'first-execs',
   'create',
+  'create-cpu',
   'delete',
   'boot',
   'fork',
@@ -277,6 +290,7 @@ try {
   for (const side of sides) {
     const daemon = await daemonFor(side);
     const { id } = await daemon.api.create({ boot_args: side.args });
+    await settle(daemon);
     running.push({ side, daemon, id, vmm: (await vmmPids(id))[0] ?? 0 });
     await daemon.api.sh(id, `mkdir -p ${DIR}/ram && mount -t tmpfs -o size=${SIZE_MIB + 16}m t ${DIR}/ram`);
     await installStdio(daemon, id);

@@ -6,9 +6,9 @@ import { copySparse } from '@sandboxd/rootfs-builder';
 import { SocketLink } from '../../host-agent/src/lib/socket-link.ts';
 import type { SandboxJson } from '../support/api.ts';
 import type { Daemon } from '../support/daemon.ts';
-import { ownTemplate } from '../support/templates.ts';
 import { readSaved, restoreBareGuest } from './bare.ts';
 import { processesOf, smaps } from './processes.ts';
+import { settle } from './settled.ts';
 import { median, type Section, spread } from './stats.ts';
 
 const MIB = 2 ** 20;
@@ -42,16 +42,9 @@ async function bareSave(savedDir: string): Promise<number> {
   return ms;
 }
 
-async function templateDir(daemon: Daemon): Promise<string> {
-  const { api, directories } = daemon;
-  const name = await ownTemplate(daemon, async () => api.delete((await api.create()).id));
-  return join(directories.dataDir, 'templates', name);
-}
-
 export async function benchCreate(daemon: Daemon, rounds: number): Promise<Section> {
   const { api } = daemon;
-  await api.delete((await api.create()).id);
-  const dir = await templateDir(daemon);
+  const dir = await settle(daemon);
   const bare: number[] = [];
   const create: number[] = [];
   const firstOutput: number[] = [];
@@ -103,12 +96,12 @@ export async function benchFork(
   rounds: number,
 ): Promise<Section[]> {
   const { api } = daemon;
+  const template = await settle(daemon);
   const source = await api.create();
   await api.sh(source.id, 'head -c 20000000 /dev/urandom > /dev/shm/fill');
   const snapshotMs: number[] = [];
   const pausedMs: number[] = [];
   const bareSaveMs: number[] = [];
-  const template = await templateDir(daemon);
   let snapshot = { id: '', dir: '' };
   for (let round = 0; round < rounds; round++) {
     if (snapshot.id !== '') await api.call('DELETE', `/snapshots/${snapshot.id}`);

@@ -39,6 +39,7 @@ const connection: GuestConnection = new GuestConnection({
         trim: new MemoryTrim(),
         service,
         isEmulated: false,
+        writesDirect: false,
         incarnation: () => connection.incarnation,
         streamCount: () => 0,
       },

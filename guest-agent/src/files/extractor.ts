@@ -11,10 +11,12 @@ const MAX_WAITING_DIRECTORIES = 20_000;
 const { EEXIST, ELOOP, ENOENT, ENOTDIR, EPERM, EXDEV } = constants.errno;
 const NOTHING = Buffer.alloc(0);
 /**
- * From this size on, files of an emulated guest bypass the page cache (O_DIRECT) where the file system supports it.
- * This is several times faster (docs/measurements/bulk-bytes.md). The addon writes these files in any case.
+ * From this size on, files bypass the page cache (O_DIRECT) where the file system supports it: in emulated guests,
+ * where this is several times faster (docs/measurements/bulk-bytes.md), and where the layer is mounted with nodelalloc,
+ * whose price is paid for each page of the cache (docs/measurements/nodelalloc.md). The addon writes these files in any
+ * case.
  */
-const DIRECT_BYTES = 4 * 1024 * 1024;
+const DIRECT_BYTES = 256 * 1024;
 
 /** Archives contain these by accident; none of them is created. */
 const DEVICES: Readonly<Partial<Record<TarEntry['type'], string>>> = {
@@ -34,7 +36,7 @@ type OpenFile = {
 
 export class Extractor implements TarSink {
   readonly #destination: Destination;
-  readonly #isEmulated: boolean;
+  readonly #writesDirect: boolean;
   readonly #directories = new Map<string, TarEntry>();
   #entry: TarEntry | undefined;
   #parts: readonly string[] = [];
@@ -43,10 +45,10 @@ export class Extractor implements TarSink {
   #files = 0;
   #bytes = 0;
 
-  /** Takes ownership of the destination. `isEmulated`: large files bypass the page cache. */
-  constructor(destination: Destination, isEmulated: boolean) {
+  /** Takes ownership of the destination. `writesDirect`: large files bypass the page cache. */
+  constructor(destination: Destination, writesDirect: boolean) {
     this.#destination = destination;
-    this.#isEmulated = isEmulated;
+    this.#writesDirect = writesDirect;
   }
 
   /** Regular files created so far, and content bytes written. */
@@ -150,7 +152,7 @@ export class Extractor implements TarSink {
     const { parent, leaf } = this.#destination.place(this.#parts);
     const fd = addon.createFile(parent, leaf);
     if (fd < 0) throw fileError(fd, entry.name);
-    const isLarge = this.#isEmulated && entry.sizeBytes >= DIRECT_BYTES;
+    const isLarge = this.#writesDirect && entry.sizeBytes >= DIRECT_BYTES;
     const isDirect = isLarge && addon.startDirectWrite(fd, entry.sizeBytes);
     return { fd, entry, parts: this.#parts, writtenTo: 0, isDirect };
   }

@@ -26,8 +26,8 @@ const GZIP = [0x1f, 0x8b] as const;
 const INTAKE_BYTES = 512 * 1024;
 
 /** Throws AgentError when the destination cannot be opened or created. */
-export function startPush(stream: Stream, { path }: FilePush, isEmulated: boolean): void {
-  new Push(stream, new Extractor(Destination.open(toPathBytes(path)), isEmulated));
+export function startPush(stream: Stream, { path }: FilePush, writesDirect: boolean): void {
+  new Push(stream, new Extractor(Destination.open(toPathBytes(path)), writesDirect));
 }
 
 class Push {

@@ -60,7 +60,7 @@ async function runDaemon(
   });
   // An unhandled rejection concerns one operation, so the others continue.
   process.on('unhandledRejection', (reason) => log.error({ err: toError(reason) }, 'unexpected failure'));
-  const unscheduled = await scheduleForThroughput();
+  const unscheduled = scheduleForThroughput();
   if (unscheduled !== undefined)
     log.debug({ reason: unscheduled }, 'cannot change the scheduling class of the daemon');
   const manager = new ServiceManager(log);

@@ -1,6 +1,6 @@
 // Limits the size of a log that a guest can fill without end, so that it does not fill the host's disk.
 import { constants } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { lstat, rm } from 'node:fs/promises';
 import { tailFile } from '../lib/tail.ts';
 import { openRegular } from '../lib/untrusted-path.ts';
 
@@ -16,8 +16,8 @@ const KEEP_BYTES = 64 * 1024;
 export function limitLog(path: string): Disposable {
   const check = async (): Promise<void> => {
     // A VMM that continues to write at its old offset increases only the size: the part before it is a hole.
+    if ((await lstat(path)).blocks * BLOCK_BYTES <= LIMIT_BYTES) return;
     await using log = await openRegular(path, O_WRONLY);
-    if ((await log.stat()).blocks * BLOCK_BYTES <= LIMIT_BYTES) return;
     // Truncate even if the last part cannot be kept.
     await keep(`${path}.1`, await tailFile(path, Number.POSITIVE_INFINITY, KEEP_BYTES)).catch(
       () => undefined,

@@ -22,7 +22,7 @@ import { vmmRecordPath } from './vmm-record.ts';
 
 /** From spawn to the first answer; some 10 to 30 ms on an idle host. */
 const CONTROL_TIMEOUT_MS = 20_000;
-const CONNECT_POLL_MS = 2;
+const CONNECT_POLL_MS = 4;
 /** Executes a program in a network namespace. */
 const NSENTER = 'nsenter';
 /** From the first sign of a VMM's end (a broken connection) to its exit. */
@@ -63,7 +63,7 @@ export async function startVmm(kind: VmmKind, options: BootOptions, launch: Laun
   try {
     await Promise.all([options.onSpawn?.(identity), reach(vm, signal)]);
     // The VMM inherited the daemon's scheduling.
-    void resetScheduling(process.pid, kind.unbatched);
+    resetScheduling(process.pid, kind.unbatched);
     await run?.();
     signal?.throwIfAborted();
     const watched = vm.control.watch();

@@ -8,6 +8,8 @@ import { runInNewContext } from 'node:vm';
 const INTERVAL_MS = 2000;
 /** Event loop utilization below which the process counts as idle. A collection takes some tens of milliseconds. */
 const MAX_UTILIZATION = 0.05;
+/** Consecutive idle intervals before a collection: what it frees, a create in each second would need again. */
+const IDLE_INTERVALS = 5;
 /** Growth that is worth a collection. */
 const GROWTH_BYTES = 8 * 1024 * 1024;
 
@@ -16,6 +18,7 @@ export class MemoryTrim {
   readonly #timer: NodeJS.Timeout;
   readonly #collect: () => void;
   #utilization = performance.eventLoopUtilization();
+  #idleIntervals = 0;
   /** Lowest resident size since the last collection by this class. */
   #leastBytes = 0;
 
@@ -31,7 +34,9 @@ export class MemoryTrim {
   #check(): void {
     const before = this.#utilization;
     this.#utilization = performance.eventLoopUtilization();
-    if (performance.eventLoopUtilization(this.#utilization, before).utilization > MAX_UTILIZATION) return;
+    const { utilization } = performance.eventLoopUtilization(this.#utilization, before);
+    this.#idleIntervals = utilization > MAX_UTILIZATION ? 0 : this.#idleIntervals + 1;
+    if (this.#idleIntervals < IDLE_INTERVALS) return;
     const bytes = readResident();
     if (bytes === undefined) return;
     this.#leastBytes = Math.min(this.#leastBytes, bytes);

@@ -1,6 +1,7 @@
-// CPU scheduling of the daemon and its VMMs when cores are scarce. `chrt` is part of util-linux.
+// CPU scheduling of the daemon and its VMMs when cores are scarce.
+import { readdirSync } from 'node:fs';
 import { getPriority, setPriority } from 'node:os';
-import { runProgram } from './programs.ts';
+import { hostAddon } from '@sandboxd/rootfs-builder';
 
 /** Higher priority than guests, which may use all CPUs. */
 const RAISED_NICENESS = -5;
@@ -13,13 +14,13 @@ let ownNiceness: number | undefined;
  * VMM loses its core after each 4 KiB that it writes, a stream is a third slower on two cores. The daemon's priority is
  * raised, unless it was set already, so that it does not wait for guests. Returns the reason if this is not permitted.
  */
-export async function scheduleForThroughput(): Promise<string | undefined> {
+export function scheduleForThroughput(): string | undefined {
   const niceness = getPriority();
   try {
     // Before the policy, as it may be refused: a batch process with normal priority would wait for guests.
     if (niceness === 0) setPriority(RAISED_NICENESS);
     ownNiceness = niceness;
-    await runProgram('chrt', ['--batch', '--all-tasks', '--pid', '0', String(process.pid)]);
+    for (const thread of threadsOf(process.pid)) hostAddon().setBatch(thread, true);
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message.trim() : String(error);
@@ -37,9 +38,14 @@ export function resetPriority(pid: number): void {
 }
 
 /** Resets the policy of the first thread, or of all existing threads, to SCHED_OTHER. */
-export async function resetScheduling(pid: number, which: 'first-thread' | 'all-threads'): Promise<void> {
+export function resetScheduling(pid: number, which: 'first-thread' | 'all-threads'): void {
   if (ownNiceness === undefined) return;
-  const all = which === 'all-threads' ? ['--all-tasks'] : [];
-  // The process may have exited already.
-  await runProgram('chrt', ['--other', ...all, '--pid', '0', String(pid)]).catch(() => undefined);
+  try {
+    for (const thread of which === 'all-threads' ? threadsOf(pid) : [pid])
+      hostAddon().setBatch(thread, false);
+  } catch {
+    // The process may have exited already.
+  }
 }
+
+const threadsOf = (pid: number): number[] => readdirSync(`/proc/${pid}/task`).map(Number);

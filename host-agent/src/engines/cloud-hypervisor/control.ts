@@ -1,4 +1,5 @@
 // The control protocol of one VMM: requests over its REST interface, and events from a file that is followed.
+import { existsSync } from 'node:fs';
 import { AGENT_VSOCK_PORT } from '@sandboxd/proto';
 import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import type { SocketLink } from '../../lib/socket-link.ts';
@@ -55,6 +56,8 @@ class CloudHypervisorControl implements Control {
 
   /** Each call is a connection of its own; none is kept. */
   async connect(signal: AbortSignal): Promise<boolean> {
+    // It is asked many times in a start, and a failure costs an error with its stack.
+    if (!existsSync(this.#files.controlSocketPath)) return false;
     const ping = await this.#api.ping({ timeoutMs: ANSWER_TIMEOUT_MS, signal }).catch(() => undefined);
     if (ping === undefined) return false;
     const { pid } = this.#vm.identity;

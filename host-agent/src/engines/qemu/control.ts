@@ -1,4 +1,5 @@
 // The control protocol of one VMM: QMP over a persistent connection, with events.
+import { existsSync } from 'node:fs';
 import { AppError, toError } from '../../lib/errors.ts';
 import { connectLink, connectUnix, type SocketLink } from '../../lib/socket-link.ts';
 import { tailFile } from '../../lib/tail.ts';
@@ -80,6 +81,8 @@ class QemuControl implements Control {
   async connect(signal: AbortSignal): Promise<boolean> {
     // QEMU serves one QMP connection at a time.
     this.#qmp?.close();
+    // It is asked many times in a start, and a failure costs an error with its stack.
+    if (!existsSync(this.#files.controlSocketPath)) return false;
     const socket = await connectUnix(this.#files.controlSocketPath, signal).catch(() => undefined);
     if (socket === undefined) return false;
     const qmp = await QmpClient.open(socket, (event) => this.#onEvent(event), signal).catch(async (error) => {

@@ -142,8 +142,8 @@ t.test('a directory that another process creates concurrently is accepted', (t) 
 });
 
 /** An extractor whose members the test passes directly. */
-function extractorOf(dir: string, isEmulated = false): Extractor {
-  return new Extractor(Destination.open(dir), isEmulated);
+function extractorOf(dir: string, writesDirect = false): Extractor {
+  return new Extractor(Destination.open(dir), writesDirect);
 }
 
 const entryOf = (changes: Partial<TarEntry>): TarEntry => ({
@@ -222,22 +222,25 @@ t.test('large files of an emulated guest are written by the addon, in order', (t
     },
   });
   const MIB = 2 ** 20;
-  const begun = (sizeBytes: number, isEmulated = true): Extractor => {
+  const begun = (sizeBytes: number, writesDirect = true): Extractor => {
     calls.length = 0;
-    const extractor = extractorOf(dir, isEmulated);
+    const extractor = extractorOf(dir, writesDirect);
     extractor.begin(entryOf({ sizeBytes }));
     t.equal(extractor.directFile, undefined);
     extractor.content(Buffer.alloc(10), 0);
     return extractor;
   };
-  for (const [sizeBytes, isEmulated] of [
-    [4 * MIB - 1, true],
+  for (const [sizeBytes, writesDirect] of [
+    [MIB / 4 - 1, true],
     [4 * MIB, false],
   ] as const) {
-    const extractor = begun(sizeBytes, isEmulated);
+    const extractor = begun(sizeBytes, writesDirect);
     t.same([calls, extractor.directFile], [[], undefined]);
     extractor.close();
   }
+  const least = begun(MIB / 4);
+  t.same([calls, typeof least.directFile], [[`start ${MIB / 4}`, 'write 10'], 'number']);
+  least.close();
   const whole = begun(4 * MIB);
   t.type(whole.directFile, 'number');
   whole.wrote(4 * MIB - 20);

@@ -103,6 +103,7 @@ export function startLocalAgent(
     trim: new MemoryTrim(),
     service,
     isEmulated,
+    writesDirect: isEmulated,
     incarnation: () => connection.incarnation,
     streamCount: () => 0,
   };

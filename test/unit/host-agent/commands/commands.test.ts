@@ -209,7 +209,8 @@ t.test('baking says what it lacks before it begins', async (t) => {
   const program = join(dir, 'installed/sandboxd');
   mkdirSync(join(dirname(program), 'addons'), { recursive: true });
   copyFileSync(DAEMON_PROGRAM, program);
-  copyFileSync(join(dirname(DAEMON_PROGRAM), 'addons/lmdb.node'), join(dirname(program), 'addons/lmdb.node'));
+  for (const name of ['addons/lmdb.node', 'addons/host.node'])
+    copyFileSync(join(dirname(DAEMON_PROGRAM), name), join(dirname(program), name));
   const { status, stderr } = run(words, {}, program);
   t.equal(status, 1);
   t.ok(stderr.includes(`no init of the initramfs at ${join(dirname(program), 'guest-init')}`), stderr);
