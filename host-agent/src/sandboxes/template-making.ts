@@ -30,6 +30,13 @@ export type TemplateMakerOptions = {
   readonly signal: AbortSignal;
 };
 
+export type MadeTemplate = {
+  readonly saved: SavedGuest;
+  readonly totalMs: number;
+  /** How long its guest was paused for the save. */
+  readonly pausedMs: number;
+};
+
 /** Space for two layers of a new guest: its own and the saved copy. */
 const LAYER_BYTES = 32 * 2 ** 20;
 /** A template is started in the background when no sandbox was started for this long, */
@@ -50,8 +57,8 @@ export class TemplateMaker {
   }
 
   /** Cold-boots the template's guest, or starts a copy of template `from` that enters its root file system. */
-  inBackground(candidate: OwnedCandidate, from?: SavedGuest): Promise<SavedGuest> {
-    const make = async (): Promise<SavedGuest> => {
+  inBackground(candidate: OwnedCandidate, from?: SavedGuest): Promise<MadeTemplate> {
+    const make = async (): Promise<MadeTemplate> => {
       await this.#quiet();
       return this.#make(candidate, from);
     };
@@ -67,7 +74,7 @@ export class TemplateMaker {
     { handles: { vm, guest, network }, paths, engine }: StartContext,
     signal: AbortSignal,
     onWritten: () => void,
-  ): Promise<SavedGuest> {
+  ): Promise<MadeTemplate> {
     if (vm === undefined || guest === undefined) throw new Error('the guest is not there yet');
     const { context } = this.#options;
     const { options, owner } = candidate;
@@ -97,7 +104,7 @@ export class TemplateMaker {
     }
   }
 
-  #make(candidate: OwnedCandidate, from: SavedGuest | undefined): Promise<SavedGuest> {
+  #make(candidate: OwnedCandidate, from: SavedGuest | undefined): Promise<MadeTemplate> {
     const { options, owner, key } = candidate;
     const { log, signal } = this.#options;
     const { bootTimeoutMs, ...rest } = this.#options.context;
@@ -125,8 +132,8 @@ export class TemplateMaker {
   async #fill(
     { key, options }: OwnedCandidate,
     save: (dir: string) => Promise<{ readonly pausedMs: number }>,
-  ): Promise<SavedGuest> {
-    const { context, signal } = this.#options;
+  ): Promise<MadeTemplate> {
+    const { context } = this.#options;
     const startedAt = performance.now();
     const root = templatesRoot(context.directories.dataDir);
     using _reservation = await this.#options.reserveDisk(options.memoryMib * 2 ** 20 + LAYER_BYTES);
@@ -138,17 +145,13 @@ export class TemplateMaker {
     const { pausedMs } = await save(temporary);
     context.faults.reach('template.saved');
     await this.#options.removed(key);
-    signal.throwIfAborted();
     await publishSaved(temporary, join(root, key));
     context.faults.reach('template.published');
-    context.events.emit({
-      kind: 'template-made',
-      template: key,
-      rootfs: options.rootfs.name,
-      hasNetwork: options.network !== undefined,
+    const { manifest } = await SavedGuest.open(join(root, key));
+    return {
+      saved: new SavedGuest(join(root, key), manifest, true),
       totalMs: Math.round(performance.now() - startedAt),
       pausedMs: Math.round(pausedMs),
-    });
-    return new SavedGuest(join(root, key), (await SavedGuest.open(join(root, key))).manifest, true);
+    };
   }
 }

@@ -18,7 +18,7 @@ import {
   templatesInRoot,
   templateWithoutRoot,
 } from './template-choice.ts';
-import { type OwnedCandidate, TemplateMaker } from './template-making.ts';
+import { type MadeTemplate, type OwnedCandidate, TemplateMaker } from './template-making.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 export type TemplatesOptions = {
@@ -217,7 +217,7 @@ export class Templates {
     if (this.#ready.has(key) || this.#pending.has(key) || this.#hasFailed(key)) return;
     const made = this.#maker
       .inBackground(candidate, from)
-      .then((saved) => this.#publish(candidate, saved))
+      .then((made) => this.#publish(candidate, made))
       .finally(() => this.#pending.delete(key));
     this.#pending.set(key, made);
     made.catch((error) => {
@@ -227,8 +227,11 @@ export class Templates {
     });
   }
 
-  async #publish({ key, booted }: OwnedCandidate, saved: SavedGuest): Promise<SavedGuest> {
+  async #publish({ key, booted }: OwnedCandidate, { saved, ...times }: MadeTemplate): Promise<SavedGuest> {
     this.#ready.set(key, saved);
+    const { rootfs, network } = saved.manifest.options;
+    const what = { template: key, rootfs: rootfs.name, hasNetwork: network !== undefined };
+    this.#options.context.events.emit({ kind: 'template-made', ...what, ...times });
     this.#checksums.add(saved);
     this.#failedAt.delete(key);
     this.#uses.delete(key);
