@@ -77,7 +77,10 @@ async function measure(side: Side): Promise<void> {
         await sleep(SETTLE_MS);
       }
       await until(
-        () => ['agent', 'base'].every((name) => daemon.log.some(({ msg, rootfs }) => msg === 'template made' && rootfs === name)),
+        () =>
+          ['agent', 'base'].every((name) =>
+            daemon.log.some(({ msg, rootfs }) => msg === 'template made' && rootfs === name),
+          ),
         'the templates',
         SETTLE_TIMEOUT_MS,
       );

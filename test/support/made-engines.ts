@@ -28,6 +28,10 @@ export class MadeEngine {
     this.#answer.resolve(probe);
   }
 
+  async obstacle(): Promise<string | undefined> {
+    return undefined;
+  }
+
   async probe(signal: AbortSignal): Promise<EngineProbe> {
     this.signals.push(signal);
     const given = Promise.withResolvers<never>();

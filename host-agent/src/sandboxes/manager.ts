@@ -93,7 +93,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       maxSandboxes: options.limits.sandboxes,
       readCapacity: options.readCapacity ?? (() => readHostCapacity(options.directories.dataDir)),
       inUse: () => {
-        const { sharedBytes = 0 } = options.engines.current;
+        const { sharedBytes = 0 } = options.engines.ifChosen ?? {};
         return countInUse([...this.#sandboxes.values()], this.#sweeps.sandboxes, sharedBytes);
       },
       freeing: () => this.#sweeps.next(),
@@ -180,6 +180,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await using pins = new AsyncDisposableStack();
     const findOptions = { signal, holds: pins, owner: sharerOf(owner) };
     const resolved = await resolveRootfs(validated, options, this.#options, findOptions, request.principal);
+    await this.#options.engines.chosen(signal);
     const need = toCreateNeed(resolved, this.#options.reservesDisks);
     const input = { ...this.#shared, options: resolved, owner, signal };
     const createOne = () => createSandbox(this.#options, input);
@@ -266,6 +267,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     publish: readonly PublishedPort[] = [],
   ): Promise<SandboxInfo[]> {
     const signal = this.#signal(requestSignal);
+    this.#snapshots.get(id);
+    await this.#options.engines.chosen(signal);
     const saved = this.#snapshots.open(id);
     const { options } = saved.manifest;
     using _admitted = this.#limits.admit(

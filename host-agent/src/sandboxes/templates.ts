@@ -9,8 +9,8 @@ import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { chooseEvicted } from '../lib/fair-share.ts';
 import { raceSignal } from '../lib/wait.ts';
-import type { ResourceContext } from './resources/resource.ts';
 import { OwnBoot } from './own-boot.ts';
+import type { ResourceContext } from './resources/resource.ts';
 import { Checksums, removeSaved, SavedGuest, sweepSaved, templatesRoot } from './saved/saved-guest.ts';
 import {
   type TemplateContext,
@@ -50,6 +50,8 @@ export class Templates {
   /** Those that creates make of the guests that they boot. */
   readonly #booting = new Map<string, OwnBoot>();
   readonly #maker: TemplateMaker;
+  /** Creates wait for it; they come after the choice of an engine, with which it begins. */
+  #opening: Promise<void> = Promise.resolve();
   readonly #failedAt = new Map<string, number>();
   /** Templates being removed, possibly after their last users finish; their directories exist until then. */
   readonly #removals = new Map<string, Promise<void>>();
@@ -72,8 +74,18 @@ export class Templates {
     this.#checksums = new Checksums(options.log);
   }
 
-  /** Opens the templates that match this daemon's engine, kernel and agent, and removes the others. */
+  /** Opens the templates of an earlier daemon; while no engine is chosen, as soon as one is. */
   async start(): Promise<void> {
+    const { engines } = this.#options.context;
+    engines.onceChosen(() => {
+      this.#opening = this.#open();
+      this.#opening.catch((err) => this.#options.log.error({ err }, 'cannot open the templates'));
+    });
+    if (engines.ifChosen !== undefined) await this.#opening;
+  }
+
+  /** Opens the templates that match this daemon's engine, kernel and agent, and removes the others. */
+  async #open(): Promise<void> {
     const { context, log } = this.#options;
     const root = templatesRoot(context.directories.dataDir);
     for (const key of await sweepSaved(root, () => true)) {
@@ -100,6 +112,7 @@ export class Templates {
   async stop(): Promise<void> {
     this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
     await Promise.allSettled([
+      this.#opening,
       ...this.#pending.values(),
       ...[...this.#booting.values()].map(({ made }) => made),
     ]);
@@ -118,6 +131,7 @@ export class Templates {
     owner?: string,
   ): Promise<SavedGuest | OwnBoot | undefined> {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
+    await this.#opening;
     const agent = await this.#agentRootfs();
     const context = this.#templateContext();
     const inRoot = templatesInRoot(options, agent?.agentPath, context);
@@ -173,7 +187,10 @@ export class Templates {
         this.#booting.delete(key);
         this.lookups.none += 1;
         if (own.isCancelled) return;
-        this.#options.log.warn({ template: key, err: toError(error) }, 'cannot make a template of a booted guest');
+        this.#options.log.warn(
+          { template: key, err: toError(error) },
+          'cannot make a template of a booted guest',
+        );
         remember(this.#failedAt, key, performance.now());
       },
     );

@@ -8,7 +8,7 @@ import { metricsHandler } from './metrics.ts';
 
 export function metaHandlers(services: HttpServices) {
   return {
-    health: () => ({ status: 'ok', version: VERSION }),
+    health: () => ({ status: 'ok', version: VERSION, engine: services.engine().state }),
 
     listProfiles: async () => {
       const profiles = await services.listProfiles();

@@ -4,7 +4,12 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { agentRootfs } from '../../../../host-agent/src/images/rootfs-source.ts';
-import { type Home, type MemoryDaemonOptions, makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import {
+  type Home,
+  type MemoryDaemonOptions,
+  makeHome,
+  startMemoryDaemon,
+} from '../../../support/memory-host/daemon.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
