@@ -39,6 +39,8 @@ const USES_BEFORE_SPECIFIC = 2;
 /** After a failure to make a template, it is not tried again for this long. */
 const RETRY_MS = 60_000;
 
+/** More are not queued: a client could ask for many sizes. The next create of the same kind queues its template again. */
+const MAX_PENDING = 4;
 /** Maximum number of template keys whose uses or failures are remembered. */
 const MAX_REMEMBERED = 1024;
 
@@ -232,6 +234,7 @@ export class Templates {
   #startMaking(candidate: OwnedCandidate, from?: SavedGuest): void {
     const { key } = candidate;
     if (this.#ready.has(key) || this.#pending.has(key) || this.#hasFailed(key)) return;
+    if (this.#pending.size >= MAX_PENDING) return;
     const made = this.#maker
       .inBackground(candidate, from)
       .then((made) => this.#publish(candidate, made))

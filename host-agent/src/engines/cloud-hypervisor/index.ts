@@ -14,7 +14,7 @@ import type {
   Vm,
   VmmIdentity,
 } from '../engine.ts';
-import { hostCpu } from '../kvm-device.ts';
+import { hostCpu, kvmObstacle } from '../kvm-device.ts';
 import { findProgram } from '../program.ts';
 import { findVmms } from '../vmm-record.ts';
 import { bootVm } from './boot.ts';
@@ -47,7 +47,7 @@ export class CloudHypervisorEngine implements Engine {
 
   async obstacle(): Promise<string | undefined> {
     const found = await readVersion(findProgram(this.#context.program ?? VMM_NAME));
-    return found.isUsable ? undefined : found.reason;
+    return found.isUsable ? kvmObstacle(this.#context.kvmPath) : found.reason;
   }
 
   async probe(signal?: AbortSignal): Promise<EngineProbe> {

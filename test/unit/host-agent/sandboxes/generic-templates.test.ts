@@ -127,6 +127,17 @@ t.test('a guest that hangs before it is a generic template holds up no create', 
   }
 });
 
+t.test('many sizes queue a few templates, and no more', async (t) => {
+  const { host, manager, home } = await startBare(t);
+  for (let n = 1; n <= 8; n++) await manager.create({ memoryMib: 128 + n });
+  t.equal(host.counts.boots, 8);
+  const made = () => readdirSync(join(home.dataDir, 'templates')).filter((name) => !name.startsWith('.'));
+  await until(() => made().length === 12, 'four more', 30_000);
+  // Longer than the host has to be quiet.
+  await new Promise((resolve) => setTimeout(resolve, 2000));
+  t.equal(host.counts.boots, 12);
+});
+
 t.test('a snapshot of a copy needs the agent image, and its forks have it', async (t) => {
   const { host, manager, path, home } = await startBare(t);
   const { id } = await manager.create({});
