@@ -70,20 +70,12 @@ async function measure(side: Side): Promise<void> {
     await withDaemon(side, directories, [], async (daemon) => {
       results['very first create'].push(await create(daemon));
       for (let n = 0; n < CREATES; n++) results['creates 2 to 6, right behind it'].push(await create(daemon));
-      const isMade = () => daemon.log.filter(({ msg }) => msg === 'template made').length;
-      let made = -1;
-      while (made !== isMade()) {
-        made = isMade();
-        await sleep(SETTLE_MS);
-      }
-      await until(
-        () =>
-          ['agent', 'base'].every((name) =>
-            daemon.log.some(({ msg, rootfs }) => msg === 'template made' && rootfs === name),
-          ),
-        'the templates',
-        SETTLE_TIMEOUT_MS,
-      );
+      // An older build logs no `isFirst`, and makes no such template.
+      const isMade = (name: string) =>
+        daemon.log.some(
+          ({ msg, rootfs, isFirst }) => msg === 'template made' && rootfs === name && isFirst !== true,
+        );
+      await until(() => isMade('agent') && isMade('base'), 'the templates', SETTLE_TIMEOUT_MS);
       await sleep(SETTLE_MS);
       for (let n = 0; n < CREATES; n++) results['settled create'].push(await create(daemon));
     }),

@@ -177,7 +177,8 @@ export class Templates {
     const own = new OwnBoot({
       diskBytes: options.diskBytes,
       signal,
-      save: async (...start) => this.#publish(candidate, await this.#maker.ofBooted(candidate, ...start)),
+      save: async (...start) =>
+        this.#publish(candidate, await this.#maker.ofBooted(candidate, ...start), { isFirst: true }),
     });
     this.#booting.set(key, own);
     own.made.then(
@@ -247,11 +248,15 @@ export class Templates {
     });
   }
 
-  async #publish({ key, booted }: OwnedCandidate, { saved, ...times }: MadeTemplate): Promise<SavedGuest> {
+  async #publish(
+    { key, booted }: OwnedCandidate,
+    { saved, ...times }: MadeTemplate,
+    how: { readonly isFirst?: boolean } = {},
+  ): Promise<SavedGuest> {
     this.#ready.set(key, saved);
     const { rootfs, network } = saved.manifest.options;
     const what = { template: key, rootfs: rootfs.name, hasNetwork: network !== undefined };
-    this.#options.context.events.emit({ kind: 'template-made', ...what, ...times });
+    this.#options.context.events.emit({ kind: 'template-made', ...what, ...how, ...times });
     this.#checksums.add(saved);
     this.#failedAt.delete(key);
     this.#uses.delete(key);
