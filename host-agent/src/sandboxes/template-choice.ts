@@ -28,9 +28,9 @@ const NO_NAMES = { allowlist: [] };
 
 /**
  * Templates with the create's root file system, most specific first. Each has another one (`booted`), which is made
- * of the guest that a create boots, without a warm-up, and which it replaces. `agentPath`: the image that the agent runs from;
- * absent when the root file system contains the agent. If the create has a network, the most specific template
- * already has an interface, and the copy only changes its address.
+ * of the guest that a create boots, without a warm-up, and which it replaces. `agentPath`: the image that the agent
+ * runs from; absent when the root file system contains the agent. If the create has a network, the most specific
+ * template already has an interface, and the copy only changes its address.
  */
 export function templatesInRoot(
   { service: _service, publish: _publish, network, ...options }: ResolvedSandboxOptions,

@@ -49,7 +49,7 @@ const BACKGROUND_PATIENCE = 5;
 
 export class TemplateMaker {
   readonly #options: TemplateMakerOptions;
-  /** One at a time: nobody waits for them. */
+  /** One at a time: no client waits for them. */
   readonly #background = new PQueue({ concurrency: 1 });
 
   constructor(options: TemplateMakerOptions) {

@@ -39,7 +39,7 @@ const USES_BEFORE_SPECIFIC = 2;
 /** After a failure to make a template, it is not tried again for this long. */
 const RETRY_MS = 60_000;
 
-/** More are not queued: a client could ask for many sizes. The next create of the same kind queues its template again. */
+/** More are not queued, because a client could ask for many sizes. A later create of the same kind tries again. */
 const MAX_PENDING = 4;
 /** Maximum number of template keys whose uses or failures are remembered. */
 const MAX_REMEMBERED = 1024;
