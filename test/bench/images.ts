@@ -60,7 +60,8 @@ const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b
 async function untilTemplates(daemon: Daemon, rootfs: readonly string[]): Promise<void> {
   const isThere = (name: string) =>
     daemon.log.some(
-      (line) => line.msg === 'template made' && line.rootfs === name && line.hasNetwork === false,
+      ({ msg, rootfs, hasNetwork, isFirst }) =>
+        msg === 'template made' && rootfs === name && hasNetwork === false && isFirst !== true,
     );
   await until(() => rootfs.every(isThere), `templates of ${rootfs.join(' and ')}`, 300_000);
 }

@@ -23,11 +23,14 @@ const slowEngine = (
   answer: EngineProbe = { isUsable: true, version: '1', detail: 'slow' },
 ) => new MadeEngine('slow', { accelerator: 'software', isEmulation: true, afterMs, answer });
 
-function open(host: FakeHost, engines: readonly Engine[], signal = never): Promise<EngineChoice> {
+async function open(host: FakeHost, engines: readonly Engine[], signal = never): Promise<EngineChoice> {
   const [vmlinuxPath, initramfsPath] = [join(host.dir, 'kernel'), join(host.dir, 'initramfs')];
   const scratchDir = join(host.dir, 'scratch');
   const kernel = { vmlinuxPath, initramfsPath, digest: 'k' };
-  return EngineChoice.open({ engines, kernel, scratchDir, cacheDir: join(host.dir, 'engines'), log }, signal);
+  const cacheDir = join(host.dir, 'engines');
+  const choice = await EngineChoice.open({ engines, kernel, scratchDir, cacheDir, log }, signal);
+  await choice.chosen(signal);
+  return choice;
 }
 
 const verdicts = (choice: EngineChoice) => choice.tried.map(({ name, verdict }) => `${name}: ${verdict}`);

@@ -4,10 +4,9 @@ import { AppError, type ErrorCode } from '../../host-agent/src/lib/errors.ts';
 import { ask, makeApp, UNKNOWN_ID } from './support.ts';
 
 t.test('meta endpoints answer', async (t) => {
-  const { app } = makeApp({
-    engine: () => ({ name: 'fast', accelerator: 'a', version: '1', reason: 'it works', tried: [] }),
-  });
-  t.match(await ask(app, 'GET', '/healthz'), { status: 200, body: { status: 'ok' } });
+  const names = { name: 'fast', accelerator: 'a', version: '1' };
+  const { app } = makeApp({ engine: () => ({ ...names, state: 'chosen', reason: 'it works', tried: [] }) });
+  t.match(await ask(app, 'GET', '/healthz'), { status: 200, body: { status: 'ok', engine: 'chosen' } });
   t.match(await ask(app, 'GET', '/whoami'), { status: 200, body: { scoped: false } });
   const { body, status, headers } = await ask(app, 'GET', '/profiles');
   t.equal(status, 200);
@@ -24,7 +23,7 @@ t.test('meta endpoints answer', async (t) => {
         packages: { bash: '5.2' },
       },
     },
-    engine: { name: 'fast', accelerator: 'a', version: '1', reason: 'it works', tried: [] },
+    engine: { ...names, state: 'chosen', reason: 'it works', tried: [] },
   });
 });
 

@@ -29,6 +29,7 @@ export const UNGUARDED = { authenticator: keyless(), audit: NO_AUDIT };
 /** Tests of events bring a journal. */
 export const NO_EVENTS = {} as unknown as HttpServices['events'];
 export const ENGINE: EngineInfo = {
+  state: 'chosen',
   name: 'memory',
   accelerator: 'none',
   version: '1',

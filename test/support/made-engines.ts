@@ -33,6 +33,10 @@ export class MadeEngine {
     this.#answer.resolve(probe);
   }
 
+  async obstacle(): Promise<string | undefined> {
+    return undefined;
+  }
+
   async probe(signal = new AbortController().signal): Promise<EngineProbe> {
     this.signals.push(signal);
     if (this.afterMs > 0)

@@ -5,6 +5,9 @@ import type { Engine } from '../../host-agent/src/engines/engine.ts';
 export function oneEngine(current: Engine): Engines {
   return {
     current,
+    ifChosen: current,
+    chosen: async () => current,
+    onceChosen: (use) => use(),
     markProven: () => undefined,
     bootOrReplaceEngine: (boot) => boot(),
     withReplacement: (work) => work(),

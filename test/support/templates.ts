@@ -1,4 +1,4 @@
-// A root file system's own template, which some engines create in the background after the second create.
+// A root file system's own template, which is made in the background after the second copy.
 import type { Daemon } from './daemon.ts';
 import { until } from './until.ts';
 
@@ -16,9 +16,14 @@ export async function ownTemplate(
 ): Promise<string> {
   const find = () =>
     daemon.log.find(
-      (line) => line.msg === 'template made' && line.rootfs === 'base' && line.hasNetwork === hasNetwork,
+      (line) =>
+        line.msg === 'template made' &&
+        line.rootfs === 'base' &&
+        line.hasNetwork === hasNetwork &&
+        line.isFirst !== true,
     )?.template;
-  for (let uses = 0; uses < 2 && find() === undefined; uses++) await create();
+  // The first create may have booted.
+  for (let uses = 0; uses < 3 && find() === undefined; uses++) await create();
   await until(() => find() !== undefined, 'a template of the base profile', LIMIT_MS);
   return String(find());
 }

@@ -248,7 +248,7 @@ t.test('after a restart of the host there are snapshots, and no sandboxes', asyn
   const another = await next.api.create({ memory_mib: 128 });
   t.equal(await next.api.sh(another.id, 'echo new'), 'new');
   t.notOk(
-    next.log.some(({ msg }) => msg === 'template made'),
+    next.log.some(({ msg, isFirst }) => msg === 'template made' && isFirst === true),
     'the template is used again',
   );
   const { sandboxes } = await next.api.call<{ sandboxes: { id: string }[] }>(

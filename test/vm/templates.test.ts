@@ -35,18 +35,20 @@ t.test('a template is made once, used again after a restart, and made anew when 
   const directories = await makeDirectories({ templates: 'own' });
   t.teardown(() => removeDirectories(directories));
   const first = await spawnDaemon(directories);
-  // Several creates at once wait for one template.
+  // Of several creates at once one boots, and the others are copies of its guest.
   const made = await Promise.all([1, 2, 3].map(() => first.api.create()));
-  t.same(origins(first), ['saved', 'saved', 'saved']);
-  t.equal(new Set(rootsMade(first)).size, rootsMade(first).length);
-  // Where they are copies of a guest without a root, it comes behind the answer.
-  await until(() => rootsMade(first).includes('base'), 'a template of its own', 120_000);
+  t.same(origins(first).sort(), ['boot', 'saved', 'saved']);
+  const [one, ...others] = await Promise.all(made.map(({ id }) => first.api.sh(id, 'cat /etc/machine-id')));
+  t.notOk(others.includes(one!) || others[0] === others[1], 'each is a machine of its own');
+  // What is warmed up comes behind the answers, from a copy.
+  const isWarm = () => rootsMade(first).filter((name) => name === 'base').length === 2;
+  await until(isWarm, 'a template that is warmed up', 240_000);
   await first.api.create({ boot_args: 'mine=1' });
   t.equal(origins(first).at(-1), 'boot', 'with boot_args a sandbox boots');
   await Promise.all(made.map(({ id }) => first.api.delete(id)));
   for (const { id } of await first.api.list()) await first.api.delete(id);
   t.equal(await first.end(), 0);
-  const { template } = first.log.find(({ msg, rootfs }) => msg === 'template made' && rootfs === 'base')!;
+  const { template } = first.log.findLast(({ msg, rootfs }) => msg === 'template made' && rootfs === 'base')!;
   const key = String(template);
   t.ok((await templates(directories.dataDir)).includes(key));
   t.match(key, /^[0-9a-f]{16}$/);
@@ -69,8 +71,7 @@ t.test('the budget holds, least recently used first out; 0 boots everything', as
   const small = await startDaemon(t, { flags: ['--template-disk-bytes', String(300 * 2 ** 20)] });
   for (const memory of [256, 300, 350])
     await small.api.delete((await small.api.create({ memory_mib: memory })).id);
-  t.ok((await templates(small.directories.dataDir)).length < 3);
-  t.ok(small.log.some(({ msg }) => msg === 'template evicted'));
+  await until(() => small.log.some(({ msg }) => msg === 'template evicted'), 'an eviction', 240_000);
   const off = await startDaemon(t, { flags: ['--template-disk-bytes', '0'] });
   const { id } = await off.api.create();
   t.same(origins(off), ['boot']);

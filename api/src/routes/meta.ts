@@ -10,7 +10,7 @@ export const metaRoutes = {
     summary: 'Check that the daemon responds',
     access: 'public',
     answers: [{ status: 200, description: 'always', content: json(healthResponse) }],
-    example: { answer: { status: 'ok', version: '0.1.0' } },
+    example: { answer: { status: 'ok', version: '0.1.0', engine: 'chosen' } },
   },
   listProfiles: {
     method: 'GET',

@@ -4,8 +4,18 @@ import { environment } from '../input/environment.ts';
 import { count, word } from './answers.ts';
 import { policy } from './policy.ts';
 
+const engineState = z
+  .enum(['trying', 'chosen', 'failed'])
+  .describe(
+    'trying: the daemon tries its engines with guests, and creates wait for the result; failed: no engine works, and creates fail',
+  );
+
 export const healthResponse = z
-  .object({ status: z.literal('ok').describe('ok'), version: word('version of the daemon').optional() })
+  .object({
+    status: z.literal('ok').describe('ok'),
+    version: word('version of the daemon').optional(),
+    engine: engineState.optional(),
+  })
   .describe('the daemon responds');
 
 export const profile = z
@@ -23,9 +33,10 @@ export const profile = z
 /** A loose object: later daemons add details about the choice of the engine. */
 export const engine = z
   .looseObject({
-    name: word('name of the engine'),
-    version: word('version of the engine'),
-    reason: word('why the daemon chose this engine'),
+    state: engineState.optional(),
+    name: word('name of the engine; empty unless one is chosen'),
+    version: word('version of the engine; empty unless one is chosen'),
+    reason: word('why the daemon chose this engine, or why there is none'),
     jail: z
       .object({
         enabled: z.boolean().describe('whether each VMM runs in a jail, as a separate user'),

@@ -22,6 +22,11 @@ export interface components {
             readonly status: "ok";
             /** @description version of the daemon */
             readonly version?: string;
+            /**
+             * @description trying: the daemon tries its engines with guests, and creates wait for the result; failed: no engine works, and creates fail
+             * @enum {string}
+             */
+            readonly engine?: "trying" | "chosen" | "failed";
         };
         /** @description a root filesystem that sandboxes boot from */
         readonly Profile: {
@@ -42,11 +47,16 @@ export interface components {
         };
         /** @description the engine (VMM) that runs the virtual machines */
         readonly Engine: {
-            /** @description name of the engine */
+            /**
+             * @description trying: the daemon tries its engines with guests, and creates wait for the result; failed: no engine works, and creates fail
+             * @enum {string}
+             */
+            readonly state?: "trying" | "chosen" | "failed";
+            /** @description name of the engine; empty unless one is chosen */
             readonly name: string;
-            /** @description version of the engine */
+            /** @description version of the engine; empty unless one is chosen */
             readonly version: string;
-            /** @description why the daemon chose this engine */
+            /** @description why the daemon chose this engine, or why there is none */
             readonly reason: string;
             /** @description the jail that isolates each VMM from the host */
             readonly jail?: {

@@ -1,7 +1,9 @@
 // Step of the start: the jail, the guest kernel, and the engine that runs guests on this host.
 import { join } from 'node:path';
 import { type ResolvedKernel, resolveKernel, seedKernel } from '@sandboxd/rootfs-builder';
+import type { Config } from '../config/index.ts';
 import { EngineChoice } from '../engines/choice.ts';
+import type { Engine, EngineContext } from '../engines/engine.ts';
 import { makeAdopters, makeEngines } from '../engines/index.ts';
 import { type Isolation, openIsolation } from '../engines/isolation.ts';
 import type { AppContext } from './context.ts';
@@ -13,7 +15,17 @@ export type OpenedEngines = {
   readonly adopters: ReturnType<typeof makeAdopters>;
 };
 
-/** Probes the engines with a guest, unless an earlier start on this host has done so. */
+/** In the data directory: which engine works here. */
+export const CHOICE_DIR = 'engines';
+
+/** The engines that a daemon with these settings may choose from. */
+export function makeCandidates(config: Config, context: Omit<EngineContext, 'program'>): Engine[] {
+  return makeEngines(config.engine, context, config.enginePrograms).filter(
+    ({ isEmulation }) => !(isEmulation && config.requiresIsolation),
+  );
+}
+
+/** Whether guests run, and on which engine, is found out behind the start, unless an earlier one on this host has. */
 export async function openEngines({
   config,
   log,
@@ -42,10 +54,8 @@ export async function openEngines({
     memfdProgram: helpers.memfd,
     log,
   };
-  const candidates = makeEngines(config.engine, context, config.enginePrograms).filter(
-    ({ isEmulation }) => !(isEmulation && config.requiresIsolation),
-  );
-  const cacheDir = join(config.dataDir, 'engines');
+  const candidates = makeCandidates(config, context);
+  const cacheDir = join(config.dataDir, CHOICE_DIR);
   const engines = await EngineChoice.open({ engines: candidates, kernel, cacheDir, scratchDir, log }, signal);
   resources.use(engines);
   return { isolation, kernel, engines, adopters: makeAdopters(context, config.enginePrograms) };

@@ -88,8 +88,9 @@ function toServices(
     listUnbakedProfiles: async () =>
       (await profiles.listUnbaked()).map((name) => ({ name, isDefault: isDefault(name) })),
     engine: () => ({
-      name: engines.current.name,
-      accelerator: engines.current.accelerator,
+      state: engines.state,
+      name: engines.ifChosen?.name ?? '',
+      accelerator: engines.ifChosen?.accelerator ?? '',
       version: engines.version,
       reason: engines.reason,
       tried: engines.tried,

@@ -106,6 +106,8 @@ export async function openSandboxes(
   });
   signal.throwIfAborted();
   await sandboxes.start();
+  // If none is chosen yet they are tried from now on, because the start ends VMMs that belong to no sandbox.
+  engines.chosen(signal).catch(() => undefined);
   measure(config, deps, sandboxes);
   return sandboxes;
 }

@@ -122,11 +122,11 @@ export function createSettings(engineNames: readonly string[]) {
       help: 'run VMMs without a jail: a guest that escapes its VMM controls the host',
     }),
     require_isolation: toggle({
-      help: 'refuse to start with emulated guests or an incomplete jail',
+      help: 'run no emulated guests, and refuse to start with an incomplete jail',
     }),
     probe_timeout_s: integer(0, 600, {
       fallback: 0,
-      help: 'seconds for an engine’s probe, which boots and copies a guest; a slower engine is not used; 0: 120',
+      help: 'seconds for an engine’s probe, which boots and copies a guest; a slower engine is not used; 0: 300',
     }),
     default_profile: text({
       fallback: 'base',

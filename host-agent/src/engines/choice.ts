@@ -17,6 +17,10 @@ export type EngineChoiceOptions = Circumstances & {
   readonly log: Logger;
 };
 
+/** After no engine worked, creates do not have them tried again for this long. */
+const RETRY_MS = 60_000;
+/** A trial takes some 4 s under emulation, and less with KVM. A host that needs longer than this is used, too. */
+const SLOW_MS = 30_000;
 /** Stages of a start whose failure may be the engine's fault. */
 const ENGINE_STAGES: readonly (string | undefined)[] = ['spawn', 'boot', 'agent'];
 
@@ -34,7 +38,17 @@ export class FirstStartError extends Error {
 
 /** The engine of new sandboxes. */
 export interface Engines {
+  /** AppError unsupported while none is chosen. */
   readonly current: Engine;
+  /** Undefined while none is chosen. */
+  readonly ifChosen: Engine | undefined;
+  /**
+   * Waits while the engines are tried, and tries them again if none worked a while ago. AppError unsupported with the
+   * reasons if none works; the signal's reason.
+   */
+  chosen(signal: AbortSignal): Promise<Engine>;
+  /** Calls `use` as soon as an engine is chosen, before `chosen` resolves; at once if one is. */
+  onceChosen(use: () => void): void;
   /** Records that a real guest has started on this engine: later failures are not attributed to the engine. */
   markProven(engine: Engine): void;
   /**
@@ -49,61 +63,152 @@ export interface Engines {
   withReplacement<T>(work: () => Promise<T>): Promise<T>;
 }
 
+/** `trying`: the engines are tried with guests; `failed`: none of them works. */
+export type ChoiceState = 'trying' | 'chosen' | 'failed';
+
 export class EngineChoice implements Engines, AsyncDisposable {
   readonly #options: EngineChoiceOptions;
   readonly #cache: ChoiceCache;
   readonly #closing = new AbortController();
+  readonly #stopped: AbortSignal;
   /** Engines that have run a real guest since the daemon's start. */
   readonly #proven = new Set<Engine>();
   /** Engines whose first real guest did not start, with the reason. */
   readonly #failed = new Map<Engine, Try>();
-  readonly #preferred: SelectedEngine;
-  #selected: SelectedEngine;
+  #preferred: SelectedEngine | undefined;
+  #selected: SelectedEngine | undefined;
+  #trial: Promise<void> | undefined;
+  /** Why no engine worked, and when that was found. */
+  #failure: { readonly error: AppError; readonly atMs: number } | undefined;
+  readonly #onceChosen: (() => void)[] = [];
   #moving: Promise<boolean> | undefined;
 
-  private constructor(options: EngineChoiceOptions, cache: ChoiceCache, selected: SelectedEngine) {
+  private constructor(options: EngineChoiceOptions, cache: ChoiceCache, stopped: AbortSignal) {
     this.#options = options;
     this.#cache = cache;
-    this.#preferred = selected;
-    this.#selected = selected;
+    this.#stopped = AbortSignal.any([this.#closing.signal, stopped]);
   }
 
-  /** Uses the cached choice or probes. AppError unsupported if no engine works; the signal's reason. */
+  /**
+   * Uses the cached choice; without one, the first call of `chosen` tries the engines. AppError unsupported if it can
+   * be seen without a guest that none works. `signal` ends a trial, also later.
+   */
   static async open(options: EngineChoiceOptions, signal: AbortSignal): Promise<EngineChoice> {
     const cache = await ChoiceCache.open(options.cacheDir, options);
+    const choice = new EngineChoice(options, cache, signal);
     const known = await cache.find(options.engines);
-    const selected = known ?? (await select(options, options.engines, signal));
-    const choice = new EngineChoice(options, cache, selected);
-    if (known === undefined) await choice.#remember();
-    const { name, accelerator } = selected.engine;
-    const { tried } = selected;
-    options.log.info(
-      { engine: name, accelerator, reason: choice.reason, isRemembered: known !== undefined, tried },
-      'engine chosen',
-    );
+    if (known !== undefined) choice.#choose(known, true);
+    else await refuseImpossible(options.engines);
+    signal.throwIfAborted();
     return choice;
   }
 
+  get state(): ChoiceState {
+    if (this.#selected !== undefined) return 'chosen';
+    return this.#trial === undefined && this.#failure !== undefined ? 'failed' : 'trying';
+  }
+
   get current(): Engine {
-    return this.#selected.engine;
+    if (this.#selected !== undefined) return this.#selected.engine;
+    throw (
+      this.#failure?.error ?? new AppError('unsupported', 'no engine is chosen yet: they are still tried')
+    );
+  }
+
+  get ifChosen(): Engine | undefined {
+    return this.#selected?.engine;
+  }
+
+  async chosen(signal: AbortSignal): Promise<Engine> {
+    signal.throwIfAborted();
+    if (this.#selected === undefined) {
+      const { error, atMs = 0 } = this.#failure ?? {};
+      if (error !== undefined && this.#trial === undefined && performance.now() - atMs < RETRY_MS)
+        throw error;
+      await raceSignal(this.#try(), signal);
+    }
+    return this.current;
+  }
+
+  onceChosen(use: () => void): void {
+    if (this.#selected === undefined) this.#onceChosen.push(use);
+    else use();
+  }
+
+  #choose(selected: SelectedEngine, isRemembered: boolean): void {
+    const { log } = this.#options;
+    this.#preferred = selected;
+    this.#selected = selected;
+    this.#failure = undefined;
+    const { engine, tried } = selected;
+    const { name, accelerator } = engine;
+    log.info({ engine: name, accelerator, reason: this.reason, isRemembered, tried }, 'engine chosen');
+    if (this.#slowness !== undefined)
+      log.warn({ engine: name, accelerator }, `guests start slowly on this host: ${this.#slowness}`);
+    for (const use of this.#onceChosen.splice(0)) use();
+  }
+
+  /** Concurrent callers share one trial. */
+  #try(): Promise<void> {
+    this.#trial ??= this.#selectFirst().finally(() => {
+      this.#trial = undefined;
+    });
+    return this.#trial;
+  }
+
+  async #selectFirst(): Promise<void> {
+    const { engines, log } = this.#options;
+    log.info({ engines: nameAll(engines) }, 'trying engines; creates wait for the result');
+    try {
+      this.#choose(await select(this.#options, engines, this.#stopped), false);
+      await this.#remember();
+    } catch (error) {
+      this.#stopped.throwIfAborted();
+      const { message, details = {} } =
+        error instanceof AppError ? error : { message: toError(error).message };
+      const failure = new AppError('unsupported', message, { ...details, cause: error });
+      this.#failure = { error: failure, atMs: performance.now() };
+      log.error({ reason: message }, 'no engine works: creates and forks fail; `sandboxd doctor` says more');
+      throw failure;
+    }
+  }
+
+  /** Whether guests start slowly on this host; `reason` has the time. */
+  get isSlow(): boolean {
+    return this.#slowness !== undefined;
+  }
+
+  /** What to say of a host on which the trial of the engine took long. */
+  get #slowness(): string | undefined {
+    const { engine, tried = [] } = this.#selected ?? {};
+    const own = tried.find((one) => one.name === engine?.name && one.accelerator === engine.accelerator);
+    return own === undefined || own.ms < SLOW_MS
+      ? undefined
+      : `one was booted, saved and copied in ${(own.ms / 1000).toFixed(0)} s`;
   }
 
   /** All engines that were tried for this choice, in order. */
   get tried(): readonly Try[] {
-    return [...this.#failed.values(), ...this.#selected.tried];
+    return [...this.#failed.values(), ...(this.#selected?.tried ?? [])];
   }
 
+  /** Empty while none is chosen. */
   get version(): string {
-    return this.#selected.probe.version;
+    return this.#selected?.probe.version ?? '';
   }
 
-  /** One line that explains the choice. */
+  /** One line that explains the choice, or why there is none. */
   get reason(): string {
+    if (this.#selected === undefined)
+      return this.state === 'trying'
+        ? `trying ${nameAll(this.#options.engines)}, each with a guest; creates wait for the result`
+        : (this.#failure?.error.message ?? '');
     const { engine, probe } = this.#selected;
     const others = this.tried.filter(
       ({ name, accelerator }) => name !== engine.name || accelerator !== engine.accelerator,
     );
-    const chosen = `${engine.name} ${probe.version}: ${probe.detail}`;
+    const slow = this.#slowness === undefined ? '' : `; slow: ${this.#slowness}`;
+    const chosen = `${engine.name} ${probe.version}: ${probe.detail}${slow}`;
     return others.length === 0 ? chosen : `${chosen}; ${describeTries(others)}`;
   }
 
@@ -145,6 +250,7 @@ export class EngineChoice implements Engines, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AppError('cancelled', 'the daemon is stopping'));
     await this.#moving?.catch(() => undefined);
+    await this.#trial?.catch(() => undefined);
   }
 
   /** False if there is no other engine. Then the guest may be the cause, and the first choice is kept. */
@@ -158,14 +264,14 @@ export class EngineChoice implements Engines, AsyncDisposable {
     log.warn({ engine: name, accelerator, cause }, 'the chosen engine did not start its first guest');
     try {
       if (rest.length === 0) throw new Error('there is no other one');
-      this.#selected = await select(this.#options, rest, this.#closing.signal);
+      this.#selected = await select(this.#options, rest, this.#stopped);
     } catch (err) {
       log.warn({ reason: toError(err).message }, 'no other engine can replace the failed one');
       this.#failed.clear();
       this.#selected = this.#preferred;
       return false;
     }
-    const next = this.#selected.engine;
+    const next = this.current;
     log.warn({ engine: next.name, accelerator: next.accelerator, reason: this.reason }, 'engine replaced');
     await this.#remember();
     return true;
@@ -180,10 +286,25 @@ export class EngineChoice implements Engines, AsyncDisposable {
 
   /** A failure only makes the next daemon start slower. */
   async #remember(): Promise<void> {
+    if (this.#selected === undefined) return;
     await this.#cache
       .put({ ...this.#selected, tried: this.tried })
       .catch((err) => this.#options.log.warn({ err }, 'cannot write the engine choice cache'));
   }
+}
+
+function nameAll(engines: readonly Engine[]): string {
+  return engines.map(({ name, accelerator }) => `${name} (${accelerator})`).join(', ');
+}
+
+/** AppError unsupported if no engine can work, as far as can be seen without a guest. */
+async function refuseImpossible(engines: readonly Engine[]): Promise<void> {
+  const obstacles = await Promise.all(
+    engines.map(async (engine) => ({ engine, obstacle: await engine.obstacle() })),
+  );
+  if (obstacles.some(({ obstacle }) => obstacle === undefined)) return;
+  const reasons = obstacles.map(({ engine, obstacle }) => `${nameAll([engine])}: ${obstacle}`).join('; ');
+  throw new AppError('unsupported', `no engine can run guests on this host: ${reasons}`, { stage: 'probe' });
 }
 
 function isEngineFault(error: unknown): boolean {

@@ -219,6 +219,11 @@ export interface Engine {
   /** Software emulation: the baseline for speed comparisons, and not an isolation boundary. */
   readonly isEmulation: boolean;
   /**
+   * Why guests certainly do not run here, found without a guest and at once: for example, its program is missing.
+   * Undefined where only `probe` shows it.
+   */
+  obstacle(): Promise<string | undefined>;
+  /**
    * Whether guests run on this host: boots a throw-away guest up to our own program, saves it, and runs a fork of it.
    * This or `recall` must precede `boot`. Rejects with the signal's reason only.
    */

@@ -25,6 +25,8 @@ export type ProfileInfo = {
 
 /** The engine that runs the virtual machines, and the reason for its choice. */
 export type EngineInfo = {
+  readonly state: 'trying' | 'chosen' | 'failed';
+  /** Empty, like the next two, unless one is chosen. */
   readonly name: string;
   readonly accelerator: string;
   readonly version: string;

@@ -45,6 +45,15 @@ export function readArguments(pid: number): string[] {
   }
 }
 
+/** Thread ids of a process; empty if it has exited. */
+export function listThreads(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).map(Number);
+  } catch {
+    return [];
+  }
+}
+
 export function listPids(): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

@@ -7,10 +7,11 @@ import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Admission } from './admission.ts';
+import { OwnBoot } from './own-boot.ts';
 import { inheritOptions } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
-import type { SavedGuest } from './saved/saved-guest.ts';
+import { SavedGuest } from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
 import type { Templates } from './templates.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
@@ -32,14 +33,16 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
   const { options, owner, templates, admission, startQueue, log, signal } = input;
   const id = newId('sbx');
   const common = { id, options, owner, log: log.child({ sandbox: id }), signal };
-  const template = await templates.obtain(options, signal, sharerOf(owner));
+  const sharer = sharerOf(owner);
+  const template = await templates.obtain(options, signal, sharer);
+  const own = template instanceof OwnBoot ? template : undefined;
   const start = async (): Promise<Sandbox> => {
-    if (template !== undefined) {
+    if (template instanceof SavedGuest) {
       using _reservation = await reserveShared(admission, context.engines.current, template);
       try {
         const origin = { kind: 'saved', saved: template } as const;
         const sandbox = await template.use(() => startSandbox(context, { ...common, origin }));
-        templates.copySucceeded(template, options, sharerOf(owner));
+        templates.copySucceeded(template, options, sharer);
         return sandbox;
       } catch (error) {
         signal.throwIfAborted();
@@ -47,11 +50,29 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
         log.warn({ sandbox: id }, 'template unusable, cold-booting');
       }
     }
-    const boot = () => startSandbox(context, { ...common, origin: { kind: 'boot' } });
+    const boot = async (): Promise<Sandbox> => {
+      try {
+        return await startSandbox(context, { ...common, origin: { kind: 'boot', template: own } });
+      } catch (error) {
+        signal.throwIfAborted();
+        // A save that failed may have ended the VM.
+        if (own?.hasFailed !== true) throw error;
+        return startSandbox(context, { ...common, origin: { kind: 'boot' } });
+      }
+    };
     // If a boot with the client's arguments fails, they may be the cause, so the engine is not replaced.
-    return options.bootArgs === '' ? context.engines.bootOrReplaceEngine(boot, signal) : boot();
+    const sandbox = await (options.bootArgs === ''
+      ? context.engines.bootOrReplaceEngine(boot, signal)
+      : boot());
+    await templates.bootSucceeded(options, sharer);
+    return sandbox;
   };
-  return enqueue(startQueue, start, signal);
+  try {
+    return await enqueue(startQueue, start, signal);
+  } catch (error) {
+    own?.abandon(error);
+    throw error;
+  }
 }
 
 export type ForkInput = {

@@ -34,7 +34,7 @@ export type ImportContext = {
 };
 
 export type ImportDeps = Omit<ImportContext, 'compatibility'> & {
-  readonly engines: Pick<Engines, 'current'>;
+  readonly engines: Pick<Engines, 'chosen'>;
   readonly admission: Pick<Admission, 'reserve'>;
   readonly snapshots: Pick<Snapshots, 'import'>;
   /** Cold-boots the disk and saves that guest. */
@@ -58,7 +58,8 @@ export async function receiveSnapshot(
   try {
     await using archive = new ArchiveReader(source);
     const manifest = await archive.readManifest();
-    const context = { compatibility: engines.current.compatibility(), limits, roots, agentRootfs };
+    const engine = await engines.chosen(signal);
+    const context = { compatibility: engine.compatibility(), limits, roots, agentRootfs };
     const options = await resolveImport(manifest, context, isDiskOnly, signal);
     using _reservation = await admission.reserve(toNeed(manifest, isDiskOnly));
     const fill = (dir: string) => {

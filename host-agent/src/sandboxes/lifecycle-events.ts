@@ -48,6 +48,8 @@ export type LifecycleEvent =
       readonly rootfs: string;
       /** Its guest has a network interface, so its copies start with one. */
       readonly hasNetwork: boolean;
+      /** Made of the guest that a create booted; absent: in the background. */
+      readonly isFirst?: boolean;
       readonly pausedMs: number;
       readonly totalMs: number;
     }

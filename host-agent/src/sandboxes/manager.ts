@@ -90,7 +90,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       ...capacity,
       maxSandboxes: creates.limits.sandboxes,
       inUse: () => {
-        const { sharedBytes = 0 } = engines.current;
+        const { sharedBytes = 0 } = engines.ifChosen ?? {};
         return countInUse([...this.#sandboxes.values()], this.#sweeps.sandboxes, sharedBytes);
       },
       freeing: () => this.#sweeps.next(),
@@ -180,6 +180,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await using pins = new AsyncDisposableStack();
     const findOptions = { signal, holds: pins, owner: sharerOf(owner) };
     const resolved = await resolveRootfs(validated, options, creates, findOptions, request.principal);
+    await context.engines.chosen(signal);
     const need = toCreateNeed(resolved, context.reservesDisks);
     const input = { ...this.#shared, options: resolved, owner, signal };
     const createOne = () => createSandbox(context, input);
@@ -262,6 +263,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     publish: readonly PublishedPort[] = [],
   ): Promise<SandboxInfo[]> {
     const signal = this.#operations.signal(requestSignal);
+    this.#snapshots.get(id);
+    await this.#options.context.engines.chosen(signal);
     const saved = this.#snapshots.open(id);
     const { options } = saved.manifest;
     using _admitted = this.#limits.admit(

@@ -22,6 +22,8 @@ export type StartInput = {
   /** The user's snapshot from which it is forked. */
   readonly sourceSnapshotId?: string;
   readonly owner?: Owner | undefined;
+  /** Absent: a client waits for it. */
+  readonly isBackground?: boolean;
   readonly log: Logger;
   readonly signal: AbortSignal;
 };
@@ -34,7 +36,7 @@ const LAYER_DISK = 1;
  * AppError internal or exhausted with the stage and the last log lines; the signal's reason when cancelled.
  */
 export async function startSandbox(context: ResourceContext, input: StartInput): Promise<Sandbox> {
-  const { id, origin, log, signal } = input;
+  const { id, origin, isBackground = false, log, signal } = input;
   const { faults, records } = context;
   const startedAt = performance.now();
   const times: Record<string, number> = {};
@@ -47,6 +49,7 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     context,
     engine,
     origin,
+    isBackground,
     handles,
     times,
     log,
@@ -147,14 +150,15 @@ function newRecord(
 
 async function growDisk({ origin, record, handles }: StartContext, signal: AbortSignal): Promise<void> {
   const { diskBytes } = record.options;
-  if (
-    origin.kind === 'boot' ||
-    origin.saved.isGeneric ||
-    origin.saved.manifest.options.diskBytes >= diskBytes
-  )
-    return;
+  if (layerBytes(origin, diskBytes) >= diskBytes) return;
   if (handles.vm !== undefined) await raceSignal(handles.vm.resizeDisk(LAYER_DISK, diskBytes), signal);
   await handles.guest?.growDisk(signal);
+}
+
+/** Size of the layer that it started with. */
+function layerBytes(origin: StartFrom, diskBytes: number): number {
+  if (origin.kind === 'boot') return origin.template?.diskBytes ?? diskBytes;
+  return origin.saved.isGeneric ? diskBytes : origin.saved.manifest.options.diskBytes;
 }
 
 /**

@@ -8,7 +8,12 @@ import type { SavedGuest } from './saved/saved-guest.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 /** An existing or future template: its key, and the options of its guest. */
-export type TemplateCandidate = { readonly key: string; readonly options: ResolvedSandboxOptions };
+export type TemplateCandidate = {
+  readonly key: string;
+  readonly options: ResolvedSandboxOptions;
+  /** Absent for one that is made of a create's own guest, and for a generic one. */
+  readonly booted?: TemplateCandidate;
+};
 
 /** What all templates of a daemon share. */
 export type TemplateContext = {
@@ -22,20 +27,21 @@ export type TemplateContext = {
 const NO_NAMES = { allowlist: [] };
 
 /**
- * Templates with the create's root file system, most specific first. `agentPath`: the image that the agent runs from;
- * absent when the root file system contains the agent. If the create has a network, the most specific template
- * already has an interface, and the copy only changes its address.
+ * Templates with the create's root file system, most specific first. Each has another one (`booted`), which is made
+ * of the guest that a create boots, without a warm-up, and which it replaces. `agentPath`: the image that the agent
+ * runs from; absent when the root file system contains the agent. If the create has a network, the most specific
+ * template already has an interface, and the copy only changes its address.
  */
 export function templatesInRoot(
   { service: _service, publish: _publish, network, ...options }: ResolvedSandboxOptions,
   agentPath: string | undefined,
   context: TemplateContext,
-): readonly [TemplateCandidate, ...TemplateCandidate[]] {
+): readonly [CandidateInRoot, ...CandidateInRoot[]] {
   const rootfs = { ...options.rootfs, ...(agentPath !== undefined && { agentPath }) };
   const diskBytes = Math.min(options.diskBytes, context.diskBytes);
   const own = { ...options, rootfs, diskBytes, timeoutS: 0, idle: undefined };
-  const plain = toCandidate(own, context);
-  return network === undefined ? [plain] : [toCandidate({ ...own, network: NO_NAMES }, context), plain];
+  const plain = withBooted(own, context);
+  return network === undefined ? [plain] : [withBooted({ ...own, network: NO_NAMES }, context), plain];
 }
 
 /** The generic template, which has no root file system and no network, so any create can copy it. */
@@ -50,6 +56,13 @@ export function templateWithoutRoot(
   );
 }
 
+export type CandidateInRoot = TemplateCandidate & { readonly booted: TemplateCandidate };
+
+function withBooted(options: ResolvedSandboxOptions, context: TemplateContext): CandidateInRoot {
+  const booted = { key: templateKey({ ...context, options, isBooted: true }), options };
+  return { ...toCandidate(options, context), booted };
+}
+
 function toCandidate(options: ResolvedSandboxOptions, context: TemplateContext): TemplateCandidate {
   return { key: templateKey({ ...context, options }), options };
 }
@@ -57,6 +70,8 @@ function toCandidate(options: ResolvedSandboxOptions, context: TemplateContext):
 export type TemplateKeyInput = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly kernelDigest: string;
+  /** Whether it is made of the guest that a create boots. */
+  readonly isBooted?: boolean;
   /** Options of the template's guest. Copies may have larger disks and other allowlists. */
   readonly options: Pick<ResolvedSandboxOptions, 'vcpus' | 'memoryMib' | 'diskBytes' | 'network'> & {
     readonly rootfs: Pick<RootfsSource, 'digest' | 'agentPath'>;
@@ -65,7 +80,7 @@ export type TemplateKeyInput = {
 
 /** 16 hexadecimal digits: equal for creates whose guests are identical until first use. */
 export function templateKey(input: TemplateKeyInput): string {
-  const { compatibility, kernelDigest, options } = input;
+  const { compatibility, kernelDigest, options, isBooted = false } = input;
   const facts = [
     Object.entries(compatibility).sort(([a], [b]) => (a < b ? -1 : 1)),
     kernelDigest,
@@ -76,6 +91,7 @@ export function templateKey(input: TemplateKeyInput): string {
     // The file name contains a digest of its content.
     ...(options.rootfs.agentPath === undefined ? [] : [basename(options.rootfs.agentPath)]),
     ...(options.network === undefined ? [] : ['network']),
+    ...(isBooted ? ['booted'] : []),
   ];
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 16);
 }

@@ -1,37 +1,25 @@
 // Templates: booted, idle guests that creates copy. They are made on demand and evicted (LRU) within a disk budget.
-import { mkdir, stat, utimes } from 'node:fs/promises';
+import { stat, utimes } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { FirstStartError } from '../engines/choice.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
-import { enqueue } from '../lib/enqueue.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { chooseEvicted } from '../lib/fair-share.ts';
-import { newId } from '../lib/ids.ts';
 import { raceSignal } from '../lib/wait.ts';
+import { OwnBoot } from './own-boot.ts';
 import type { ResourceContext } from './resources/resource.ts';
-import { saveAndDestroy } from './save-sandbox.ts';
+import { Checksums, removeSaved, SavedGuest, sweepSaved, templatesRoot } from './saved/saved-guest.ts';
 import {
-  Checksums,
-  publishSaved,
-  removeSaved,
-  SavedGuest,
-  sweepSaved,
-  templatesRoot,
-  unfinishedDir,
-} from './saved/saved-guest.ts';
-import { startSandbox } from './start.ts';
-import {
-  type TemplateCandidate,
   type TemplateContext,
   TemplateTrust,
   templatesInRoot,
   templateWithoutRoot,
 } from './template-choice.ts';
+import { type MadeTemplate, type OwnedCandidate, TemplateMaker } from './template-making.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
-import { warm } from './warm.ts';
 
 export type TemplatesOptions = {
   readonly context: ResourceContext;
@@ -46,22 +34,26 @@ export type TemplatesOptions = {
   readonly log: Logger;
 };
 
-/** Space for two layers of a new guest: its own and the saved copy. */
-const LAYER_BYTES = 32 * 2 ** 20;
 /** After this many creates from a less specific template, the most specific one is made. */
 const USES_BEFORE_SPECIFIC = 2;
 /** After a failure to make a template, it is not tried again for this long. */
 const RETRY_MS = 60_000;
 
+/** More are not queued, because a client could ask for many sizes. A later create of the same kind tries again. */
+const MAX_PENDING = 4;
 /** Maximum number of template keys whose uses or failures are remembered. */
 const MAX_REMEMBERED = 1024;
-
-type OwnedCandidate = TemplateCandidate & { readonly owner?: string | undefined };
 
 export class Templates {
   readonly #options: TemplatesOptions;
   readonly #ready = new Map<string, SavedGuest>();
+  /** Templates that are made in the background. */
   readonly #pending = new Map<string, Promise<SavedGuest>>();
+  /** Those that creates make of the guests that they boot. */
+  readonly #booting = new Map<string, OwnBoot>();
+  readonly #maker: TemplateMaker;
+  /** Creates wait for it; they come after the choice of an engine, with which it begins. */
+  #opening: Promise<void> = Promise.resolve();
   readonly #failedAt = new Map<string, number>();
   /** Templates being removed, possibly after their last users finish; their directories exist until then. */
   readonly #removals = new Map<string, Promise<void>>();
@@ -76,11 +68,26 @@ export class Templates {
 
   constructor(options: TemplatesOptions) {
     this.#options = options;
+    this.#maker = new TemplateMaker({
+      ...options,
+      removed: async (key) => this.#removals.get(key)?.catch(() => undefined),
+      signal: this.#stopping.signal,
+    });
     this.#checksums = new Checksums(options.log);
   }
 
-  /** Opens the templates that match this daemon's engine, kernel and agent, and removes the others. */
+  /** Opens the templates of an earlier daemon; while no engine is chosen, as soon as one is. */
   async start(): Promise<void> {
+    const { engines } = this.#options.context;
+    engines.onceChosen(() => {
+      this.#opening = this.#open();
+      this.#opening.catch((err) => this.#options.log.error({ err }, 'cannot open the templates'));
+    });
+    if (engines.ifChosen !== undefined) await this.#opening;
+  }
+
+  /** Opens the templates that match this daemon's engine, kernel and agent, and removes the others. */
+  async #open(): Promise<void> {
     const { context, log } = this.#options;
     const root = templatesRoot(context.directories.dataDir);
     for (const key of await sweepSaved(root, () => true)) {
@@ -106,33 +113,91 @@ export class Templates {
   /** Cancels the templates that are being made, and waits until they are undone. */
   async stop(): Promise<void> {
     this.#stopping.abort(new AppError('cancelled', 'the daemon is stopping'));
-    await Promise.allSettled(this.#pending.values());
+    await Promise.allSettled([
+      this.#opening,
+      ...this.#pending.values(),
+      ...[...this.#booting.values()].map(({ made }) => made),
+    ]);
     await this.#checksums.stop();
   }
 
   /**
-   * Returns the template for a create, and makes it if it does not exist; concurrent callers share one build.
-   * Undefined when the create must cold-boot: templates are off, it has boot arguments, or the template could not be
-   * made. Throws FirstStartError as `bootOrReplaceEngine` does.
+   * Returns the template for a create; where there is none, the one that it is to make of the guest that it boots, for
+   * which concurrent creates of the same kind wait. Undefined when the create must cold-boot and make none: templates
+   * are off, it has boot arguments, or the template could not be made. Throws FirstStartError as `bootOrReplaceEngine`
+   * does.
    */
   async obtain(
     options: ResolvedSandboxOptions,
     signal: AbortSignal,
     owner?: string,
-  ): Promise<SavedGuest | undefined> {
+  ): Promise<SavedGuest | OwnBoot | undefined> {
     if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return undefined;
+    await this.#opening;
     const agent = await this.#agentRootfs();
     const context = this.#templateContext();
     const inRoot = templatesInRoot(options, agent?.agentPath, context);
-    const candidates =
-      agent === undefined ? inRoot : [...inRoot, templateWithoutRoot(options, agent, context)];
-    const ready = candidates.find(({ key }) => this.#ready.has(key));
-    // The least specific template serves the most creates, so a create that must wait for a boot waits for that one.
-    const candidate = ready ?? candidates.at(-1);
-    const template = candidate && (await this.#ensure({ ...candidate, owner }, signal));
-    if (template !== undefined && template.manifest.owner !== owner) this.#shared.add(template);
-    this.lookups[template === undefined ? 'none' : ready === undefined ? 'made' : 'hit'] += 1;
-    return template;
+    const candidates = [
+      ...inRoot.flatMap((each) => [each, each.booted]),
+      ...(agent === undefined ? [] : [templateWithoutRoot(options, agent, context)]),
+    ];
+    const [{ booted }] = inRoot;
+    for (;;) {
+      const ready = candidates.map(({ key }) => this.#ready.get(key)).find((saved) => saved !== undefined);
+      if (ready !== undefined) {
+        this.lookups.hit += 1;
+        return this.#use(ready, owner);
+      }
+      const other = this.#booting.get(booted.key);
+      if (other === undefined) break;
+      const made = await raceSignal(other.made, signal).catch((error: unknown) => error);
+      signal.throwIfAborted();
+      if (made instanceof SavedGuest) {
+        this.lookups.made += 1;
+        return this.#use(made, owner);
+      }
+      // The guest of this create would not boot on that engine either.
+      if (made instanceof FirstStartError) throw made;
+      if (!other.isCancelled) break;
+    }
+    if (!this.#hasFailed(booted.key)) return this.#startOwn({ ...booted, owner }, signal);
+    this.lookups.none += 1;
+    return undefined;
+  }
+
+  async #use(saved: SavedGuest, owner: string | undefined): Promise<SavedGuest> {
+    if (saved.manifest.owner !== owner) this.#shared.add(saved);
+    const now = new Date();
+    await utimes(saved.dir, now, now).catch(() => undefined);
+    return saved;
+  }
+
+  #startOwn(candidate: OwnedCandidate, signal: AbortSignal): OwnBoot {
+    const { key, options } = candidate;
+    const own = new OwnBoot({
+      diskBytes: options.diskBytes,
+      signal,
+      save: async (...start) =>
+        this.#publish(candidate, await this.#maker.ofBooted(candidate, ...start), { isFirst: true }),
+    });
+    this.#booting.set(key, own);
+    own.made.then(
+      () => {
+        this.#booting.delete(key);
+        this.lookups.made += 1;
+      },
+      (error: unknown) => {
+        this.#booting.delete(key);
+        this.lookups.none += 1;
+        if (own.isCancelled) return;
+        this.#options.log.warn(
+          { template: key, err: toError(error) },
+          'cannot make a template of a booted guest',
+        );
+        remember(this.#failedAt, key, performance.now());
+      },
+    );
+    return own;
   }
 
   get count(): number {
@@ -152,46 +217,56 @@ export class Templates {
     if (this.#ready.has(key) || basename(saved.dir) === key) return;
     const uses = (this.#uses.get(key) ?? 0) + 1;
     remember(this.#uses, key, uses);
-    if (uses < USES_BEFORE_SPECIFIC || this.#pending.has(key) || this.#hasFailed(key)) return;
-    this.#startMaking({ ...nearest, owner }, saved).catch((error) => {
-      if (this.#stopping.signal.aborted) return;
-      this.#options.log.warn(
-        { template: key, err: toError(error) },
-        'cannot make a template for a root filesystem',
-      );
-      remember(this.#failedAt, key, performance.now());
-    });
+    if (uses >= USES_BEFORE_SPECIFIC) this.#startMaking({ ...nearest, owner }, saved);
   }
 
-  /** Returns the template, and makes it if it does not exist. Undefined when it could not be made. */
-  async #ensure(candidate: OwnedCandidate, signal: AbortSignal): Promise<SavedGuest | undefined> {
-    const { key } = candidate;
-    const ready = this.#ready.get(key);
-    if (ready !== undefined) {
-      await this.#touch(ready);
-      return ready;
-    }
-    if (this.#hasFailed(key)) return undefined;
-    try {
-      return await raceSignal(this.#pending.get(key) ?? this.#startMaking(candidate), signal);
-    } catch (error) {
-      signal.throwIfAborted();
-      // If the guest cannot boot as a template, it cannot cold-boot either.
-      if (error instanceof FirstStartError) throw error;
-      this.#options.log.warn({ template: key, err: toError(error) }, 'cannot make a template, cold-booting');
-      remember(this.#failedAt, key, performance.now());
-      return undefined;
-    }
+  /** Records that a guest with these options booted. Creates with other root file systems get a generic template. */
+  async bootSucceeded(options: ResolvedSandboxOptions, owner?: string): Promise<void> {
+    if (this.#options.budgetBytes === 0 || options.bootArgs !== '') return;
+    const agent = await this.#agentRootfs();
+    if (agent !== undefined)
+      this.#startMaking({ ...templateWithoutRoot(options, agent, this.#templateContext()), owner });
   }
 
   #hasFailed(key: string): boolean {
     return performance.now() - (this.#failedAt.get(key) ?? Number.NEGATIVE_INFINITY) < RETRY_MS;
   }
 
-  #startMaking(candidate: OwnedCandidate, from?: SavedGuest): Promise<SavedGuest> {
-    const made = this.#make(candidate, from).finally(() => this.#pending.delete(candidate.key));
-    this.#pending.set(candidate.key, made);
-    return made;
+  #startMaking(candidate: OwnedCandidate, from?: SavedGuest): void {
+    const { key } = candidate;
+    if (this.#ready.has(key) || this.#pending.has(key) || this.#hasFailed(key)) return;
+    if (this.#pending.size >= MAX_PENDING) return;
+    const made = this.#maker
+      .inBackground(candidate, from)
+      .then((made) => this.#publish(candidate, made))
+      .finally(() => this.#pending.delete(key));
+    this.#pending.set(key, made);
+    made.catch((error) => {
+      if (this.#stopping.signal.aborted) return;
+      this.#options.log.warn({ template: key, err: toError(error) }, 'cannot make a template');
+      remember(this.#failedAt, key, performance.now());
+    });
+  }
+
+  async #publish(
+    { key, booted }: OwnedCandidate,
+    { saved, ...times }: MadeTemplate,
+    how: { readonly isFirst?: boolean } = {},
+  ): Promise<SavedGuest> {
+    this.#ready.set(key, saved);
+    const { rootfs, network } = saved.manifest.options;
+    const what = { template: key, rootfs: rootfs.name, hasNetwork: network !== undefined };
+    this.#options.context.events.emit({ kind: 'template-made', ...what, ...how, ...times });
+    this.#checksums.add(saved);
+    this.#failedAt.delete(key);
+    this.#uses.delete(key);
+    const replaced = booted && this.#ready.get(booted.key);
+    if (replaced !== undefined)
+      void this.#discard(replaced).catch((err) =>
+        this.#options.log.warn({ err }, 'cannot remove a template that was replaced'),
+      );
+    await this.#evict(saved);
+    return saved;
   }
 
   #templateContext(): TemplateContext {
@@ -234,61 +309,6 @@ export class Templates {
     const removal = saved.remove().finally(() => this.#removals.delete(key));
     this.#removals.set(key, removal);
     await removal;
-  }
-
-  /** Cold-boots the template's guest, or starts a copy of template `from` that enters its root file system. */
-  async #make({ key, options, owner }: OwnedCandidate, from?: SavedGuest): Promise<SavedGuest> {
-    const { context, log } = this.#options;
-    const { faults } = context;
-    const { signal } = this.#stopping;
-    const startedAt = performance.now();
-    const root = templatesRoot(context.directories.dataDir);
-    using _reservation = await this.#options.reserveDisk(options.memoryMib * 2 ** 20 + LAYER_BYTES);
-    const temporary = unfinishedDir(root, key);
-    await removeSaved(temporary);
-    await mkdir(temporary, { recursive: true, mode: 0o700 });
-    await using undo = new AsyncDisposableStack();
-    undo.defer(() => removeSaved(temporary));
-    const id = newId('sbx');
-    const start = { id, options, log: log.child({ template: key, sandbox: id }), signal };
-    const memoryPath = join(temporary, 'memory');
-    const boot = () => startSandbox(context, { ...start, origin: { kind: 'boot', memoryPath } });
-    const copy = (saved: SavedGuest) =>
-      saved.use(() => startSandbox(context, { ...start, origin: { kind: 'saved', saved } }));
-    const startGuest = () =>
-      from === undefined ? context.engines.bootOrReplaceEngine(boot, signal) : copy(from);
-    const sandbox = await enqueue(this.#options.startQueue, startGuest, signal);
-    undo.defer(() => sandbox.remove());
-    faults.reach('template.booted');
-    const isAwaited = from === undefined;
-    await warm(sandbox, { timeoutMs: context.bootTimeoutMs, isAwaited, signal });
-    const { pausedMs } = await saveAndDestroy(context, sandbox, { dir: temporary, options, owner, signal });
-    faults.reach('template.saved');
-    await this.#removals.get(key)?.catch(() => undefined);
-    await publishSaved(temporary, join(root, key));
-    faults.reach('template.published');
-    const saved = new SavedGuest(join(root, key), (await SavedGuest.open(join(root, key))).manifest, true);
-    this.#ready.set(key, saved);
-    this.#checksums.add(saved);
-    this.#failedAt.delete(key);
-    this.#uses.delete(key);
-    const totalMs = Math.round(performance.now() - startedAt);
-    const rootfs = options.rootfs.name;
-    context.events.emit({
-      kind: 'template-made',
-      template: key,
-      rootfs,
-      hasNetwork: options.network !== undefined,
-      totalMs,
-      pausedMs: Math.round(pausedMs),
-    });
-    await this.#evict(saved);
-    return saved;
-  }
-
-  async #touch(saved: SavedGuest): Promise<void> {
-    const now = new Date();
-    await utimes(saved.dir, now, now).catch(() => undefined);
   }
 
   /**

@@ -24,8 +24,8 @@ const MAX_SAMPLES = 80;
 export type WarmOptions = {
   /** Of one round. */
   readonly timeoutMs: number;
-  /** A client waits: only the most effective steps are done. */
-  readonly isAwaited: boolean;
+  /** A generic template has no root file system, and so none of its programs. */
+  readonly hasRoot: boolean;
   readonly signal: AbortSignal;
 };
 
@@ -35,16 +35,15 @@ export type WarmOptions = {
  */
 export async function warm(
   { id, guest, record, vm }: Pick<Sandbox, 'id' | 'guest' | 'record' | 'vm'>,
-  { timeoutMs, isAwaited, signal }: WarmOptions,
+  { timeoutMs, hasRoot, signal }: WarmOptions,
 ): Promise<void> {
   const tooLate = () => new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`);
   for (let round = 0; round < ROUNDS; round++) {
     using limit = deadline(timeoutMs, tooLate, signal);
     await guest.reconnect(`warm-${round}`, limit.signal);
     await guest.setIdentity(makeIdentity(id, record.network), limit.signal);
-    await raceSignal(isAwaited ? run(guest, {}) : runAllKinds(guest), limit.signal);
+    await raceSignal(runAllKinds(guest, hasRoot), limit.signal);
   }
-  if (isAwaited) return;
   await settle(() => readProcessUsage(vm.identity)?.cpuMs, signal);
   using limit = deadline(timeoutMs, tooLate, signal);
   // No process may run in a copy before the copy has an identity. Few root file systems have programs that leave
@@ -54,9 +53,9 @@ export async function warm(
 }
 
 /** Runs commands with and without stdin, and in a terminal. */
-async function runAllKinds(guest: Guest): Promise<void> {
+async function runAllKinds(guest: Guest, hasRoot: boolean): Promise<void> {
   await run(guest, {});
-  for (const cmd of COMMON_COMMANDS) await run(guest, { cmd });
+  if (hasRoot) for (const cmd of COMMON_COMMANDS) await run(guest, { cmd });
   await run(guest, { hasStdin: true });
   await run(guest, { tty: { cols: 80, rows: 24 } });
 }

@@ -110,6 +110,8 @@ export class MemoryEngine implements Engine {
     this.#facts = facts;
   }
 
+  async obstacle(): Promise<undefined> {}
+
   async probe(): Promise<EngineProbe> {
     return { isUsable: true, version: '1', detail: 'guests are objects' } as EngineProbe;
   }

@@ -6,21 +6,26 @@ import { resolveKernel, seedKernel } from '@sandboxd/rootfs-builder';
 import { pino } from 'pino';
 import type { Helpers } from '../../app/context.ts';
 import { findExchangeable } from '../../app/exchangeable.ts';
+import { CHOICE_DIR, makeCandidates } from '../../app/open-engines.ts';
 import type { Config } from '../../config/index.ts';
+import { EngineChoice } from '../../engines/choice.ts';
 import type { Engine, EngineProbe } from '../../engines/engine.ts';
 import { AUTO, makeEngines } from '../../engines/index.ts';
 import { openIsolation } from '../../engines/isolation.ts';
 import { firstLine } from '../../lib/errors.ts';
+import { ensurePrivateDirectory } from '../../lib/private-directory.ts';
 import { type Finding, fault, type Group, ok, warning } from './host.ts';
 
-/** `isQuick`: boots no guest. */
-export function engines(helpers: Helpers, isQuick: boolean, signal: AbortSignal): Group {
+/** `quick` boots no guest; `remember` tries the engines as a daemon's start does, and leaves the choice for it. */
+export type ProbeMode = 'quick' | 'all' | 'remember';
+
+export function engines(helpers: Helpers, mode: ProbeMode, signal: AbortSignal): Group {
   return {
     name: 'guests',
     check: async ({ config }) => {
       const scratch = await mkdtemp(join(tmpdir(), 'doctor-'));
       try {
-        return await checkGuests({ config, helpers, isQuick, signal, scratch });
+        return await checkGuests({ config, helpers, mode, signal, scratch });
       } finally {
         await rm(scratch, { recursive: true, force: true });
       }
@@ -31,12 +36,12 @@ export function engines(helpers: Helpers, isQuick: boolean, signal: AbortSignal)
 type Options = {
   readonly config: Config;
   readonly helpers: Helpers;
-  readonly isQuick: boolean;
+  readonly mode: ProbeMode;
   readonly signal: AbortSignal;
   readonly scratch: string;
 };
 
-async function checkGuests({ config, helpers, isQuick, signal, scratch }: Options): Promise<Finding[]> {
+async function checkGuests({ config, helpers, mode, signal, scratch }: Options): Promise<Finding[]> {
   const log = pino({ level: 'silent' });
   const jailOptions = config.jail && {
     ...config.jail,
@@ -49,10 +54,11 @@ async function checkGuests({ config, helpers, isQuick, signal, scratch }: Option
   if (typeof isolation === 'string')
     return [fault('jail', isolation, 'run this, and the daemon, as root on a host that allows it')];
   const jail = judgeJail(isolation.report, config.requiresIsolation);
-  const kernel = await findKernel(config, helpers, scratch).catch((error: unknown) => firstLine(error));
+  const findOne = mode === 'remember' ? ownKernel : findKernel;
+  const kernel = await findOne(config, helpers, scratch).catch((error: unknown) => firstLine(error));
   if (typeof kernel === 'string') return [jail, fault('kernel of guests', kernel, 'sandboxd profiles bake')];
   const prepared = ok('kernel of guests', kernel.version);
-  if (isQuick) return [jail, prepared];
+  if (mode === 'quick') return [jail, prepared];
   // A probe would run these programs as root.
   const others = (await findExchangeable(config)).filter(({ level }) => level === 'fault');
   if (others.length > 0)
@@ -62,10 +68,54 @@ async function checkGuests({ config, helpers, isQuick, signal, scratch }: Option
     ...{ forkMemory: config.forkMemory, probeTimeoutMs: config.probeTimeoutMs, jail: isolation.jail },
     ...{ claimProgram: helpers.claim, memfdProgram: helpers.memfd, log },
   };
+  if (mode === 'remember') {
+    const candidates = makeCandidates(config, context);
+    return [jail, prepared, await rememberChoice(config, { candidates, kernel, scratch, signal })];
+  }
   const tried: Tried[] = [];
   for (const engine of makeEngines(config.engine, context, config.enginePrograms))
     tried.push({ engine, probe: await engine.probe(signal) });
   return [jail, prepared, ...judgeEngines(tried, config)];
+}
+
+type Rememberable = Pick<Options, 'scratch' | 'signal'> & {
+  readonly candidates: readonly Engine[];
+  readonly kernel: Awaited<ReturnType<typeof findKernel>>;
+};
+
+/** Chooses an engine as a daemon's start does, and leaves the choice in the data directory. */
+async function rememberChoice(
+  { dataDir }: Config,
+  { candidates, kernel, scratch, signal }: Rememberable,
+): Promise<Finding> {
+  const options = {
+    engines: candidates,
+    kernel,
+    cacheDir: join(dataDir, CHOICE_DIR),
+    scratchDir: join(scratch, 'probe'),
+    log: pino({ level: 'silent' }),
+  };
+  try {
+    await using choice = await EngineChoice.open(options, signal);
+    const { isEmulation } = await choice.chosen(signal);
+    return isEmulation || choice.isSlow
+      ? warning(
+          'engine',
+          choice.reason,
+          'for development only, unless this host has nothing faster: see sandboxd doctor',
+        )
+      : ok('engine', choice.reason);
+  } catch (error) {
+    signal.throwIfAborted();
+    return fault('engine', firstLine(error), 'see what `sandboxd doctor` says, and docs/engines.md');
+  }
+}
+
+/** The kernel of the data directory, to which the package's is added, as a daemon's start does. */
+async function ownKernel({ dataDir, kernelPath, initramfsPath }: Config, { kernel }: Helpers) {
+  await ensurePrivateDirectory(dataDir);
+  if (kernel !== undefined) await seedKernel(dataDir, kernel);
+  return resolveKernel(dataDir, { KERNEL: kernelPath, INITRD: initramfsPath });
 }
 
 /** Finds the kernel in use. Without one, the kernel of the package is tried in a scratch directory. */

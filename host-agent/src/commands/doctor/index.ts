@@ -32,22 +32,18 @@ export const doctor: Command = {
     ...SHARED_FLAGS,
     json: { type: 'boolean', help: 'print the report as JSON' },
     quick: { type: 'boolean', help: 'do not boot guests to probe the engines' },
+    probe: {
+      type: 'boolean',
+      help: 'only choose an engine as the daemon does, and leave the choice for its next start',
+    },
   },
   run: async (input, signal) => {
     const host = realHost(loadSharedConfig(input));
     const isJson = input.isSet('json');
-    const groups = [
-      engines(HELPERS, input.isSet('quick'), signal),
-      cgroups,
-      kernel,
-      machine,
-      limits,
-      storage,
-      network,
-      keys,
-      settings,
-      service,
-    ];
+    const isProbe = input.isSet('probe');
+    const guests = engines(HELPERS, isProbe ? 'remember' : input.isSet('quick') ? 'quick' : 'all', signal);
+    const all = [guests, cgroups, kernel, machine, limits, storage, network, keys, settings, service];
+    const groups = isProbe ? [guests] : all;
     const report: { group: string; findings: readonly Finding[] }[] = [];
     for (const group of groups) {
       const findings = await examine(group, host, signal);

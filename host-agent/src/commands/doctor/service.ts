@@ -132,8 +132,15 @@ async function checkAnswer({ config, list, read }: Host): Promise<Finding | unde
     );
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(HEALTH_TIMEOUT_MS) });
-    const { version } = (await answer.json()) as { version?: string };
-    if (version === VERSION) return ok('answer', `${url}: version ${version}`);
+    const { version, engine } = (await answer.json()) as { version?: string; engine?: string };
+    if (engine === 'failed')
+      return fault(
+        'answer',
+        `${url}: no engine runs guests, so creates fail`,
+        'see the guests above, and journalctl -u sandboxd',
+      );
+    const trying = engine === 'trying' ? ', trying its engines; creates wait for that' : '';
+    if (version === VERSION) return ok('answer', `${url}: version ${version}${trying}`);
     return warning(
       'answer',
       `${url}: version ${version ?? 'unknown'}, and this is ${VERSION}`,

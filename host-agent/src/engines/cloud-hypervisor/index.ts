@@ -14,7 +14,8 @@ import type {
   Vm,
   VmmIdentity,
 } from '../engine.ts';
-import { hostCpu } from '../kvm-device.ts';
+import { hostCpu, kvmObstacle } from '../kvm-device.ts';
+import { findProgram } from '../program.ts';
 import { findVmms } from '../vmm-record.ts';
 import { bootVm } from './boot.ts';
 import { cloudHypervisor } from './control.ts';
@@ -24,6 +25,7 @@ import { MemoryModes } from './memory-modes.ts';
 import { type Probed, probeHost, readFingerprint, recallHost } from './probe.ts';
 import { restoreVm } from './restore.ts';
 import { removeStaging } from './staging.ts';
+import { readVersion } from './version.ts';
 
 /** Increment with every change of the device list: a saved guest fits only the layout that it was saved with. */
 const LAYOUT_VERSION = 1;
@@ -41,6 +43,11 @@ export class CloudHypervisorEngine implements Engine {
     this.#context = context;
     this.#kind = cloudHypervisor(context.claimProgram);
     this.#modes = new MemoryModes(context.forkMemory);
+  }
+
+  async obstacle(): Promise<string | undefined> {
+    const found = await readVersion(findProgram(this.#context.program ?? VMM_NAME));
+    return found.isUsable ? kvmObstacle(this.#context.kvmPath) : found.reason;
   }
 
   async probe(signal?: AbortSignal): Promise<EngineProbe> {

@@ -20,7 +20,7 @@ import { type Accelerator, TCG_CPU } from './args.ts';
 import { bootQemu, type QemuSetup, restoreQemu } from './boot.ts';
 import { QEMU } from './control.ts';
 import { QEMU_PROGRAM, qemuFiles } from './files.ts';
-import { probeQemu, readFingerprint } from './probe.ts';
+import { findObstacle, probeQemu, readFingerprint, readVersion } from './probe.ts';
 import { SealedMemories } from './sealed-memory.ts';
 
 /** Increment with every change of the device list: a saved guest fits only the layout that it was saved with. */
@@ -43,6 +43,10 @@ export class QemuEngine implements Engine {
 
   get isEmulation(): boolean {
     return this.accelerator === 'tcg';
+  }
+
+  async obstacle(): Promise<string | undefined> {
+    return findObstacle(this.#context, this.#setup, await readVersion(this.#setup.program));
   }
 
   async probe(signal?: AbortSignal): Promise<EngineProbe> {

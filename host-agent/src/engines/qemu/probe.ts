@@ -9,6 +9,18 @@ import { QEMU_PROGRAM, qemuFiles } from './files.ts';
 
 const VERSION_TIMEOUT_MS = 10_000;
 
+/** Why guests do not run here, from what can be seen without one. */
+export async function findObstacle(
+  { forkMemory, kvmPath }: EngineContext,
+  { program, accelerator }: QemuSetup,
+  version: string | undefined,
+): Promise<string | undefined> {
+  if (version === undefined) return `${program} is not installed (Debian package qemu-system-x86)`;
+  if (forkMemory !== 'auto' && forkMemory !== 'copy-on-write')
+    return `its copies always copy memory on write, and fork_memory asks for ${forkMemory}`;
+  return accelerator === 'kvm' ? kvmObstacle(kvmPath) : undefined;
+}
+
 export async function probeQemu(
   context: EngineContext,
   setup: QemuSetup,
@@ -17,11 +29,8 @@ export async function probeQemu(
   const { program, accelerator } = setup;
   const refuse = (reason: string): EngineProbe => ({ isUsable: false, reason });
   const version = await readVersion(program);
-  if (version === undefined) return refuse(`${program} is not installed (Debian package qemu-system-x86)`);
-  if (context.forkMemory !== 'auto' && context.forkMemory !== 'copy-on-write')
-    return refuse(`its copies always copy memory on write, and fork_memory asks for ${context.forkMemory}`);
-  const obstacle = accelerator === 'kvm' ? await kvmObstacle(context.kvmPath) : undefined;
-  if (obstacle !== undefined) return refuse(obstacle);
+  const obstacle = await findObstacle(context, setup, version);
+  if (version === undefined || obstacle !== undefined) return refuse(obstacle ?? 'it has no version');
   const failure = await tryGuest({
     context,
     boot: (options) => bootQemu(options, setup),
@@ -47,7 +56,7 @@ export async function readFingerprint(
   return { ...(await readProgramFacts(program)), version, device, forkMemory };
 }
 
-async function readVersion(program: string): Promise<string | undefined> {
+export async function readVersion(program: string): Promise<string | undefined> {
   try {
     const { stdout } = await runProgram(program, ['--version'], { timeout: VERSION_TIMEOUT_MS });
     return /version (\S+)/.exec(stdout)?.[1] ?? 'unknown';

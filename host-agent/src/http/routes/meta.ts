@@ -10,7 +10,7 @@ import type { HttpServices, ProfileInfo } from '../services.ts';
 
 export function metaHandlers(services: HttpServices) {
   return {
-    health: () => ({ status: 'ok', version: VERSION }),
+    health: () => ({ status: 'ok', version: VERSION, engine: services.engine().state }),
 
     listProfiles: async () => {
       const profiles = await services.listProfiles();

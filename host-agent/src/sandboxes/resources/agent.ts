@@ -60,13 +60,16 @@ function connectTo(vm: Vm, { record, log }: SandboxContext): Guest {
 }
 
 /** Gives the guest its identity, before any client can reach it. */
-async function identify(
-  guest: Guest,
-  { id, origin, handles, log, context: { pidsLimit } }: StartContext,
-  signal: AbortSignal,
-): Promise<void> {
+async function identify(guest: Guest, start: StartContext, signal: AbortSignal): Promise<void> {
+  const { id, origin, handles, log, context } = start;
+  const { pidsLimit } = context;
   const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
   const hello = await raceSignal(guest.connect(signal, { needsResync }), signal);
+  if (origin.kind === 'boot' && origin.template !== undefined) {
+    // What fails from now on is not the fault of the engine.
+    context.engines.markProven(start.engine);
+    await origin.template.save(start, signal);
+  }
   const isGeneric = origin.kind === 'saved' && origin.saved.isGeneric;
   try {
     const root = isGeneric ? { entersRoot: true } : {};

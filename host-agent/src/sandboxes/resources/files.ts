@@ -60,7 +60,8 @@ export const files: Resource = {
     if (agentPath !== undefined) await pinAgent(paths.dir, agentPath);
     faults.reach('start.directories');
     const { diskBytes } = record.options;
-    const source = layerOf(origin) ?? (await ensurePristineLayer(directories.dataDir, diskBytes));
+    const ownBytes = origin.kind === 'boot' ? (origin.template?.diskBytes ?? diskBytes) : diskBytes;
+    const source = layerOf(origin) ?? (await ensurePristineLayer(directories.dataDir, ownBytes));
     // The layer of a template's guest is temporary and belongs to no user.
     const isReserved = context.reservesDisks && !(origin.kind === 'boot' && origin.memoryPath !== undefined);
     if (isReserved) await copyReserved(source, paths.layerPath, diskBytes);

@@ -51,9 +51,25 @@ export type ResourceContext = {
 };
 
 export type StartFrom =
-  /** `memoryPath`: back the guest's memory by this new file. `layerPath`: copy this layer instead of an empty one. */
-  | { readonly kind: 'boot'; readonly memoryPath?: string; readonly layerPath?: string }
+  /**
+   * `memoryPath`: back the guest's memory by this new file. `layerPath`: copy this layer instead of an empty one.
+   * `template`: save the guest as this template before it has its own identity.
+   */
+  | {
+      readonly kind: 'boot';
+      readonly memoryPath?: string;
+      readonly layerPath?: string;
+      readonly template?: BootedTemplate | undefined;
+    }
   | { readonly kind: 'saved'; readonly saved: SavedGuest };
+
+/** A template that is made of the guest that a create boots. */
+export interface BootedTemplate {
+  /** Size of the guest's layer when it is saved. */
+  readonly diskBytes: number;
+  /** Resolves when the guest can be used; never rejects, because the create does without the template then. */
+  save(start: StartContext, signal: AbortSignal): Promise<void>;
+}
 
 /** Handles of a sandbox in this process. Each resource sets its own. */
 export type Handles = {
@@ -81,6 +97,8 @@ export type StartContext = SandboxContext & {
   /** The engine of its VM. */
   readonly engine: Engine;
   readonly origin: StartFrom;
+  /** No client waits for it: its VMM gives way to everything else. */
+  readonly isBackground: boolean;
   /** Fires when the create is cancelled, times out or is aborted. */
   readonly signal: AbortSignal;
   /** Aborts the start at once, because it can no longer succeed. */

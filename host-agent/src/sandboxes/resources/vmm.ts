@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { EndedVm } from '../../engines/ended-vm.ts';
 import type { Engine, Vm, VmExit, VmmIdentity } from '../../engines/engine.ts';
+import { lowerPriority } from '../../engines/priority.ts';
 import { AppError } from '../../lib/errors.ts';
 import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import { readBootId } from '../../lib/proc.ts';
@@ -78,7 +79,8 @@ async function stop(vm: Vm): Promise<void> {
   await raceSignal(vm.kill(), limit.signal);
 }
 
-function vmOptions({ context, record, paths, handles, log, update, abortStart }: StartContext) {
+function vmOptions(start: StartContext) {
+  const { context, record, paths, handles, log, isBackground, update, abortStart } = start;
   const { options } = record;
   const { network: net } = handles;
   const { agentPath } = options.rootfs;
@@ -103,6 +105,7 @@ function vmOptions({ context, record, paths, handles, log, update, abortStart }:
     onStandstill: (cause: string) => abortStart(new AppError('exhausted', cause, { retryAfterS: 5 })),
     onSpawn: async (identity: VmmIdentity) => {
       context.faults.reach('start.spawned');
+      if (isBackground) await lowerPriority(identity);
       await update({ vmm: identity });
       context.faults.reach('start.spawn-recorded');
     },

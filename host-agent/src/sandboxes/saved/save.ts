@@ -18,6 +18,8 @@ export type SaveInput = {
   readonly manifest: Omit<SavedManifest, 'formatVersion' | 'createdAt' | 'needsResync' | 'files'>;
   /** Called while the guest is paused. */
   readonly onPaused?: () => void;
+  /** Called when all of the guest is in files; the rest needs neither the guest nor its VMM. */
+  readonly onWritten?: () => void;
   /** Leaves the guest paused, because it is not needed any more. */
   readonly staysPaused?: boolean;
   readonly signal?: AbortSignal;
@@ -52,6 +54,7 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
     },
     ...(input.staysPaused && { staysPaused: true }),
   });
+  input.onWritten?.();
   input.signal?.throwIfAborted();
   const names = [basename(written.memoryPath), basename(written.statePath), DISK_FILE] as const;
   const [memory, state, disk] = [

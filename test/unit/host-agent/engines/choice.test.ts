@@ -1,45 +1,18 @@
 // The engine choice: cached while machine and programs are unchanged, and replaced if it starts no guest.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { pino } from 'pino';
-import t, { type Test } from 'tap';
-import { EngineChoice, FirstStartError } from '../../../../host-agent/src/engines/choice.ts';
-import { ChoiceCache } from '../../../../host-agent/src/engines/choice-cache.ts';
+import t from 'tap';
+import { type EngineChoice, FirstStartError } from '../../../../host-agent/src/engines/choice.ts';
 import type { Try } from '../../../../host-agent/src/engines/select.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
+import { makePlace } from '../../../support/choice-place.ts';
 import { MadeEngine, works } from '../../../support/made-engines.ts';
 import { until } from '../../../support/until.ts';
 
 const never = new AbortController().signal;
-const log = pino({ level: 'silent' });
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 const broken = { isUsable: false, reason: 'out of order' } as const;
-
-function makePlace(t: Test) {
-  const dir = mkdtempSync(join(tmpdir(), 'choice-'));
-  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
-  const [vmlinuxPath, initramfsPath] = [join(dir, 'kernel'), join(dir, 'initramfs')];
-  for (const path of [vmlinuxPath, initramfsPath]) writeFileSync(path, path);
-  const [cacheDir, scratchDir] = [join(dir, 'cache', 'engines'), join(dir, 'scratch', 'probe')];
-  const kernel = { vmlinuxPath, initramfsPath, digest: 'k' };
-  return {
-    cacheDir,
-    scratchDir,
-    kernel,
-    cache: (engines: readonly MadeEngine[], digest = 'k') =>
-      ChoiceCache.open(cacheDir, {
-        engines: engines.map(({ asEngine }) => asEngine),
-        kernel: { ...kernel, digest },
-      }),
-    choose: (engines: readonly MadeEngine[], signal = never) =>
-      EngineChoice.open(
-        { engines: engines.map(({ asEngine }) => asEngine), kernel, scratchDir, cacheDir, log },
-        signal,
-      ),
-  };
-}
 
 const tryOf = (name: string, verdict: string, accelerator = 'kvm'): Try => ({
   name,
@@ -200,7 +173,7 @@ t.test('who gives up the first choice gets no engine', async (t) => {
   await until(() => engine.signals.length === 1, 'its probe');
   closing.abort(new Error('enough'));
   await t.rejects(choosing, { message: 'enough' });
-  t.throws(() => statSync(scratchDir), { code: 'ENOENT' });
+  await until(() => !existsSync(scratchDir), 'the end of the trial');
   t.throws(() => statSync(cacheDir), { code: 'ENOENT' });
 });
 

@@ -50,12 +50,14 @@ t.test('networks that are wanted again are of a template that has one, and no ot
   const { manager, own, host, happened } = await start(t);
   const made = () => happened.flatMap((event) => (event.kind === 'template-made' ? [event.hasNetwork] : []));
   await manager.create({ network });
+  await until(() => made().length === 1);
+  t.same(made(), [true], 'the guest that was booted has one');
   await manager.create({});
-  t.same(made(), [false], 'one use is none again, and others wait for the same boot');
-  await manager.create({ network, publish: [{ hostPort: 8090, guestPort: 80 }] });
   await until(() => made().length === 2);
-  t.same(made(), [false, true]);
-  t.equal(host.counts.boots, 1, 'it is made of a copy');
+  t.same([made()[1], host.counts.boots], [false, 2]);
+  for (const publish of [[], [{ hostPort: 8090, guestPort: 80 }]]) await manager.create({ network, publish });
+  await until(() => made().length === 3);
+  t.same([made()[2], host.counts.boots], [true, 2], 'it is made of a copy');
   const identities = (id: string) => host.of(id).agent.identities;
   const copy = await manager.create({ network });
   const plain = await manager.create({});
@@ -65,7 +67,7 @@ t.test('networks that are wanted again are of a template that has one, and no ot
     'it is somebody else all the same',
   );
   t.notOk(identities(plain.id)[0]?.network);
-  await until(() => links().length === 4);
+  await until(() => links().length === 5);
   await manager.stop('destroy');
   await own.close();
   t.equal(await state(), before, 'nothing is left of what it was made of');

@@ -189,15 +189,15 @@ t.test('a second create with a network copies a template with a network', async 
   const { recorder, manager, host, happened } = await start(t, { templateBudgetBytes: 2 ** 30 });
   const made = () => happened.flatMap((event) => (event.kind === 'template-made' ? [event.hasNetwork] : []));
   await manager.create({ network: { allowlist } });
-  t.same(made(), [false]);
-  await manager.create({ network: { allowlist: [] } });
+  await until(() => made().length === 1);
+  for (let count = 0; count < 2; count++) await manager.create({ network: { allowlist: [] } });
   await until(() => made().length === 2);
-  t.same(made(), [false, true]);
+  t.same(made(), [true, true]);
   await until(
-    () => recorder.calls.includes('destroy tap3'),
+    () => recorder.calls.includes('destroy tap4'),
     'the network of the template’s guest to be destroyed',
   );
-  t.ok(recorder.calls.includes('start [] first tap3'), 'its allowlist is empty');
+  t.ok(recorder.calls.includes('start [] first tap4'), 'its allowlist is empty');
   const copy = await manager.create({ network: { allowlist } });
   t.equal(host.counts.boots, 1);
   t.equal(host.of(copy.id).agent.identities[0]?.network?.address, copy.network?.guestIp);

@@ -1,5 +1,5 @@
 // Templates: made once, used again, evicted in the right order, and not blamed for unrelated failures.
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -20,6 +20,15 @@ const profile = (name: string) => ({ rootfs: { kind: 'profile', name } as const 
 const templatesOf = (dataDir: string): string[] =>
   readdirSync(join(dataDir, 'templates')).filter((name) => !name.startsWith('.'));
 
+/** Templates are saved, published and evicted behind the answers of creates. */
+async function hasTemplates(dataDir: string, count: number): Promise<void> {
+  await until(() => templatesOf(dataDir).length === count, `${count} templates`);
+  // Writing the checksums changes the time of the directory, as a use does.
+  const hasChecksums = (key: string) =>
+    readFileSync(join(dataDir, 'templates', key, 'manifest.json'), 'utf8').includes('"checksum"');
+  await until(() => templatesOf(dataDir).every(hasChecksums), 'the checksums');
+}
+
 async function directoryBytes(dir: string): Promise<number> {
   const sizes = await Promise.all((await readdir(dir)).map((name) => allocatedBytes(join(dir, name))));
   return sizes.reduce((sum, size) => sum + size, 0);
@@ -29,15 +38,17 @@ t.test('concurrent creates wait for one boot', async (t) => {
   const { host, manager } = await startMemoryDaemon(t);
   await Promise.all(Array.from({ length: 6 }, () => manager.create({})));
   t.equal(host.counts.boots, 1);
-  t.equal(host.counts.restores, 6);
+  t.equal(host.counts.restores, 5, 'the first is answered with the guest that was booted');
 });
 
 t.test('the least recently used template is evicted first', async (t) => {
   const home = await makeHome(t);
   const first = await startMemoryDaemon(t, { home });
   await first.manager.create({ rootfs: { kind: 'profile', name: 'base' } });
+  await hasTemplates(home.dataDir, 1);
   const [base = ''] = templatesOf(home.dataDir);
   await first.manager.create({ rootfs: { kind: 'profile', name: 'other' } });
+  await hasTemplates(home.dataDir, 2);
   const [other = ''] = templatesOf(home.dataDir).filter((name) => name !== base);
   // Times of use are those of the file system, which are at least some milliseconds apart.
   await new Promise((resolve) => setTimeout(resolve, 50));
@@ -47,8 +58,9 @@ t.test('the least recently used template is evicted first', async (t) => {
   const sizeBytes = await directoryBytes(join(templates, base));
   const next = await startMemoryDaemon(t, { home, templateBudgetBytes: Math.floor(sizeBytes * 2.5) });
   await next.manager.create({ rootfs: { kind: 'profile', name: 'third' } });
+  await until(() => next.happened.some(({ kind }) => kind === 'template-evicted'));
+  await hasTemplates(home.dataDir, 2);
   const retained = templatesOf(home.dataDir);
-  t.equal(retained.length, 2);
   t.ok(retained.includes(base), 'what was used again stays');
   t.notOk(retained.includes(other));
 });
@@ -59,15 +71,22 @@ t.test('odd sizes of one tenant evict its own templates, and not those of others
   const as = (tenant: string, { manager }: typeof first) =>
     manager.as({ kind: 'key', id: `id-${tenant}`, key: `key of ${tenant}`, tenant });
   await as('blue', first).create(profile('other'));
+  await hasTemplates(home.dataDir, 1);
   const [theirs = ''] = templatesOf(home.dataDir);
   await as('red', first).create({});
+  await hasTemplates(home.dataDir, 2);
   await as('blue', first).create({});
   const common = templatesOf(home.dataDir).find((name) => name !== theirs) ?? '';
   const sizeBytes = await directoryBytes(join(home.dataDir, 'templates', theirs));
   await first.crash();
   const next = await startMemoryDaemon(t, { home, templateBudgetBytes: sizeBytes * 8 });
   await as('blue', next).create({});
-  for (let n = 1; n <= 12; n++) await as('red', next).create({ memoryMib: 128 + n });
+  const evicted = () => next.happened.filter(({ kind }) => kind === 'template-evicted').length;
+  for (let n = 1; n <= 12; n++) {
+    await as('red', next).create({ memoryMib: 128 + n });
+    await until(() => next.happened.filter(({ kind }) => kind === 'template-made').length === n);
+  }
+  await until(() => templatesOf(home.dataDir).length === 14 - evicted());
   const retained = templatesOf(home.dataDir);
   t.ok(retained.includes(theirs), 'the longest unused of all, and of another tenant');
   t.ok(retained.includes(common), 'made for red, and used by blue as well');
@@ -88,57 +107,23 @@ t.test('a template outlives the daemon, and one of a different kernel does not',
   t.same(templatesOf(home.dataDir), []);
 });
 
-for (const agentFaults of [{ deafFrom: 2 }, { ignores: 'exec' }] as const) {
-  t.test(
-    `a guest that hangs before it is a template holds up nobody: ${JSON.stringify(agentFaults)}`,
-    async (t) => {
-      const { host, manager, home, lines } = await startMemoryDaemon(t, { bootTimeoutMs: 500 });
-      host.agentFaults = agentFaults;
-      const created = await manager.create({});
-      t.equal(host.counts.boots, 2, 'it was booted instead');
-      t.same(
-        host.running.map(({ identity }) => identity),
-        [host.of(created.id).identity],
-      );
-      t.same(readdirSync(join(home.dataDir, 'templates')), []);
-      t.ok(lines.some(({ msg }) => msg === 'cannot make a template, cold-booting'));
-      host.agentFaults = {};
-      await manager.create({});
-      t.equal(host.counts.boots, 3, 'and for a while it is not tried again');
-      const now = performance.now.bind(performance);
-      let laterMs = 50_000;
-      t.intercept(performance, 'now', { value: () => now() + laterMs });
-      await manager.create({});
-      t.equal(host.counts.restores, 0);
-      laterMs = 60_000;
-      await manager.create({});
-      t.equal(host.counts.restores, 1, 'then it is made');
-      t.same(manager.metricsSource.templates.lookups, { hit: 0, made: 1, none: 3 });
-    },
-  );
-}
-
 t.test('template lookups are counted, and a create with boot arguments makes none', async (t) => {
   const { host, manager, happened } = await startMemoryDaemon(t);
   const startedAt = performance.now();
   await manager.create({});
+  await until(() => happened.some(({ kind }) => kind === 'template-made'));
   const tookMs = performance.now() - startedAt;
-  const received = happened[0] as Extract<(typeof happened)[number], { kind: 'template-made' }>;
-  t.match(received, { kind: 'template-made', rootfs: 'base', hasNetwork: false, pausedMs: 1 });
+  const received = happened.find(({ kind }) => kind === 'template-made');
+  if (received?.kind !== 'template-made') throw new Error('there is no such event');
+  t.match(received, { rootfs: 'base', hasNetwork: false, pausedMs: 1 });
   t.ok(received.totalMs >= 0 && received.totalMs <= tookMs + 1, `${received.totalMs} of ${tookMs} ms`);
-  t.match(host.machines[0]?.identity.memory, { kind: 'file' }, 'its memory is kept from the beginning');
-  // What runs once is in every copy: the same command over two connections.
-  const { execs, hellos } = host.machines[0]!.agent;
-  t.same(
-    execs.map(({ exec }) => exec.cmd.length),
-    [2, 2],
-  );
-  t.match(execs[0]?.exec.cmd, [/ld-linux/, '--help']);
-  t.equal(hellos, 3, 'the start has one, too');
+  t.same([host.machines[0]?.agent.execs, host.machines[0]?.agent.hellos], [[], 1]);
+  const { lookups } = manager.metricsSource.templates;
+  await until(() => lookups.made === 1);
   await manager.create({});
   await manager.create({ bootArgs: 'a=b' });
-  t.same([host.counts.boots, host.counts.restores], [2, 2]);
-  t.same(manager.metricsSource.templates.lookups, { hit: 1, made: 1, none: 0 });
+  t.same([host.counts.boots, host.counts.restores], [2, 1]);
+  t.same(lookups, { hit: 1, made: 1, none: 0 });
   t.equal(manager.metricsSource.templates.count, 1);
   t.match(host.running.at(-1), { spec: { bootArgs: 'a=b' }, identity: { memory: { kind: 'anonymous' } } });
 });
@@ -156,9 +141,11 @@ async function makeTwo(t: Test) {
   const home = await makeHome(t);
   const { manager, crash } = await startMemoryDaemon(t, { home });
   await manager.create(profile('base'));
+  await hasTemplates(home.dataDir, 1);
   const [base = ''] = templatesOf(home.dataDir);
   await new Promise((resolve) => setTimeout(resolve, 50));
   await manager.create(profile('other'));
+  await hasTemplates(home.dataDir, 2);
   const [other = ''] = templatesOf(home.dataDir).filter((name) => name !== base);
   await crash();
   const bytesOf = async (key: string) => {
@@ -185,8 +172,9 @@ t.test('a template that just fits the budget stays, and one in use always stays'
   const tiny = await startMemoryDaemon(t, { home, templateBudgetBytes: 1 });
   t.same(templatesOf(home.dataDir), []);
   await tiny.manager.create(profile('third'));
-  t.equal(templatesOf(home.dataDir).length, 1, 'one that is larger than all of it is of use once');
-  t.equal(tiny.host.counts.restores, 3);
+  await hasTemplates(home.dataDir, 1);
+  await tiny.manager.create(profile('third'));
+  t.equal(tiny.host.counts.restores, 1, 'one that is larger than all of it is of use once');
 });
 
 t.test('a template of a different engine is removed, with a logged reason', async (t) => {
@@ -211,7 +199,9 @@ t.test('a template is made where there is space for its guest and its files', as
     });
     const { host, manager } = await startMemoryDaemon(t, { readCapacity: readRoom });
     await manager.create({});
-    t.same([host.counts.boots, host.counts.restores], isShort ? [1, 0] : [1, 1]);
+    const { lookups } = manager.metricsSource.templates;
+    await until(() => lookups.made + lookups.none === 1);
+    t.same([lookups.made, host.counts.boots], [isShort ? 0 : 1, 1]);
   }
 });
 
@@ -244,5 +234,5 @@ t.test('a stopping daemon cancels the template in progress, and leaves nothing o
   await stopped;
   await t.rejects(creating, { code: 'cancelled', message: 'the daemon is stopping' });
   t.equal(host.running.length, 0);
-  t.same(readdirSync(join(home.dataDir, 'templates')), []);
+  t.notOk(existsSync(join(home.dataDir, 'templates')));
 });

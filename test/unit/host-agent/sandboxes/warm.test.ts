@@ -45,7 +45,7 @@ t.test('a guest is sampled up to a limit', async (t) => {
 });
 
 /** The commands that a guest runs before it is saved. */
-async function warmed(isAwaited: boolean, stays = 0) {
+async function warmed(hasRoot: boolean, stays = 0) {
   const requests: string[] = [];
   const guest = {
     reconnect: async (name: string) => void requests.push(`connect ${name}`),
@@ -73,20 +73,15 @@ async function warmed(isAwaited: boolean, stays = 0) {
   };
   const vm = { identity: { pid: 2 ** 23, startTicks: 0 } };
   const sandbox = { id: 'sbx_1', guest, record: {}, vm } as unknown as Sandbox;
-  await warm(sandbox, { timeoutMs: 60_000, isAwaited, signal });
+  await warm(sandbox, { timeoutMs: 60_000, hasRoot, signal });
   return requests;
 }
 
-t.test('an awaited template runs one command twice, and others run what copies will run', async (t) => {
+t.test('a guest runs what its copies will run, twice', async (t) => {
   const one = ['ld-linux-x86-64.so.2 --help, 60 s', 'consumed 4'];
   const round = (at: number, ...commands: string[]) => [`connect warm-${at}`, 'identity sbx_1', ...commands];
-  t.same(await warmed(true, 1), [...round(0, ...one), ...round(1, ...one)]);
-  const all = [
-    ...one,
-    'true, 60 s',
-    'consumed 4',
-    'sh -c true | true, 60 s',
-    'consumed 4',
+  const ofRoot = ['true, 60 s', 'consumed 4', 'sh -c true | true, 60 s', 'consumed 4'];
+  const kinds = [
     `${one[0]}, with input`,
     'wrote "\\n"',
     'closed',
@@ -94,6 +89,9 @@ t.test('an awaited template runs one command twice, and others run what copies w
     `${one[0]}, on 80x24`,
     'consumed 4',
   ];
-  t.same(await warmed(false), [...round(0, ...all), ...round(1, ...all)]);
-  await t.rejects(warmed(false, 1), { code: 'internal', message: /processes stayed/ });
+  for (const hasRoot of [false, true]) {
+    const all = [...one, ...(hasRoot ? ofRoot : []), ...kinds];
+    t.same(await warmed(hasRoot), [...round(0, ...all), ...round(1, ...all)]);
+    await t.rejects(warmed(hasRoot, 1), { code: 'internal', message: /processes stayed/ });
+  }
 });

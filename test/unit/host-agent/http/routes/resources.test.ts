@@ -219,7 +219,7 @@ t.test('an upload of nothing is an archive of nothing, and only that', async (t)
 t.test('profiles, those that are yet to be baked, and the engine', async (t) => {
   const { app } = makeApp({
     listUnbakedProfiles: async () => [{ name: 'alpine', isDefault: false }],
-    engine: () => ({ name: 'x', accelerator: 'kvm', version: '1', reason: 'r', tried: [] }),
+    engine: () => ({ state: 'chosen', name: 'x', accelerator: 'kvm', version: '1', reason: 'r', tried: [] }),
   });
   t.same((await ask(app, 'GET', '/profiles')).body, {
     profiles: ['alpine', 'base'],

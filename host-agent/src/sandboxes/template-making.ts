@@ -1,0 +1,157 @@
+// Makes templates: of a guest that a create has just booted, or, behind everything else, of one that is started for it.
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import PQueue from 'p-queue';
+import type { Logger } from 'pino';
+import { enqueue } from '../lib/enqueue.ts';
+import { newId } from '../lib/ids.ts';
+import { makeIdentity } from './resources/agent.ts';
+import type { ResourceContext, StartContext } from './resources/resource.ts';
+import { saveAndDestroy } from './save-sandbox.ts';
+import { saveGuest } from './saved/save.ts';
+import { publishSaved, removeSaved, SavedGuest, templatesRoot, unfinishedDir } from './saved/saved-guest.ts';
+import { startSandbox } from './start.ts';
+import type { TemplateCandidate } from './template-choice.ts';
+import { warm } from './warm.ts';
+
+export type OwnedCandidate = TemplateCandidate & { readonly owner?: string | undefined };
+
+export type TemplateMakerOptions = {
+  readonly context: ResourceContext;
+  /** Limits concurrent starts; shared by all tenants. */
+  readonly startQueue: PQueue;
+  /** Reserves disk space until disposed; rejects when there is not enough. */
+  readonly reserveDisk: (bytes: number) => Promise<Disposable>;
+  /** Resolves when no earlier template with this key is left. */
+  readonly removed: (key: string) => Promise<void>;
+  readonly log: Logger;
+  /** Fires when the daemon stops. */
+  readonly signal: AbortSignal;
+};
+
+export type MadeTemplate = {
+  readonly saved: SavedGuest;
+  readonly totalMs: number;
+  /** How long its guest was paused for the save. */
+  readonly pausedMs: number;
+};
+
+/** Space for two layers of a new guest: its own and the saved copy. */
+const LAYER_BYTES = 32 * 2 ** 20;
+/** A template is started in the background when no sandbox was started for this long, */
+const QUIET_MS = 1000;
+const QUIET_SAMPLE_MS = 100;
+/** or after this time on a host that starts them all the time. */
+const MAX_QUIET_WAIT_MS = 30_000;
+/** Times the usual limits, because its VMM has low priority. */
+const BACKGROUND_PATIENCE = 5;
+
+export class TemplateMaker {
+  readonly #options: TemplateMakerOptions;
+  /** One at a time: no client waits for them. */
+  readonly #background = new PQueue({ concurrency: 1 });
+
+  constructor(options: TemplateMakerOptions) {
+    this.#options = options;
+  }
+
+  /** Cold-boots the template's guest, or starts a copy of template `from` that enters its root file system. */
+  inBackground(candidate: OwnedCandidate, from?: SavedGuest): Promise<MadeTemplate> {
+    const make = async (): Promise<MadeTemplate> => {
+      await this.#quiet();
+      return this.#make(candidate, from);
+    };
+    return enqueue(this.#background, make, this.#options.signal);
+  }
+
+  /**
+   * Saves a booted guest that no client has used, and that goes on. `onWritten`: from now on it can be used. Its
+   * temporary identity gives the template nothing that the guest itself will have, above all no entropy.
+   */
+  async ofBooted(
+    candidate: OwnedCandidate,
+    { handles: { vm, guest, network }, paths, engine }: StartContext,
+    signal: AbortSignal,
+    onWritten: () => void,
+  ): Promise<MadeTemplate> {
+    if (vm === undefined || guest === undefined) throw new Error('the guest is not there yet');
+    const { context } = this.#options;
+    const { options, owner } = candidate;
+    return this.#fill(candidate, async (dir) => {
+      context.faults.reach('template.booted');
+      // Copies do the same next, so they have it compiled.
+      await guest.setIdentity(makeIdentity(newId('sbx'), network), signal);
+      const manifest = {
+        compatibility: engine.compatibility(),
+        kernelDigest: context.kernel.digest,
+        options,
+        ...(owner !== undefined && { owner }),
+      };
+      return saveGuest({ dir, vm, guest, layerPath: paths.layerPath, manifest, onWritten });
+    });
+  }
+
+  /** Waits until creates and forks leave the host alone. */
+  async #quiet(): Promise<void> {
+    const { startQueue, signal } = this.#options;
+    const begunAt = performance.now();
+    let busyAt = begunAt;
+    for (let now = begunAt; now - busyAt < QUIET_MS && now - begunAt < MAX_QUIET_WAIT_MS; ) {
+      await sleep(QUIET_SAMPLE_MS, undefined, { signal });
+      now = performance.now();
+      if (startQueue.size + startQueue.pending > 0) busyAt = now;
+    }
+  }
+
+  #make(candidate: OwnedCandidate, from: SavedGuest | undefined): Promise<MadeTemplate> {
+    const { options, owner, key } = candidate;
+    const { log, signal } = this.#options;
+    const { bootTimeoutMs, ...rest } = this.#options.context;
+    const timeoutMs = bootTimeoutMs * BACKGROUND_PATIENCE;
+    const context = { ...rest, bootTimeoutMs: timeoutMs };
+    return this.#fill(candidate, async (dir) => {
+      await using undo = new AsyncDisposableStack();
+      const id = newId('sbx');
+      const start = {
+        ...{ id, options, log: log.child({ template: key, sandbox: id }) },
+        ...{ isBackground: true, signal },
+      };
+      const memoryPath = join(dir, 'memory');
+      const sandbox = await (from === undefined
+        ? startSandbox(context, { ...start, origin: { kind: 'boot', memoryPath } })
+        : from.use(() => startSandbox(context, { ...start, origin: { kind: 'saved', saved: from } })));
+      undo.defer(() => sandbox.remove());
+      context.faults.reach('template.booted');
+      await warm(sandbox, { timeoutMs, hasRoot: options.rootfs.kind !== 'agent', signal });
+      return await saveAndDestroy(context, sandbox, { dir, options, owner, signal });
+    });
+  }
+
+  /** Has `save` write the template into a temporary directory, and publishes that. */
+  async #fill(
+    { key, options }: OwnedCandidate,
+    save: (dir: string) => Promise<{ readonly pausedMs: number }>,
+  ): Promise<MadeTemplate> {
+    const { context } = this.#options;
+    const startedAt = performance.now();
+    const root = templatesRoot(context.directories.dataDir);
+    using _reservation = await this.#options.reserveDisk(options.memoryMib * 2 ** 20 + LAYER_BYTES);
+    const temporary = unfinishedDir(root, key);
+    await removeSaved(temporary);
+    await mkdir(temporary, { recursive: true, mode: 0o700 });
+    await using undo = new AsyncDisposableStack();
+    undo.defer(() => removeSaved(temporary));
+    const { pausedMs } = await save(temporary);
+    context.faults.reach('template.saved');
+    await this.#options.removed(key);
+    await publishSaved(temporary, join(root, key));
+    context.faults.reach('template.published');
+    const { manifest } = await SavedGuest.open(join(root, key));
+    return {
+      saved: new SavedGuest(join(root, key), manifest, true),
+      totalMs: Math.round(performance.now() - startedAt),
+      pausedMs: Math.round(pausedMs),
+    };
+  }
+}

@@ -1,0 +1,98 @@
+// Engines are tried behind the daemon's start: it serves meanwhile, stops promptly, and leaves nothing when it is killed.
+import { mkdir, readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import {
+  type Daemon,
+  type Directories,
+  leftovers,
+  makeDirectories,
+  removeDirectories,
+  spawnDaemon,
+} from '../support/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
+import { until } from '../support/until.ts';
+import { listVmms } from '../support/vmms.ts';
+
+t.setTimeout(scaled(600_000));
+
+/** Directories of a host on which nothing is remembered. */
+async function unknownHost(t: Test): Promise<Directories> {
+  const directories = await makeDirectories();
+  t.teardown(() => removeDirectories(directories));
+  const engines = join(directories.dataDir, 'engines');
+  await rm(engines);
+  await mkdir(engines, { mode: 0o700 });
+  return directories;
+}
+
+const vmmsOf = async ({ runDir }: Directories) =>
+  (await listVmms()).filter(({ socketPath }) => socketPath.startsWith(`${runDir}/`));
+const stateOf = async ({ api, url }: Daemon): Promise<unknown> => {
+  const health = (await (await fetch(`${url}/healthz`)).json()) as { engine?: string };
+  const { engine } = await api.ask('listProfiles');
+  return health.engine === engine?.state ? engine?.state : `${health.engine} and ${engine?.state}`;
+};
+const isChosen = ({ log }: Daemon): boolean => log.some(({ msg }) => msg === 'engine chosen');
+
+async function untilTrying(directories: Directories): Promise<void> {
+  while ((await vmmsOf(directories)).length === 0) await sleep(20);
+}
+
+t.test('a daemon serves while it tries engines, a create waits, and the next start remembers', async (t) => {
+  const directories = await unknownHost(t);
+  const daemon = await spawnDaemon(directories);
+  t.notOk(isChosen(daemon), 'it serves before');
+  t.equal(await stateOf(daemon), 'trying');
+  t.same(await daemon.api.list(), []);
+  const gone = new AbortController();
+  const left = fetch(`${daemon.url}/sandboxes`, { method: 'POST', signal: gone.signal });
+  left.catch(() => undefined);
+  await untilTrying(directories);
+  gone.abort();
+  await t.rejects(left);
+  const { id } = await daemon.api.create({ memory_mib: 128 });
+  t.ok(isChosen(daemon));
+  t.equal(await stateOf(daemon), 'chosen');
+  t.same(
+    (await daemon.api.list()).map((sandbox) => sandbox.id),
+    [id],
+    'the create whose client left made none',
+  );
+  await daemon.api.delete(id);
+  t.equal(await daemon.end(), 0);
+  const next = await spawnDaemon(directories);
+  t.ok(next.log.some(({ msg, isRemembered }) => msg === 'engine chosen' && isRemembered === true));
+  t.equal(await next.end(), 0);
+  t.same(await leftovers(directories), []);
+});
+
+t.test('a stop while engines are tried is prompt, and answers the creates that wait', async (t) => {
+  const directories = await unknownHost(t);
+  const daemon = await spawnDaemon(directories);
+  const waiting = daemon.api.create({ memory_mib: 128 }).then(
+    () => 'made',
+    (error: unknown) => error,
+  );
+  await untilTrying(directories);
+  t.equal(await daemon.end(), 0);
+  t.match(await waiting, { status: 503 });
+  t.notOk(isChosen(daemon));
+  t.same(await readdir(join(directories.dataDir, 'engines')), []);
+  t.same(await leftovers(directories), []);
+});
+
+t.test('what a daemon leaves that is killed while it tries engines is removed by the next', async (t) => {
+  const directories = await unknownHost(t);
+  const daemon = await spawnDaemon(directories);
+  await untilTrying(directories);
+  const pids = (await vmmsOf(directories)).map(({ pid }) => pid);
+  await daemon.end('SIGKILL');
+  const next = await spawnDaemon(directories);
+  const left = async () => (await vmmsOf(directories)).some(({ pid }) => pids.includes(pid));
+  t.notOk(await left(), 'its guests');
+  await until(() => isChosen(next), 'the choice', 300_000);
+  t.equal(await next.end(), 0);
+  t.same(await leftovers(directories), []);
+});
