@@ -9,9 +9,9 @@ import type { HttpApp, Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { BodyPace } from '../input/body-source.ts';
 import { BodyMemoryLimit, GrowingBuffer } from '../input/json-body.ts';
-import { toPath } from '../known-routes.ts';
 import { type AuditSink, auditRefusal } from '../middleware/audit.ts';
 import { resolveRequestId } from '../middleware/logging.ts';
+import { toPath } from '../serve-routes.ts';
 import { type ConnectionEvent, upgradeRequests } from './node-internals.ts';
 import { refuse, sendLast } from './responses.ts';
 
