@@ -50,6 +50,7 @@ export function serveRoutes<N extends RouteName>(
       const reply: unknown = await handle(input, c);
       if (reply instanceof Response) return reply;
       if (answer?.status === 204) return c.body(null, 204);
+      // The schemas of GET responses have no warnings.
       const hasWarnings = route.method !== 'GET' && input.warnings.length > 0;
       const { warnings } = input;
       const body = hasWarnings ? { ...(reply as object), warnings } : (reply as object);
@@ -58,7 +59,6 @@ export function serveRoutes<N extends RouteName>(
   }
 }
 
-// Finds the route of a request by its method and path.
 type NamedRoute = Route & { readonly name: string };
 
 const known = Object.entries<Route>(ROUTES).map(([name, route]) => ({
