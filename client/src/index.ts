@@ -4,7 +4,7 @@ export type { Bytes } from './connection/transport.ts';
 export * from './contract.ts';
 export * from './errors.ts';
 export type { EventOptions } from './events.ts';
-export type { Chunk } from './exec/chunk.ts';
+export type { Chunk } from './exec/exec.ts';
 export { Exec, type ExecOptions, type Stdin } from './exec/exec.ts';
 export type {
   Conditions,

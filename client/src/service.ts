@@ -5,7 +5,7 @@ import { Reconnect } from './connection/reconnect.ts';
 import type { Requests } from './connection/requests.ts';
 import type { CallOptions, ServiceSpec, ServiceStatus } from './contract.ts';
 import { SandboxdError } from './errors.ts';
-import { type Chunk, makeChunk } from './exec/chunk.ts';
+import { type Chunk, makeChunk } from './exec/exec.ts';
 import type { Schemas } from './gen/schemas.ts';
 
 const LINES = 'application/x-ndjson';

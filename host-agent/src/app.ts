@@ -1,7 +1,7 @@
 // Composes the modules of the daemon. Starts them in order and stops them in reverse order.
 import type { Logger } from 'pino';
+import { refuseExchangeable } from './app/careless.ts';
 import type { AppContext, Helpers } from './app/context.ts';
-import { refuseExchangeable } from './app/exchangeable.ts';
 import { openEngines } from './app/open-engines.ts';
 import { openEvents } from './app/open-events.ts';
 import { openHttp } from './app/open-http.ts';

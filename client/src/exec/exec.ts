@@ -10,7 +10,6 @@ import type { Requests } from '../connection/requests.ts';
 import type { Bytes, Duplex } from '../connection/transport.ts';
 import type { ExecResult, TerminalSize } from '../contract.ts';
 import { CommandError, ConnectionError } from '../errors.ts';
-import { type Chunk, toChunk } from './chunk.ts';
 
 /** Input of the command: the whole input, or `true` for `write` and `closeStdin`. */
 export type Stdin = string | Uint8Array | Bytes | true;
@@ -207,4 +206,31 @@ function fromBytes(payload: Uint8Array): unknown {
 
 function toBytes(value: object): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(value));
+}
+
+// A chunk of output.
+export type Chunk = {
+  readonly stream: 'stdout' | 'stderr';
+  readonly data: Uint8Array;
+  /** The data as text; a character that is split over two chunks is damaged in both. */
+  readonly text: string;
+};
+
+const decoder = new TextDecoder();
+
+/** Undefined for frames without output, and for empty output, which the daemon sends as keepalive. */
+function toChunk(type: number, payload: Uint8Array): Chunk | undefined {
+  if (payload.length === 0 || (type !== EXEC_FRAME.stdout && type !== EXEC_FRAME.stderr)) return undefined;
+  // Copied, because the decoder may reuse the buffer of a payload.
+  return makeChunk(type === EXEC_FRAME.stdout ? 'stdout' : 'stderr', payload.slice());
+}
+
+export function makeChunk(stream: Chunk['stream'], data: Uint8Array): Chunk {
+  return {
+    stream,
+    data,
+    get text() {
+      return decoder.decode(data);
+    },
+  };
 }

@@ -4,7 +4,6 @@ import { Hono } from 'hono';
 import { authentication } from './authentication.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
-import { createNotFound, guardLiteralPaths } from './known-routes.ts';
 import { audit } from './middleware/audit.ts';
 import { logging, requestId } from './middleware/logging.ts';
 import { metrics, tracing } from './middleware/telemetry.ts';
@@ -18,7 +17,7 @@ import { sandboxHandlers } from './routes/sandboxes.ts';
 import { serviceHandlers } from './routes/service.ts';
 import { singleFileHandlers } from './routes/single-files.ts';
 import { snapshotHandlers } from './routes/snapshots.ts';
-import { serveRoutes } from './serve-routes.ts';
+import { createNotFound, guardLiteralPaths, serveRoutes } from './serve-routes.ts';
 import type { HttpServices } from './services.ts';
 
 export function createHttpApp(services: HttpServices): HttpApp {

@@ -18,7 +18,7 @@ import {
 } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import { addressOf, type HttpContext, type HttpEnv, headerOf } from './context.ts';
-import { findRoute, toPath } from './known-routes.ts';
+import { findRoute, toPath } from './serve-routes.ts';
 
 /** The part of the key registry that authentication needs. */
 export type Keys = Pick<KeyRegistry, 'isClosed' | 'find' | 'noteUse' | 'isStillValid'>;

@@ -1,7 +1,8 @@
-// Copies the output of a sandbox's service to its log, from the position that the log stores: after a lost
-// connection, a restart of the daemon, or in a fork, nothing is missing or duplicated.
+// The durable log of a sandbox gets its commands, and the output of its service from the position that the log stores:
+// after a lost connection, a restart of the daemon, or in a fork, nothing is missing or duplicated.
 import type { ServiceRecord } from '@sandboxd/proto';
 import type { Logger } from 'pino';
+import type { ExecEvents } from '../guest/exec-types.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { OutputSubscription } from '../guest/service.ts';
 import { joinText, NOTHING } from '../lib/utf8-joiner.ts';
@@ -117,5 +118,122 @@ export class LogCapture {
         this.#deps.log.append({ source: 'service', stream, timeMs: Date.now(), data }, this.#position);
       }
     }
+  }
+}
+
+// Writes an exec to the sandbox's log: its command, output and exit. Stdin is never logged.
+/** A longer command line is truncated in the log. */
+const MAX_COMMAND_CHARS = 16_384;
+/**
+ * The first and last bytes of each output that are logged. A command that streams gigabytes must not push everything
+ * else out of the log.
+ */
+const HEAD_BYTES = 4 * 1024 * 1024;
+const TAIL_BYTES = 64 * 1024;
+
+export function logExecStart(log: SandboxLog, cmd: readonly string[]): void {
+  const text = cmd.join(' ');
+  const cut = text.length > MAX_COMMAND_CHARS ? `${text.slice(0, MAX_COMMAND_CHARS)}…` : text;
+  log.execStarted(cut);
+}
+
+/** Returns the same events, each logged before it is passed on. Never waits for the disk. */
+export function logExecEvents(log: SandboxLog, events: ExecEvents): ExecEvents {
+  const outputs = { stdout: new LoggedOutput(log, 'stdout'), stderr: new LoggedOutput(log, 'stderr') };
+  return {
+    started: (pid) => events.started?.(pid),
+    output: (stream, chunk) => {
+      outputs[stream].push(chunk);
+      events.output(stream, chunk);
+    },
+    exit: (outcome) => {
+      outputs.stdout.end();
+      outputs.stderr.end();
+      log.execEnded(outcome.exitCode);
+      events.exit(outcome);
+    },
+    drain: () => events.drain?.(),
+  };
+}
+
+class LoggedOutput {
+  readonly #log: SandboxLog;
+  readonly #stream: 'stdout' | 'stderr';
+  #incomplete = NOTHING;
+  #headBytes = 0;
+  #tail: OutputTail | undefined;
+
+  constructor(log: SandboxLog, stream: 'stdout' | 'stderr') {
+    this.#log = log;
+    this.#stream = stream;
+  }
+
+  push(chunk: Buffer): void {
+    if (this.#tail !== undefined) {
+      this.#tail.push(chunk);
+      return;
+    }
+    const joined = joinText(this.#incomplete, chunk);
+    this.#incomplete = joined.held;
+    this.#append(joined.whole);
+    this.#headBytes += joined.whole.length;
+    if (this.#headBytes < HEAD_BYTES) return;
+    this.#tail = new OutputTail(TAIL_BYTES);
+    this.#tail.push(this.#incomplete);
+    this.#incomplete = NOTHING;
+  }
+
+  end(): void {
+    this.#append(this.#incomplete);
+    if (this.#tail === undefined) return;
+    const tail = this.#tail.take();
+    const { omittedBytes } = this.#tail;
+    if (omittedBytes > 0) {
+      const omitted = `${omittedBytes} bytes of ${this.#stream} were not logged`;
+      this.#log.event('exec', `${omitted}: only the first and last of a long output are`);
+    }
+    this.#append(tail);
+  }
+
+  #append(data: Buffer): void {
+    if (data.length > 0) this.#log.append({ source: 'exec', stream: this.#stream, timeMs: Date.now(), data });
+  }
+}
+
+/** The last bytes of an output of any length. */
+export class OutputTail {
+  readonly #maxBytes: number;
+  #bytes: Buffer | undefined;
+  #filled = 0;
+  #seen = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  /** Bytes that were pushed and dropped. */
+  get omittedBytes(): number {
+    return this.#seen - this.#filled;
+  }
+
+  push(chunk: Buffer): void {
+    this.#seen += chunk.length;
+    this.#bytes ??= Buffer.allocUnsafeSlow(this.#maxBytes);
+    const retained = chunk.length > this.#maxBytes ? chunk.subarray(-this.#maxBytes) : chunk;
+    const drop = Math.max(0, this.#filled + retained.length - this.#maxBytes);
+    if (drop > 0) this.#bytes.copyWithin(0, drop, this.#filled);
+    this.#filled -= drop;
+    retained.copy(this.#bytes, this.#filled);
+    this.#filled += retained.length;
+  }
+
+  /** The retained bytes, starting at a whole character if bytes before it were dropped. */
+  take(): Buffer {
+    const tail = this.#bytes?.subarray(0, this.#filled) ?? Buffer.alloc(0);
+    if (this.omittedBytes === 0) return tail;
+    let start = 0;
+    while (start < Math.min(3, tail.length) && ((tail[start] ?? 0) & 0xc0) === 0x80) start++;
+    this.#filled -= start;
+    return tail.subarray(start);
   }
 }

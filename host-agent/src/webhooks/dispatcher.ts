@@ -5,8 +5,7 @@ import type { Logger } from 'pino';
 import type { Journal } from '../events/index.ts';
 import { backOffMs } from '../lib/back-off.ts';
 import { type StoredEvent, toEventBody } from '../sandboxes/lifecycle-events.ts';
-import { type Delivery, toKey, type Webhook } from './record.ts';
-import { keysOf, type WebhookRegistry } from './registry.ts';
+import { type Delivery, keysOf, toKey, type Webhook, type WebhookRegistry } from './registry.ts';
 import { send as sendMessage } from './sender.ts';
 
 /** Poll interval: commands change webhooks while the daemon runs. */

@@ -1,3 +1,3 @@
 export { Dispatcher } from './dispatcher.ts';
-export type { Delivery, Webhook } from './record.ts';
+export type { Delivery, Webhook } from './registry.ts';
 export { WebhookRegistry } from './registry.ts';

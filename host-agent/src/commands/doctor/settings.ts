@@ -1,8 +1,7 @@
 // Lists settings that the daemon refuses or warns of at start.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { findCareless } from '../../app/careless.ts';
-import { findExchangeable } from '../../app/exchangeable.ts';
+import { findCareless, findExchangeable } from '../../app/careless.ts';
 import { KeyRegistry } from '../../keys/index.ts';
 import { Store } from '../../store/store.ts';
 import { type Finding, type Group, ok } from './host.ts';

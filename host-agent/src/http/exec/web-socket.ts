@@ -7,8 +7,7 @@ import type { Chunk } from '../../lib/byte-queue.ts';
 import { isAppError, toError } from '../../lib/errors.ts';
 import { BodyMemoryLimit, parseJson } from '../input/json-body.ts';
 import { checked } from '../input/request-input.ts';
-import { encodeErrorFrame } from './exec-result.ts';
-import type { ExecRun } from './exec-run.ts';
+import { type ExecRun, encodeErrorFrame } from './exec-run.ts';
 
 /** Close codes of RFC 6455 by cause. */
 const CLOSE = {

@@ -1,7 +1,6 @@
 // Reads and parses a JSON body of limited size.
 import { BODY_IDLE_MS, MAX_JSON_BYTES, MAX_JSON_DEPTH, show } from '@sandboxd/api';
 import { AppError } from '../../lib/errors.ts';
-import { GrowingBuffer } from '../../lib/growing-buffer.ts';
 import { type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { type BodySource, readBody } from './body-source.ts';
@@ -169,5 +168,33 @@ export class BodyMemoryLimit implements Disposable {
   [Symbol.dispose](): void {
     sharedBytes -= Math.max(0, this.#sizeBytes - FREE_BYTES);
     this.#sizeBytes = 0;
+  }
+}
+
+// Collects chunks in one growing buffer. An array of small chunks would cost hundreds of bytes of overhead per chunk.
+const FIRST_BYTES = 1024;
+
+export class GrowingBuffer {
+  #block = Buffer.alloc(0);
+  #sizeBytes = 0;
+
+  get sizeBytes(): number {
+    return this.#sizeBytes;
+  }
+
+  /** The collected bytes. Nothing may be added after this call. */
+  get bytes(): Buffer {
+    return this.#block.subarray(0, this.#sizeBytes);
+  }
+
+  add(chunk: Uint8Array): void {
+    const neededBytes = this.#sizeBytes + chunk.length;
+    if (neededBytes > this.#block.length) {
+      const larger = Buffer.allocUnsafe(Math.max(FIRST_BYTES, 2 * this.#sizeBytes, neededBytes));
+      larger.set(this.bytes);
+      this.#block = larger;
+    }
+    this.#block.set(chunk, this.#sizeBytes);
+    this.#sizeBytes = neededBytes;
   }
 }

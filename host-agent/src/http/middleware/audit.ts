@@ -5,7 +5,7 @@ import type { AuditEntry, RequestEntry } from '../../audit/index.ts';
 import type { KeyHolder } from '../../keys/index.ts';
 import { addressOf, endOf, type HttpContext, type HttpEnv } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
-import { findRoute, toPath } from '../known-routes.ts';
+import { findRoute, toPath } from '../serve-routes.ts';
 
 export interface AuditSink {
   write(entry: AuditEntry): void;

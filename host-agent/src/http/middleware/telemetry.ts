@@ -4,7 +4,7 @@ import { hasKey, hideKeys } from '../../lib/hide-keys.ts';
 import type { Metrics } from '../../metrics/index.ts';
 import type { Telemetry } from '../../telemetry/index.ts';
 import { addressOf, endOf, type HttpEnv, headerOf } from '../context.ts';
-import { findRoute } from '../known-routes.ts';
+import { findRoute } from '../serve-routes.ts';
 
 export function tracing(telemetry: Telemetry | undefined) {
   return createMiddleware<HttpEnv>(async (c, next) => {

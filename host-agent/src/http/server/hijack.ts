@@ -5,14 +5,13 @@ import type { Duplex } from 'node:stream';
 import { MAX_JSON_BYTES, ROUTES, type Route, toPathPattern } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
-import { GrowingBuffer } from '../../lib/growing-buffer.ts';
 import type { HttpApp, Takeover } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { BodyPace } from '../input/body-source.ts';
-import { BodyMemoryLimit } from '../input/json-body.ts';
-import { toPath } from '../known-routes.ts';
+import { BodyMemoryLimit, GrowingBuffer } from '../input/json-body.ts';
 import { type AuditSink, auditRefusal } from '../middleware/audit.ts';
 import { resolveRequestId } from '../middleware/logging.ts';
+import { toPath } from '../serve-routes.ts';
 import { type ConnectionEvent, upgradeRequests } from './node-internals.ts';
 import { refuse, sendLast } from './responses.ts';
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { GrowingBuffer } from '../../../../host-agent/src/lib/growing-buffer.ts';
+import { GrowingBuffer } from '../../../../../host-agent/src/http/input/json-body.ts';
 
 t.test('pieces of any size are what was added, in order', async (t) => {
   const gathered = new GrowingBuffer();
