@@ -16,7 +16,7 @@ import { push } from './files.ts';
 const ROOT = resolve(import.meta.dirname, '../..');
 const DIRECTORY = '/opt/test';
 
-export type GuestNode = {
+type GuestNode = {
   /** Command line that runs a script. */
   readonly command: (script: string) => string[];
   readonly env: Record<string, string>;
