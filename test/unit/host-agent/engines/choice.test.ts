@@ -8,6 +8,7 @@ import { EngineChoice, FirstStartError } from '../../../../host-agent/src/engine
 import { ChoiceCache } from '../../../../host-agent/src/engines/choice-cache.ts';
 import type { Try } from '../../../../host-agent/src/engines/select.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 import { MadeEngine, works } from '../../../support/made-engines.ts';
 import { until } from '../../../support/until.ts';
 
@@ -89,14 +90,13 @@ t.test('a choice that was kept is found, by name and accelerator, and the engine
 
 t.test('one behind which a better one failed is kept for an hour, and none of the future', async (t) => {
   const { cache } = makePlace(t);
+  const clock = new FakeClock(t);
   const engine = new MadeEngine('mine');
   const kept = await cache([engine]);
   const ageOf = async (tried: readonly Try[], ageMs: number) => {
-    const before = Date.now();
     await kept.put({ engine: engine.asEngine, probe: works, tried });
-    // The clock advances between these.
-    const nowMs = (ageMs > 0 ? Date.now() : before) + ageMs;
-    return (await kept.find([engine.asEngine], nowMs)) !== undefined;
+    clock.nowMs += ageMs;
+    return (await kept.find([engine.asEngine])) !== undefined;
   };
   const mine = tryOf('mine', 'works');
   const failed = tryOf('better', 'out of order');
