@@ -52,7 +52,7 @@ const fault = (stage: string) => new AppError('internal', `it died\nregisters`, 
 const failing = (choice: EngineChoice, error: Error) => () =>
   choice.bootOrReplaceEngine(() => Promise.reject(error), never);
 
-t.test('a choice that was kept is found, by name and accelerator, and the engine told', async (t) => {
+t.test('a cached choice is found by name and accelerator, and passed to the engine', async (t) => {
   const { cache, cacheDir } = makePlace(t);
   const [other, engine] = [new MadeEngine('q', { accelerator: 'tcg' }), new MadeEngine('q')];
   const both = [other.asEngine, engine.asEngine];
@@ -237,7 +237,7 @@ t.test('an engine whose first guest does not start is replaced once for all who 
   t.match(next.tried, [{ verdict: /did not start/ }, { name: 'second' }]);
 });
 
-t.test('the fault of another is none of the engine’s', async (t) => {
+t.test('a failure that is not the engine’s does not replace it', async (t) => {
   const { choose } = makePlace(t);
   const [first, second] = [
     new MadeEngine('first', { answer: works }),
@@ -297,7 +297,7 @@ t.test(
   },
 );
 
-t.test('work is begun anew on another engine, but only as often as there are engines', async (t) => {
+t.test('work is repeated on another engine, at most once for each engine', async (t) => {
   const { choose } = makePlace(t);
   const choice = await choose(['a', 'b'].map((name) => new MadeEngine(name, { answer: works })));
   const runs = async (results: readonly (Error | string)[]) => {

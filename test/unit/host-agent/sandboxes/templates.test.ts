@@ -90,7 +90,7 @@ t.test('a template outlives the daemon, and one of a different kernel does not',
 
 for (const agentFaults of [{ deafFrom: 2 }, { ignores: 'exec' }] as const) {
   t.test(
-    `a guest that hangs before it is a template holds up nobody: ${JSON.stringify(agentFaults)}`,
+    `a guest that hangs before it is a template blocks no create: ${JSON.stringify(agentFaults)}`,
     async (t) => {
       const { host, manager, home, lines } = await startMemoryDaemon(t, { bootTimeoutMs: 500 });
       host.agentFaults = agentFaults;
