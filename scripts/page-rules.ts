@@ -4,7 +4,7 @@
 export const MAX_LINE_CHARS = 120;
 export const MAX_CELL_CHARS = 200;
 
-export type PrivateWord = { readonly pattern: RegExp; readonly instead: string };
+type PrivateWord = { readonly pattern: RegExp; readonly instead: string };
 
 /** Words that mean nothing to a reader from elsewhere. */
 export const PRIVATE_WORDS: readonly PrivateWord[] = [

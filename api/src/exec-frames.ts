@@ -14,7 +14,7 @@ export const EXEC_FRAME = {
   signal: 7,
   error: 8,
 } as const;
-export const EXEC_FRAME_HEADER_BYTES = 8;
+const EXEC_FRAME_HEADER_BYTES = 8;
 
 /** Copying a smaller payload is cheaper than an object of its own. */
 const SHORT_BYTES = 4096;

@@ -1,7 +1,7 @@
 // One-shot timers beyond the limit of setTimeout, 24 days.
 const MAX_DELAY_MS = 0x7fff_ffff;
 
-export type TimerOptions = {
+type TimerOptions = {
   /** The timer does not keep the process alive. */
   readonly isUnref?: boolean;
 };

@@ -16,7 +16,7 @@ export const SERVICE_HEADER_BYTES = 24;
 /** A record and its header fit into one data frame. */
 export const MAX_SERVICE_RECORD_BYTES = MAX_DATA_BYTES - 32 - SERVICE_HEADER_BYTES;
 
-export type ServiceRecordHeader = {
+type ServiceRecordHeader = {
   readonly type: number;
   readonly sizeBytes: number;
   readonly seq: number;

@@ -4,7 +4,7 @@ import { globSync } from 'node:fs';
 /**
  * `tests` are folders, files and patterns of files. `alone` lists those that need a fresh process.
  */
-export type MutationModule = {
+type MutationModule = {
   readonly source: string;
   readonly tests: readonly string[];
   readonly alone?: readonly string[];

@@ -21,7 +21,7 @@ const CONTROLLERS = ['cpu', 'memory', 'io', 'pids'];
 const REMOVE_TRIES = 200;
 const REMOVE_PAUSE_MS = 20;
 
-export type Bench = {
+type Bench = {
   readonly dir: string;
   /** Command prefix: the program and its children run in the environment, and end with this process. */
   readonly command: readonly string[];

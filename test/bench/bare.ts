@@ -30,7 +30,7 @@ export interface BareEngine {
 }
 
 /** `startedAt`: performance.now() at the VMM's start, or for a restore before its layer was copied. */
-export type BareGuest = BareVm & { readonly dir: string; readonly startedAt: number } & AsyncDisposable;
+type BareGuest = BareVm & { readonly dir: string; readonly startedAt: number } & AsyncDisposable;
 
 export type BareOptions = {
   readonly initramfsPath?: string;

@@ -45,7 +45,7 @@ async function tarThroughExec(daemon: Daemon, id: string, archive: Buffer, to: s
 }
 
 /** The same channel with different transports. */
-export type BareChannels = {
+type BareChannels = {
   readonly raw: RawChannel;
   readonly stream: RawChannel;
   readonly http: RawHttpChannel;

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 
 const END = '0\r\n\r\n';
 
-export type PlainAnswer = {
+type PlainAnswer = {
   readonly status: number;
   /** Size of everything except the head, chunk headers included. */
   readonly wireBytes: number;

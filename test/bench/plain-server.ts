@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
-export type PlainServer = { readonly url: string } & Disposable;
+type PlainServer = { readonly url: string } & Disposable;
 
 /**
  * Takes ownership of the channel. Each request's path is the letter of a command of `raw-channel.c`, and for a request

@@ -5,7 +5,7 @@ import type { Daemon } from '../support/daemon.ts';
 import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
 import { quantile, type Section, spread } from './stats.ts';
 
-export type RestartScale = {
+type RestartScale = {
   readonly rounds: number;
   readonly adopted: number;
   readonly alive: number;

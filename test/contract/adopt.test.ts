@@ -68,7 +68,7 @@ t.test('only exactly that process is taken for it', async (t) => {
   await engine.adopt(identity, options)?.kill();
 });
 
-t.test('a VMM that hides what it was started as is found all the same, and ended', async (t) => {
+t.test('a VMM that hides how it was started is found nevertheless, and killed', async (t) => {
   const host = makeFakeHost(t);
   const { identity, paths } = await leave(host, 'one');
   process.kill(identity.pid, 'SIGHUP');

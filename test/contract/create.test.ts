@@ -159,7 +159,7 @@ t.test('a create on Cloud Hypervisor whose guest is over fails with the cause', 
   ]);
 });
 
-t.test('a save holds the channel only while the guest stands still', async (t) => {
+t.test('a save blocks the channel only while the guest is paused', async (t) => {
   const { host, creates } = await cloudHypervisor(t);
   const { vm, guest, paths, remove } = await creates.create('one').then((sandbox) => ({
     vm: sandbox.vm,

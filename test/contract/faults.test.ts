@@ -74,7 +74,7 @@ t.test('a boot that fails at any call leaves nothing', async (t) => {
   t.same(host.processes(), []);
 });
 
-t.test('what is wrong with a VM is said with the VMM’s own root cause', async (t) => {
+t.test('the error of a VM has the root cause that its VMM reported', async (t) => {
   const host = makeFakeHost(t);
   const engine = host.engine();
   await engine.probe();

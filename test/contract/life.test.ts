@@ -155,7 +155,7 @@ t.test('connections one after another, the newest counts', async (t) => {
   await end(one);
 });
 
-t.test('a guest’s end is noticed and told apart', async (t) => {
+t.test('the end of a guest is noticed, and its kind is known', async (t) => {
   const host = makeFakeHost(t);
   const engine = host.engine();
   await engine.probe();
@@ -198,7 +198,7 @@ t.test('a guest that is over is not called lost, however long its VMM takes to e
   one.guest.close(new Error('over'));
 });
 
-t.test('a VMM that booted its guest anew all the same is ended', async (t) => {
+t.test('a VMM that boots its guest again in spite of its settings is killed', async (t) => {
   const host = makeFakeHost(t);
   const engine = host.engine();
   await engine.probe();

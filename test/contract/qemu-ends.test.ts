@@ -90,7 +90,7 @@ t.test('a VMM that refuses to start says what it refused', async (t) => {
   });
 });
 
-t.test('a VMM that its own filter kills is said to be', async (t) => {
+t.test('a VMM that its own seccomp filter kills is reported as such', async (t) => {
   const host = makeFakeQemuHost(t);
   const vm = await boot(host, 'one');
   process.kill(vm.identity.pid, 'SIGSYS');
@@ -156,7 +156,7 @@ t.test('a VMM is found by its control socket, and one that was left paused goes 
   t.same(readdirSync(paths.socketDir), []);
 });
 
-t.test('a guest whose writes the host’s disk does not take is told to who waits for it', async (t) => {
+t.test('a guest that is paused because the host’s disk is full is reported to waiting callers', async (t) => {
   const host = makeFakeQemuHost(t);
   host.set({ endsIn: 'io-error', reason: 'No space left on device' });
   const causes: string[] = [];

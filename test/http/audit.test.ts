@@ -43,7 +43,7 @@ async function answered(t: Test, port: number, bytes: string): Promise<string> {
   return client.text;
 }
 
-t.test('each route is written down, in each form, with who asked and what came of it', async (t) => {
+t.test('each route is recorded in each form, with the key and the result', async (t) => {
   const keyring = await openKeyring(t);
   const trail = new Recorder();
   const { port, sandboxes } = await serve(t, { authenticator: keyring.authenticator, audit: trail });
@@ -141,7 +141,7 @@ t.test('a stream is known from its beginning, and again when it is over', async 
   t.equal(trail.requests[0]?.request, trail.requests[1]?.request);
 });
 
-t.test('what is made is named, with its limits as they came to be', async (t) => {
+t.test('a create is recorded with its effective limits', async (t) => {
   const keyring = await openKeyring(t);
   const trail = new Recorder();
   const { manager } = await startMemoryDaemon(t);

@@ -4,7 +4,7 @@ import { ask, LIMITS, makeApp } from './support.ts';
 
 const NAMES_OF_STRANGERS = ['\ud800', 'a\udc00b'];
 
-t.test('0 is the default of every number whose smallest value is above 0', async (t) => {
+t.test('0 means the default for every number whose minimum is above 0', async (t) => {
   const { app, sandboxes } = makeApp();
   const body = '{"vcpus": 0, "memory_mib": 0, "disk_bytes": 0, "timeout_s": 0}';
   t.equal((await ask(app, 'POST', '/sandboxes', body)).status, 201);

@@ -37,7 +37,7 @@ t.test('a JSON body that needs no field may be null, as it may be left out', asy
   t.ok(bodies.includes('createSandbox') && bodies.includes('exec'));
 });
 
-t.test('the linter would notice a document that is none', async (t) => {
+t.test('the linter reports an invalid document', async (t) => {
   const { app } = makeApp();
   const text = await (await app.request('/openapi.json')).text();
   const broken = [

@@ -35,7 +35,7 @@ async function send(t: Test, port: number, bytes: string): Promise<string> {
 }
 
 t.test(
-  'of every route in every form: no key, a wrong one, one that may not, what is not there',
+  'of every route in every form: no key, a wrong key, a key without permission, an unknown id',
   async (t) => {
     const keyring = await openKeyring(t);
     const { port } = await serve(t, { authenticator: keyring.authenticator });
@@ -121,7 +121,7 @@ t.test('of requests that no operation sees', async (t) => {
   t.match(await ask(app, 'POST', path, BODY), { status: 501, body: { code: 'not_implemented' } });
 });
 
-t.test('of commands: before they began, and within what has begun', async (t) => {
+t.test('of commands: before the start, and after it', async (t) => {
   const { port, id, sandboxes } = await serveCat(t);
   const exec = async (bytes: string | Buffer, more?: Buffer) => {
     const client = new RawClient(t, port);
@@ -138,7 +138,7 @@ t.test('of commands: before they began, and within what has begun', async (t) =>
   t.equal(codeOf((await exec(head(id) + BODY)).text), 'guest_unreachable');
 });
 
-t.test('of a WebSocket: a frame before it is closed, since a close has no room for it', async (t) => {
+t.test('of a WebSocket: a frame before the close, because a close frame is too small for it', async (t) => {
   const { port, id, sandboxes } = await serveCat(t);
   const talk = async (...messages: (string | Buffer)[]) => {
     const socket = new WebSocket(`ws://127.0.0.1:${port}/sandboxes/${id}/exec`);

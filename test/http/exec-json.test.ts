@@ -36,7 +36,7 @@ t.test('one object has the output and the fields of the result', async (t) => {
   t.equal(exec?.consumedBytes, exec?.sentBytes, 'all of the output was given back');
 });
 
-t.test('without such a header, or with one that frames satisfy, it is frames', async (t) => {
+t.test('without such a header, or with one that frames satisfy, the response is frames', async (t) => {
   for (const accept of [
     '',
     '*/*',
@@ -52,7 +52,7 @@ t.test('without such a header, or with one that frames satisfy, it is frames', a
   t.equal(response.headers.get('content-type'), 'application/json');
 });
 
-t.test('what is no UTF-8 is in base64 and says so', async (t) => {
+t.test('output that is not UTF-8 is in base64 and marked so', async (t) => {
   const bytes = Buffer.of(0, 0xff, 0x80);
   const { text } = await run('application/json', (exec) => {
     exec.output('stdout', bytes);

@@ -179,7 +179,7 @@ t.test('bad exec bodies are refused by field, value and expectation', async (t) 
   t.same(sandboxes.execs, [], 'nothing was started');
 });
 
-t.test('an unreachable guest is 502 while that can be said', async (t) => {
+t.test('an unreachable guest is 502 until the response has begun', async (t) => {
   const { app, sandboxes } = makeApp();
   const { id } = sandboxes.add();
   sandboxes.exec = () => {
@@ -222,7 +222,7 @@ t.test('the answer waits for the first sign of life', async (t) => {
   t.equal(sandboxes.execs[0]!.isCancelled, true);
 });
 
-t.test('output nobody reads is not taken', async (t) => {
+t.test('output is not read from the guest while no client reads it', async (t) => {
   const { app, sandboxes } = makeApp();
   const { id } = sandboxes.add();
   sandboxes.script = (exec) => {
@@ -263,7 +263,7 @@ t.test('a client that leaves before the answer ends the command', async (t) => {
   t.equal(sandboxes.execs[0]!.isCancelled, true);
 });
 
-t.test('a client that has left before its command begins ends it all the same', async (t) => {
+t.test('a client that leaves before its command begins ends the command as well', async (t) => {
   const { app, sandboxes } = makeApp();
   const { id } = sandboxes.add();
   sandboxes.script = (exec) => exec.exit();

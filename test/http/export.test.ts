@@ -91,7 +91,7 @@ function withMemory(archive: Buffer, ...pieces: readonly (readonly [number, Buff
   return pack(Buffer.from(JSON.stringify(manifest)), Buffer.concat(parts));
 }
 
-t.test('one that was exported is imported by another daemon, and its copy goes on', async (t) => {
+t.test('an exported snapshot is imported by another daemon, and its fork runs', async (t) => {
   const archive = await exported(t);
   const { send, manager, host, home } = await start(t);
   const { status, id } = await send(archive);
@@ -233,7 +233,7 @@ t.test('elsewhere it is refused with the reason', async (t) => {
   for (const each of [left, here.left]) t.same(await each(), { files: [], records: [] });
 });
 
-t.test('a client that leaves in the middle, and a host without room, leave nothing', async (t) => {
+t.test('a client that leaves during the transfer, and a host without space, leave nothing', async (t) => {
   const archive = await exported(t);
   const { manager, left } = await start(t);
   let turns = 0;

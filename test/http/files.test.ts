@@ -70,7 +70,7 @@ t.test('a pull says how long the file is, and whether it was cut', async (t) => 
 });
 
 t.test(
-  'a pull that fails in the middle ends the connection, so that nobody takes it for whole',
+  'a pull that fails midway closes the connection, so that no client takes it for complete',
   async (t) => {
     const { sandboxes, port, url } = await serve(t);
     const { id } = sandboxes.add();
@@ -97,7 +97,7 @@ t.test(
   },
 );
 
-t.test('a push is streamed, and its end is the answer', async (t) => {
+t.test('a push is streamed, and the response comes after the last byte', async (t) => {
   const { sandboxes, url } = await serve(t);
   const { id } = sandboxes.add();
   sandboxes.onPush = async (path, read) => {
@@ -179,7 +179,7 @@ t.test('an upload that stops ends', async (t) => {
   t.match(ends, [{ message: /stopped for 100 ms/ }]);
 });
 
-t.test('an upload whose client leaves ends, long before anyone would call it silent', async (t) => {
+t.test('an upload ends when its client leaves, long before the idle timeout', async (t) => {
   const { port, ends, aborts, head, begun } = await servePushes(t);
   for (const leave of ['destroy', 'resetAndDestroy', 'end'] as const) {
     for (const seen of [ends, aborts]) seen.length = 0;

@@ -43,7 +43,7 @@ t.test('requests that are never sent whole', async (t) => {
   await checkUse(t, served);
 });
 
-t.test('a client too many is told so when all others are being served', async (t) => {
+t.test('a client above the limit gets 503 while all others are being served', async (t) => {
   const served = await serve(t, { maxConnections: 5 });
   served.sandboxes.onCreate = () => new Promise(() => undefined);
   const busy = open(t, served, 5, `POST /sandboxes HTTP/1.1\r\n${HOST}\r\n`);
@@ -64,7 +64,7 @@ t.test('a client too many is told so when all others are being served', async (t
   await checkUse(t, served);
 });
 
-t.test('clients that do not read what they asked for make room when there is none', async (t) => {
+t.test('clients that do not read their responses are disconnected when no connection is free', async (t) => {
   const served = await serve(t, { maxConnections: 3, slowReaderMs: 200 });
   const { sandboxes } = served;
   const { id } = sandboxes.add();
@@ -172,7 +172,7 @@ t.test('more headers than anybody needs', async (t) => {
   await until(() => most.text.includes('200 OK'), 'an answer');
 });
 
-t.test('requests behind each other whose answers are not waited for', async (t) => {
+t.test('pipelined requests whose responses are not read', async (t) => {
   const served = await serve(t);
   served.sandboxes.onCreate = () => new Promise(() => undefined);
   const create = `POST /sandboxes HTTP/1.1\r\n${HOST}\r\n`;

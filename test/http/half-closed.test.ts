@@ -71,39 +71,45 @@ t.test('every kind of answer reaches a client that has ended its side', async (t
   t.equal(sandboxes.execs[0]!.isCancelled, false);
 });
 
-t.test('a client that has left ends what it asked for, though its end looks the same at first', async (t) => {
-  const { port, sandboxes, lines } = await serve(t);
-  const { id } = sandboxes.add();
-  for (const leave of ['destroy', 'resetAndDestroy'] as const) {
-    sandboxes.execs.length = 0;
-    sandboxes.script = (exec) => exec.events.started?.(1);
-    const client = new RawClient(t, port);
-    client.write(request('POST', `/sandboxes/${id}/exec`, '{"cmd":["sleep"]}'));
-    await until(() => client.text.includes('200 OK'), 'the head');
-    client.socket[leave]();
-    await until(() => sandboxes.execs[0]!.isCancelled, `the end of a silent command after ${leave}`);
+t.test(
+  'a client that has left ends its request, though a half-closed connection looks the same at first',
+  async (t) => {
+    const { port, sandboxes, lines } = await serve(t);
+    const { id } = sandboxes.add();
+    for (const leave of ['destroy', 'resetAndDestroy'] as const) {
+      sandboxes.execs.length = 0;
+      sandboxes.script = (exec) => exec.events.started?.(1);
+      const client = new RawClient(t, port);
+      client.write(request('POST', `/sandboxes/${id}/exec`, '{"cmd":["sleep"]}'));
+      await until(() => client.text.includes('200 OK'), 'the head');
+      client.socket[leave]();
+      await until(() => sandboxes.execs[0]!.isCancelled, `the end of a silent command after ${leave}`);
 
-    sandboxes.execs.length = 0;
-    sandboxes.script = () => {};
-    const early = new RawClient(t, port);
-    early.write(request('POST', `/sandboxes/${id}/exec`, '{"cmd":["sleep"]}'));
-    await until(() => sandboxes.execs.length === 1, 'the command');
-    early.socket[leave]();
-    await until(() => sandboxes.execs[0]!.isCancelled, `the end of one that has not begun after ${leave}`);
-  }
-  let hasBegun = false;
-  sandboxes.onCreate = (_options, signal) =>
-    new Promise((_, reject) => {
-      hasBegun = true;
-      signal?.addEventListener('abort', () => reject(signal.reason));
-    });
-  const creating = new RawClient(t, port);
-  creating.socket.end(request('POST', '/sandboxes'));
-  await until(() => hasBegun, 'the create');
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  creating.socket.destroy();
-  await until(() => lines.some(({ reason }) => /client left/.test(String(reason))), 'the end of the create');
-});
+      sandboxes.execs.length = 0;
+      sandboxes.script = () => {};
+      const early = new RawClient(t, port);
+      early.write(request('POST', `/sandboxes/${id}/exec`, '{"cmd":["sleep"]}'));
+      await until(() => sandboxes.execs.length === 1, 'the command');
+      early.socket[leave]();
+      await until(() => sandboxes.execs[0]!.isCancelled, `the end of one that has not begun after ${leave}`);
+    }
+    let hasBegun = false;
+    sandboxes.onCreate = (_options, signal) =>
+      new Promise((_, reject) => {
+        hasBegun = true;
+        signal?.addEventListener('abort', () => reject(signal.reason));
+      });
+    const creating = new RawClient(t, port);
+    creating.socket.end(request('POST', '/sandboxes'));
+    await until(() => hasBegun, 'the create');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    creating.socket.destroy();
+    await until(
+      () => lines.some(({ reason }) => /client left/.test(String(reason))),
+      'the end of the create',
+    );
+  },
+);
 
 t.test('a connection that is kept open ends with its client', async (t) => {
   const { port } = await serve(t);

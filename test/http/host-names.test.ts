@@ -36,7 +36,7 @@ const requests = (id: string, host: string): readonly string[] => [
   `CONNECT x:1 HTTP/1.1\r\n${host}\r\n`,
 ];
 
-t.test('a name that is none of the daemon is refused before all else', async (t) => {
+t.test('a Host that is not the daemon is refused before anything else', async (t) => {
   const { port, sandboxes, lines } = await serve(t);
   const { id } = sandboxes.add();
   const foreign = [

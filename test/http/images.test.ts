@@ -71,7 +71,7 @@ t.test('what the image keeps to itself is not shown', async (t) => {
   t.notMatch(JSON.stringify(body), /SECRET|"user"|srv/);
 });
 
-t.test('a pull without a reference is 400, and one that fails says why', async (t) => {
+t.test('a pull without a reference is 400, and a failed one has its cause', async (t) => {
   const { app } = makeStore();
   t.match(await ask(app, 'POST', '/images', '{}'), {
     status: 400,

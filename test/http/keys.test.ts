@@ -45,7 +45,7 @@ async function badKeys(keyring: Keyring): Promise<Record<string, string>> {
 }
 
 t.test(
-  'no route lets in who has no good key, whatever carries the request, and no body is asked for',
+  'no route accepts a request without a valid key, however it is sent, and no body is requested',
   async (t) => {
     const keyring = await openKeyring(t);
     const served = await serve(t, { authenticator: keyring.authenticator });
@@ -211,7 +211,7 @@ t.test(
   },
 );
 
-t.test('who creates or deletes has no say in images, unless the key is older than that', async (t) => {
+t.test('permission to create or delete does not include images, except for older keys', async (t) => {
   const keyring = await openKeyring(t);
   const { app } = makeApp({ authenticator: keyring.authenticator });
   const statuses = async (key: string) => {
@@ -255,7 +255,7 @@ t.test('two keys in one request are refused, valid ones included', async (t) => 
     t.equal((await answer(t, port, bytes(bearer(a) + bearer(b)))).status, 400, name);
 });
 
-t.test('a key that somebody puts where it does not belong is not in the log', async (t) => {
+t.test('a key in the wrong place of a request is not in the log', async (t) => {
   const keyring = await openKeyring(t);
   const { app, lines } = makeApp({ authenticator: keyring.authenticator });
   const key = await keyring.make();

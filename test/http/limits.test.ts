@@ -159,7 +159,7 @@ t.test('max_sandboxes counts what the key has, at once as well as in turn', asyn
   });
 });
 
-t.test('max_snapshots counts what the key has, and what its idle sandboxes will be', async (t) => {
+t.test('max_snapshots counts existing snapshots and those that idle timeouts will take', async (t) => {
   const { as } = await start(t);
   const ask = await as({ policy: { max_snapshots: 2 } });
   const { id } = await ask('POST', '/sandboxes');

@@ -48,7 +48,7 @@ t.test('operations are counted by what came of them, with how long they took', a
     );
 });
 
-t.test('whatever strangers ask for, the series stay as many', async (t) => {
+t.test('the number of series does not depend on what untrusted callers request', async (t) => {
   const { app } = makeApp();
   const count = async () => String((await ask(app, 'GET', '/metrics')).body).split('\n').length;
   await ask(app, 'GET', '/nothing');
@@ -90,7 +90,7 @@ t.test('a stream is open until it ends', async (t) => {
   );
 });
 
-t.test('where there are keys one without a tenant is needed', async (t) => {
+t.test('with keys, metrics need a key without a tenant', async (t) => {
   const keyring = await openKeyring(t);
   const { url } = await serve(t, { authenticator: keyring.authenticator });
   t.equal((await read(`${url}/metrics`)).status, 200, 'nobody needs a key yet');
@@ -176,7 +176,7 @@ t.test('what there is and what happened is in them, and scrapes at once are one'
   t.equal(seriesOf(await metrics.render(), 'sandboxd_sandboxes{state="running"}'), 2);
 });
 
-t.test('one who is refused for want of room is counted by what is short', async (t: Test) => {
+t.test('a create that is refused for lack of capacity is counted by the resource', async (t: Test) => {
   const { manager } = await startMemoryDaemon(t, {
     readCapacity: async () => ({
       memoryTotalBytes: 2 ** 40,

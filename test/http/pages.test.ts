@@ -7,7 +7,7 @@ import { ask, makeApp } from './support.ts';
 
 const LISTS = { listSandboxes: 'sandboxes', listSnapshots: 'snapshots', listImages: 'images' } as const;
 
-t.test('they are the routes whose answer is an array of things that clients make', async (t) => {
+t.test('the paged routes are those that return an array of client-made resources', async (t) => {
   const paged = Object.entries<Route>(ROUTES).filter(([, { query }]) => query && 'cursor' in query.shape);
   t.same(paged.map(([name]) => name).sort(), Object.keys(LISTS).sort());
 });

@@ -36,7 +36,7 @@ async function openMetrics(t: Test): Promise<Metrics> {
   return metrics;
 }
 
-t.test('Prometheus scrapes it with a key, and what it keeps is what the daemon said', async (t) => {
+t.test('Prometheus scrapes with a key, and stores the values of the daemon', async (t) => {
   const metrics = await openMetrics(t);
   const keyring = await openKeyring(t);
   const key = await keyring.make();

@@ -88,7 +88,7 @@ t.test('max_published_ports counts what the key has, at once as well as in turn'
   t.equal((await ask('POST', '/sandboxes', at(8040, 8041))).status, 201, 'what is gone makes room');
 });
 
-t.test('a key of before there were such words publishes what it could', async (t) => {
+t.test('a key from before publish_ports existed keeps its ports', async (t) => {
   const { as, keyring } = await start(t);
   const [old, said] = [await as({ tenant: 'acme' }), await as({ policy: { publish_ports: ['80'] } })];
   await keyring.age();

@@ -47,7 +47,7 @@ t.test('a socket in the file system, with its mode', async (t) => {
   t.equal(await ask(path, 'evil.example'), 403, 'what a proxy in front of it was called by');
 });
 
-t.test('nobody but its owner by default; another owner by name or number', async (t) => {
+t.test('the socket belongs to its owner by default, or to another by name or number', async (t) => {
   const dir = temporary(t);
   await listenAt(t, join(dir, 'a'));
   t.equal(statSync(join(dir, 'a')).mode & 0o777, 0o600);
@@ -129,7 +129,7 @@ t.test('a page of another site cannot load an answer as its script', async (t) =
   t.equal(own.headers.get('x-content-type-options'), 'nosniff');
 });
 
-t.test('without origins nothing is said of them', async (t) => {
+t.test('without allowed origins there are no CORS headers', async (t) => {
   const { url } = await serve(t);
   const { headers } = await fetch(`${url}/healthz`);
   t.same(
@@ -138,7 +138,7 @@ t.test('without origins nothing is said of them', async (t) => {
   );
 });
 
-t.test('what is open with a key ends when that is revoked, and nothing else', async (t) => {
+t.test('revoking a key ends its open requests, and no others', async (t) => {
   const keyring = await openKeyring(t);
   const { port, id, sandboxes } = await serveCat(t, { authenticator: keyring.authenticator });
   const [bad, good] = [await keyring.make({ name: 'bad' }), await keyring.make({ name: 'good' })];
@@ -161,7 +161,7 @@ t.test('what is open with a key ends when that is revoked, and nothing else', as
   t.notOk(third?.isEnded);
 });
 
-t.test('what is being made with a key is given up when that is revoked', async (t) => {
+t.test('a create in progress is aborted when its key is revoked', async (t) => {
   const keyring = await openKeyring(t);
   const { port, sandboxes } = await serve(t, { authenticator: keyring.authenticator });
   const key = await keyring.make({ name: 'bad' });

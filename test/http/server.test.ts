@@ -236,7 +236,7 @@ t.test('one-way exec over a socket: streamed, held back, ended with its client',
   await until(() => endless.isCancelled, 'the end of the command');
 });
 
-t.test('draining answers what runs, refuses what is new, and has an end', async (t) => {
+t.test('draining finishes running requests, refuses new ones, and is bounded', async (t) => {
   const { server, url, port, sandboxes } = await serve(t);
   let finish = () => {};
   sandboxes.onCreate = () =>

@@ -90,7 +90,7 @@ t.test('a create carries its service, checked as a PUT is', async (t) => {
   t.equal(sandboxes.created[1]?.service, undefined);
 });
 
-t.test('start, stop and restart pass on what they are told', async (t) => {
+t.test('start, stop and restart pass on their parameters', async (t) => {
   const { app, sandboxes } = makeApp();
   const { id } = sandboxes.add();
   const calls: unknown[] = [];

@@ -83,7 +83,7 @@ t.test('on a socket in the file system the same', async (t) => {
   t.match(other.ended, [/^HTTP\/1.1 200 /]);
 });
 
-t.test('who has its share makes room for itself, and harms no other that waits', async (t) => {
+t.test('a client at its share replaces its own connections, not those of others that wait', async (t) => {
   const served = await serve(t, { maxConnections: 10, clientShare: share(4) });
   const [own] = [new RawClient(t, served.port)];
   await until(() => served.server.connectionCount === 1, 'one that waits');
@@ -96,7 +96,7 @@ t.test('who has its share makes room for itself, and harms no other that waits',
   await until(() => own.text.includes('200 OK'), 'its answer');
 });
 
-t.test('where all is taken, who has the most makes room', async (t) => {
+t.test('with all connections in use, the client with the most gives one up', async (t) => {
   const served = await serve(t, { maxConnections: 10, clientShare: share(7) });
   const to = { host: '127.0.0.1', port: served.port };
   const few = await openAsStranger(t, to, 3, HEALTH);
@@ -109,29 +109,32 @@ t.test('where all is taken, who has the most makes room', async (t) => {
   t.equal(served.server.connectionCount, 10);
 });
 
-t.test('what is sent at once by one that is asked after comes whole and in order', async (t) => {
-  const served = await serve(t, { maxConnections: 10, clientShare: share(1) });
-  const { id } = served.sandboxes.add();
-  let pushed = 0;
-  served.sandboxes.onPush = async (_path, read) => {
-    for (let piece = await read(); piece !== undefined; piece = await read()) pushed += piece.length;
-    return { files: 1, bytes: pushed };
-  };
-  const [first] = [new RawClient(t, served.port)];
-  await until(() => served.server.connectionCount === 1, 'its share');
-  const client = new RawClient(t, served.port);
-  const size = 3 * 2 ** 20;
-  client.write(
-    `${HEALTH}POST /sandboxes/${id}/files?path=/x HTTP/1.1\r\nHost: x\r\nContent-Length: ${size}\r\n\r\n`,
-  );
-  client.write('a'.repeat(size));
-  client.write(HEALTH);
-  await until(() => client.text.match(/HTTP\/1.1 200/g)?.length === 3, 'three answers');
-  t.equal(pushed, size);
-  t.ok(first.isEnded, 'it made room');
-});
+t.test(
+  'data that a client sends while its identity is looked up arrives complete and in order',
+  async (t) => {
+    const served = await serve(t, { maxConnections: 10, clientShare: share(1) });
+    const { id } = served.sandboxes.add();
+    let pushed = 0;
+    served.sandboxes.onPush = async (_path, read) => {
+      for (let piece = await read(); piece !== undefined; piece = await read()) pushed += piece.length;
+      return { files: 1, bytes: pushed };
+    };
+    const [first] = [new RawClient(t, served.port)];
+    await until(() => served.server.connectionCount === 1, 'its share');
+    const client = new RawClient(t, served.port);
+    const size = 3 * 2 ** 20;
+    client.write(
+      `${HEALTH}POST /sandboxes/${id}/files?path=/x HTTP/1.1\r\nHost: x\r\nContent-Length: ${size}\r\n\r\n`,
+    );
+    client.write('a'.repeat(size));
+    client.write(HEALTH);
+    await until(() => client.text.match(/HTTP\/1.1 200/g)?.length === 3, 'three answers');
+    t.equal(pushed, size);
+    t.ok(first.isEnded, 'it made room');
+  },
+);
 
-t.test('one that is asked after and leaves, and a stop meanwhile', async (t) => {
+t.test('a client that leaves while its identity is looked up, and a stop meanwhile', async (t) => {
   const served = await serve(t, {
     maxConnections: 10,
     clientShare: { ...share(1), peersProgram: '/bin/cat' },

@@ -31,7 +31,7 @@ t.test('the life of a snapshot', async (t) => {
   t.equal((await request(app, 'DELETE', `/snapshots/${taken.body.id}`)).status, 404);
 });
 
-t.test('the body’s count wins, and a bad one in the query is refused all the same', async (t) => {
+t.test('the body’s count wins, and an invalid one in the query is refused nevertheless', async (t) => {
   const { app, sandboxes } = makeApp();
   const { id } = await sandboxes.snapshot(sandboxes.add().id);
   const count = async (query: string, body?: string) => {

@@ -123,7 +123,7 @@ t.test('places: of everybody, of each, given back once', (t) => {
   t.end();
 });
 
-t.test('a VM that ended says so, one that hangs has stats all the same', async (t) => {
+t.test('stats of a VM that ended are an error, those of one that hangs are returned', async (t) => {
   const { manager } = await startMemoryDaemon(t);
   const { id } = await manager.create({});
   const sandbox = manager.get(id);

@@ -139,7 +139,7 @@ t.test('a key that a client put into the state of its trace does not go on', asy
   t.ok(collector.spans.every(({ parent }) => parent === CALLER));
 });
 
-t.test('what is no traceparent begins a trace', async (t) => {
+t.test('an invalid traceparent begins a new trace', async (t) => {
   const { collector, telemetry } = await send(t);
   const { app } = makeApp({ telemetry });
   const bad = [
@@ -182,7 +182,7 @@ t.test('nothing of a query, a header or a body is sent, nor of what a refusal sa
   t.notMatch(JSON.stringify(collector.spans), /se(%23|#)cret/);
 });
 
-t.test('what its client does not want to be seen is not sent', async (t) => {
+t.test('a request without the sampled flag is not exported', async (t) => {
   const { collector, telemetry } = await send(t);
   const { app } = makeApp({ telemetry });
   await app.request('/healthz', { headers: { traceparent: `00-${TRACE}-${CALLER}-00` } });

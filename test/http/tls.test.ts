@@ -257,7 +257,7 @@ t.test('clients without a certificate stay outside, where one is asked for', asy
   withKey.destroy();
 });
 
-t.test('who speaks no TLS, or stops within the handshake, costs nobody else', async (t) => {
+t.test('a client that speaks no TLS, or stops within the handshake, does not block others', async (t) => {
   const authority = makeAuthority(t);
   const certificate = new Certificate(authority.issue('first'), quiet, 3_600_000);
   const { port, url, server }: { port: number; url: string; server: HttpServer } = await serveCat(t, {
@@ -283,7 +283,7 @@ t.test('who speaks no TLS, or stops within the handshake, costs nobody else', as
   t.ok(server.connectionCount <= 1);
 });
 
-t.test('what cannot be used is said at the start', async (t) => {
+t.test('an unusable certificate or key is reported at the start', async (t) => {
   const authority = makeAuthority(t);
   const [a, b] = [authority.issue('a'), authority.issue('b')];
   const make = (files: Issued) => () => new Certificate(files, quiet);

@@ -121,7 +121,7 @@ function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-t.test('messages that are not whole yet have some room together, and no more', async (t) => {
+t.test('incomplete messages share a bounded amount of memory', async (t) => {
   const { port, id } = await serveCat(t);
   // A frame of 1 MiB whose last byte never comes.
   const frame = Buffer.alloc(14 + (1 << 20) - 1);

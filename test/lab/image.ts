@@ -25,7 +25,7 @@ const HOST_PACKAGES = ['procps'];
 /** Raise when the same packages, kernel and init.sh would give another image. */
 const IMAGE_FORMAT = 1;
 
-export type LabImage = { readonly imagePath: string; readonly packages: Readonly<Record<string, string>> };
+type LabImage = { readonly imagePath: string; readonly packages: Readonly<Record<string, string>> };
 
 /** `dataDir` holds the prepared guest kernel, which the lab runs too. */
 export async function ensureLabImage(dataDir: string, labDir: string, progress: Progress): Promise<LabImage> {

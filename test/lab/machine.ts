@@ -10,7 +10,7 @@ import { runCommand } from '../../rootfs-builder/src/lib/command.ts';
 /** Without ERMS, FSRM and SMAP, which emulation makes slow: see the engine's own arguments for emulated guests. */
 const CPU = 'max,-erms,-fsrm,-smap';
 
-export type MachineOptions = {
+type MachineOptions = {
   /** A directory of its own, for the console and the status. */
   readonly dir: string;
   /** QEMU: its name or path. */
@@ -28,7 +28,7 @@ export type MachineOptions = {
 };
 
 /** `status`: the command's own, undefined when the machine ended without one. `end`: how its program ended. */
-export type MachineEnd = { readonly status: number | undefined; readonly end: string };
+type MachineEnd = { readonly status: number | undefined; readonly end: string };
 
 /** Runs the lab to its end. */
 export async function runMachine(options: MachineOptions): Promise<MachineEnd> {

@@ -7,7 +7,7 @@ import { runCommand } from '../../rootfs-builder/src/lib/command.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 
-export type HostOptions = {
+type HostOptions = {
   /** Path of the package. */
   readonly deb: string;
   readonly suite: string;

@@ -31,9 +31,9 @@ export const whole = (...parts: Buffer[]) =>
   Buffer.concat([zstdCompressSync(Buffer.concat(parts)), END_MARK]);
 const sha256 = (bytes: Buffer) => createHash('sha256').update(bytes).digest();
 
-export type Piece = { readonly offset: number; readonly length?: number; readonly bytes?: Buffer };
+type Piece = { readonly offset: number; readonly length?: number; readonly bytes?: Buffer };
 
-export type ForgeOptions = {
+type ForgeOptions = {
   readonly memory?: readonly Piece[];
   readonly disk?: readonly Piece[];
   /** Bytes appended after the archive's end. */

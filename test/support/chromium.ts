@@ -29,7 +29,7 @@ type Message = {
 type Evaluated = { readonly value?: unknown };
 type Thrown = { readonly exception?: { readonly description?: string }; readonly text: string };
 
-export class Page {
+class Page {
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, (message: Message) => void>();
   readonly #heard = new Set<(message: Message) => void>();

@@ -39,7 +39,7 @@ protobuf.configure();
 const { root } = protobuf.parse(PROTOCOL, { keepCase: true });
 type Pair = { readonly key: string; readonly value: Readonly<Record<string, unknown>> };
 
-export type CollectedSpan = {
+type CollectedSpan = {
   readonly name: string;
   readonly traceId: string;
   readonly id: string;
@@ -53,7 +53,7 @@ export type CollectedSpan = {
   readonly status: number;
 };
 
-export type CollectedMetric = {
+type CollectedMetric = {
   readonly name: string;
   readonly unit: string;
   readonly sum?: { readonly is_monotonic: boolean; readonly aggregation_temporality: number };

@@ -6,7 +6,7 @@ import type { Daemon } from './daemon.ts';
 /** Delay before descriptors and memory are measured, so that deleted objects are closed and collected. */
 const SETTLE_MS = 6000;
 
-export type DaemonLevels = { readonly descriptors: number; readonly anonymousMib: number };
+type DaemonLevels = { readonly descriptors: number; readonly anonymousMib: number };
 
 export async function runCycles({ api }: Daemon, count: number, concurrent = 3): Promise<void> {
   let started = 0;

@@ -46,7 +46,7 @@ class FakeTimer {
   }
 }
 
-export type FakeClockOptions = {
+type FakeClockOptions = {
   /** Also the promise-based timers. */
   readonly withPromises?: boolean;
 };

@@ -18,7 +18,7 @@ const MEMORY_MIB = 4;
 /** Memory size of each guest. */
 export const MEMORY_BYTES = MEMORY_MIB * 2 ** 20;
 
-export type FakeProgram<Knobs> = {
+type FakeProgram<Knobs> = {
   /** Its source. */
   readonly main: string;
   /** The process must look like the real one, whose first argument is its name. */

@@ -8,7 +8,7 @@ import { extract, type Header, pack } from 'tar-stream';
 import { encodeHeader, endMark } from '../../guest-agent/src/files/tar/writer.ts';
 import type { Api } from './api.ts';
 
-export type PushJson = { readonly files: number; readonly bytes: number };
+type PushJson = { readonly files: number; readonly bytes: number };
 export type Answer = { readonly status: number; readonly error: string; readonly push: PushJson | undefined };
 
 /** Pushes bytes or a stream; returns the response, whatever its status. */

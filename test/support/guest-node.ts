@@ -1,22 +1,21 @@
 // Runs the tests' TypeScript inside a guest: on the agent's Node runtime, with the agent's own loader, libraries and
 // addon.
-import { execFile } from 'node:child_process';
 import { createReadStream, globSync } from 'node:fs';
 import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Readable } from 'node:stream';
-import { promisify } from 'node:util';
 import { AGENT_DIR } from '@sandboxd/proto';
 import { build } from 'esbuild';
 import { pack } from 'tar-stream';
 import type { Api } from './api.ts';
 import { push } from './files.ts';
+import { compileGuestProgram } from './guest-program.ts';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const DIRECTORY = '/opt/test';
 
-export type GuestNode = {
+type GuestNode = {
   /** Command line that runs a script. */
   readonly command: (script: string) => string[];
   readonly env: Record<string, string>;
@@ -45,18 +44,7 @@ export async function installInGuest(
       outdir: work,
       outExtension: { '.js': '.mjs' },
     });
-    for (const program of programs) {
-      const source = join(ROOT, 'test/guest', `${program}.c`);
-      await promisify(execFile)('gcc', [
-        '-static',
-        '-Os',
-        '-Wall',
-        '-Werror',
-        '-o',
-        join(work, program),
-        source,
-      ]);
-    }
+    for (const program of programs) await compileGuestProgram(program, work);
     const files = new Map([
       ['node', findRuntime()],
       ...scripts.map((name) => [`${name}.mjs`, join(work, `${name}.mjs`)] as const),

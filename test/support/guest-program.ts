@@ -9,7 +9,7 @@ import { BAKED_DATA_DIR } from './daemon.ts';
 
 const SOURCES = resolve(import.meta.dirname, '../guest');
 
-export type GuestProgram = {
+type GuestProgram = {
   /** The initramfs with the program; a kernel unpacks concatenated archives. */
   readonly initramfsPath: string;
   /** Required content of `boot_args`. */

@@ -9,7 +9,7 @@ import { findMounts, findOpenLogs, findSockets, readRecordIds } from './leftover
 import { settled } from './settled.ts';
 import { listVmms } from './vmms.ts';
 
-export type Holdings = { readonly sandboxes: readonly string[]; readonly snapshots: readonly string[] };
+type Holdings = { readonly sandboxes: readonly string[]; readonly snapshots: readonly string[] };
 
 export async function listHoldings({ api }: Daemon): Promise<Holdings> {
   const { sandboxes } = await api.call<{ sandboxes: SandboxJson[] }>('GET', '/sandboxes');

@@ -15,7 +15,7 @@ export const TEST_UIDS = { base: 1_879_200_000, count: 1000 };
 export const JAILED_FILE_BYTES = 2 ** 20;
 export const TEST_CGROUPS = { path: '/sandboxd', cpuShare: 0, ioBytesPerS: 0, dir: '/' };
 
-export type Jailed = { readonly uid: number; readonly process: VmmProcess; readonly logPath: string };
+type Jailed = { readonly uid: number; readonly process: VmmProcess; readonly logPath: string };
 
 /** Builds test/guest/attacks.c at a path that a jail can mount; `root` holds all files of the test. */
 export async function openAttacks(jail?: Jail) {

@@ -2,7 +2,7 @@
 // chunks of any size. Each direction has a limited buffer, above which its writer gets backpressure.
 import type { ByteLink, LinkEvents } from '@sandboxd/proto';
 
-export type LinkSide = 'host' | 'guest';
+type LinkSide = 'host' | 'guest';
 
 class MemoryLink implements ByteLink {
   readonly #capacityBytes: number;

@@ -10,7 +10,7 @@ import { until } from './until.ts';
 /** Generous, because a program in a guest may be slow. */
 const LIMIT_MS = 60_000;
 
-export class Pty {
+class Pty {
   /** All output so far, escape sequences included. */
   shown = '';
   readonly #child: ChildProcess;

@@ -4,9 +4,9 @@ import type { AnswerOf } from './answers.ts';
 import type { Api } from './api.ts';
 import { scaled } from './time-scale.ts';
 
-export type StatusJson = AnswerOf<'getService'>;
+type StatusJson = AnswerOf<'getService'>;
 
-export type OutputPageJson = Extract<AnswerOf<'readServiceLogs'>, { next_seq: number }>;
+type OutputPageJson = Extract<AnswerOf<'readServiceLogs'>, { next_seq: number }>;
 
 export type LogRecordJson = AnswerOf<'readLogs'>['records'][number];
 export type LogPageJson = { readonly next_offset: number; readonly records: readonly LogRecordJson[] };

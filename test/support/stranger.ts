@@ -23,7 +23,7 @@ for (let i = 0; i < count; i++) {
 process.stdin.on('end', () => process.exit()).resume();
 `;
 
-export type Stranger = {
+type Stranger = {
   /** Data received by connections that the peer has closed. */
   readonly ended: readonly string[];
   /** Ends the process and its connections. */

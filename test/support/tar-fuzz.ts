@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib';
 import { archive, type Member, pax, withChecksum } from '../unit/guest-agent/support/tar-blocks.ts';
 
 /** A number from 0 to `below` - 1. */
-export type Dice = (below: number) => number;
+type Dice = (below: number) => number;
 
 /** Mulberry32: small, and deterministic on every platform. */
 export function makeDice(seed: number): Dice {

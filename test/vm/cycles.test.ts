@@ -36,7 +36,7 @@ t.test(`${CYCLES} cycles of create, exec and delete`, async (t) => {
   t.same(await leftovers(daemon.directories, { isRunning: true }), []);
 });
 
-t.test('a daemon that is killed behind the answer of a delete', async (t) => {
+t.test('a daemon that is killed after the response to a delete', async (t) => {
   const directories = await makeDirectories();
   t.teardown(() => removeDirectories(directories));
   const daemon = await spawnDaemon(directories, { onExit: 'keep' });

@@ -45,7 +45,7 @@ t.test('environment, working directory and user are as asked', async (t) => {
   t.equal(new Set(own.trim().split(/\s+/)).size, 1, 'its own session and process group');
 });
 
-t.test('the kernel has the room that databases, browsers and watchers of source trees ask for', async (t) => {
+t.test('kernel limits are high enough for databases, browsers and file watchers', async (t) => {
   const settings = {
     '/proc/sys/vm/max_map_count': 262_144, // Elasticsearch, OpenSearch, SonarQube
     '/proc/sys/fs/inotify/max_user_watches': 524_288, // VS Code, Vite, Jest
@@ -121,7 +121,7 @@ t.test('usage is that of the whole tree', async (t) => {
   t.ok((memory.result.usage?.peak_memory_bytes ?? 0) < 200_000_000);
 });
 
-t.test('an out-of-memory kill is told from other kills', async (t) => {
+t.test('an out-of-memory kill is distinguished from other kills', async (t) => {
   const { result } = await api.exec(id, ['perl', '-e', 'push @x, "a" x 10_000_000 for 1..70']);
   t.equal(result.oom_killed, true, JSON.stringify(result));
   const after = await api.exec(id, ['echo', 'alive']);

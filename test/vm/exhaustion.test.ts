@@ -141,7 +141,7 @@ t.test('a command that takes all memory', async (t) => {
   }
 });
 
-t.test('what commands leave in memory leaves room for others', async (t) => {
+t.test('memory that commands leave behind does not keep others from running', async (t) => {
   const { id } = await api.create({ memory_mib: 256 });
   const fill =
     'for d in /dev/shm /run/lock; do i=0; while dd if=/dev/zero of=$d/$0-$i bs=256k count=16 2>/dev/null; do i=$((i + 1)); done; done; echo over';

@@ -109,7 +109,7 @@ t.test('another build of the agent needs no new pull', async (t) => {
   t.same(await leftovers(directories), []);
 });
 
-t.test('what makes room for an image takes none that a sandbox or a snapshot is of', async (t) => {
+t.test('eviction of images keeps those of sandboxes and snapshots', async (t) => {
   const { api, directories } = await startDaemon(t, {
     flags: ['--template-disk-bytes', '0', '--image-disk-bytes', String(8 * MIB)],
   });

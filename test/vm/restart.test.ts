@@ -168,66 +168,72 @@ t.test('a stop while a daemon starts waits for what the start does, and loses no
   t.equal(await last.end(), 0);
 });
 
-t.test('what died while no daemon ran is listed with its cause; strangers go, others stay', async (t) => {
-  const directories = await ownDirectories(t);
-  const daemon = await spawnDaemon(directories, KEEP);
-  const [killed, panicked, alive] = await Promise.all(
-    [1, 2, 3].map(() => daemon.api.create({ memory_mib: 128 })),
-  );
-  // It panics once the daemon is gone.
-  await daemon.api.sh(
-    panicked!.id,
-    "echo 1 > /proc/sys/kernel/sysrq; (setsid sh -c 'sleep 2; echo c > /proc/sysrq-trigger' > /dev/null 2>&1 &)",
-  );
-  await daemon.end('SIGKILL');
-  for (const pid of await vmmPids(killed!.id)) process.kill(pid, 'SIGKILL');
-  for (
-    let waitedMs = 0;
-    waitedMs < scaled(20_000) && (await vmmPids(panicked!.id)).length > 0;
-    waitedMs += 100
-  )
-    await sleep(100);
-  const ghost = 'sbx_0000000000000';
-  for (const dir of [join(directories.dataDir, 'sandboxes', ghost), join(directories.runDir, ghost)])
-    await mkdir(dir, { recursive: true });
-  await mkdir(join(directories.dataDir, 'snapshots', 'snap_0000000000000'), { recursive: true });
-  await writeFile(join(directories.runDir, 'note'), 'of somebody else');
-  // Somebody looks into a log; the name of our directory does not make it ours.
-  const reader = spawn('tail', ['-f', join(alive!.workdir, 'console.log')], { stdio: 'ignore' });
-
-  for (const round of ['the next daemon', 'the one after it']) {
-    const next = await spawnDaemon(directories, KEEP);
-    t.same(
-      (await next.api.list()).map(({ id }) => id).sort(),
-      [killed, panicked, alive].map((sandbox) => sandbox!.id).sort(),
-      round,
+t.test(
+  'sandboxes that died while no daemon ran are listed with their cause; unknown VMs are removed, others stay',
+  async (t) => {
+    const directories = await ownDirectories(t);
+    const daemon = await spawnDaemon(directories, KEEP);
+    const [killed, panicked, alive] = await Promise.all(
+      [1, 2, 3].map(() => daemon.api.create({ memory_mib: 128 })),
     );
-    await t.rejects(next.api.exec(killed!.id, ['true']), { status: 500, message: /is dead: the VMM ended/ });
-    await t.rejects(next.api.exec(panicked!.id, ['true']), {
+    // It panics once the daemon is gone.
+    await daemon.api.sh(
+      panicked!.id,
+      "echo 1 > /proc/sys/kernel/sysrq; (setsid sh -c 'sleep 2; echo c > /proc/sysrq-trigger' > /dev/null 2>&1 &)",
+    );
+    await daemon.end('SIGKILL');
+    for (const pid of await vmmPids(killed!.id)) process.kill(pid, 'SIGKILL');
+    for (
+      let waitedMs = 0;
+      waitedMs < scaled(20_000) && (await vmmPids(panicked!.id)).length > 0;
+      waitedMs += 100
+    )
+      await sleep(100);
+    const ghost = 'sbx_0000000000000';
+    for (const dir of [join(directories.dataDir, 'sandboxes', ghost), join(directories.runDir, ghost)])
+      await mkdir(dir, { recursive: true });
+    await mkdir(join(directories.dataDir, 'snapshots', 'snap_0000000000000'), { recursive: true });
+    await writeFile(join(directories.runDir, 'note'), 'of somebody else');
+    // Somebody looks into a log; the name of our directory does not make it ours.
+    const reader = spawn('tail', ['-f', join(alive!.workdir, 'console.log')], { stdio: 'ignore' });
+
+    for (const round of ['the next daemon', 'the one after it']) {
+      const next = await spawnDaemon(directories, KEEP);
+      t.same(
+        (await next.api.list()).map(({ id }) => id).sort(),
+        [killed, panicked, alive].map((sandbox) => sandbox!.id).sort(),
+        round,
+      );
+      await t.rejects(next.api.exec(killed!.id, ['true']), {
+        status: 500,
+        message: /is dead: the VMM ended/,
+      });
+      await t.rejects(next.api.exec(panicked!.id, ['true']), {
+        status: 500,
+        message: /is dead: the guest panicked/,
+      });
+      t.equal(await next.api.sh(alive!.id, 'echo well'), 'well');
+      await next.end('SIGKILL');
+    }
+    t.equal(reader.exitCode ?? reader.signalCode, null, 'a process of somebody else goes on');
+    reader.kill();
+    const last = await spawnDaemon(directories);
+    for (const pid of await vmmPids(alive!.id)) process.kill(pid, 'SIGKILL');
+    const ask = () => last.api.exec(alive!.id, ['true']);
+    // The end of a process that is not the daemon's child is seen a little later.
+    for (let waitedMs = 0; waitedMs < scaled(10_000) && (await isUnreachable(ask)); waitedMs += 100)
+      await sleep(100);
+    await t.rejects(ask(), {
       status: 500,
-      message: /is dead: the guest panicked/,
+      message: /is dead: the VMM was killed/,
     });
-    t.equal(await next.api.sh(alive!.id, 'echo well'), 'well');
-    await next.end('SIGKILL');
-  }
-  t.equal(reader.exitCode ?? reader.signalCode, null, 'a process of somebody else goes on');
-  reader.kill();
-  const last = await spawnDaemon(directories);
-  for (const pid of await vmmPids(alive!.id)) process.kill(pid, 'SIGKILL');
-  const ask = () => last.api.exec(alive!.id, ['true']);
-  // The end of a process that is not the daemon's child is seen a little later.
-  for (let waitedMs = 0; waitedMs < scaled(10_000) && (await isUnreachable(ask)); waitedMs += 100)
-    await sleep(100);
-  await t.rejects(ask(), {
-    status: 500,
-    message: /is dead: the VMM was killed/,
-  });
-  for (const sandbox of [killed, panicked, alive]) await last.api.delete(sandbox!.id);
-  t.equal(await last.end(), 0);
-  t.same(await readdir(directories.runDir), ['note', 'sandboxd.lock']);
-  await rm(join(directories.runDir, 'note'));
-  t.same(await readdir(join(directories.dataDir, 'snapshots')), []);
-});
+    for (const sandbox of [killed, panicked, alive]) await last.api.delete(sandbox!.id);
+    t.equal(await last.end(), 0);
+    t.same(await readdir(directories.runDir), ['note', 'sandboxd.lock']);
+    await rm(join(directories.runDir, 'note'));
+    t.same(await readdir(join(directories.dataDir, 'snapshots')), []);
+  },
+);
 
 t.test('after a restart of the host there are snapshots, and no sandboxes', async (t) => {
   const directories = await ownDirectories(t);
@@ -313,7 +319,7 @@ t.test('a registry that cannot be used refuses the start, and nothing that runs 
   t.equal(await next.end(), 0);
 });
 
-t.test('a snapshot whose manifest cannot be read is kept, and said so', async (t) => {
+t.test('a snapshot whose manifest cannot be read is kept and reported', async (t) => {
   const directories = await ownDirectories(t);
   const daemon = await spawnDaemon(directories);
   const { id } = await daemon.api.create({ memory_mib: 128 });

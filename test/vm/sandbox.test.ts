@@ -126,7 +126,7 @@ t.test('a lifetime ends a sandbox as a delete does', async (t) => {
   t.equal(await statusOf(api.call('GET', `/sandboxes/${sandbox.id}`)), 404);
 });
 
-t.test('who still uses a sandbox that ends learns why, when nobody sees it any more', async (t) => {
+t.test('clients of a sandbox that ends get the reason, when it is not listed any more', async (t) => {
   const deleted = await api.create();
   const expiring = await api.create({ timeout_s: scaled(3) });
   for (const [{ id }, error] of [

@@ -31,7 +31,7 @@ const origins = (daemon: Daemon) =>
     .filter(({ msg, template }) => msg === 'sandbox created' && template === undefined)
     .map(({ origin }) => origin);
 
-t.test('a template is made once, used again after a restart, and made anew when it is damaged', async (t) => {
+t.test('a template is made once, used again after a restart, and replaced when it is damaged', async (t) => {
   const directories = await makeDirectories({ templates: 'own' });
   t.teardown(() => removeDirectories(directories));
   const first = await spawnDaemon(directories);
@@ -120,7 +120,7 @@ t.test('one child that dies takes all of its fork with it', async (t) => {
   await api.call('DELETE', `/snapshots/${snapshot.id}`);
 });
 
-t.test('a disk that fills up while saving fails the snapshot and harms nobody', async (t) => {
+t.test('a disk that becomes full during a save fails the snapshot and nothing else', async (t) => {
   const roomy = await makeDirectories({ templates: 'own' });
   const dataDir = await mkdtemp(join(tmpdir(), 'sbxd-full-'));
   await promisify(execFile)('mount', ['-t', 'tmpfs', '-o', 'size=900m,mode=700', 'tmpfs', dataDir]);

@@ -11,7 +11,7 @@ const sandbox = await api.create({ memory_mib: 1024, boot_args: 'sandbox.modules
 const scripts = ['vsock-agent', 'vsock-hosts'];
 const { command, env, dir } = await installInGuest(api, sandbox.id, scripts, ['vsock-relay']);
 
-t.test('the agent listens, and lets nobody but the host in', async (t) => {
+t.test('the agent listens on vsock, and accepts the host only', async (t) => {
   t.match(await api.sh(sandbox.id, 'cat /proc/modules'), /^vsock_loopback /m);
   for (let at = 0; at < 3; at++) {
     // It connects (another exit code otherwise), and the agent ends that at once.

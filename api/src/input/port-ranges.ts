@@ -1,7 +1,7 @@
 // Ports in policies and settings: `8080` or `8000-8999`.
 import { MAX_PORT } from '../limits.ts';
 
-export type PortRange = { readonly first: number; readonly last: number };
+type PortRange = { readonly first: number; readonly last: number };
 
 /** Undefined if the text is neither a port nor a range of ports. */
 export function parsePortRange(text: string): PortRange | undefined {

@@ -6,7 +6,7 @@ import type { Route } from '../routes/route.ts';
 import { Components } from './components.ts';
 import { type DocumentedOperation, toHeader, toOperation } from './operation.ts';
 
-export const INTERFACE_VERSION = '0.3.4';
+const INTERFACE_VERSION = '0.3.4';
 
 const TAGS = {
   meta: 'Health check, profiles, rights of the caller, metrics, and the description of this API.',

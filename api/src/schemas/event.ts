@@ -20,7 +20,7 @@ export const EVENT_KINDS = [
   'snapshot-imported',
   'snapshot-deleted',
 ] as const;
-export type EventKind = (typeof EVENT_KINDS)[number];
+type EventKind = (typeof EVENT_KINDS)[number];
 
 /** A list of comma-separated values. Undefined if the parameter is absent or empty. */
 function queryList<T extends string>(isOne: (word: string) => word is T, what: string, description: string) {

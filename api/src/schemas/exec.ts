@@ -11,7 +11,7 @@ import {
 import { word } from './answers.ts';
 import { cmd, cwd, env, user } from './command.ts';
 
-export const terminalSize = z.object(
+const terminalSize = z.object(
   {
     cols: integer(1, MAX_TTY_CELLS).describe('columns'),
     rows: integer(1, MAX_TTY_CELLS).describe('rows'),

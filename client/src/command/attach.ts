@@ -10,7 +10,7 @@ import type { Session } from './verb.ts';
 const EXIT = { timedOut: 124, notRun: 126, notFound: 127, signalled: 128 } as const;
 const FORWARDED = ['SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
 
-export type AttachOptions = ExecOptions & {
+type AttachOptions = ExecOptions & {
   /** Forwards standard input to the command. */
   readonly isInteractive: boolean;
   readonly hasTerminal: boolean;

@@ -6,12 +6,12 @@ import { GLOBAL_FLAGS } from './args.ts';
 import { readContexts, resolveContext, toClient } from './context.ts';
 import type { Flags, OperandKind, Verb } from './verb.ts';
 
-export type Candidate = { readonly name: string; readonly help?: string };
+type Candidate = { readonly name: string; readonly help?: string };
 
 export type Completion = { readonly candidates: readonly Candidate[]; readonly hasFiles: boolean };
 
 /** Lists names of one kind, as far as they are available. */
-export type Lister = (kind: string, flags: Readonly<Record<string, string>>) => Promise<readonly Candidate[]>;
+type Lister = (kind: string, flags: Readonly<Record<string, string>>) => Promise<readonly Candidate[]>;
 
 /** A person is waiting, so a slow daemon yields no candidates. */
 const LIST_TIMEOUT_MS = 3000;

@@ -21,14 +21,14 @@ export type Context = {
   readonly ca?: string;
 };
 
-export type Contexts = {
+type Contexts = {
   readonly current?: string;
   readonly contexts: Readonly<Record<string, Context>>;
 };
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-export function contextsPath(env: Environment = process.env): string {
+function contextsPath(env: Environment = process.env): string {
   return join(env.XDG_CONFIG_HOME || join(homedir(), '.config'), 'sandbox', 'contexts.json');
 }
 

@@ -3,7 +3,7 @@ import type { Flag as CommandFlag, Input, Syntax } from '@sandboxd/api/command-l
 import type { Client } from '../client.ts';
 import type { Terminal } from './terminal.ts';
 
-export type Flag = CommandFlag & {
+type Flag = CommandFlag & {
   /** What the value names, for completion. */
   readonly completes?: OperandKind;
 };

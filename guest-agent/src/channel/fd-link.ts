@@ -27,7 +27,7 @@ const MIN_TURN_BYTES = 4096;
 /** Used in place of the link's descriptor: frames are encoded but not written. */
 const NOWHERE = -1;
 
-export type FdLinkOptions = {
+type FdLinkOptions = {
   readonly poller: Poller;
   /**
    * A socket ends once. A port never ends: reading 0 bytes means that no host has it open now, and bytes that were

@@ -14,7 +14,7 @@ const PATIENT_MS = 250;
 /** VMADDR_CID_HOST. Programs inside the guest connect from another context id. */
 const HOST_CID = 2;
 
-export type ServeContext = {
+type ServeContext = {
   readonly poller: Poller;
   readonly connection: GuestConnection;
   readonly isEmulated: boolean;

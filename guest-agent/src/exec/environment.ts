@@ -7,7 +7,7 @@ export function environmentValue(env: readonly string[], name: string): string |
   return entry?.slice(name.length + 1);
 }
 
-export type Surroundings = {
+type Surroundings = {
   /** The command's user. A uid without an entry in /etc/passwd has no name. */
   readonly user: { readonly home: string; readonly name?: string | undefined };
   readonly hasTerminal: boolean;

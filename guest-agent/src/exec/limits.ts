@@ -58,7 +58,7 @@ export function toLimits({ memoryBytes, threadsMax, pidMax }: GuestSize, pids: n
 }
 
 /** Pages of shared memory, message queues, and kernel.sem, of the guest's own IPC namespace. */
-export type SystemVLimits = { readonly shmall: number; readonly msgmni: number; readonly sem: string };
+type SystemVLimits = { readonly shmall: number; readonly msgmni: number; readonly sem: string };
 
 /** What is in another IPC namespace is gone with the last process of that. */
 export function toSystemVLimits(size: GuestSize): SystemVLimits {

@@ -4,7 +4,7 @@ import { foreignFormat, missingInterpreter, type ProgramFile } from './program-f
 
 /** Steps of native/spawn.cc, by their numbers. */
 const STAGES = ['', 'process', 'session', 'stdio', 'terminal', 'user', 'directory', 'program'] as const;
-export type SpawnStage = (typeof STAGES)[number];
+type SpawnStage = (typeof STAGES)[number];
 
 /** Where two names have one number, the first name wins: EAGAIN and not EWOULDBLOCK. */
 const errorNames = new Map<number, string>(
@@ -13,7 +13,7 @@ const errorNames = new Map<number, string>(
     .map(([name, number]) => [number, name]),
 );
 
-export type SpawnFailure = { readonly stage: SpawnStage; readonly code: string };
+type SpawnFailure = { readonly stage: SpawnStage; readonly code: string };
 
 /** Parses the negative result of the addon's spawn. */
 export function parseSpawnFailure(result: number): SpawnFailure {
@@ -23,7 +23,7 @@ export function parseSpawnFailure(result: number): SpawnFailure {
   };
 }
 
-export type Attempt = {
+type Attempt = {
   readonly program: string;
   readonly cwd: string;
   readonly path: string;

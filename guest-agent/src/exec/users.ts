@@ -9,7 +9,7 @@ export type ResolvedUser = {
   readonly home: string;
 };
 
-export type UserFiles = { readonly passwd: string; readonly group: string };
+type UserFiles = { readonly passwd: string; readonly group: string };
 
 type PasswdEntry = {
   readonly name: string;
@@ -20,12 +20,12 @@ type PasswdEntry = {
 type GroupEntry = { readonly name: string; readonly gid: number; readonly members: readonly string[] };
 
 /** The user, or a lower-case sentence with the reason of the failure. */
-export type UserLookup = { readonly user: ResolvedUser } | { readonly error: string };
+type UserLookup = { readonly user: ResolvedUser } | { readonly error: string };
 
 /** The kernel reads (uid_t)-1 as "unchanged". */
 const MAX_ID = 0xffff_fffe;
 
-export function parsePasswd(text: string): PasswdEntry[] {
+function parsePasswd(text: string): PasswdEntry[] {
   return text.split('\n').flatMap((line) => {
     const [name, , uid, gid, , home] = line.split(':');
     const ids = [parseId(uid ?? ''), parseId(gid ?? '')] as const;
@@ -34,7 +34,7 @@ export function parsePasswd(text: string): PasswdEntry[] {
   });
 }
 
-export function parseGroup(text: string): GroupEntry[] {
+function parseGroup(text: string): GroupEntry[] {
   return text.split('\n').flatMap((line) => {
     const [name, , gid, members] = line.split(':');
     const id = parseId(gid ?? '');

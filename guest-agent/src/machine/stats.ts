@@ -6,7 +6,7 @@ import { addon, NO_DIRECTORY } from '../native/addon.ts';
 /** Reading costs the kernel time for each process; for a service with more processes, only the first ones count. */
 const MAX_PROCESSES = 512;
 
-export type StatsContext = { readonly execCgroups: number; readonly streams: number };
+type StatsContext = { readonly execCgroups: number; readonly streams: number };
 
 /** Bytes of `key` in a file of "Key:   12 kB" lines; 0 when absent. */
 export function kibibyteField(text: string, key: string): number {

@@ -24,7 +24,7 @@ export type ProcessUsage = {
 
 const BLOCK_BYTES = 512;
 
-export type ReaperOptions = {
+type ReaperOptions = {
   readonly poller: Poller;
   /** An orphan of this cgroup ended (the path of /proc/<pid>/cgroup, below the root). */
   readonly onOrphan: (cgroupPath: string, usage: ProcessUsage) => void;

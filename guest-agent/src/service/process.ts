@@ -17,7 +17,7 @@ const VANISH_POLL_MS = 5;
 
 const SIGKILL = 9;
 
-export type ProcessContext = {
+type ProcessContext = {
   readonly poller: Poller;
   readonly reaper: Reaper;
   readonly cgroups: ExecCgroups;

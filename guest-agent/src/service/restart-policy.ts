@@ -11,7 +11,7 @@ export type RestartPolicy = {
   readonly maxRetries: number;
 };
 
-export type Verdict = 'ended_well' | 'ended_badly' | 'ended_for_now';
+type Verdict = 'ended_well' | 'ended_badly' | 'ended_for_now';
 
 /** Counts consecutive retries. */
 export class RestartBudget {

@@ -17,7 +17,7 @@ export type Careless = {
   readonly advice: string;
 };
 
-export type CarelessContext = {
+type CarelessContext = {
   /** Returns the text of a file; undefined when it cannot be read. */
   readonly read: (path: string) => string | undefined;
   /** Whether a valid key exists, so that every client needs one. */

@@ -3,7 +3,7 @@
 import type { ProgressEvent } from '@sandboxd/rootfs-builder';
 
 /** Standard error, or a fake in tests. */
-export type Screen = {
+type Screen = {
   readonly isTTY?: boolean;
   readonly columns?: number;
   write(text: string): unknown;

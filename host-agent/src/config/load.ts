@@ -12,7 +12,7 @@ import { MAX_SOCKET_PATH_BYTES, type Setting } from './values.ts';
 /** Longest suffix after the run directory: `/<sandbox id>/<incarnation>/<name>.sock`. */
 const SOCKET_SUFFIX_BYTES = 1 + 17 + 1 + 8 + 1 + 16;
 
-export type LoadOptions = {
+type LoadOptions = {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly engineNames: readonly string[];

@@ -8,11 +8,11 @@ import { toFlag, toVariable } from './settings.ts';
 
 /** A raw value and its place in error messages, e.g. `flag --max-vcpus`. */
 export type RawValue = { readonly value: unknown; readonly place: string };
-export type RawValues = ReadonlyMap<string, RawValue>;
+type RawValues = ReadonlyMap<string, RawValue>;
 
 const SWITCHES: ReadonlySet<string> = new Set(['--help', '-h', '--version', '--print-config']);
 
-export type CommandLine = {
+type CommandLine = {
   readonly values: RawValues;
   readonly isHelp: boolean;
   readonly isVersion: boolean;

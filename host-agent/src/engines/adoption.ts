@@ -12,7 +12,7 @@ import { watchVmm } from './vmm-process.ts';
 
 const RETRY_MS = 5000;
 
-export type Adoption = AdoptOptions & {
+type Adoption = AdoptOptions & {
   /** Runs after the VMM's first answer. */
   readonly onAnswer?: () => Promise<void>;
 };

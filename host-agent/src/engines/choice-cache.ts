@@ -50,11 +50,11 @@ export class ChoiceCache {
   }
 
   /** The cached choice for the current circumstances; undefined if there is none or it has expired. */
-  async find(engines: readonly Engine[], nowMs = Date.now()): Promise<SelectedEngine | undefined> {
+  async find(engines: readonly Engine[]): Promise<SelectedEngine | undefined> {
     try {
       const entry = entrySchema.parse(JSON.parse(await readFile(this.#path, 'utf8')));
       const { name, accelerator, probe, tried, savedAtMs } = entry;
-      const ageMs = nowMs - savedAtMs;
+      const ageMs = Date.now() - savedAtMs;
       if (ageMs < 0 || (hasFailures(tried, name, accelerator) && ageMs > WITH_FAILURES_MS)) return undefined;
       const engine = engines.find((each) => each.name === name && each.accelerator === accelerator);
       if (engine === undefined) return undefined;

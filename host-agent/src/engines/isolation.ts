@@ -10,7 +10,7 @@ export type Isolation = {
   readonly report: { readonly enabled: boolean; readonly missing: readonly string[] };
 };
 
-export type IsolationOptions = {
+type IsolationOptions = {
   /** Absent: the jail is disabled. */
   readonly jail?: JailOptions | undefined;
   /** Refuse a jail that lacks any part. */

@@ -34,7 +34,7 @@ const OOM_SCORE = 300;
 /** Number of the first inherited descriptor in the process; the others follow. */
 export const FIRST_INHERITED_FD = 3;
 
-export type SpawnOptions = {
+type SpawnOptions = {
   /** Become descriptors FIRST_INHERITED_FD and up, in this order. */
   readonly inheritedFds?: readonly number[];
   /** argv[0] of the process, instead of the program's path. */

@@ -168,9 +168,9 @@ export class Journal<E extends { readonly atMs: number }> {
   }
 
   /** Removes entries that are too old or exceed the size limit. */
-  prune(now = Date.now()): Promise<void> {
+  prune(): Promise<void> {
     this.#pruning = this.#pruning
-      .then(() => this.#prune(now))
+      .then(() => this.#prune())
       .catch((err: unknown) => this.#options.log.warn({ err }, 'cannot remove old events'));
     return this.#pruning;
   }
@@ -181,8 +181,9 @@ export class Journal<E extends { readonly atMs: number }> {
     await this.#pruning;
   }
 
-  async #prune(now: number): Promise<void> {
+  async #prune(): Promise<void> {
     const { keepMs, maxBytes } = this.#options;
+    const now = Date.now();
     for (;;) {
       let freed = 0;
       const old: string[] = [];

@@ -28,7 +28,7 @@ const CHECK_MS = 5 * 60_000;
 const RETRY_MS = 2000;
 
 /** Calls to the guest's agent. */
-export type ClockCalls = {
+type ClockCalls = {
   /** Undefined while the agent is unreachable; false for an older agent that can only set the clock, not shift it. */
   readonly canShift: () => boolean | undefined;
   readonly call: (request: RequestInput, signal?: AbortSignal) => Promise<Result>;

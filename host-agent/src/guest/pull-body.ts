@@ -3,7 +3,7 @@
 import { type Chunk, createByteQueue, type PullStream } from '../lib/byte-queue.ts';
 import { AppError } from '../lib/errors.ts';
 
-export type PullBodyOwner = {
+type PullBodyOwner = {
   /** The reader has taken this many bytes. */
   consumed(bytes: number): void;
   /** The reader is gone: nothing is pushed after this. */

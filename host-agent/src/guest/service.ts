@@ -23,7 +23,7 @@ import { count, toExecOutcome } from './outcome.ts';
 import type { ServiceOutputEnd, ServiceOutputRequest, ServiceRing, ServiceStatus } from './service-types.ts';
 
 /** What these calls need of the guest's connection. */
-export interface ServiceChannel {
+interface ServiceChannel {
   /** A call without byte streams. Rejects with AgentError, or AppError guest_unreachable. */
   call(request: RequestInput, signal?: AbortSignal): Promise<Result>;
   /** Throws AppError guest_unreachable. */
@@ -33,7 +33,7 @@ export interface ServiceChannel {
 /** Allowance for gap records within a page. */
 const GAPS_BYTES = 64 * 1024;
 
-export type ServiceVerb = 'status' | 'start' | 'stop' | 'restart';
+type ServiceVerb = 'status' | 'start' | 'stop' | 'restart';
 
 export class GuestService {
   readonly #channel: ServiceChannel;

@@ -2,7 +2,7 @@
 import type { Transform } from 'node:stream';
 import { createGunzip, createZstdDecompress } from 'node:zlib';
 
-export type Packing = {
+type Packing = {
   readonly name: string;
   /** Absent for a format that is only recognised. */
   readonly unpack?: (options: { readonly chunkSize: number }) => Transform;

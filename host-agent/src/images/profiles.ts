@@ -3,7 +3,7 @@ import { BuilderError, listProfiles, resolveProfile } from '@sandboxd/rootfs-bui
 import { AppError, toError } from '../lib/errors.ts';
 import type { Bakery } from './bakery.ts';
 
-export type Profile = {
+type Profile = {
   readonly name: string;
   readonly description: string;
   /** SHA-256 of the image file. */

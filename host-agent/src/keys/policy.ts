@@ -103,7 +103,7 @@ const EVERY = { 4: '0.0.0.0', 6: '::' } as const;
 export type Published = { readonly hostIp?: string | undefined; readonly hostPort: number };
 
 /** Returns one phrase for each exceeded limit. */
-export function checkPublished(
+function checkPublished(
   ports: readonly Published[],
   { publish_ports, publish_addresses }: Pick<Policy, 'publish_ports' | 'publish_addresses'>,
 ): string[] {

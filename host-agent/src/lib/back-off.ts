@@ -1,6 +1,6 @@
 // Exponential backoff.
 
-export type BackOff = {
+type BackOff = {
   readonly firstMs: number;
   readonly mostMs?: number;
   /** 0.25 varies the wait by ±25 %, so that waiting clients do not all retry at once. */

@@ -7,7 +7,7 @@ import { pathOf } from './held-path.ts';
 const CHUNK_BYTES = 1 << 20;
 const ZEROS = Buffer.alloc(CHUNK_BYTES);
 
-export type CopyOptions = {
+type CopyOptions = {
   readonly maxBytes: number;
   /** Names the file in the error message. */
   readonly what: string;

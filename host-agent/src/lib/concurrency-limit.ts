@@ -1,7 +1,7 @@
 // A concurrency limit for long-lived streams: one in total, and one per client.
 import { AppError } from './errors.ts';
 
-export type ConcurrencyLimitOptions = {
+type ConcurrencyLimitOptions = {
   /** Names the streams in the error message, in the plural. */
   readonly what: string;
   readonly max: number;

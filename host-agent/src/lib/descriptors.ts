@@ -7,7 +7,7 @@ const OWN = 128;
 /** Agent connection, VMM, log, and more during creation, save and fork. */
 const PER_SANDBOX = 8;
 
-export type DescriptorShares = { readonly connections: number; readonly sandboxes: number };
+type DescriptorShares = { readonly connections: number; readonly sandboxes: number };
 
 /** Reduces the requested shares to fit: connections get at most half of the limit, sandboxes the rest. */
 export function shareDescriptors(limit: number, wanted: DescriptorShares): DescriptorShares {

@@ -3,7 +3,7 @@ import type { ErrorCode } from '@sandboxd/api';
 
 export type { ErrorCode };
 
-export type ErrorDetails = {
+type ErrorDetails = {
   /** The step of a longer operation that failed, e.g. `boot`. */
   readonly stage?: string;
   /** The failure is a timeout. */

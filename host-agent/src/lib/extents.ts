@@ -3,7 +3,7 @@ import { open, stat } from 'node:fs/promises';
 import { crc32 } from 'node:zlib';
 import { runProgram } from './programs.ts';
 
-export type Extent = { readonly offset: number; readonly length: number };
+type Extent = { readonly offset: number; readonly length: number };
 
 const CHUNK_BYTES = 1 << 20;
 

@@ -41,7 +41,7 @@ export async function openBeneath(root: string, names: readonly string[]): Promi
   }
 }
 
-export type DirectoryOptions = {
+type DirectoryOptions = {
   /** User ids that may change the path, in addition to those that are always trusted. */
   readonly trusted?: readonly number[];
   /** Creates the directory and its missing parents with this mode; without it the directory must exist. */
@@ -61,7 +61,7 @@ export type HeldDirectory = AsyncDisposable & {
 /**
  * Whether a user already has this process's rights: root, the process's own user, and the user that started it by sudo.
  */
-export function isTrustedUser(uid: number): boolean {
+function isTrustedUser(uid: number): boolean {
   const own = process.geteuid?.();
   return uid === 0 || uid === own || (own === 0 && process.env.SUDO_UID === String(uid));
 }

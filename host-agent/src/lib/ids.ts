@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { base32hexnopad } from '@scure/base';
 
-export type IdKind = 'sbx' | 'snap';
+type IdKind = 'sbx' | 'snap';
 
 /** 13 unguessable characters. */
 export function randomSuffix(): string {

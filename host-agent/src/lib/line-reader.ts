@@ -5,7 +5,7 @@ import type { Socket } from 'node:net';
 const INTERVAL_BYTES = 1024 * 1024;
 const INTERVAL_MS = 1000;
 
-export type LineReaderOptions = {
+type LineReaderOptions = {
   /** Maximum length of one line. */
   readonly maxBytes: number;
   /** Gets lines without their line ends. */

@@ -24,7 +24,7 @@ function readTasksPerCpu(): number {
   }
 }
 
-export type LoadScaledTimeoutOptions = {
+type LoadScaledTimeoutOptions = {
   /** The timeout on an idle host. */
   readonly timeoutMs: number;
   /** Creates the error of an expired timeout; `waitedMs` is the elapsed wall-clock time. */

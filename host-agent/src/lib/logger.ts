@@ -4,7 +4,7 @@ import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pin
 import { PinoPretty } from 'pino-pretty';
 import { hideKeys } from './hide-keys.ts';
 
-export type LoggerOptions = {
+type LoggerOptions = {
   readonly level: string;
   readonly format: 'auto' | 'json' | 'pretty';
   /** Default: standard error. */

@@ -12,9 +12,7 @@ const ADVICE =
   "choose one that is the daemon's own, or if this is: chown and chmod 700 it, and let nobody else change what is above it";
 
 /** How a daemon treats an existing directory. `what` follows its name in messages. */
-export type Verdict =
-  | { readonly kind: 'private' }
-  | { readonly kind: 'closed' | 'refused'; readonly what: string };
+type Verdict = { readonly kind: 'private' } | { readonly kind: 'closed' | 'refused'; readonly what: string };
 
 /**
  * Creates the directory, or makes it private if it is ours or empty, and then returns a sentence that says so. AppError

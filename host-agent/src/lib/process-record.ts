@@ -17,7 +17,7 @@ const END_TIMEOUT_MS = 5000;
 const END_POLL_MS = 5;
 
 /** JSON-safe. */
-export type ProcessRecord = {
+type ProcessRecord = {
   /** Description for a person who reads the file. */
   readonly what: string;
   /** A user id that only this process has; absent: it runs as the daemon's user. */

@@ -9,7 +9,7 @@ import { crc32 } from 'node:zlib';
 export const LOG_SOURCES = ['service', 'exec'] as const;
 export type LogSource = (typeof LOG_SOURCES)[number];
 export const LOG_STREAMS = ['stdout', 'stderr', 'event'] as const;
-export type LogStream = (typeof LOG_STREAMS)[number];
+type LogStream = (typeof LOG_STREAMS)[number];
 
 export type LogRecord = {
   readonly source: LogSource;
@@ -93,7 +93,7 @@ export function recordLength(bytes: Buffer, at: number): number | undefined {
 }
 
 /** The source of the record at `at`, without decoding the rest. */
-export function sourceAt(bytes: Buffer, at: number): LogSource | undefined {
+function sourceAt(bytes: Buffer, at: number): LogSource | undefined {
   return LOG_SOURCES[bytes[at + 12] ?? -1];
 }
 

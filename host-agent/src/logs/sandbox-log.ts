@@ -22,7 +22,7 @@ export const RESERVE_NAME = 'reserve';
 const RESERVE_BYTES = 4096;
 const SEGMENTS = 8;
 
-export type SandboxLogOptions = {
+type SandboxLogOptions = {
   readonly dir: string;
   readonly maxBytes: number;
   /** Called once, after a write failed and the log was closed. */

@@ -50,7 +50,7 @@ async function statSegment(path: string, start: number): Promise<Segment | undef
   }
 }
 
-export type Repaired = {
+type Repaired = {
   readonly segments: readonly Segment[];
   /** Log offset of the next record. */
   readonly end: number;

@@ -2,7 +2,7 @@
 // create series.
 import { Counter, Gauge, Histogram, type OpenMetricsContentType, Registry } from 'prom-client';
 
-export type RequestResult = 'ok' | 'refused' | 'failed';
+type RequestResult = 'ok' | 'refused' | 'failed';
 
 /** Seconds: from an answer out of memory to a boot on a busy host. */
 const REQUEST_BUCKETS = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 120];
@@ -13,7 +13,7 @@ const PAUSE_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5];
 export type Labels = Readonly<Record<string, string>>;
 
 /** One value of a family that is read on demand. */
-export type Reading = { readonly labels?: Labels; readonly value: number };
+type Reading = { readonly labels?: Labels; readonly value: number };
 
 export class Metrics {
   readonly #registry = makeRegistry();

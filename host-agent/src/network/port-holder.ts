@@ -29,7 +29,7 @@ export type PublishedPort = {
   readonly guestPort: number;
 };
 
-export type HolderOptions = {
+type HolderOptions = {
   readonly program: string;
   /** Path of the process record; its directory is created. */
   readonly record: string;

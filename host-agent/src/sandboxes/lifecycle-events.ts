@@ -55,7 +55,7 @@ export type LifecycleEvent =
     }
   | { readonly kind: 'template-evicted'; readonly template: string; readonly sizeBytes: number };
 
-export type OriginKind = 'boot' | 'template' | 'snapshot';
+type OriginKind = 'boot' | 'template' | 'snapshot';
 
 /** What a sandbox was started from, as events, metrics and traces name it. */
 export function originOf({
@@ -156,7 +156,7 @@ export function logLifecycleEvents(log: Logger): LifecycleListener {
 }
 
 /** Kinds that are persisted. Templates belong to no user. */
-export type StoredKind = Exclude<LifecycleEvent['kind'], 'template-made' | 'template-evicted'>;
+type StoredKind = Exclude<LifecycleEvent['kind'], 'template-made' | 'template-evicted'>;
 
 /** JSON-safe. */
 export type StoredEvent = {

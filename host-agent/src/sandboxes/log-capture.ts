@@ -10,7 +10,7 @@ import type { CapturePosition, SandboxLog } from '../logs/index.ts';
 
 const RETRY_MS = 1000;
 
-export type LogCaptureDeps = {
+type LogCaptureDeps = {
   readonly guest: Pick<Guest, 'service' | 'isConnected' | 'watchConnections'>;
   readonly log: SandboxLog;
   readonly logger: Logger;

@@ -10,7 +10,7 @@ import { type SaveInput, saveGuest } from './saved/save.ts';
 import type { Snapshots } from './snapshots.ts';
 import type { SnapshotInfo } from './types.ts';
 
-export type TakeSnapshotDeps = {
+type TakeSnapshotDeps = {
   readonly admission: Pick<Admission, 'reserve'>;
   readonly snapshots: Pick<Snapshots, 'create'>;
 };
@@ -48,7 +48,7 @@ function describeFailure(error: unknown): AppError {
   return new AppError('internal', `cannot take the snapshot: ${toError(error).message}`, { cause: error });
 }
 
-export type SaveAndDestroyInput = Pick<SaveInput, 'dir' | 'signal'> & {
+type SaveAndDestroyInput = Pick<SaveInput, 'dir' | 'signal'> & {
   readonly options: SavedManifest['options'];
   readonly owner?: string | undefined;
 };

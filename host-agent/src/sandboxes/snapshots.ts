@@ -32,7 +32,7 @@ export type SnapshotRecord = {
   readonly isComplete: boolean;
 };
 
-export type SnapshotsOptions = {
+type SnapshotsOptions = {
   readonly dataDir: string;
   readonly engines: Pick<Engines, 'current'>;
   readonly records: Table<SnapshotRecord>;

@@ -30,7 +30,7 @@ export type CreateSandboxOptions = {
 export type IdleRule = { readonly timeoutS: number; readonly action: 'delete' | 'snapshot' };
 
 /** Normalized host names that the guest may reach; all others are blocked. */
-export type NetworkWish = { readonly allowlist: readonly string[] };
+type NetworkWish = { readonly allowlist: readonly string[] };
 
 /** All defaults filled in and all bounds checked. */
 export type ResolvedSandboxOptions = {

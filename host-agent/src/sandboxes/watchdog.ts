@@ -10,7 +10,7 @@ export type Watched = Pick<Sandbox, 'id' | 'state' | 'isSaving' | 'hang'> & {
   readonly vm: Pick<Sandbox['vm'], 'readBlockedTask' | 'responds' | 'ioPauseReason'>;
 };
 
-export type WatchdogOptions = {
+type WatchdogOptions = {
   /** An agent that has not answered for this long hangs; 0 turns the watchdog off. */
   readonly timeoutMs: number;
   readonly sandboxes: () => Iterable<Watched>;

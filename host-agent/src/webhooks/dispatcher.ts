@@ -22,7 +22,7 @@ const MAX_JITTERED_WAIT_MS = 1.25 * MAX_WAIT_MS;
 /** About nine hours in total. */
 const MAX_ATTEMPTS = 20;
 
-export type DispatcherOptions = {
+type DispatcherOptions = {
   readonly registry: WebhookRegistry;
   readonly journal: Journal<StoredEvent>;
   readonly log: Logger;

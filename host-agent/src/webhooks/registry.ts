@@ -8,13 +8,13 @@ const MAX_HOOKS = 64;
 /** More than the maximum number of queued deliveries or dead letters of a webhook. */
 const MAX_ROWS = 10_000;
 
-export type NewWebhook = Pick<Webhook, 'url' | 'kinds' | 'tenant'> & { readonly name: string };
-export type ListedWebhook = Omit<Webhook, 'secret'> & {
+type NewWebhook = Pick<Webhook, 'url' | 'kinds' | 'tenant'> & { readonly name: string };
+type ListedWebhook = Omit<Webhook, 'secret'> & {
   readonly name: string;
   readonly queued: number;
   readonly dead: number;
 };
-export type DeadLetter = Delivery & { readonly webhook: string };
+type DeadLetter = Delivery & { readonly webhook: string };
 
 export class WebhookRegistry {
   readonly #store: Store;

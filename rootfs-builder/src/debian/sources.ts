@@ -54,7 +54,7 @@ const DEBIAN_MIRROR = /\/debian(?:-security)?\/?$|^https?:\/\/security\.debian\.
  * Sources of another release on the host's mirrors: the sources of `hostSuite` and its updates, or of an alias such as
  * `stable`, with the suite replaced.
  */
-export function moveToSuite(sources: AptSource[], hostSuite: string, suite: string): AptSource[] {
+function moveToSuite(sources: AptSource[], hostSuite: string, suite: string): AptSource[] {
   const own = new RegExp(`^(?:${hostSuite}|stable|testing|unstable|sid)(-updates|-security)?$`);
   return selectSuiteSources(
     sources.flatMap((source) => {

@@ -21,7 +21,7 @@ export type PackageTree = {
   packages: Record<string, string>;
 };
 
-export type PackageTreeOptions = {
+type PackageTreeOptions = {
   dataDir: string;
   /** Query the mirror even when a tree is cached. */
   refresh: boolean;

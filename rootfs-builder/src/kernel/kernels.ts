@@ -39,7 +39,7 @@ export const kernelManifestSchema = z.object({
   createdAt: z.string(),
 });
 
-export type KernelManifest = z.infer<typeof kernelManifestSchema>;
+type KernelManifest = z.infer<typeof kernelManifestSchema>;
 
 export type ResolvedKernel = {
   vmlinuxPath: string;

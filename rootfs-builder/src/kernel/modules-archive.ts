@@ -9,7 +9,7 @@ export const LOADER_PACKAGE = 'busybox-static';
 /** Acts as `modprobe` when called by that name. */
 const LOADER = 'bin/busybox';
 
-export type ModulesArchiveInput = {
+type ModulesArchiveInput = {
   /** `<directory>/lib/modules/<release>`; it is moved away. */
   readonly modulesDir: string;
   /** Path of LOADER_PACKAGE's .deb file. */

@@ -6,9 +6,9 @@ import { findSection } from './elf.ts';
  * When a module is loaded: always; for a virtio device with this id; or, for a name, only when the kernel command line
  * has sandbox.modules=<name>.
  */
-export type ModuleCondition = number | string | 'always';
+type ModuleCondition = number | string | 'always';
 
-export type ModuleWish = { name: string; when: ModuleCondition };
+type ModuleWish = { name: string; when: ModuleCondition };
 
 // Virtio device ids: virtio specification, section 5. Loading a driver costs milliseconds under emulation.
 export const GUEST_MODULES: ModuleWish[] = [
@@ -28,7 +28,7 @@ export const GUEST_MODULES: ModuleWish[] = [
   { name: 'vsock_loopback', when: 'vsock_loopback' },
 ];
 
-export type OrderedModule = { name: string; conditions: ModuleCondition[] };
+type OrderedModule = { name: string; conditions: ModuleCondition[] };
 
 /** File names use dashes where module names have underscores; both name the same module. */
 export function normalizeModuleName(name: string): string {

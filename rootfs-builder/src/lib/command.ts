@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { BuilderError, hasErrno } from '../errors.ts';
 
-export type CommandOptions = {
+type CommandOptions = {
   cwd?: string;
   /** Variables in addition to the default environment. */
   env?: NodeJS.ProcessEnv;

@@ -54,7 +54,7 @@ const environment = z.record(
   z.string().refine((value) => !value.includes('\0'), 'text without zero bytes'),
 );
 
-export const recipeSchema = z.strictObject({
+const recipeSchema = z.strictObject({
   name: profileName,
   description: z.string().max(200).default(''),
   extends: profileName.optional(),

@@ -12,10 +12,10 @@ const MAX_ATTEMPTS = 4;
 const IMAGE_EPOCH_S = '1700000000';
 const IMAGE_UUID = '5a9db0c5-0000-4000-8000-000000000001';
 
-export type TreeSize = { entries: number; blocks: number };
+type TreeSize = { entries: number; blocks: number };
 
 /** Counts the inodes and data blocks of the tree; a directory counts as at least one block. */
-export async function measureTree(root: string): Promise<TreeSize> {
+async function measureTree(root: string): Promise<TreeSize> {
   const seen = new Set<number>();
   let blocks = 0;
   const visit = async (directory: string): Promise<void> => {
@@ -64,12 +64,7 @@ export async function makeRootImage(root: string, imagePath: string, signal?: Ab
 }
 
 /** The mke2fs command line. Without a journal, because the image is read-only. */
-export function rootImageArguments(
-  root: string,
-  imagePath: string,
-  sizeBytes: number,
-  inodes: number,
-): string[] {
+function rootImageArguments(root: string, imagePath: string, sizeBytes: number, inodes: number): string[] {
   return [
     '-q',
     '-F', // accept a regular file, and ask no questions

@@ -78,7 +78,7 @@ t.test('a page that the operator let in uses sandboxes with its key', async (t) 
     });
   });
 
-  await t.test('what is revoked ends an open terminal', async (t) => {
+  await t.test('revoking a key ends an open terminal', async (t) => {
     const bad = await keyring.make({ name: 'bad' });
     const ended = page.evaluate(
       script(`

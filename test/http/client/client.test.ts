@@ -106,7 +106,7 @@ t.test('what the daemon refuses is an error of a class of its own, with status a
   t.match(full, { status: 503, retryAfterMs: 7000 });
 });
 
-t.test('what is to be away at the end of a block is asked for until it is', async (t) => {
+t.test('the delete at the end of a block is retried until the sandbox is gone', async (t) => {
   const down = { status: 503, headers: { 'retry-after': '0' } };
   const gone = { status: 404, body: '{"error":"there is no such sandbox"}' };
   const { seen, url } = await stub(t, [{ status: 0 }, down, gone]);
@@ -151,7 +151,7 @@ t.test('a daemon that is not there is named, and a request that it never had is 
   t.ok(url);
 });
 
-t.test('what was answered in the moment in which it was given up is removed', async (t) => {
+t.test('a sandbox whose create was answered while it was aborted is deleted', async (t) => {
   let leave = new AbortController();
   let isLate = false;
   const broken = new Set<string>();
@@ -215,7 +215,7 @@ t.test('a call ends when its signal fires, and the daemon rolls back', async (t)
   await t.rejects(client.sandboxes.list({ signal: leave.signal }), { message: 'enough' });
 });
 
-t.test('a limit in time says what was waited for', async (t) => {
+t.test('the error of a timeout names the call', async (t) => {
   const { client, sandboxes } = await connect(t);
   sandboxes.onCreate = () => new Promise(() => {});
   await t.rejects(client.sandboxes.create({ timeoutMs: 50 }), {
@@ -225,7 +225,7 @@ t.test('a limit in time says what was waited for', async (t) => {
   await t.rejects(client.sandboxes.create({ timeoutMs: 50 }), TimeoutError);
 });
 
-t.test('an address that would be read as another one is none', (t) => {
+t.test('a host that would be read as another one is refused', (t) => {
   for (const host of [
     'http://a.exam\nple',
     ' http://a.example',
@@ -252,7 +252,7 @@ t.test('it speaks over a Unix socket, with a key', async (t) => {
   t.same(seen, ['Bearer sbk_1', 'localhost']);
 });
 
-t.test('the durable log is read to its end, page by page', async (t) => {
+t.test('the durable log is read to the last record, page by page', async (t) => {
   const record = (text: string) => ({ source: 'exec', stream: 'stdout', text, timeMs: 1 }) as const;
   const pages = new Map([
     [0, { nextOffset: 10, records: [record('a')] }],
@@ -268,7 +268,7 @@ t.test('the durable log is read to its end, page by page', async (t) => {
   t.same(texts, ['a', 'b']);
 });
 
-t.test('who follows the durable log goes on where it was when the daemon comes back', async (t) => {
+t.test('a follower of the durable log continues where it was when the daemon comes back', async (t) => {
   const page = (text: string, next_offset: number) =>
     JSON.stringify({ records: [{ source: 'exec', stream: 'stdout', text, time_ms: 1 }], next_offset });
   const away = Array.from({ length: 4 }, () => ({ status: 0 }));
@@ -289,7 +289,7 @@ t.test('who follows the durable log goes on where it was when the daemon comes b
   t.equal(seen.length, 7);
 });
 
-t.test('who is to be followed must be there to begin with', async (t) => {
+t.test('following fails if the daemon cannot be reached at the start', async (t) => {
   const client = new Client({ host: 'http://127.0.0.1:1', retries: 0 });
   const log = client.sandboxes.logs(UNKNOWN_ID, { follow: true });
   await t.rejects(log.next(), ConnectionError);
@@ -319,7 +319,7 @@ t.test('lists are read page by page', async (t) => {
   t.equal(seen[1], 'GET /sandboxes?limit=500&cursor=on');
 });
 
-t.test('an answer without end costs some memory, and is given up', async (t) => {
+t.test('an endless response is aborted at a memory limit', async (t) => {
   let sent = 0;
   const piece = Buffer.alloc(1 << 20, ' ');
   const server = createServer((incoming, outgoing) => {

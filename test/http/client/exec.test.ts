@@ -43,7 +43,7 @@ t.test('output is a loop of chunks, or one text, or both streams and the result'
   });
 });
 
-t.test('text of a command that failed is an error that says how, a result is none', async (t) => {
+t.test('text() of a failed command throws its output and exit code, result() does not', async (t) => {
   const { sandbox } = await connect(t, (exec) => {
     exec.output('stderr', 'line\nno such file\n');
     exec.exit({ exitCode: 2 });
@@ -103,7 +103,7 @@ t.test('a terminal has a size, another one, and signals', async (t) => {
   t.match(refused, [/got "INT"; did you mean SIGINT\?$/]);
 });
 
-t.test('who leaves a command ends it: a loop, a signal, a block, kill', async (t) => {
+t.test('leaving a command ends it: a loop, a signal, a block, kill', async (t) => {
   const { sandbox, sandboxes } = await connect(t, (exec) => exec.output('stdout', 'begun'));
   const gone = (at: number) =>
     until(() => sandboxes.execs[at]?.isCancelled === true, `the end of command ${at}`);

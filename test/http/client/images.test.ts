@@ -52,7 +52,7 @@ t.test('a pull tells of its steps, and gives the image', async (t) => {
   t.same(images.asked.at(-1), ['pull', 'nginx:alpine', 'missing']);
 });
 
-t.test('one that fails is the error that it would have been without steps', async (t) => {
+t.test('a failed pull throws the same error with and without progress', async (t) => {
   const { client } = await connect(t);
   for (const options of [{}, { onProgress: () => undefined }]) {
     const error = await client.pull('nosuch', options).catch((reason: unknown) => reason);
@@ -70,7 +70,7 @@ t.test('one that fails is the error that it would have been without steps', asyn
   });
 });
 
-t.test('one that is given up, or takes too long, ends at the daemon', async (t) => {
+t.test('a pull that is aborted or times out also ends at the daemon', async (t) => {
   const { client, images } = await connect(t);
   for (const give of ['signal', 'timeout'] as const) {
     const { isCancelled } = hold(images);
@@ -150,7 +150,7 @@ t.test('run pulls an image before it creates, as --pull says', async (t) => {
   t.ok(sandboxes.list().length <= 4);
 });
 
-t.test('what is nearly a profile, and no image, suggests it', async (t) => {
+t.test('an unknown image with a name similar to a profile suggests the profile', async (t) => {
   const { env } = await connect(t);
   t.match(await runCommand(['run', 'nobase', 'sh'], env), {
     stderr: /manifest unknown; did you mean base\?\n$/,
@@ -168,7 +168,7 @@ t.test('Ctrl-C gives a pull up', async (t) => {
   await until(isCancelled, 'its end');
 });
 
-t.test('a list of large pages is given up before they fill the memory', async (t) => {
+t.test('a list of large pages is aborted before it fills the memory', async (t) => {
   let pages = 0;
   const piece = ' '.repeat(1 << 20);
   const server = createServer(async (_, outgoing) => {

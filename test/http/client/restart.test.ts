@@ -21,7 +21,7 @@ async function serveTwice(t: Test) {
   return { ...first, id, service, again };
 }
 
-t.test('who follows a service goes on behind what came last, also over a new spec', async (t) => {
+t.test('a follower of a service continues after the last record, also with a new spec', async (t) => {
   const { url, id, server, service, again } = await serveTwice(t);
   let seen = '';
   const reading = (async () => {

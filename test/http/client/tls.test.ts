@@ -70,7 +70,7 @@ t.test('a command that is left ends, over TLS as well', async (t) => {
   await until(() => sandboxes.execs[0]?.isCancelled === true, 'its end');
 });
 
-t.test('a daemon that cannot be trusted is told from one that is not there', async (t) => {
+t.test('an untrusted daemon and an unreachable one give different errors', async (t) => {
   const { options, url, sandboxes } = await connect(t);
   const stranger = readFileSync(makeAuthority(t).caPath, 'utf8');
   const without = { host: url, apiKey: options.apiKey };
@@ -131,7 +131,7 @@ t.test('a key that is missing, wrong, expired, revoked or too narrow is an error
   t.match(await narrow.whoami(), { scoped: true, policy: { operations: ['read'] } });
 });
 
-t.test('a host that is no address is refused before anything is sent', (t) => {
+t.test('a malformed host is refused before anything is sent', (t) => {
   for (const host of ['localhost:7878', 'example.org', '', 'ftp://a', 'http://'])
     t.throws(() => new Client({ host }), SandboxdError, host);
   t.end();

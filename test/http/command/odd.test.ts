@@ -61,28 +61,31 @@ async function servePush(t: Test) {
   return { ...served, id: served.sandboxes.add().id, env, files, hooks };
 }
 
-t.test('a file that grows while it is copied gives its beginning, one that shrinks is said', async (t) => {
-  const { id, env, files, hooks } = await servePush(t);
-  const dir = t.testdir({ d: {} });
-  for (const [from, path] of [
-    ['f', 'f'],
-    ['d', 'd/f'],
-  ] as const) {
-    const file = join(dir, path);
-    writeFileSync(file, Buffer.alloc(64 * MIB));
-    hooks.onFirst = () => appendFileSync(file, Buffer.alloc(MIB));
-    t.match(await runCommand(['cp', join(dir, from), `${id}:/srv/`], env), { code: 0, stderr: '' }, from);
-    t.equal(files.f, 64 * MIB, from);
-    writeFileSync(file, Buffer.alloc(64 * MIB));
-    hooks.onFirst = () => truncateSync(file, 1000);
-    const { code, stderr } = await runCommand(['cp', join(dir, from), `${id}:/srv/`], env);
-    t.equal(code, 1, from);
-    t.match(stderr, /^sandbox: [^\n]*(?:changed while it was copied|changed meanwhile)[^\n]*\n$/, from);
-    t.notMatch(stderr, 'unexpected');
-  }
-});
+t.test(
+  'of a file that grows during the copy the first bytes are sent, one that shrinks is reported',
+  async (t) => {
+    const { id, env, files, hooks } = await servePush(t);
+    const dir = t.testdir({ d: {} });
+    for (const [from, path] of [
+      ['f', 'f'],
+      ['d', 'd/f'],
+    ] as const) {
+      const file = join(dir, path);
+      writeFileSync(file, Buffer.alloc(64 * MIB));
+      hooks.onFirst = () => appendFileSync(file, Buffer.alloc(MIB));
+      t.match(await runCommand(['cp', join(dir, from), `${id}:/srv/`], env), { code: 0, stderr: '' }, from);
+      t.equal(files.f, 64 * MIB, from);
+      writeFileSync(file, Buffer.alloc(64 * MIB));
+      hooks.onFirst = () => truncateSync(file, 1000);
+      const { code, stderr } = await runCommand(['cp', join(dir, from), `${id}:/srv/`], env);
+      t.equal(code, 1, from);
+      t.match(stderr, /^sandbox: [^\n]*(?:changed while it was copied|changed meanwhile)[^\n]*\n$/, from);
+      t.notMatch(stderr, 'unexpected');
+    }
+  },
+);
 
-t.test('what has no size is read first: files of /proc, pipes', async (t) => {
+t.test('files without a size are read first: files of /proc, pipes', async (t) => {
   const { id, env, files } = await servePush(t);
   t.match(await runCommand(['cp', '/proc/self/status', `${id}:/srv/status`], env), { code: 0 });
   t.ok((files.status ?? 0) > 100);
@@ -243,7 +246,7 @@ t.test('a reader that leaves ends each verb that says much', async (t) => {
   }
 });
 
-t.test('what nobody has foreseen is one line, and with SANDBOXD_DEBUG also where it came from', async (t) => {
+t.test('an unexpected error is one line, and with SANDBOXD_DEBUG also its stack', async (t) => {
   let body = '{}';
   const server = createServer((_, outgoing) => void outgoing.end(body));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -270,7 +273,7 @@ t.test('what nobody has foreseen is one line, and with SANDBOXD_DEBUG also where
   );
 });
 
-t.test('what nobody has heard of gets a suggestion, also what is called otherwise elsewhere', async (t) => {
+t.test('an unknown verb gets a suggestion, also for names of other tools', async (t) => {
   for (const [word, meant] of [
     ['pss', 'ps'],
     ['kill', 'rm'],

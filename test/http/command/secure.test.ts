@@ -65,7 +65,7 @@ t.test('by a context, from another directory', async (t) => {
   t.notMatch((await run(['context'])).stdout, 'bad');
 });
 
-t.test('what is wrong is said in one line, with what to do', async (t) => {
+t.test('an error is one line, with what to do', async (t) => {
   const { run, ca, keyring, id } = await connect(t);
   const stranger = makeAuthority(t).caPath;
   const oneLine = (pattern: RegExp) => new RegExp(`^sandbox: ${pattern.source}[^\n]*\n$`);
@@ -96,7 +96,7 @@ t.test('what is wrong is said in one line, with what to do', async (t) => {
   });
 });
 
-t.test('a certificate that no file of an authority would help is not told of one', async (t) => {
+t.test('a certificate that no --ca would make valid does not suggest --ca', async (t) => {
   const authority = makeAuthority(t);
   const cases: [string, number, RegExp][] = [
     ['DNS:localhost,IP:127.0.0.1', 0, /expired; it needs another one, unless the clock here is wrong\n$/],

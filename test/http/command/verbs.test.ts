@@ -298,7 +298,7 @@ t.test('snapshots are exported into a file or a pipe, and imported from either',
   t.notOk(existsSync(none));
 });
 
-t.test('what cannot be written is said, and is no success', async (t) => {
+t.test('an output that cannot be written is reported as a failure', async (t) => {
   const { run, env, id } = await connect(t, (exec) => {
     exec.output('stdout', 'x'.repeat(100_000));
     exec.exit();
@@ -314,7 +314,7 @@ t.test('what cannot be written is said, and is no success', async (t) => {
   t.match(await run(['cp', `${id}:/a`, '/dev/null/x']), { code: 1, stderr: /^sandbox: [^\n]+\n$/ });
 });
 
-t.test('a home that is not there, or is no directory, is one without contexts', async (t) => {
+t.test('a missing home, or one that is not a directory, has no contexts', async (t) => {
   const { url } = await serve(t);
   for (const home of ['/nonexistent', '/dev/null']) {
     const env = { HOME: home, XDG_CONFIG_HOME: '', SANDBOXD_HOST: '', SANDBOXD_API_KEY: '' };

@@ -39,7 +39,7 @@ class Link implements ByteLink {
 }
 
 /** The guest's effects on its machine. */
-export type GuestMachine = {
+type GuestMachine = {
   readonly powerOff: () => void;
   /** Why its disks have no root; undefined when they do. */
   readonly takeDisks: () => string | undefined;

@@ -5,7 +5,7 @@ import type { SavedVm, Vm, VmPaths } from '../../../host-agent/src/engines/engin
 import { Guest } from '../../../host-agent/src/guest/guest.ts';
 import { type FakeHost, MEMORY_BYTES } from './host.ts';
 
-export type FakeVm = { readonly vm: Vm; readonly guest: Guest; readonly paths: VmPaths };
+type FakeVm = { readonly vm: Vm; readonly guest: Guest; readonly paths: VmPaths };
 
 /** Generous: other things run on this machine. */
 export const soon = (): AbortSignal => AbortSignal.timeout(30_000);

@@ -27,7 +27,7 @@ export type FakeConfig = Record<string, unknown> & {
 };
 
 /** The real VMM's state of a disk: the size is that of the file only in a VM that was cold-booted. */
-export type DiskState = { sectors: number; isTaken: boolean };
+type DiskState = { sectors: number; isTaken: boolean };
 export type DiskStates = Map<string, DiskState>;
 
 type State = {
@@ -42,7 +42,7 @@ export function directoryOf(url: string): string {
   return path;
 }
 
-export function deviceIds(config: FakeConfig): string[] {
+function deviceIds(config: FakeConfig): string[] {
   const { disks = [], net, vsock } = config;
   return [...disks, ...(net ?? []), ...(vsock ? [vsock] : [])].map(({ id }) => id ?? '?').sort();
 }

@@ -8,7 +8,7 @@ const MAX_CONNECTIONS = 1023;
 const AGENT_PORT = 1024;
 const FIRST_HOST_PORT = 2 ** 30;
 
-export type VsockOptions = {
+type VsockOptions = {
   readonly path: string;
   /** Whether the guest's driver is up. Earlier connections are never answered. */
   readonly isUp: () => boolean;

@@ -41,12 +41,12 @@ const MACHINES = {
   ],
 } as const;
 
-export type MachineName = keyof typeof MACHINES;
+type MachineName = keyof typeof MACHINES;
 
 const ROUTER = '45.33.10.1';
 const ROUTER_V6 = 'fe80::1';
 
-export type Internet = {
+type Internet = {
   readonly machines: Readonly<Record<MachineName, Place>>;
   readonly router: Place;
   readonly names: NameServer;

@@ -1,6 +1,6 @@
 // Builds Ethernet frames as an attacker would.
 
-export type FrameOptions = {
+type FrameOptions = {
   readonly toMac?: string;
   readonly fromMac?: string;
   /** Inserted between the addresses and the type, such as a VLAN tag. */
@@ -8,7 +8,7 @@ export type FrameOptions = {
   readonly type?: number;
 };
 
-export type PacketOptions = {
+type PacketOptions = {
   readonly from: string;
   readonly to: string;
   readonly protocol?: number;

@@ -3,7 +3,7 @@ import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { type Answer, decode, encode, TRUNCATED_RESPONSE } from 'dns-packet';
 
-export type Zone = Record<string, readonly Answer[] | 'servfail' | 'silent'>;
+type Zone = Record<string, readonly Answer[] | 'servfail' | 'silent'>;
 
 export class NameServer implements AsyncDisposable {
   /** By name in lower case; other names are NXDOMAIN. */

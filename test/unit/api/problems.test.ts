@@ -37,25 +37,22 @@ t.test('it is short whatever comes', (t) => {
   t.end();
 });
 
-t.test(
-  'so is the search for what is wrong: a body has room for hundreds of thousands of wrong entries',
-  (t) => {
-    const numbers = Array.from({ length: 100_000 }, () => 1);
-    const variables = Object.fromEntries(numbers.map((each, at) => [`a${at}`, each]));
-    const specs = [{ cmd: numbers }, { cmd: numbers.map(() => ({})) }, { cmd: ['x'], env: variables }];
-    for (const spec of specs) {
-      for (const [schema, body] of [
-        [ROUTES.exec.body.schema, spec],
-        [ROUTES.configureService.body.schema, spec],
-        [create, { service: spec }],
-      ] as const) {
-        const { error } = schema.safeParse(body);
-        t.ok(error !== undefined && error.issues.length <= 1000, `${error?.issues.length} problems`);
-      }
+t.test('so is the search for problems: a body may contain hundreds of thousands of invalid entries', (t) => {
+  const numbers = Array.from({ length: 100_000 }, () => 1);
+  const variables = Object.fromEntries(numbers.map((each, at) => [`a${at}`, each]));
+  const specs = [{ cmd: numbers }, { cmd: numbers.map(() => ({})) }, { cmd: ['x'], env: variables }];
+  for (const spec of specs) {
+    for (const [schema, body] of [
+      [ROUTES.exec.body.schema, spec],
+      [ROUTES.configureService.body.schema, spec],
+      [create, { service: spec }],
+    ] as const) {
+      const { error } = schema.safeParse(body);
+      t.ok(error !== undefined && error.issues.length <= 1000, `${error?.issues.length} problems`);
     }
-    t.end();
-  },
-);
+  }
+  t.end();
+});
 
 t.test('a value is shown at most once for each problem that is listed', (t) => {
   const env = Object.fromEntries(Array.from({ length: 1000 }, (_, at) => [`a=${at}`, at]));

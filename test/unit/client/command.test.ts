@@ -82,7 +82,7 @@ t.test('words behind the command are the command’s own', (t) => {
   t.end();
 });
 
-t.test('what somebody may have meant', (t) => {
+t.test('suggestions for misspelt verbs', (t) => {
   const known = VERBS.map(({ name }) => name);
   t.equal(suggest('exce', known), '; did you mean exec?');
   t.equal(suggest('snap', known), '; did you mean snapshot?');
@@ -115,7 +115,7 @@ t.test('amounts, ports, variables', (t) => {
   t.end();
 });
 
-t.test('a file of contexts that somebody else has touched', async (t) => {
+t.test('a file of contexts that was edited by hand', async (t) => {
   const home = t.testdir({ sandbox: {} });
   const path = join(home, 'sandbox/contexts.json');
   const env = { XDG_CONFIG_HOME: home };

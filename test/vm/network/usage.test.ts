@@ -124,7 +124,7 @@ print(count)`);
   await api.delete(id);
 });
 
-t.test('an open published connection is a use, though nothing is said on it', async (t) => {
+t.test('an open published connection is a use, even without traffic', async (t) => {
   const serve = `
 import socket
 s = socket.create_server(('0.0.0.0', ${PORT}))

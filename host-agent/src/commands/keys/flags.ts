@@ -80,7 +80,8 @@ export function checkName(name: string, what: string): string {
 }
 
 /** `30d`, `12h` or a time such as 2027-01-31T00:00:00Z → epoch milliseconds. Throws UsageError. */
-export function parseExpiry(text: string, nowMs = Date.now()): number {
+export function parseExpiry(text: string): number {
+  const nowMs = Date.now();
   const [, digits, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const isTime = /^\d{4}-\d{2}-\d{2}(?:T[\d:.]+(?:Z|[+-]\d{2}:\d{2}))?$/.test(text);
   const atMs =

@@ -37,7 +37,7 @@ export async function pruneProfile(dataDir: string, name: string, keep: number):
   return `${name}: old bakes removed: ${removed.length}, ${formatMib(freedBytes)}${used}`;
 }
 
-export async function bakedNames(dataDir: string): Promise<string[]> {
+async function bakedNames(dataDir: string): Promise<string[]> {
   return (await listProfiles(dataDir)).map(({ manifest }) => manifest.name);
 }
 

@@ -12,9 +12,9 @@ const MAX_ANSWER_BYTES = 512 * 1024;
 /** Maximum request size of version 53.0. */
 const MAX_REQUEST_BYTES = 51_200;
 
-export type VmmPing = { readonly version: string; readonly pid: number };
+type VmmPing = { readonly version: string; readonly pid: number };
 
-export type VmInfo = {
+type VmInfo = {
   /** `Created`, `Running`, `Paused`, … */
   readonly state: string;
 };
@@ -23,7 +23,7 @@ export type VmInfo = {
 export type CallOptions = { readonly timeoutMs: number; readonly signal?: AbortSignal | undefined };
 
 /** Types of the request bodies, so that the compiler finds misspelt keys: the VMM ignores unknown keys. */
-export type RequestBodies = {
+type RequestBodies = {
   readonly 'vm.create': VmConfig;
   readonly 'vm.boot': undefined;
   readonly 'vm.pause': undefined;

@@ -3,7 +3,7 @@ import { watch } from 'node:fs';
 import { tailFile } from '../../lib/tail.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 
-export type VmmEvent = { readonly source: string; readonly event: string };
+type VmmEvent = { readonly source: string; readonly event: string };
 
 const READ_BYTES = 64 * 1024;
 /** Maximum bytes read per update; if the VMM writes faster, older events are skipped. */

@@ -53,7 +53,7 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
   );
 }
 
-export type LayOutOptions = PatchOptions & Pick<VmmSetup, 'knowsState'>;
+type LayOutOptions = PatchOptions & Pick<VmmSetup, 'knowsState'>;
 
 /**
  * Writes the files that the VMM reads for a restore; the memory is linked. Returns whether the saved guest has a

@@ -33,7 +33,7 @@ const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 2000;
 const RETRY_FOR_MS = 120_000;
 
-export type SaveContext = {
+type SaveContext = {
   readonly api: VmmApi;
   readonly identity: VmmIdentity;
   readonly log: Logger;

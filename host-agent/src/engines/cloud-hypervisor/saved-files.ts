@@ -25,7 +25,7 @@ export const MAX_SAVED_BESIDE_BYTES = 2 * MAX_SMALL_BYTES + 2 ** 20;
 /** The VMM's two small files as opaque texts, exact to the last digit. */
 const savedStateSchema = z.object({ formatVersion: z.literal(1), config: z.string(), state: z.string() });
 
-export type CollectOptions = {
+type CollectOptions = {
   readonly from: string;
   readonly to: string;
   readonly memoryBytes: number;

@@ -11,7 +11,7 @@ const PREFIX = 'save-';
 const POLL_MS = 500;
 const BLOCK_BYTES = 512;
 
-export type StagingOptions = {
+type StagingOptions = {
   readonly identity: VmmIdentity;
   /** Names of the files that a save writes, and their maximum total size. */
   readonly names: readonly string[];

@@ -7,7 +7,7 @@ import { runProgram } from '../../lib/programs.ts';
 const OLDEST_MAJOR = 53;
 const TIMEOUT_MS = 10_000;
 
-export type ProgramVersion =
+type ProgramVersion =
   | { readonly isUsable: true; readonly version: string }
   | { readonly isUsable: false; readonly reason: string };
 

@@ -8,7 +8,7 @@ const MIB = 1024 * 1024;
 /** `CopyOnWrite` is not in 53.0, which refuses it by name. */
 export type MemoryRestoreMode = 'CopyOnWrite' | 'OnDemand' | 'Copy';
 
-export type DiskConfig = {
+type DiskConfig = {
   readonly id: string;
   readonly path: string;
   readonly readonly: boolean;
@@ -29,7 +29,7 @@ export type NetConfig = {
   readonly queue_size: number;
 };
 
-export type LandlockRule = { readonly path: string; readonly access: 'r' | 'w' | 'rw' };
+type LandlockRule = { readonly path: string; readonly access: 'r' | 'w' | 'rw' };
 
 export type VmConfig = {
   readonly cpus: { readonly boot_vcpus: number; readonly max_vcpus: number; readonly nested: boolean };
@@ -72,7 +72,7 @@ const KERNEL_ARGS = [
   'sandbox.disk-errors',
 ];
 
-export type VmConfigOptions = {
+type VmConfigOptions = {
   readonly spec: VmSpec;
   readonly files: CloudHypervisorFiles;
   readonly hasLandlock: boolean;

@@ -26,7 +26,7 @@ export type CgroupOptions = {
   readonly mount?: string;
 };
 
-export type CgroupLimits = { readonly vcpus: number; readonly memoryMib: number; readonly threads: number };
+type CgroupLimits = { readonly vcpus: number; readonly memoryMib: number; readonly threads: number };
 
 export class Cgroups {
   /** What this host lacks, each as a lower-case phrase. */

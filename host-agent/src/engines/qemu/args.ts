@@ -18,7 +18,7 @@ const TCG_CACHE_MIB = 64;
  */
 export const TCG_CPU = 'max,-erms,-fsrm,-smap';
 
-export type QemuArgsOptions = {
+type QemuArgsOptions = {
   readonly spec: VmSpec;
   readonly accelerator: Accelerator;
   /** Whether writable disks bypass the host's page cache. */

@@ -9,7 +9,7 @@ export const IO_ERROR = 'io-error';
 /** A guest that runs for this long after a resume counts as recovered. */
 const RETRY_MS = 1000;
 
-export type IoPauseOptions = {
+type IoPauseOptions = {
   readonly readStatus: () => Promise<string>;
   /** Resumes the guest; the failed write is retried. */
   readonly resume: () => Promise<void>;

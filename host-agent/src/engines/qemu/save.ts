@@ -19,7 +19,7 @@ const STATE_TIMEOUT_MS = 30_000;
 /** The real size is some 200 KiB. */
 const MAX_STATE_BYTES = 64 * 2 ** 20;
 
-export type SaveContext = {
+type SaveContext = {
   readonly identity: VmmIdentity;
   readonly control: Pick<QmpClient, 'execute'>;
   /** Resumes the guest, or ends a VM that cannot be resumed. */

@@ -16,7 +16,7 @@ export const SEALED_MAPPING = `/memfd:${NAME}`;
  */
 const IDLE_MS = 60_000;
 
-export type SealedMemory = {
+type SealedMemory = {
   /** A child that inherits it can map it privately. */
   readonly fd: number;
   /** The file that it is a copy of. */

@@ -5,7 +5,7 @@ import { AppError } from '../../lib/errors.ts';
 export type PageQuery = { readonly limit?: number | undefined; readonly cursor?: string | undefined };
 /** Sort key of an entry: creation time, then name. */
 export type SortKey = { readonly atMs: number; readonly name: string };
-export type Page<T> = { readonly entries: readonly T[]; readonly next: { readonly next_cursor?: string } };
+type Page<T> = { readonly entries: readonly T[]; readonly next: { readonly next_cursor?: string } };
 
 const CURSOR = /^(\d{1,16}):([\w:]{1,100})$/;
 

@@ -93,7 +93,7 @@ export class AcceptGate {
 
 /** Undefined if no process has the other end of the connection open any more. */
 export type ClientName = string | undefined;
-export type NameClients = (sockets: readonly Socket[]) => Promise<readonly ClientName[]>;
+type NameClients = (sockets: readonly Socket[]) => Promise<readonly ClientName[]>;
 
 /** More than the answers for all possible clients. */
 const MAX_ANSWER_BYTES = 64 * 2 ** 20;

@@ -4,7 +4,7 @@ import { createSecureContext, type SecureContextOptions } from 'node:tls';
 import type { Logger } from 'pino';
 import { AppError, toError } from '../../lib/errors.ts';
 
-export type CertificateFiles = {
+type CertificateFiles = {
   readonly certPath: string;
   readonly keyPath: string;
   /** The CA that must have signed the certificates of clients. Absent: clients need no certificate. */

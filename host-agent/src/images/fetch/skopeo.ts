@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { AppError, errnoOf } from '../../lib/errors.ts';
 import { plainEnvironment, startProgram } from '../../lib/programs.ts';
 
-export type SkopeoOptions = {
+type SkopeoOptions = {
   /**
    * The only writable directory. Temporary files go into `scratch` below it, which is the working directory: skopeo
    * cuts the path of an image in a directory at its first colon, so paths must be relative.

@@ -1,7 +1,7 @@
 // nftables rules in a sandbox's network namespace: what its guest may send and receive.
 import type { NetworkSlot } from '../slot.ts';
 
-export type GuestRulesInput = NetworkSlot & { readonly resolverPort: number };
+type GuestRulesInput = NetworkSlot & { readonly resolverPort: number };
 
 export const GUEST_TABLE = 'ip sandbox';
 /** Limit of addresses that one guest may have open at once. */

@@ -1,7 +1,7 @@
 // nftables rules of the host, in one table for all sandboxes of a daemon. The namespace of a sandbox decides what its
 // guest may reach. These rules isolate the host and other guests once more, and forward published ports.
 
-export type HostRulesInput = {
+type HostRulesInput = {
   readonly table: string;
   /** Prefix of the sandboxes' link names. */
   readonly linkPrefix: string;

@@ -6,7 +6,7 @@ import { network } from './network.ts';
 import type { Resource, SandboxContext, TeardownContext } from './resource.ts';
 import { vmm } from './vmm.ts';
 
-export const RESOURCES: readonly Resource[] = [log, files, network, vmm, agent];
+const RESOURCES: readonly Resource[] = [log, files, network, vmm, agent];
 
 /**
  * The same in steps: resources of one step are independent and acquired concurrently, so that a network adds no time

@@ -59,7 +59,7 @@ export function pax(records: Readonly<Record<string, string>>, flag = 'x'): Memb
   return { name: 'PaxHeader', flag, content };
 }
 
-export type ReadEntry = TarEntry & { readonly content: string };
+type ReadEntry = TarEntry & { readonly content: string };
 
 /** The reader's output for an archive in chunks. Holes are zeros. */
 export function readArchive(bytes: Buffer, pieceBytes: () => number = () => 65_536): ReadEntry[] {

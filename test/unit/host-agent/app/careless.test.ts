@@ -29,7 +29,7 @@ function find(flags: readonly string[], hasKey = false): readonly string[] {
   );
 }
 
-t.test('what nobody has to think about', (t) => {
+t.test('settings that cause no warning', (t) => {
   for (const flags of [
     [],
     ['--jail-uid-base', '100000'],

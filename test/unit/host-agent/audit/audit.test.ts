@@ -106,7 +106,7 @@ for (const [name, { edit, problem }] of Object.entries(BROKEN)) {
   });
 }
 
-t.test('found: a trail that was written anew, with hashes that fit each other', async (t) => {
+t.test('verify finds a trail that was rewritten with matching hashes', async (t) => {
   const { dir, path, verify } = await written(t);
   const other = await written(t);
   writeFileSync(path, readFileSync(other.path));
@@ -189,7 +189,7 @@ t.test('files are rotated, the oldest go, and that is no fault', async (t) => {
   t.match((await verify()).problems.join(), /are missing at the beginning/, 'one that rotation did not take');
 });
 
-t.test('a disk that is full is told by the next line that can be written', async (t) => {
+t.test('lines that a full disk lost are counted in the next line that can be written', async (t) => {
   const { dir, anchors, files, lines, verify } = await open(t);
   let isFull = false;
   const { toISOString } = Date.prototype;

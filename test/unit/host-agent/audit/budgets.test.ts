@@ -4,7 +4,7 @@ import type { AuditEntry, RequestEntry } from '../../../../host-agent/src/audit/
 import { FakeClock } from '../../../support/fake-clock.ts';
 import { entry, open } from './support.ts';
 
-t.test('strangers do not push out what others did', async (t) => {
+t.test('unauthenticated requests do not displace the lines of others', async (t) => {
   const { start, lines, verify } = await open(t);
   const writer = start();
   const stranger = { key_id: undefined, decision: 'unauthenticated', status: 401 } as Partial<AuditEntry>;
@@ -86,7 +86,7 @@ t.test(
   },
 );
 
-t.test('counts are told when their minute is over, and the next one has lines again', async (t) => {
+t.test('counts are reported after their minute, and then there are lines again', async (t) => {
   const { start, lines } = await open(t);
   const timers = new FakeClock(t);
   const writer = start();

@@ -59,7 +59,7 @@ function makeProfile(dataDir: string, replaced: readonly string[]): string {
   return parent;
 }
 
-t.test('what cannot be written is said, and is no success; who stops reading is told nothing', async (t) => {
+t.test('an output that cannot be written is a failure with a message; a closed pipe is silent', async (t) => {
   const dataDir = join(dir, 'output');
   makeProfile(dataDir, []);
   chmodSync(dataDir, 0o700);
@@ -88,7 +88,7 @@ t.test('what cannot be written is said, and is no success; who stops reading is 
   }
 });
 
-t.test('a key or secret that could not be shown is none', (t) => {
+t.test('a key or secret that could not be printed is revoked', (t) => {
   const dataDir = ['--data-dir', join(dir, 'secrets')];
   for (const [words, list] of [
     [['keys', 'create', 'a'], 'keys'],

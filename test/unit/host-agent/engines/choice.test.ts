@@ -6,6 +6,7 @@ import { type EngineChoice, FirstStartError } from '../../../../host-agent/src/e
 import type { Try } from '../../../../host-agent/src/engines/select.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { makePlace } from '../../../support/choice-place.ts';
+import { FakeClock } from '../../../support/fake-clock.ts';
 import { MadeEngine, works } from '../../../support/made-engines.ts';
 import { until } from '../../../support/until.ts';
 
@@ -24,7 +25,7 @@ const fault = (stage: string) => new AppError('internal', `it died\nregisters`, 
 const failing = (choice: EngineChoice, error: Error) => () =>
   choice.bootOrReplaceEngine(() => Promise.reject(error), never);
 
-t.test('a choice that was kept is found, by name and accelerator, and the engine told', async (t) => {
+t.test('a cached choice is found by name and accelerator, and passed to the engine', async (t) => {
   const { cache, cacheDir } = makePlace(t);
   const [other, engine] = [new MadeEngine('q', { accelerator: 'tcg' }), new MadeEngine('q')];
   const both = [other.asEngine, engine.asEngine];
@@ -62,14 +63,13 @@ t.test('a choice that was kept is found, by name and accelerator, and the engine
 
 t.test('one behind which a better one failed is kept for an hour, and none of the future', async (t) => {
   const { cache } = makePlace(t);
+  const clock = new FakeClock(t);
   const engine = new MadeEngine('mine');
   const kept = await cache([engine]);
   const ageOf = async (tried: readonly Try[], ageMs: number) => {
-    const before = Date.now();
     await kept.put({ engine: engine.asEngine, probe: works, tried });
-    // The clock advances between these.
-    const nowMs = (ageMs > 0 ? Date.now() : before) + ageMs;
-    return (await kept.find([engine.asEngine], nowMs)) !== undefined;
+    clock.nowMs += ageMs;
+    return (await kept.find([engine.asEngine])) !== undefined;
   };
   const mine = tryOf('mine', 'works');
   const failed = tryOf('better', 'out of order');
@@ -210,7 +210,7 @@ t.test('an engine whose first guest does not start is replaced once for all who 
   t.match(next.tried, [{ verdict: /did not start/ }, { name: 'second' }]);
 });
 
-t.test('the fault of another is none of the engine’s', async (t) => {
+t.test('a failure that is not the engine’s does not replace it', async (t) => {
   const { choose } = makePlace(t);
   const [first, second] = [
     new MadeEngine('first', { answer: works }),
@@ -270,7 +270,7 @@ t.test(
   },
 );
 
-t.test('work is begun anew on another engine, but only as often as there are engines', async (t) => {
+t.test('work is repeated on another engine, at most once for each engine', async (t) => {
   const { choose } = makePlace(t);
   const choice = await choose(['a', 'b'].map((name) => new MadeEngine(name, { answer: works })));
   const runs = async (results: readonly (Error | string)[]) => {

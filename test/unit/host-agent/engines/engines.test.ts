@@ -240,7 +240,7 @@ t.test('the control protocol', async (t) => {
 });
 
 t.test(
-  'a guest that stands still is let go on until its writes are taken, but never during a save',
+  'a guest that is paused by a full disk is resumed until its writes succeed, but never during a save',
   async (t) => {
     const done: string[] = [];
     let status = 'io-error';

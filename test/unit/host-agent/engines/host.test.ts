@@ -139,7 +139,7 @@ t.test('engines are made best first, each with its program', async (t) => {
     t.equal((await engine.fingerprint()).program, `/nowhere/${engine.name[0]}`);
 });
 
-t.test('the guest’s kernel is told what the engine adds, and the sandbox at last', async (t) => {
+t.test('the kernel’s command line has the arguments of the engine, then those of the sandbox', async (t) => {
   const line = (bootArgs: string) =>
     kernelCommandLine({ bootArgs } as Parameters<typeof kernelCommandLine>[0], ['a', 'b']);
   t.match(line('mine=1'), /^console=ttyS0 quiet .* panic=-1 .* a b mine=1$/);

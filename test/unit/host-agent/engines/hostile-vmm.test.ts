@@ -194,7 +194,7 @@ t.test('a link to the socket of another VM is not followed', async (t) => {
 });
 
 t.test(
-  'descriptors that come with its bytes are nobody’s, and who takes no connection holds up none',
+  'descriptors that come with its bytes are closed, and a VMM that accepts no connection blocks no other',
   async (t) => {
     const dir = makeDir(t);
     await compileGuestProgram('attacks', dir);

@@ -32,7 +32,7 @@ t.test('where isolation is required that is no jail', async (t) => {
   t.same(lines, []);
 });
 
-t.test('none at all is said in the log and to clients', async (t) => {
+t.test('missing isolation is reported in the log and to clients', async (t) => {
   const { lines, log } = makeLog();
   t.same(await openIsolation({ jail: undefined, isRequired: false, log }), {
     report: { enabled: false, missing: [] },

@@ -93,7 +93,7 @@ t.test('a VMM that answers is watched from before that on, and left as it is', a
   t.match(vm.exit, { reason: 'stopped', exitCode: null, signal: null });
 });
 
-t.test('a guest that was left paused goes on, and its clock is told', async (t) => {
+t.test('a guest that was left paused is resumed, and its clock corrected', async (t) => {
   const { host, identity, control } = await left(t, (control) => {
     control.state = { kind: 'paused' };
   });
@@ -119,7 +119,7 @@ t.test('a guest that was left paused goes on, and its clock is told', async (t) 
   await other.kill();
 });
 
-t.test('one whose guest is over is ended, and nobody is told that it answers', async (t) => {
+t.test('a VMM whose guest has ended is killed, and not reported as answering', async (t) => {
   const { host, identity, control } = await left(t, (control) => {
     control.state = { kind: 'over', reason: 'the guest powered off' };
   });
@@ -132,7 +132,7 @@ t.test('one whose guest is over is ended, and nobody is told that it answers', a
   t.notOk(control().calls.includes('resume'));
 });
 
-t.test('one that is not reached yet is said to be so once, and asked no more when it is over', async (t) => {
+t.test('a VMM that does not answer yet is logged once, and not asked any more after its end', async (t) => {
   for (const answer of [async () => false, () => Promise.reject(new Error('busy'))]) {
     const { host, identity, control } = await left(t, ({ on }) => {
       on.connect = answer;
@@ -159,7 +159,7 @@ t.test('one that is not reached yet is said to be so once, and asked no more whe
   t.notOk(control().calls.includes('readState'));
 });
 
-t.test('one that gives no answer in its time is said to', async (t) => {
+t.test('a VMM that does not answer in time is reported', async (t) => {
   const { host, identity, control } = await left(t, ({ on }) => {
     on.readState = () => new Promise(() => undefined);
   });
@@ -284,7 +284,7 @@ t.test('one whose daemon was killed as it started it is known by its user', asyn
   t.equal(findVmms(host.kind, host.dir).length, 1);
 });
 
-t.test('an end that nobody saw is told by the console, else by the VMM’s own account', async (t) => {
+t.test('the cause of an unobserved end comes from the console, else from the VMM’s log', async (t) => {
   const { files } = makeHost(t);
   t.equal(await explainLostEnd(files), 'the VMM ended while no daemon ran');
   t.equal(await explainLostEnd(files, async () => undefined), 'the VMM ended while no daemon ran');

@@ -55,7 +55,7 @@ t.test('it has the content and the holes of the file', async (t) => {
   release();
 });
 
-t.test('nobody can change it, and everybody can map it privately', async (t) => {
+t.test('it cannot be changed, and any process can map it privately', async (t) => {
   await compileGuestProgram('write-attack', dir);
   chmodSync(dir, 0o755);
   const memories = new SealedMemories(HELPERS.memfd);
@@ -108,7 +108,7 @@ t.test('it exists once for all at the same time, and goes a while after the last
   });
 });
 
-t.test('what cannot be had says so, and is tried anew', async (t) => {
+t.test('a failure to make it is reported, and the next call tries again', async (t) => {
   const program = join(dir, 'memfd');
   const memories = new SealedMemories(program);
   await t.rejects(memories.hold(join(dir, 'missing')), { code: 'ENOENT' });

@@ -126,7 +126,7 @@ t.test(
   },
 );
 
-t.test('a measure that is not over when an engine works keeps nobody waiting', async (t) => {
+t.test('a probe of emulation that is still running delays no choice', async (t) => {
   const count = (): number => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
   const turn = () => new Promise((resolve) => setImmediate(resolve));
   const { now } = performance;

@@ -140,7 +140,7 @@ t.test('one that is let go of leaves its files to who has it then', async (t) =>
   t.ok(host.files.socketPaths.every((path) => existsSync(path)));
 });
 
-t.test('without a jail it is in the network namespace of its guest all the same', async (t) => {
+t.test('without a jail the VMM is in the network namespace of its guest as well', async (t) => {
   const { host, options, launch } = setUp(t);
   const net = { namespace: '/proc/self/ns/net', mac: 'm', tap: 't' };
   const log = await open('/dev/null', 'r');

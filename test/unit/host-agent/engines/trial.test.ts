@@ -234,7 +234,7 @@ t.test('only lines of this guest count, wherever on its console they are', async
   t.equal(hashText('10'), '07f89207b4ba08a4');
 });
 
-t.test('what a trial left that nobody ended is not in the way', async (t) => {
+t.test('leftovers of an earlier trial do not disturb the next', async (t) => {
   const { ways, scratchDir } = setUp(t);
   writeFileSync(join(scratchDir, 'left'), '');
   t.equal(await tryGuest(ways), undefined);

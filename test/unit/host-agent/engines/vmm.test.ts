@@ -45,7 +45,7 @@ const told = (text: string) => (host: MadeHost) => {
   host.controls[0]!.on.explainExit = () => text;
 };
 
-t.test('why it ended: its guest’s last words, what the VMM told, its exit code', async (t) => {
+t.test('the cause of an end: the guest’s last lines, the VMM’s log, its exit code', async (t) => {
   const reason = (...args: [number | null, (host: MadeHost) => void, string?]) => reasonOf(t, ...args);
   t.equal(await reason(0, console(PANIC)), 'the guest panicked (kernel panic - not syncing: oh no)');
   t.equal(
@@ -102,7 +102,7 @@ t.test('a socket that cannot be removed keeps no end from being known', async (t
   t.same(host.lines, []);
 });
 
-t.test('one that was killed is said to be stopped, with nothing of its console', async (t) => {
+t.test('a killed VMM is reported as stopped, without lines of its console', async (t) => {
   const { host, vm, process } = start(t);
   console(PANIC)(host);
   await vm.kill();
@@ -152,7 +152,7 @@ t.test('a state in which no guest goes on ends the VM', async (t) => {
   t.match(vm.exit, { reason: 'the guest powered off', signal: 'SIGKILL' });
 });
 
-t.test('what fails of a save is said with its stage, and a full disk by its own word', async (t) => {
+t.test('a failed save is reported with its stage, and a full disk as such', async (t) => {
   const { vm, control } = start(t);
   const options = {} as SaveOptions;
   t.same(await vm.save(options), { memoryPath: 'm', statePath: 's', pausedMs: 1 });

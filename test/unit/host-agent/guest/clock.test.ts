@@ -189,57 +189,57 @@ t.test('between two questions that change nothing is a moment', async (t) => {
   }
 });
 
-t.test('a guest that stood still is put right at once, or as soon as it can be reached', async (t) => {
-  const { guest, clock, time } = makeClock(t, 0, '0+0');
-  clock.reached();
-  await settle();
-  t.same(guest.asked, [], 'there was nothing to put right');
-  await clock.settle(untold);
-  guest.offUs = -5_000_000;
-  clock.distrust();
-  await settle();
-  t.same(guest.asked, [0, 0, 5_000_500], 'what was known before is worth nothing');
-  clock.reached();
-  await settle();
-  t.equal(guest.asked.length, 3);
-
-  guest.canShift = undefined;
-  guest.offUs = -5_000_000;
-  clock.distrust();
-  await settle();
-  await time.fire(5 * MINUTE_MS);
-  t.equal(guest.asked.length, 3, 'nobody is asked who cannot hear');
-  guest.canShift = true;
-  clock.reached();
-  await settle();
-  t.same(guest.asked.slice(3), [0, 5_000_500]);
-  await time.fire(5 * MINUTE_MS);
-  t.equal(guest.asked.length, 6, 'and looked after from then on');
-
-  guest.canShift = undefined;
-  await time.fire(5 * MINUTE_MS);
-  guest.canShift = true;
-  clock.reached();
-  await settle();
-  t.equal(guest.asked.length, 7, 'one that could not be asked when it was its time is asked then');
-});
-
 t.test(
-  'a guest that stands still while it is asked is asked again, and its answer is worth nothing',
+  'the clock of a guest that was paused is corrected at once, or as soon as it is reachable',
   async (t) => {
-    const { guest, clock } = makeClock(t, 0, '0+0');
-    guest.inCall = async () => {
-      await new Promise(setImmediate);
-      if (guest.asked.length !== 1) return;
-      guest.offUs = 70_000;
-      clock.distrust();
-    };
-    clock.distrust();
-    while (guest.asked.length < 3) await settle();
+    const { guest, clock, time } = makeClock(t, 0, '0+0');
+    clock.reached();
     await settle();
-    t.same(guest.asked, [0, 0, -69_500, 0]);
+    t.same(guest.asked, [], 'there was nothing to put right');
+    await clock.settle(untold);
+    guest.offUs = -5_000_000;
+    clock.distrust();
+    await settle();
+    t.same(guest.asked, [0, 0, 5_000_500], 'what was known before is worth nothing');
+    clock.reached();
+    await settle();
+    t.equal(guest.asked.length, 3);
+
+    guest.canShift = undefined;
+    guest.offUs = -5_000_000;
+    clock.distrust();
+    await settle();
+    await time.fire(5 * MINUTE_MS);
+    t.equal(guest.asked.length, 3, 'nobody is asked who cannot hear');
+    guest.canShift = true;
+    clock.reached();
+    await settle();
+    t.same(guest.asked.slice(3), [0, 5_000_500]);
+    await time.fire(5 * MINUTE_MS);
+    t.equal(guest.asked.length, 6, 'and looked after from then on');
+
+    guest.canShift = undefined;
+    await time.fire(5 * MINUTE_MS);
+    guest.canShift = true;
+    clock.reached();
+    await settle();
+    t.equal(guest.asked.length, 7, 'one that could not be asked when it was its time is asked then');
   },
 );
+
+t.test('a guest that is paused during a measurement is measured again', async (t) => {
+  const { guest, clock } = makeClock(t, 0, '0+0');
+  guest.inCall = async () => {
+    await new Promise(setImmediate);
+    if (guest.asked.length !== 1) return;
+    guest.offUs = 70_000;
+    clock.distrust();
+  };
+  clock.distrust();
+  while (guest.asked.length < 3) await settle();
+  await settle();
+  t.same(guest.asked, [0, 0, -69_500, 0]);
+});
 
 t.test('a question that fails is asked again over the next connection, or later', async (t) => {
   const { guest, clock, time } = makeClock(t, 0, '0+0');
@@ -262,7 +262,7 @@ t.test('a question that fails is asked again over the next connection, or later'
   t.equal(guest.asked.length, 4, 'until it was answered');
 });
 
-t.test('who settles waits for what is under way, and for nobody else', async (t) => {
+t.test('settling waits for the correction in progress, and for no other', async (t) => {
   const { guest, clock } = makeClock(t, 0, '0+0');
   const order: string[] = [];
   guest.inCall = () => void order.push('asked');
@@ -305,7 +305,7 @@ t.test('when the clock is closed nothing more is asked', async (t) => {
   t.equal(guest.asked.length, 2);
 });
 
-t.test('an agent that cannot tell its time is told the time at which it will hear it', async (t) => {
+t.test('an agent that cannot report its clock gets the estimated time of arrival', async (t) => {
   for (const [trips, asked] of [
     ['10+0', [0]],
     ['5+6 0+0', [0, 5500]],
@@ -330,7 +330,7 @@ t.test('an agent that cannot tell its time is told the time at which it will hea
   }
 });
 
-t.test('such an agent is told so often after it stood still, and is not looked after', async (t) => {
+t.test('such an agent gets the time a few times after a pause, and is not watched', async (t) => {
   const { guest, clock, time } = makeClock(t, 0, '100+0 20+0');
   guest.canShift = false;
   clock.distrust();

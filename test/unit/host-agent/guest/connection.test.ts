@@ -42,7 +42,7 @@ function openWay(t: Test, { needsResync = false, onRequest = () => undefined }: 
   return { way, guest, links };
 }
 
-t.test('a guest that may be in the middle of a frame gets padding first, whoever says so', async (t) => {
+t.test('a guest that may be within a frame gets padding first', async (t) => {
   const plain = openWay(t);
   await plain.guest.connect();
   t.ok((plain.way.attempts[0] ?? 0) < 1000);
@@ -56,7 +56,7 @@ t.test('a guest that may be in the middle of a frame gets padding first, whoever
   }
 });
 
-t.test('a connection that broke is made again, and whoever watches is told of each', async (t) => {
+t.test('a broken connection is replaced, and each watcher is called for each new one', async (t) => {
   const time = new FakeClock(t, { withPromises: true });
   const { way, guest, links } = openWay(t);
   let seen = 0;
@@ -127,7 +127,7 @@ t.test('a guest that does not answer at once is adopted, and tried on', async (t
   t.ok(absent.guest.isConnected);
 });
 
-t.test('each call says what it wants, and an answer to another is none', async (t) => {
+t.test('each call sends its request, and a response of another kind is an error', async (t) => {
   const asked: Request[] = [];
   let answer: object = {};
   const { guest } = openWay(t, {
@@ -152,7 +152,7 @@ t.test('each call says what it wants, and an answer to another is none', async (
   });
 });
 
-t.test('files go in and out, and nobody waits for what is not wanted any more', async (t) => {
+t.test('files are pushed and pulled, and a cancelled transfer blocks no caller', async (t) => {
   const { guest } = openWay(t, {
     onRequest: (stream, request) => {
       if (request.filePush) stream.finish({ filePush: { files: 1, bytes: 2 } });
@@ -172,7 +172,7 @@ t.test('files go in and out, and nobody waits for what is not wanted any more', 
   await t.rejects(pull, { message: 'the client left' });
 });
 
-t.test('an agent may say nothing of its time where it is told who it is', async (t) => {
+t.test('an agent may leave out its clock when it gets its identity', async (t) => {
   const { guest } = openWay(t, { onRequest: (stream) => stream.finish({ stats: {} }) });
   await guest.connect();
   await t.resolves(guest.setIdentity({ unixTimeUs: Date.now() * 1000 }));

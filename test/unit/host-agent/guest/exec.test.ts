@@ -118,29 +118,26 @@ t.test('a guest that says nothing of a cancelled command is given up', async (t)
   t.equal(ends.length, 1, 'and heard no more');
 });
 
-t.test(
-  'what a command writes comes as what it was written to; nobody has to ask when it began',
-  async (t) => {
-    const pair = channelPair((stream) => {
-      stream.started(7);
-      for (const flow of [FLOW.out, FLOW.err]) {
-        let left = 1;
-        stream.setSource(flow, () => (left-- > 0 ? Buffer.from(`${flow}`) : null));
-        stream.ready(flow);
-      }
-    });
-    const seen: string[] = [];
-    startExec(pair.host, REQUEST, {
-      output: (stream, chunk) => void seen.push(`${stream} ${chunk}`),
-      exit: ({ error }) => void seen.push(`${error}`),
-    });
-    await settle(pair.links);
-    pair.host.close(new Error('broken pipe'));
-    await settle(pair.links);
-    t.same(seen, ['stdout 1', 'stderr 2', 'the sandbox was lost while the command ran: broken pipe']);
-    t.same(pair.faults, []);
-  },
-);
+t.test('output keeps its stream, and arrives without waiting for the start', async (t) => {
+  const pair = channelPair((stream) => {
+    stream.started(7);
+    for (const flow of [FLOW.out, FLOW.err]) {
+      let left = 1;
+      stream.setSource(flow, () => (left-- > 0 ? Buffer.from(`${flow}`) : null));
+      stream.ready(flow);
+    }
+  });
+  const seen: string[] = [];
+  startExec(pair.host, REQUEST, {
+    output: (stream, chunk) => void seen.push(`${stream} ${chunk}`),
+    exit: ({ error }) => void seen.push(`${error}`),
+  });
+  await settle(pair.links);
+  pair.host.close(new Error('broken pipe'));
+  await settle(pair.links);
+  t.same(seen, ['stdout 1', 'stderr 2', 'the sandbox was lost while the command ran: broken pipe']);
+  t.same(pair.faults, []);
+});
 
 t.test('a command that is cancelled twice is waited for once, which keeps no process', async (t) => {
   const isTimer = (name: string) => name === 'Timeout';
@@ -166,39 +163,36 @@ t.test('a command that is cancelled twice is waited for once, which keeps no pro
   t.same(pair.faults, []);
 });
 
-t.test(
-  'input may wait up to a limit, and who was told to wait is told when there is room again',
-  async (t) => {
-    const LIMIT_BYTES = 256 * 1024;
-    for (const [bytes, isRoomy, told] of [
-      [LIMIT_BYTES - 1, true, []],
-      [LIMIT_BYTES, false, ['drain']],
-      [LIMIT_BYTES + 65_536, false, ['drain']],
-    ] as const) {
-      const events: string[] = [];
-      const pair = channelPair((stream) => {
-        stream.handlers = {
-          data: (_flow, chunk) => stream.consumed(chunk.length),
-          end: () => void events.push('end'),
-        };
-      });
-      const exec = startExec(
-        pair.host,
-        REQUEST,
-        { output: () => undefined, exit: () => undefined, drain: () => void events.push('drain') },
-        { hasStdin: true },
-      );
-      // It waits while sending to the guest is held.
-      void pair.host.hold().catch(() => undefined);
-      t.equal(exec.write(Buffer.alloc(bytes)), isRoomy);
-      t.ok(exec.write(Buffer.alloc(0)) === isRoomy);
-      pair.host.release();
-      await settle(pair.links);
-      t.same(events, told);
-      exec.closeStdin();
-      exec.closeStdin();
-      await settle(pair.links);
-      t.same(events, [...told, 'end']);
-    }
-  },
-);
+t.test('stdin is queued up to a limit, and drain is reported when there is space again', async (t) => {
+  const LIMIT_BYTES = 256 * 1024;
+  for (const [bytes, isRoomy, told] of [
+    [LIMIT_BYTES - 1, true, []],
+    [LIMIT_BYTES, false, ['drain']],
+    [LIMIT_BYTES + 65_536, false, ['drain']],
+  ] as const) {
+    const events: string[] = [];
+    const pair = channelPair((stream) => {
+      stream.handlers = {
+        data: (_flow, chunk) => stream.consumed(chunk.length),
+        end: () => void events.push('end'),
+      };
+    });
+    const exec = startExec(
+      pair.host,
+      REQUEST,
+      { output: () => undefined, exit: () => undefined, drain: () => void events.push('drain') },
+      { hasStdin: true },
+    );
+    // It waits while sending to the guest is held.
+    void pair.host.hold().catch(() => undefined);
+    t.equal(exec.write(Buffer.alloc(bytes)), isRoomy);
+    t.ok(exec.write(Buffer.alloc(0)) === isRoomy);
+    pair.host.release();
+    await settle(pair.links);
+    t.same(events, told);
+    exec.closeStdin();
+    exec.closeStdin();
+    await settle(pair.links);
+    t.same(events, [...told, 'end']);
+  }
+});

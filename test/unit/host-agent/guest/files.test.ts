@@ -76,7 +76,7 @@ t.test('a pull whose reader leaves is cancelled in the guest', async (t) => {
   t.equal(await body.next(), undefined);
 });
 
-t.test('a file that is not as long as was said is an error', async (t) => {
+t.test('a file whose length differs from the announced one is an error', async (t) => {
   for (const [real, announced, message] of [
     [3000, 4000, /fewer bytes/],
     [4000, 3000, /more bytes/],
@@ -180,7 +180,7 @@ t.test('a body has exactly what was announced of it, or else no more than was as
   }
 });
 
-t.test('who waits for a body is woken by bytes, by its end and when nobody wants it', async (t) => {
+t.test('a reader of a body is woken by bytes, by the end and by a cancel', async (t) => {
   for (const [wake, comes] of [
     [(body: PullBody) => body.push(Buffer.of(1)), 1],
     [(body: PullBody) => body.end(), undefined],

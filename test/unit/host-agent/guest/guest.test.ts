@@ -25,7 +25,7 @@ t.test('what breaks the protocol right behind the hello fails the connect, and n
   guest.close(new Error('over'));
 });
 
-t.test('a guest is told of its network, and one that knows none is not', async (t) => {
+t.test('a guest gets its network, unless its agent is too old for one', async (t) => {
   const slot = {
     ...{ namespace: '/n', tap: 'tap0', mac: '02:00:00:00:00:02', gatewayMac: '02:00:00:00:00:01' },
     ...{ guestIp: '10.0.0.2', gateway: '10.0.0.1', resolverIp: '10.0.0.3', prefixLength: 30 },
@@ -111,7 +111,7 @@ t.test('a call that is given up is cancelled in the guest', async (t) => {
   t.equal(agent.channel?.streamCount, 0);
 });
 
-t.test('a connection that comes when nobody wants it any more is closed', async (t) => {
+t.test('a connection that arrives after a cancel is closed', async (t) => {
   const { link, answer } = openHostile(Buffer.alloc(0));
   const guest = new Guest({
     source: { openChannel: async () => ({ link, needsResync: false }) },

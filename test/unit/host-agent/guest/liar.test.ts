@@ -61,7 +61,7 @@ function openLiar(t: Test, lie: (say: Say, told: Told) => void) {
   return { guest, seen };
 }
 
-t.test('bytes of a file that come before it is said how many there are do not reach a client', async (t) => {
+t.test('bytes of a file that arrive before its size do not reach a client', async (t) => {
   const { guest } = openLiar(t, (say, { stream, request }) => {
     if (!request?.filePull) return;
     say({ stream, flow: FLOW.out, data: Buffer.from('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n') });
@@ -187,7 +187,7 @@ t.test('numbers that no machine has become counts that JSON can hold', async (t)
   t.match(ends, [{ exitCode: -1 }]);
 });
 
-t.test('a clock that says anything at all keeps nobody, and is asked no more often for it', async (t) => {
+t.test('a lying clock delays no caller, and is not asked more often', async (t) => {
   let asked = 0;
   const lies = [0, 1, HUGE, 2 ** 53, 1e15, -5];
   const { guest } = openLiar(t, (say, { stream, request }) => {

@@ -109,26 +109,23 @@ t.test('an adoption that takes too long is tried on', async (t) => {
   t.same(way.lines, ['the connection to the guest agent broke', 'connected to the guest agent again']);
 });
 
-t.test(
-  'an answer is waited for for half a minute, and then the guest is told that nobody does',
-  async (t) => {
-    const told: string[] = [];
-    const { guest, time } = openWay(t, (stream) => {
-      stream.handlers = { cancel: () => void told.push('cancelled') };
-    });
-    await guest.connect();
-    const asked = guest.stats();
-    asked.catch(() => undefined);
-    await time.pass(29_999);
-    t.same(told, []);
-    await time.pass(1);
-    t.same(told, ['cancelled']);
-    await t.rejects(asked, {
-      code: 'guest_unreachable',
-      message: 'the guest agent did not answer within 30000 ms',
-    });
-  },
-);
+t.test('a response is awaited for half a minute, and then the call is cancelled in the guest', async (t) => {
+  const told: string[] = [];
+  const { guest, time } = openWay(t, (stream) => {
+    stream.handlers = { cancel: () => void told.push('cancelled') };
+  });
+  await guest.connect();
+  const asked = guest.stats();
+  asked.catch(() => undefined);
+  await time.pass(29_999);
+  t.same(told, []);
+  await time.pass(1);
+  t.same(told, ['cancelled']);
+  await t.rejects(asked, {
+    code: 'guest_unreachable',
+    message: 'the guest agent did not answer within 30000 ms',
+  });
+});
 
 t.test('a guest that is busy is not waited for', async (t) => {
   const deaf = openWay(t);
@@ -162,7 +159,7 @@ t.test('a guest that does not stop its commands is not saved', async (t) => {
   });
 });
 
-t.test('one that does not let its commands go on is told again, if nothing else came of it', async (t) => {
+t.test('a thaw that fails is repeated, unless another freeze has begun', async (t) => {
   const calls: string[] = [];
   const { guest, time, cut } = openWay(
     t,
@@ -199,7 +196,7 @@ t.test('one that does not let its commands go on is told again, if nothing else 
   t.same(calls, [], 'nor is another connection');
 });
 
-t.test('a guest that has too many calls is told later to let its commands go on', async (t) => {
+t.test('the thaw of a guest with too many calls is repeated later', async (t) => {
   const streams: Stream[] = [];
   const thaws: unknown[] = [];
   const { guest, time } = openWay(
@@ -235,46 +232,49 @@ t.test('a guest that has too many calls is told later to let its commands go on'
   t.same(thaws, [false]);
 });
 
-t.test('the clock of a guest that may have stood still is put right as soon as it is reached', async (t) => {
-  let asked = 0;
-  let identityOffUs = 50_000;
-  const { guest, time, cut, way } = openWay(
-    t,
-    (stream, { setClock, identity }) => {
-      const unixTimeUs = time.nowMs * 1000;
-      if (setClock) asked += 1;
-      if (identity) stream.finish({ identity: { unixTimeUs: unixTimeUs + identityOffUs } });
-      else stream.finish({ setClock: { unixTimeUs } });
-    },
-    [CLOCK],
-  );
-  await guest.connect();
-  await settle();
-  t.equal(asked, 0, 'one that was only connected to has its time from another call');
-  guest.stepClock();
-  await settle();
-  t.equal(asked, 1);
-  await guest.setIdentity({ unixTimeUs: time.nowMs * 1000 });
-  t.equal(asked, 2, 'one that says that it is off is asked for more');
-  identityOffUs = 0;
-  await guest.setIdentity({ unixTimeUs: time.nowMs * 1000 });
-  t.equal(asked, 2, 'one that is right is not');
-  await settle();
-  way.isSilent = true;
-  await cut();
-  guest.stepClock();
-  await time.pass(1);
-  t.equal(asked, 2);
-  way.isSilent = false;
-  await time.pass(10_000);
-  await time.pass(1000);
-  await time.pass(1);
-  t.ok(guest.isConnected);
-  t.equal(asked, 3);
-  guest.close(new Error('it was deleted'));
-  await time.pass(10 * 60_000);
-  t.equal(asked, 3);
-});
+t.test(
+  'the clock of a guest that may have been paused is corrected as soon as it is reachable',
+  async (t) => {
+    let asked = 0;
+    let identityOffUs = 50_000;
+    const { guest, time, cut, way } = openWay(
+      t,
+      (stream, { setClock, identity }) => {
+        const unixTimeUs = time.nowMs * 1000;
+        if (setClock) asked += 1;
+        if (identity) stream.finish({ identity: { unixTimeUs: unixTimeUs + identityOffUs } });
+        else stream.finish({ setClock: { unixTimeUs } });
+      },
+      [CLOCK],
+    );
+    await guest.connect();
+    await settle();
+    t.equal(asked, 0, 'one that was only connected to has its time from another call');
+    guest.stepClock();
+    await settle();
+    t.equal(asked, 1);
+    await guest.setIdentity({ unixTimeUs: time.nowMs * 1000 });
+    t.equal(asked, 2, 'one that says that it is off is asked for more');
+    identityOffUs = 0;
+    await guest.setIdentity({ unixTimeUs: time.nowMs * 1000 });
+    t.equal(asked, 2, 'one that is right is not');
+    await settle();
+    way.isSilent = true;
+    await cut();
+    guest.stepClock();
+    await time.pass(1);
+    t.equal(asked, 2);
+    way.isSilent = false;
+    await time.pass(10_000);
+    await time.pass(1000);
+    await time.pass(1);
+    t.ok(guest.isConnected);
+    t.equal(asked, 3);
+    guest.close(new Error('it was deleted'));
+    await time.pass(10 * 60_000);
+    t.equal(asked, 3);
+  },
+);
 
 t.test('the clock of a guest that is adopted is put right', async (t) => {
   let asked = 0;
@@ -316,7 +316,7 @@ t.test('who is closed while it is adopted is not missed', async (t) => {
   t.same([way.lines, way.attempts.length], [[], 1]);
 });
 
-t.test('a guest that is lost takes with it whoever waits for an answer, or for quiet', async (t) => {
+t.test('a lost guest fails all callers that wait for a response or for idleness', async (t) => {
   const { guest, cut } = openWay(t);
   await guest.connect();
   const asked = guest.stats();

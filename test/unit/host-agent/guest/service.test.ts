@@ -99,7 +99,7 @@ t.test('each verb has its number, and a grace goes with the one that names it', 
   ]);
 });
 
-t.test('what is no answer, or a refusal, is said as what it is', async (t) => {
+t.test('invalid responses and refusals have errors of their own', async (t) => {
   await t.rejects(openService(undefined).service.control('status'), {
     code: 'guest_unreachable',
     message: 'the guest agent gave no status',
@@ -233,7 +233,7 @@ t.test('a page of output has a most of bytes, and a reading without a limit none
   }
 });
 
-t.test('of a status is said what a guest knows, in whole seconds and within bounds', async (t) => {
+t.test('a status has the values of the guest, in whole seconds and within bounds', async (t) => {
   const live = { pid: 1, uptimeMs: 2 ** 70, liveRssBytes: -1, livePeakRssBytes: 8 };
   const { service } = openService({
     ...{ state: 'running', restarts: -5, startedUnixMs: 0, ...live },

@@ -85,7 +85,7 @@ t.test('a refusal means to a client what it is for that kind of call', async (t)
   });
 });
 
-t.test('an answer to another question is none', async (t) => {
+t.test('a response of another kind is an error', async (t) => {
   const other = { stats: {} };
   for (const pair of [answering(other), answering({ filePull: {} }), answering({ dirPull: {} })])
     await t.rejects(settled(pair, pullFile({ channel: pair.host }, '/x', 10)), {
@@ -187,7 +187,7 @@ t.test('a command that was refused, answered wrongly or lost has an end that say
   ]);
 });
 
-t.test('what a command is told reaches it, in order', async (t) => {
+t.test('input, signals and sizes reach a command in order', async (t) => {
   const told: string[] = [];
   const pair = channelPair((stream) => {
     stream.handlers = {
@@ -220,7 +220,7 @@ t.test('what a command is told reaches it, in order', async (t) => {
   t.equal(told.length, 5, 'one without input is told no end of it');
 });
 
-t.test('who waits to write on is told once, when there is room', async (t) => {
+t.test('a blocked writer is woken once, when there is space', async (t) => {
   const pair = channelPair((stream) => {
     stream.started(77);
     stream.handlers = { data: (_flow, chunk) => stream.consumed(chunk.length) };
@@ -246,7 +246,7 @@ t.test('who waits to write on is told once, when there is room', async (t) => {
   t.same(told, [77, 'drain']);
 });
 
-t.test('what nobody wants any more reads nothing, and is ended in the guest', async (t) => {
+t.test('a cancelled transfer reads nothing more, and ends in the guest', async (t) => {
   let cancels = 0;
   const pair = channelPair((stream) => {
     stream.handlers = { cancel: () => void cancels++ };

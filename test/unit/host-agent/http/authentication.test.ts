@@ -51,7 +51,7 @@ t.test('a key is read of what carries it', async (t) => {
     t.equal(chooseProtocol(new Set(offered)), chosen);
 });
 
-t.test('wrong keys are held back, but not more of them than there is room for', async (t) => {
+t.test('responses to wrong keys are delayed, up to a number at a time', async (t) => {
   const { keys } = keysOf();
   let done = 0;
   let delayMs = 0;
@@ -77,7 +77,7 @@ t.test('wrong keys are held back, but not more of them than there is room for', 
   t.equal(asked.length, 258);
 });
 
-t.test('one whose delay is over makes room, and a use that cannot be written down is logged', async (t) => {
+t.test('an elapsed delay frees its place, and a use that cannot be recorded is logged', async (t) => {
   const lines: object[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) });
   // Those who are held back keep no process.
@@ -107,7 +107,7 @@ t.test('one whose delay is over makes room, and a use that cannot be written dow
   t.match(lines, [{ level: 40, err: { message: 'disk full' } }]);
 });
 
-t.test('who is to be let in before the app sees the request needs its operation', async (t) => {
+t.test('admission before the app sees the request checks the operation of the route', async (t) => {
   const { keys, uses } = keysOf({
     good: { state: 'valid', principal: { kind: 'key', id: 'k', key: 'r', policy: { operations: ['read'] } } },
   });
@@ -126,40 +126,37 @@ t.test('who is to be let in before the app sees the request needs its operation'
   t.match(uses.at(-1), [{ key: 'r' }, 'local']);
 });
 
-t.test(
-  'requests of a key that is no good any more lose their connection, and are asked after till they end',
-  async (t) => {
-    const timers = new FakeClock(t);
-    const valid = new Set(['k1', 'k2']);
-    const asked: string[] = [];
-    const open = new OpenRequests(({ id }) => {
-      asked.push(id);
-      return valid.has(id);
-    });
-    const add = (id: string) => {
-      const socket = new PassThrough();
-      const whole = new EventEmitter();
-      open.add({ kind: 'key', id, key: id }, socket, whole);
-      return { socket, whole };
-    };
-    const [first, second, third] = [add('k1'), add('k1'), add('k2')];
-    t.equal(timers.count, 1);
-    t.equal(timers.keeping, 0, 'it keeps no daemon running');
-    await timers.pass(2000);
-    t.same(asked, ['k1', 'k2'], 'once for all of a key');
-    valid.delete('k1');
-    first.whole.emit('close');
-    await timers.pass(2000);
-    t.same(
-      [first, second, third].map(({ socket }) => socket.destroyed),
-      [false, true, false],
-    );
-    for (const { whole } of [second, third]) whole.emit('close');
-    t.equal(timers.count, 1);
-    await timers.pass(2000);
-    t.equal(timers.count, 0);
-    add('k2');
-    t.equal(timers.count, 1, 'until there are some again');
-    timers.restore();
-  },
-);
+t.test('requests of an invalid key lose their connection, and are checked until they end', async (t) => {
+  const timers = new FakeClock(t);
+  const valid = new Set(['k1', 'k2']);
+  const asked: string[] = [];
+  const open = new OpenRequests(({ id }) => {
+    asked.push(id);
+    return valid.has(id);
+  });
+  const add = (id: string) => {
+    const socket = new PassThrough();
+    const whole = new EventEmitter();
+    open.add({ kind: 'key', id, key: id }, socket, whole);
+    return { socket, whole };
+  };
+  const [first, second, third] = [add('k1'), add('k1'), add('k2')];
+  t.equal(timers.count, 1);
+  t.equal(timers.keeping, 0, 'it keeps no daemon running');
+  await timers.pass(2000);
+  t.same(asked, ['k1', 'k2'], 'once for all of a key');
+  valid.delete('k1');
+  first.whole.emit('close');
+  await timers.pass(2000);
+  t.same(
+    [first, second, third].map(({ socket }) => socket.destroyed),
+    [false, true, false],
+  );
+  for (const { whole } of [second, third]) whole.emit('close');
+  t.equal(timers.count, 1);
+  await timers.pass(2000);
+  t.equal(timers.count, 0);
+  add('k2');
+  t.equal(timers.count, 1, 'until there are some again');
+  timers.restore();
+});

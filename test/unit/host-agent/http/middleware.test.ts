@@ -112,41 +112,44 @@ t.test('an answer that does not stream is one line of each kind', async (t) => {
     );
 });
 
-t.test('one that streams has begun, and ends with its connection; a refusal of it is over', async (t) => {
-  for (const isTaken of [false, true]) {
-    const { app, audited, counted, spans, sandboxes } = watched();
+t.test(
+  'a streaming response is logged at its start and at the end of its connection; a refusal once',
+  async (t) => {
+    for (const isTaken of [false, true]) {
+      const { app, audited, counted, spans, sandboxes } = watched();
+      const { id } = sandboxes.add();
+      const { incoming, outgoing, socket } = connection();
+      const takeover = isTaken ? { takeover: { incoming, socket, head: Buffer.alloc(0), lingerMs: 1 } } : {};
+      const path = isTaken ? `/sandboxes/${id}/exec` : `/sandboxes/${id}/files?path=/a`;
+      const name = findRoute('GET', toPath(path))?.name;
+      const response = await app.request(path, {}, { incoming, outgoing, ...takeover } as never);
+      t.equal(response.status, 200, path);
+      t.match(audited, [{ event: 'begun', route: name }]);
+      t.equal(audited.length, 1);
+      t.same(counted, [`+${name}`]);
+      t.equal(spans.at(-1), 'within');
+      (isTaken ? socket : outgoing).emit('close');
+      (isTaken ? socket : outgoing).emit('close');
+      t.same(
+        audited.map(({ event }) => event),
+        ['begun', 'request'],
+      );
+      t.same(counted.slice(1), [`-${name}`, `${name} 200`]);
+      t.equal(spans.at(-1), 200);
+      counted.length = 0;
+      await app.request(path.replace(id, UNKNOWN_ID), {}, { incoming, outgoing, ...takeover } as never);
+      t.match(audited.slice(2), [{ event: 'request', status: 404 }]);
+      t.same(counted, [`+${name}`, `-${name}`, `${name} 404`]);
+      t.equal(spans.at(-1), 404);
+    }
+    const { app, audited, counted, sandboxes } = watched();
     const { id } = sandboxes.add();
-    const { incoming, outgoing, socket } = connection();
-    const takeover = isTaken ? { takeover: { incoming, socket, head: Buffer.alloc(0), lingerMs: 1 } } : {};
-    const path = isTaken ? `/sandboxes/${id}/exec` : `/sandboxes/${id}/files?path=/a`;
-    const name = findRoute('GET', toPath(path))?.name;
-    const response = await app.request(path, {}, { incoming, outgoing, ...takeover } as never);
-    t.equal(response.status, 200, path);
-    t.match(audited, [{ event: 'begun', route: name }]);
-    t.equal(audited.length, 1);
-    t.same(counted, [`+${name}`]);
-    t.equal(spans.at(-1), 'within');
-    (isTaken ? socket : outgoing).emit('close');
-    (isTaken ? socket : outgoing).emit('close');
-    t.same(
-      audited.map(({ event }) => event),
-      ['begun', 'request'],
-    );
-    t.same(counted.slice(1), [`-${name}`, `${name} 200`]);
-    t.equal(spans.at(-1), 200);
-    counted.length = 0;
-    await app.request(path.replace(id, UNKNOWN_ID), {}, { incoming, outgoing, ...takeover } as never);
-    t.match(audited.slice(2), [{ event: 'request', status: 404 }]);
-    t.same(counted, [`+${name}`, `-${name}`, `${name} 404`]);
-    t.equal(spans.at(-1), 404);
-  }
-  const { app, audited, counted, sandboxes } = watched();
-  const { id } = sandboxes.add();
-  await app.request(`/sandboxes/${id}/files?path=/a`);
-  t.match([audited.map(({ event }) => event), counted.length], [['request'], 3], 'without a server');
-});
+    await app.request(`/sandboxes/${id}/files?path=/a`);
+    t.match([audited.map(({ event }) => event), counted.length], [['request'], 3], 'without a server');
+  },
+);
 
-t.test('what nobody knows is one operation, what is public is in no trail', async (t) => {
+t.test('unknown paths are one operation, public routes are not in the trail', async (t) => {
   const { app, audited, counted, spans, lines } = watched();
   await app.request('/untraced');
   t.match(audited, [{ event: 'request', status: 404, decision: 'allowed', address: 'local' }]);
@@ -166,7 +169,7 @@ t.test('what nobody knows is one operation, what is public is in no trail', asyn
   t.equal((await bare.app.request('/sandboxes')).status, 200);
 });
 
-t.test('a failure of the daemon is an error in the log, what was to be expected is not', async (t) => {
+t.test('a failure of the daemon is an error in the log, an expected one is not', async (t) => {
   const { app, sandboxes, lines, audited } = watched();
   const { id } = sandboxes.add();
   for (const [error, level, told] of [
@@ -204,7 +207,7 @@ t.test('how long a request took, in the unit of each', async (t) => {
   t.equal(seconds[0]?.toFixed(6), '0.012340');
 });
 
-t.test('what was made, by whom, and why somebody was let do nothing', async (t) => {
+t.test('the trail has what was created, by which key, and why a request was refused', async (t) => {
   const { keys, uses } = keysOf({
     good: { state: 'valid', principal: CALLER },
     plain: {
@@ -287,7 +290,7 @@ t.test('a route is found by method and path, HEAD as GET; a target may name a ho
   t.end();
 });
 
-t.test('a failure as HTTP: its status, what its kind adds, and nothing of a fault', (t) => {
+t.test('a failure as HTTP: its status, the fields of its kind, and no internals of a fault', (t) => {
   const answer = (error: unknown) => toErrorAnswer(error, 'req_1');
   t.same(answer(new HttpError('method_not_allowed', 'no', { Allow: 'GET' })), {
     status: 405,

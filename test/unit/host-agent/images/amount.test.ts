@@ -86,7 +86,7 @@ t.test('all layers together while they come, and each once it is whole', async (
   t.equal(stored(dataDir).work, 0);
 });
 
-t.test('a registry that does not say it twice, and a pull that nobody watches', async (t) => {
+t.test('a registry that omits the size, and a pull without progress', async (t) => {
   for (const isHeard of [true, false]) {
     const { host, go, manifests } = await holdBlobs(t, { hasSizes: false });
     world.push(`${registry}/other`, image());

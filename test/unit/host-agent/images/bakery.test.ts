@@ -55,7 +55,7 @@ t.test('a stop ends a bake, and waits for its end', async (t) => {
   t.ok(isOver);
 });
 
-t.test('what goes wrong is said to the client, with what to do', async (t) => {
+t.test('a failure is reported to the client, with what to do', async (t) => {
   const cases: [BuilderErrorCode | undefined, string][] = [
     ['command_failed', 'upstream'],
     ['host_disk_full', 'exhausted'],

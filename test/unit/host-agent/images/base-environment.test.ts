@@ -2,7 +2,7 @@
 import t from 'tap';
 import { baseEnvironment } from '../../../../host-agent/src/images/index.ts';
 
-t.test('a profile’s HOME of root is for nobody else; any other, and an image’s, is for everyone', (t) => {
+t.test('a profile’s HOME of root is for root only; any other, and an image’s, is for every user', (t) => {
   const env = { PATH: '/bin', HOME: '/root', LANG: 'C.UTF-8' };
   t.strictSame(baseEnvironment({ kind: 'profile', env }), { PATH: '/bin', LANG: 'C.UTF-8' });
   t.strictSame(baseEnvironment({ kind: 'image', env }), env);

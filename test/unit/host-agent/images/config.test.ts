@@ -80,7 +80,7 @@ for (const [name, [config, message]] of Object.entries(REFUSED)) {
   });
 }
 
-t.test('a stop signal that Linux lacks is told while the image is made', async (t) => {
+t.test('a stop signal that Linux lacks is reported when the image is made', async (t) => {
   const lines: string[] = [];
   const layers = [[{ name: 'hello', content: 'hello' }]];
   const layout = makeLayout(world.path('layout'), { layers, config: { StopSignal: 'SIGNONE' } });

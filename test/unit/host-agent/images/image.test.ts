@@ -52,7 +52,7 @@ t.test('files of every size, links, modes, owners and times are there', async (t
   t.match(lstatSync(join(out, 'f1')), { mtimeMs: 1_234_567_890_000 });
 });
 
-t.test('an owner below zero, as some systems call nobody, is the same 32 bits', async (t) => {
+t.test('a negative owner, which some systems use, keeps its 32 bits', async (t) => {
   const binary = (header: Buffer) => header.fill(0xff, 108, 115).fill(0xfe, 115, 116);
   await convert(image, [[pax({ uid: '-2', gid: '-3' }), { name: 'a' }, { name: 'b', patch: binary }]]);
   const out = unpack();

@@ -60,7 +60,7 @@ t.test('who has most of the store gives way, and not who has little of it', asyn
   await images.close();
 });
 
-t.test('what somebody is about to use makes no room, and outlives its image', async (t) => {
+t.test('an image that is about to be used is not evicted, and outlives its deletion', async (t) => {
   const dataDir = world.path('data');
   const images = await world.openImages(dataDir, { maxBytes: 3_000_000 });
   const [first = '', second] = [await importOne(images, large('a')), await importOne(images, large('b'))];

@@ -175,7 +175,7 @@ for (const [name, [lies, message]] of Object.entries(LIES)) {
   });
 }
 
-t.test('a layer of ten bytes a second goes on while somebody waits for it, and no longer', async (t) => {
+t.test('a layer at ten bytes a second continues while a client waits for it, and no longer', async (t) => {
   const dataDir = world.path('data');
   const images = await world.openImages(dataDir, { pullIdleMs: 1000 });
   let sent = 0;

@@ -91,7 +91,7 @@ t.test(
   },
 );
 
-t.test('a root filesystem that is lost is made anew', async (t) => {
+t.test('a lost root filesystem is made again', async (t) => {
   const registry = await world.startRegistry();
   const images = await world.openImages(world.path('data'));
   world.push(`${registry}/app`, SMALL);
@@ -220,7 +220,7 @@ t.test('layers that are packed as gzip, as zstd, or not at all make one image', 
   await images.close();
 });
 
-t.test('a password that the host has is used, and one that it lacks is said', async (t) => {
+t.test('a password of the host is used, and a missing one is reported', async (t) => {
   const passwords = world.path('passwords');
   writeFileSync(passwords, execFileSync('htpasswd', ['-nbB', 'me', 'secret']));
   const registry = await world.startRegistry({ passwords });

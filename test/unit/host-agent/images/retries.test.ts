@@ -160,7 +160,7 @@ t.test('a registry that restarts meanwhile is waited for, and one that was never
   await images.close();
 });
 
-t.test('what is not transient is said at once', async (t) => {
+t.test('a permanent failure is reported at once', async (t) => {
   for (const status of [401, 403, 404, 500]) {
     const registry = await startHabits(t, (asked) => asked.what === 'layer' && refuse(asked, status));
     const images = await world.openImages(world.path('data'), QUICK);
@@ -170,7 +170,7 @@ t.test('what is not transient is said at once', async (t) => {
   }
 });
 
-t.test('it ends: the last failure is what is said', async (t) => {
+t.test('retries end with the last failure', async (t) => {
   const registry = await startHabits(t, (asked) => asked.what === 'layer' && asked.layer === 2 && cut(asked));
   const dataDir = world.path('data');
   const images = await world.openImages(dataDir, QUICK);
@@ -183,7 +183,7 @@ t.test('it ends: the last failure is what is said', async (t) => {
   await images.close();
 });
 
-t.test('while whole layers come the count begins anew', async (t) => {
+t.test('each complete layer resets the count of retries', async (t) => {
   // Each try brings one layer more, after five that brought nothing.
   let whole = 0;
   let failures = 0;

@@ -86,7 +86,7 @@ t.test('a directory is held by one at a time', async (t) => {
   await t.rejects(lockDirectory(dir), { message: /^cannot lock directory .*: ELOOP$/ });
 });
 
-t.test('nobody else enters a directory of the daemon', async (t) => {
+t.test('directories of the daemon are closed to other users', async (t) => {
   const root = mkdtempSync(join(tmpdir(), 'private-test-'));
   t.teardown(() => rmSync(root, { recursive: true }));
   const modeOf = (path: string) => statSync(path).mode & 0o777;

@@ -39,7 +39,7 @@ t.test('a process that works is let alone, one that rests is trimmed once', asyn
   t.equal(held[0], 1);
 });
 
-t.test('a collection frees what nobody holds', async (t) => {
+t.test('a collection frees unreachable objects', async (t) => {
   let buffer: Uint8Array | undefined = new Uint8Array(GARBAGE_BYTES).fill(1);
   const before = process.memoryUsage().arrayBuffers;
   await sleep(1);
@@ -52,7 +52,7 @@ t.test('a collection frees what nobody holds', async (t) => {
   t.ok(isFree());
 });
 
-t.test('a collection gives the room of young objects back', async (t) => {
+t.test('a collection returns the memory of young objects', async (t) => {
   const youngBytes = () =>
     getHeapSpaceStatistics().find(({ space_name }) => space_name === 'new_space')?.physical_space_size ?? 0;
   const kept: object[] = [];

@@ -81,7 +81,7 @@ t.test('the daemon has no directory that another user can exchange', async (t) =
   t.equal(await ensurePrivateDirectory(join(theirs, 'data')), undefined, 'of who is root by sudo anyway');
 });
 
-t.test('a file that a VMM reads is opened to all only where nobody else can have put it', async (t) => {
+t.test('a file for a VMM is opened to all only where no other user can have put it', async (t) => {
   const { dir, theirs, shared, secret, assertUntouched } = makePlaces(t);
   const jail = await Jail.open({ program: HELPERS.jail, uids: TEST_UIDS, cgroups: TEST_CGROUPS });
   const enter = async (path: string) => {
@@ -157,7 +157,7 @@ t.test('nor while its owner exchanges names', async (t) => {
   t.equal(statSync(pathOf(held)).size, 6, 'what is held stays the same');
 });
 
-t.test('the mark of keys is written through no link that somebody can foresee', async (t) => {
+t.test('the marker of keys is not written through a predictable link', async (t) => {
   const { dir, secret, assertUntouched } = makePlaces(t);
   const mark = new KeyMark(join(dir, 'state.lmdb'));
   symlinkSync(secret, `${mark.path}.${process.pid}.part`);
@@ -169,7 +169,7 @@ t.test('the mark of keys is written through no link that somebody can foresee', 
 });
 
 t.test(
-  'a user whose checkout root runs the daemon from can have data in it, and nobody else’s',
+  'a user whose checkout root runs the daemon from can have data in it, other users cannot',
   async (t) => {
     const { dir, theirs, shared, secrets } = makePlaces(t);
     const lib = new URL('../../../../host-agent/src/lib/private-directory.ts', import.meta.url).pathname;

@@ -18,7 +18,7 @@ const variables = (said: string) =>
     .filter((line) => !/^(?:PWD|OLDPWD|SHLVL|_)=/.test(line))
     .sort();
 
-t.test('a program knows where programs are and which language to speak, and what it is told', async (t) => {
+t.test('a program gets a PATH, a locale and its own variables', async (t) => {
   t.same(variables((await runProgram('env', [])).stdout), PLAIN);
   const told = await runProgram('env', [], { env: { NOTIFY_SOCKET: '/x' } });
   t.same(variables(told.stdout), [PLAIN[0], 'NOTIFY_SOCKET=/x', PLAIN[1]]);
@@ -40,7 +40,7 @@ t.test('the program for networks gets no more', async (t) => {
   t.same(variables(await helper.request(['rules', '-'])), PLAIN);
 });
 
-t.test('one that fails rejects with what it said, and one that takes no input is no error', async (t) => {
+t.test('a failing program rejects with its output, and one that reads no input is no error', async (t) => {
   await t.rejects(runProgram('sh', ['-c', 'echo out; echo err >&2; exit 3']), {
     code: 3,
     stdout: 'out\n',

@@ -48,7 +48,7 @@ t.test('it is ready, alive again and again, and stopping', async (t) => {
   t.same(lines, []);
 });
 
-t.test('without systemd nothing is said, and a watchdog of another process is not ours', async (t) => {
+t.test('without systemd nothing is sent, and a watchdog of another process is ignored', async (t) => {
   const { lines, log } = makeLog();
   using none = new ServiceManager(log, {}, '/nonexistent');
   await none.ready('listening');
@@ -61,7 +61,7 @@ t.test('without systemd nothing is said, and a watchdog of another process is no
   t.notMatch(heard(), /WATCHDOG/);
 });
 
-t.test('a host without the program has a daemon all the same', async (t) => {
+t.test('the daemon runs on a host without systemd-notify', async (t) => {
   const { lines, log } = makeLog();
   using manager = new ServiceManager(log, { NOTIFY_SOCKET: '/nonexistent' }, '/nonexistent/program');
   await manager.ready('listening');

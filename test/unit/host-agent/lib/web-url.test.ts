@@ -16,7 +16,7 @@ t.test('what is taken', (t) => {
   t.end();
 });
 
-t.test('what URL would make another URL of, or another host, is none', (t) => {
+t.test('a text that URL would change, or read as another host, is refused', (t) => {
   for (const url of [
     '',
     'x',

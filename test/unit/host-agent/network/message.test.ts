@@ -188,7 +188,7 @@ t.test('no bytes at all throw', async (t) => {
   for (const kind of ['question', 'refusal', 'nothing']) t.ok(Number(outcomes.get(kind)) > 100, kind);
 });
 
-t.test('an answer has what UDP has room for, and is marked as cut where that is not all', async (t) => {
+t.test('a response has what fits into UDP, and is marked as truncated otherwise', async (t) => {
   const name = 'WwW.storage-region-europe.Example';
   const records = Array.from({ length: 64 }, (_, at) => ({ address: `1.2.3.${at}`, ttlS: 9 + at }));
   for (const [packet, count, fits, most] of [

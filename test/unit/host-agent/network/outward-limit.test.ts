@@ -26,7 +26,7 @@ async function makeGuest() {
   return { slot, guest, resolve };
 }
 
-t.test('connections that nobody answers', async (t) => {
+t.test('connections that are never answered', async (t) => {
   const rule = `table ip deaf { chain in { type filter hook input priority 0; tcp dport ${DEAF_PORT} drop; }; }`;
   await sh(`nft '${rule}'`, lab.internet);
   const [greedy, other] = [await makeGuest(), await makeGuest()];

@@ -102,7 +102,7 @@ t.test('bytes come through whole both ways, also by the process that holds the p
   await close();
 });
 
-t.test('a guest that wants tiny segments, or takes nothing, holds up nobody else', async (t) => {
+t.test('a guest with tiny segments, or one that reads nothing, blocks no other', async (t) => {
   const { slot, guest, close } = await open(t, [
     { hostPort: 8080, guestPort: 8000 },
     { hostPort: 8081, guestPort: 8001 },
@@ -130,7 +130,7 @@ t.test('a guest that wants tiny segments, or takes nothing, holds up nobody else
   await close();
 });
 
-t.test('connections that are never whole take only so much room among those of the host', async (t) => {
+t.test('half-open connections take only a bounded part of the host’s table', async (t) => {
   // A separate port: the flood continues for a while after the test.
   const { network, slot, guest, close } = await open(t, [{ hostPort: 8090, guestPort: 8000 }]);
   await guest.sh(

@@ -35,7 +35,7 @@ const client = (parts: ClientParts = {}) =>
   });
 
 t.test(
-  'an address is open before the answer leaves, for a minute to an hour, whoever keeps it for longer than the answer says',
+  'an address is open before the response is sent, for a minute to an hour, however long a guest caches it',
   async (t) => {
     const opened: Found[] = [];
     let isOpen = false;
@@ -172,7 +172,7 @@ t.test('who could not say, and who could not open, fail the question only', asyn
   t.same(failed, ['ask a.example', 'open a.example']);
 });
 
-t.test('what fails is in the words of no program of the host, and said once a while', async (t) => {
+t.test('failures are reported without messages of host programs, and rate-limited', async (t) => {
   const said: string[] = [];
   const denials = new DenialLog((text) => said.push(text));
   const nft = 'cannot change rules: netlink: Error: Could not process rule: No space left on device';
@@ -212,7 +212,7 @@ t.test('equal questions wait for one answer, and too many are not heard', async 
   clearInterval(timer);
 });
 
-t.test('guests are answered by UDP and TCP, strangers are not', async (t) => {
+t.test('guests are answered by UDP and TCP, other clients are not', async (t) => {
   const asker = { address: '127.0.0.2', client: client() };
   const resolver = await Resolver.open({ host: '127.0.0.1', port: 0 }, asker, pino({ level: 'silent' }));
   const { port } = resolver;
@@ -266,46 +266,43 @@ t.test('guests are answered by UDP and TCP, strangers are not', async (t) => {
   t.equal(await udp('127.0.0.2', ask('a.example')), undefined);
 });
 
-t.test(
-  'addresses stay open for the longest that was said, and one command is under way at a time',
-  async (t) => {
-    const commands: string[] = [];
-    let goOn = () => {};
-    const open = new AllowedAddresses((text) => {
-      commands.push(text);
-      return new Promise<void>((resolve) => {
-        goOn = resolve;
-      });
+t.test('addresses stay open for the longest TTL, and one command runs at a time', async (t) => {
+  const commands: string[] = [];
+  let goOn = () => {};
+  const open = new AllowedAddresses((text) => {
+    commands.push(text);
+    return new Promise<void>((resolve) => {
+      goOn = resolve;
     });
-    const first = open.open([{ address: '1.1.1.1', ttlS: 60 }]);
-    await Promise.resolve().then(() => undefined);
-    const second = open.open([{ address: '1.1.1.2', ttlS: 5 }]);
-    const third = open.open([{ address: '1.1.1.2', ttlS: 50 }]);
-    await new Promise(setImmediate);
-    goOn();
-    await first;
-    await new Promise(setImmediate);
-    goOn();
-    await Promise.all([second, third]);
-    t.same(
-      commands.map((text) => text.replaceAll('element ip sandbox allowed ', '').split('\n')),
-      [['add { 1.1.1.1 timeout 60s }'], ['add { 1.1.1.2 timeout 50s }']],
-    );
-    await open.open([{ address: '1.1.1.1', ttlS: 30 }]);
-    t.equal(commands.length, 2, 'open for longer already');
-    const longer = open.open([{ address: '1.1.1.1', ttlS: 90 }]);
-    await new Promise(setImmediate);
-    goOn();
-    await longer;
-    t.match(commands[2], /^add .*\ndelete element ip sandbox allowed \{ 1\.1\.1\.1 \}\nadd .*timeout 90s/);
-    const json =
-      '{"nftables": [{"metainfo": {}}, {"set": {"elem": [{"elem": {"val": "1.2.3.4", "timeout": 99, "expires": 98}}]}}]}';
-    t.same(readOpenings(json), [{ address: '1.2.3.4', ttlS: 98 }]);
-    t.same(readOpenings('{"nftables": [{"set": {"name": "allowed"}}]}'), []);
-  },
-);
+  });
+  const first = open.open([{ address: '1.1.1.1', ttlS: 60 }]);
+  await Promise.resolve().then(() => undefined);
+  const second = open.open([{ address: '1.1.1.2', ttlS: 5 }]);
+  const third = open.open([{ address: '1.1.1.2', ttlS: 50 }]);
+  await new Promise(setImmediate);
+  goOn();
+  await first;
+  await new Promise(setImmediate);
+  goOn();
+  await Promise.all([second, third]);
+  t.same(
+    commands.map((text) => text.replaceAll('element ip sandbox allowed ', '').split('\n')),
+    [['add { 1.1.1.1 timeout 60s }'], ['add { 1.1.1.2 timeout 50s }']],
+  );
+  await open.open([{ address: '1.1.1.1', ttlS: 30 }]);
+  t.equal(commands.length, 2, 'open for longer already');
+  const longer = open.open([{ address: '1.1.1.1', ttlS: 90 }]);
+  await new Promise(setImmediate);
+  goOn();
+  await longer;
+  t.match(commands[2], /^add .*\ndelete element ip sandbox allowed \{ 1\.1\.1\.1 \}\nadd .*timeout 90s/);
+  const json =
+    '{"nftables": [{"metainfo": {}}, {"set": {"elem": [{"elem": {"val": "1.2.3.4", "timeout": 99, "expires": 98}}]}}]}';
+  t.same(readOpenings(json), [{ address: '1.2.3.4', ttlS: 98 }]);
+  t.same(readOpenings('{"nftables": [{"set": {"name": "allowed"}}]}'), []);
+});
 
-t.test('denials are said once, and not by the thousand', async (t) => {
+t.test('denials are logged once, and not by the thousand', async (t) => {
   const said: string[] = [];
   const denials = new DenialLog((text) => said.push(text));
   for (let n = 0; n < 100; n++) denials.name('evil.example\n', 'not in the allowlist');

@@ -86,7 +86,7 @@ t.test('a host that lacks something is named, and makes all else', async (t) => 
   t.equal(await state(), before);
 });
 
-t.test('the next daemon finds networks again, and removes what is nobody’s', async (t) => {
+t.test('the next daemon finds networks again, and removes those without a sandbox', async (t) => {
   const first = await start(t);
   const kept = await first.manager.create({ network });
   const slot = first.store.table<{ network: { namespace: string } }>('sandboxes').get(kept.id)?.network;

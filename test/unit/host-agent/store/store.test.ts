@@ -147,7 +147,7 @@ t.test('a database of a newer daemon is refused, and left as it is', async (t) =
   }
 });
 
-t.test('who may not write the registry is not told to move it away', async (t) => {
+t.test('a user who may not write the registry is not advised to move it away', async (t) => {
   // A file that not even root can open for writing.
   const { message } = await Store.open('/sys/kernel/notes').then(() => new Error('it opened'), toError);
   t.match(message, /cannot be used: EACCES.*run the daemon as root/);
@@ -191,7 +191,7 @@ function overwrite(path: string, fromPage: number, byte: (at: number) => number)
   writeFileSync(path, content);
 }
 
-t.test('nobody else reads the registry, in which services have their passwords', async (t) => {
+t.test('other users cannot read the registry, in which services have their passwords', async (t) => {
   const path = newPath();
   const before = process.umask(0);
   t.teardown(() => process.umask(before));

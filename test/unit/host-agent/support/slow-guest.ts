@@ -8,7 +8,7 @@ import { FakeClock } from '../../../support/fake-clock.ts';
 type Trips = readonly (readonly [there: number, back: number])[];
 
 /** A guest behind a slow channel, whose clock is `offUs` off. It notes by how much it was told to shift it, or to what it was set. */
-export class SlowGuest {
+class SlowGuest {
   readonly time: FakeClock;
   offUs: number;
   /** Milliseconds there and back, by turns. */

@@ -102,45 +102,49 @@ t.test(
   },
 );
 
-t.test('of thousands that nobody took the newest thousand are kept, listed, and tried again', async (t) => {
-  const { registry, journal, store, log, close } = await openStore(await makeHome(t));
-  t.teardown(close);
-  let isDown = true;
-  const taken: string[] = [];
-  const dispatcher = new Dispatcher({
-    ...{ registry, journal, log, pollMs: 20, maxAttempts: 1 },
-    send: async ({ body }) => {
-      if (isDown) return 'ECONNREFUSED';
-      taken.push((JSON.parse(body) as { reason: string }).reason);
-      return undefined;
-    },
-  });
-  t.teardown(() => dispatcher.stop());
-  await registry.add({ name: 'one', url: 'http://127.0.0.1:1/' });
-  await registry.add({ name: 'two', url: 'http://127.0.0.1:1/' });
-  await store.atomically(() => {
-    for (let at = 0; at < 2500; at++)
-      journal.put({ kind: 'hung', sandbox: `s${at % 50}`, reason: `${at}`, atMs: Date.now() });
-  });
-  journal.refresh();
-  const dead = () => registry.dead('one').map(({ body }) => Number((JSON.parse(body) as StoredEvent).reason));
-  await until(
-    () => registry.list().every((hook) => hook.queued === 0 && hook.dead === 1000 && hook.cursor === 2500),
-    'the end of all',
-    60_000,
-  );
-  t.same(
-    dead(),
-    Array.from({ length: 1000 }, (_, at) => 1500 + at),
-  );
-  isDown = false;
-  t.equal(await registry.resend('one'), 1000);
-  await until(() => taken.length === 1000, 'all of them', 60_000);
-  t.same(new Set(taken).size, 1000);
-  await registry.remove('two');
-  await until(() => registry.list()[0]?.queued === 0);
-  t.same([store.table('webhook_dead').all(), store.table('webhook_queue').all()], [[], []]);
-});
+t.test(
+  'of thousands of undelivered events the newest thousand are kept, listed, and sent again',
+  async (t) => {
+    const { registry, journal, store, log, close } = await openStore(await makeHome(t));
+    t.teardown(close);
+    let isDown = true;
+    const taken: string[] = [];
+    const dispatcher = new Dispatcher({
+      ...{ registry, journal, log, pollMs: 20, maxAttempts: 1 },
+      send: async ({ body }) => {
+        if (isDown) return 'ECONNREFUSED';
+        taken.push((JSON.parse(body) as { reason: string }).reason);
+        return undefined;
+      },
+    });
+    t.teardown(() => dispatcher.stop());
+    await registry.add({ name: 'one', url: 'http://127.0.0.1:1/' });
+    await registry.add({ name: 'two', url: 'http://127.0.0.1:1/' });
+    await store.atomically(() => {
+      for (let at = 0; at < 2500; at++)
+        journal.put({ kind: 'hung', sandbox: `s${at % 50}`, reason: `${at}`, atMs: Date.now() });
+    });
+    journal.refresh();
+    const dead = () =>
+      registry.dead('one').map(({ body }) => Number((JSON.parse(body) as StoredEvent).reason));
+    await until(
+      () => registry.list().every((hook) => hook.queued === 0 && hook.dead === 1000 && hook.cursor === 2500),
+      'the end of all',
+      60_000,
+    );
+    t.same(
+      dead(),
+      Array.from({ length: 1000 }, (_, at) => 1500 + at),
+    );
+    isDown = false;
+    t.equal(await registry.resend('one'), 1000);
+    await until(() => taken.length === 1000, 'all of them', 60_000);
+    t.same(new Set(taken).size, 1000);
+    await registry.remove('two');
+    await until(() => registry.list()[0]?.queued === 0);
+    t.same([store.table('webhook_dead').all(), store.table('webhook_queue').all()], [[], []]);
+  },
+);
 
 t.test('an answer whose head comes byte by byte has no longer than any other', async (t) => {
   const server = createTcpServer((socket) => {

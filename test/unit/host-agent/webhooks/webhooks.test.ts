@@ -153,7 +153,7 @@ t.test('what fails is tried again, in order for each sandbox, and holds up no ot
   t.ok(received.findLastIndex(({ body }) => body.sandbox === 'b') < firstA, 'b did not wait for a');
 });
 
-t.test('what nobody takes is given up, listed, and tried again when told', async (t) => {
+t.test('an undelivered event becomes a dead letter, is listed, and sent again on request', async (t) => {
   const { registry, begin, happen, lines } = await open(t);
   let isDown = true;
   const { received, url } = await receive(
@@ -243,7 +243,7 @@ t.test('receivers that hang, redirect, answer without end or nonsense cost the o
   t.equal(registry.dead('nobody')[0]?.problem, 'ECONNREFUSED');
 });
 
-t.test('one attempt has an end, and says nothing of what the receiver said', async (t) => {
+t.test('one attempt is bounded in time, and reports nothing of the response', async (t) => {
   const hangs = await receive(t, () => undefined);
   const message = { url: hangs.url, secret: 'whsec_AAAA', id: 'e-1', body: '{}' };
   t.equal(await send(message, undefined, 100), 'no answer within 0.1 s');
@@ -297,7 +297,7 @@ t.test(
   },
 );
 
-t.test('removed, it is told nothing more, and its queue goes with it', async (t) => {
+t.test('a removed webhook gets nothing more, and its queue is removed', async (t) => {
   const { registry, begin, happen, store } = await open(t);
   const { received, url } = await receive(t, (_, response) => void response.writeHead(500).end());
   await registry.add({ name: 'one', url });

@@ -2,7 +2,7 @@
 import { GuestConnection, type GuestConnectionOptions, type Stream } from '@sandboxd/proto';
 import type { MemoryLinks } from '../../../support/memory-link.ts';
 
-export type NoteTakingGuest = {
+type NoteTakingGuest = {
   readonly guest: GuestConnection;
   readonly seen: string[];
   readonly streams: Stream[];

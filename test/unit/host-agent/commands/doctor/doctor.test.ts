@@ -139,7 +139,7 @@ t.test('control groups', async (t) => {
   t.same(await ask(t, cgroups, {}), { version: 'warning' });
 });
 
-t.test('networks, and a stranger’s firewall', async (t) => {
+t.test('networks, and a firewall that is not ours', async (t) => {
   const files = { '/dev/net/tun': '', '/proc/sys/net/ipv4/ip_forward': '0\n' };
   const list = 'nft --json list chains';
   const trial = { [RULES_CHECK.join(' ')]: '' };

@@ -162,7 +162,7 @@ t.test('what a guest is at is what its VMM says', async (t) => {
   t.same(lost, []);
 });
 
-t.test('who waits for an answer of a VMM that is gone is told so', async (t) => {
+t.test('callers that wait for a VMM that is gone get an error', async (t) => {
   const { control, files, end } = await makeControl(t);
   const vmm = await serveVmm(t, files.controlSocketPath);
   for (const endpoint of ['vm.info', 'vm.resume']) vmm.answers[endpoint] = () => 'silence';
@@ -295,7 +295,7 @@ t.test('events are followed from one reading to the next', async (t) => {
   t.match(await events.read(), [{}, { event: 'deleted' }], 'and one without end harms no other');
 });
 
-t.test('changes are told of until nobody wants to know', async (t) => {
+t.test('events are delivered until the control is closed', async (t) => {
   const { files, tell } = await makeControl(t);
   const { eventsPath: path } = files;
   const alive = setInterval(() => undefined, 1000);

@@ -73,7 +73,7 @@ t.test('reasons are one line each, whatever form a refusal has', async (t) => {
   t.same(parseReasons(JSON.stringify(['x'.repeat(3000)])), ['x'.repeat(2000)]);
 });
 
-t.test('a refusal is told apart by its status and each of its reasons', async (t) => {
+t.test('a refusal is recognised by its status and each of its reasons', async (t) => {
   t.match(new ApiError('vm.boot', 500, ['a', 'b']), {
     ...{ name: 'ApiError', message: 'vm.boot: a: b', status: 500, reasons: ['a', 'b'], isDiskFull: false },
   });
@@ -134,7 +134,7 @@ t.test('a program is asked for its version', async (t) => {
   });
 });
 
-t.test('a kernel confines the VMM from 6.2 on, if it was not told to do without', async (t) => {
+t.test('Landlock confines the VMM from kernel 6.2 on, unless it is disabled', async (t) => {
   const modules = (): string => 'lockdown,capability,landlock\n';
   const old = (kernel: string): string => `kernel ${kernel} is older than 6.2`;
   for (const kernel of ['6.2.0', '6.2', '6.12.3-amd64', '7.0.1', '10.1', '6.2-rc1'])
@@ -170,7 +170,7 @@ t.test('a kernel confines the VMM from 6.2 on, if it was not told to do without'
   );
 });
 
-t.test('events are told apart', async (t) => {
+t.test('events are parsed into their kinds', async (t) => {
   const event = (source: string, name: string) => ({ source, event: name });
   const all = [
     ...[event('vm', 'rebooting'), event('vmm', 'shutdown'), event('vm', 'shutdown'), event('vm', 'deleted')],

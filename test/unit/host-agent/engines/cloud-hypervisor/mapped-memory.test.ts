@@ -99,7 +99,7 @@ async function startMapped(): Promise<{ pid: number; read(): Buffer }> {
   return { pid, read };
 }
 
-t.test('its VMM saves all but memory, which is that of the moment at which it stood still', async (t) => {
+t.test('its VMM saves all but memory, which is copied as it is at the pause', async (t) => {
   const { pid, read } = await startMapped();
   const paths = { dir: join(dir, 'own'), socketDir: join(dir, 'sockets') };
   for (const path of Object.values(paths)) mkdirSync(path);

@@ -71,7 +71,7 @@ async function makeSave(t: Test, jail?: { readonly uid: number; readonly cgroup:
 const ALL = ['before', 'vm.pause', 'vm.snapshot', 'meanwhile', 'vm.resume', 'after'];
 const refuse = (...reasons: string[]) => ({ reasons });
 
-t.test('a guest stands still while it is saved, and goes on', async (t) => {
+t.test('a guest is paused while it is saved, and resumed', async (t) => {
   const { save, check, note, write } = await makeSave(t);
   const startedAt = performance.now();
   const saved = await save();

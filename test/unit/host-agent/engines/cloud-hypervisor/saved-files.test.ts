@@ -59,7 +59,7 @@ function makeSaved(name: string) {
   return { to, memoryPath, collect };
 }
 
-t.test('memory that nobody can write to any more is moved', async (t) => {
+t.test('memory without any writer left is moved', async (t) => {
   const { memoryPath, collect, to } = makeSaved('alone');
   const reader = openSync(memoryPath, 'r');
   t.teardown(() => closeSync(reader));
@@ -89,7 +89,7 @@ t.test('so it is where that cannot be found out', async (t) => {
   t.equal(readFileSync(saved.memoryPath, 'latin1'), CONTENT);
 });
 
-t.test('memory on another file system is copied, and memory that is not there is told of', async (t) => {
+t.test('memory on another file system is copied, and missing memory is an error', async (t) => {
   const { memoryPath, collect, to } = makeSaved('elsewhere');
   const far = mkdtempSync('/dev/shm/saved-');
   t.teardown(() => rmSync(far, { recursive: true }));

@@ -98,7 +98,7 @@ t.test('a host that jails is one on which the program can set up a jail', async 
   t.same(ownLeases(), before, 'that user is free again');
 });
 
-t.test('a host on which it cannot has none, and the reason is told', async (t) => {
+t.test('a host without support has no jail, and the reason is reported', async (t) => {
   const before = ownLeases();
   const said = await makeJail(t, {
     ...{ hasCgroups: false, script: 'echo "warning: x" >&2; echo "jail: no namespaces" >&2; exit 125' },
@@ -269,7 +269,7 @@ t.test('the libraries of a program are looked for once', async (t) => {
   for (const each of [first, second]) await leaveJail(each);
 });
 
-t.test('a program of ours that reads what strangers made runs there, too', async (t) => {
+t.test('a helper that reads untrusted input runs in a jail, too', async (t) => {
   const { open, dir, program } = await makeJail(t, { hasCgroups: false });
   const jail = await open();
   const file = join(dir, 'file');

@@ -53,7 +53,7 @@ t.test('the group may lie deeper, and what those above it have already is not wr
   t.same(await readdir(join(mount, 'c.slice')), ['cgroup.subtree_control', 'd.service']);
 });
 
-t.test('a limit of 0 is none', async (t) => {
+t.test('a limit of 0 is no limit', async (t) => {
   const mount = await makeMount(t);
   const cgroups = await Cgroups.open({ path: '/sandboxd', cpuShare: 0, ioBytesPerS: 0, dir: '/', mount });
   const path = await cgroups.make('vmm-1', LIMITS);

@@ -172,7 +172,7 @@ t.test(
   },
 );
 
-t.test('a jailed program gets no room on the disk beyond its limit', async (t) => {
+t.test('a jailed program cannot use more disk than its limit', async (t) => {
   await using attacks = await openAttacks();
   const path = join(attacks.dir, 'own');
   const free = join(attacks.dir, 'free');
@@ -197,7 +197,7 @@ t.test('a jailed program gets no room on the disk beyond its limit', async (t) =
   });
 });
 
-t.test('a jailed program has nothing that the kernel keeps without end and counts for nobody', async (t) => {
+t.test('a jailed program has no unlimited kernel resources that are not accounted', async (t) => {
   await using attacks = await openAttacks();
   const jailed = await attacks.attack(['uncounted'], { reads: [], writes: [] });
   const locks = ['6', '7', '37', '38'];

@@ -58,7 +58,7 @@ t.test('a user stays with its VMM without the daemon, and is free when that is g
   t.same(await listLeases(dir), [], 'the next start finds that it is gone');
 });
 
-t.test('a user is nobody else’s as long as any process has it', async (t) => {
+t.test('a user id is not given to others while any process has it', async (t) => {
   const dir = await makeDir(t);
   const uid = 1_999_000_000 + Math.floor(Math.random() * 100_000);
   const left = spawn('sleep', ['600'], { uid, gid: uid });
@@ -94,7 +94,7 @@ t.test('while one daemon looks for users that are free, another takes none from 
   t.same(await listLeases(dir), ['5002'], 'of half a text nothing is known');
 });
 
-t.test('a directory that cannot be used is told of', async (t) => {
+t.test('an unusable directory is reported', async (t) => {
   const dir = await makeDir(t);
   const leases = await UidLeases.open(RANGE, dir);
   await rm(dir, { recursive: true });

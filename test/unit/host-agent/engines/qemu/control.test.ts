@@ -39,7 +39,7 @@ t.test('there is one connection, and it is kept', async (t) => {
   t.equal(await connect(), false, 'nobody listens');
 });
 
-t.test('a VMM that waits for its kernel’s command line is told it once', async (t) => {
+t.test('a VMM that waits for its kernel’s command line gets it once', async (t) => {
   const { control, qemu, connect } = await makeControl(t, { kind: bootingQemu('quiet mine=1') });
   t.equal(bootingQemu('').name, 'qemu');
   await connect();
@@ -74,7 +74,7 @@ t.test('a VMM that breaks the rules is ended, whenever it does', async (t) => {
   t.same(refused.seen.verdicts, []);
 });
 
-t.test('states of a guest are told apart', async (t) => {
+t.test('states of a guest are distinguished', async (t) => {
   const { control, qemu, connect, dir, seen } = await makeControl(t);
   await connect();
   const state = (status: unknown) => {
@@ -129,7 +129,7 @@ t.test('states of a guest are told apart', async (t) => {
   seen.isOver = true;
 });
 
-t.test('why a VMM ended is what it said of its guest', async (t) => {
+t.test('the cause of a VMM’s end is the last event of its guest', async (t) => {
   for (const [event, data, reason] of [
     ['SHUTDOWN', { reason: 'guest-panic' }, 'the guest panicked'],
     ['GUEST_PANICKED', {}, 'the guest panicked'],
@@ -151,7 +151,7 @@ t.test('why a VMM ended is what it said of its guest', async (t) => {
   }
 });
 
-t.test('a write that the host’s disk does not take makes the guest stand still', async (t) => {
+t.test('a write that fails because the host’s disk is full pauses the guest', async (t) => {
   const { control, qemu, connect, seen } = await makeControl(t);
   await connect();
   qemu.say('BLOCK_IO_ERROR', { action: 'report', reason: 'No space left on device' });
@@ -215,7 +215,7 @@ t.test('only the first connection of all to the agent finds nothing of another i
   }
 });
 
-t.test('a guest that nobody waits for stands still and goes on all the same', async (t) => {
+t.test('a guest without waiting callers is paused and resumed as well', async (t) => {
   const { vm, qemu, seen } = await makeControl(t);
   const control = QEMU.control(vm, { log: pino({ level: 'silent' }), isAdopted: true });
   t.teardown(() => control.close());

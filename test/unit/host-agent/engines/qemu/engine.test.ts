@@ -175,7 +175,7 @@ t.test('a copy inherits its state and its memory, which is let go of with it', a
   await t.rejects(restoreQemu({ ...optionsOf('four'), saved: missing }, setup), { code: 'ENOENT' });
 });
 
-t.test('in a jail it is shown and told where its firmware is, which is asked for once', async (t) => {
+t.test('in a jail the firmware is visible, and its path is looked up once', async (t) => {
   const { dir, setup, optionsOf, write, program, jail } = setUp(t);
   const asked = join(dir, 'asked');
   const firmware = join(dir, 'firmware');
@@ -308,7 +308,7 @@ t.test('its fingerprint is another when program, device or configuration are', a
   t.match((await new QemuEngine(usual as EngineContext, 'tcg').fingerprint()).program, /qemu-system-x86_64$/);
 });
 
-t.test('a guest runs on an engine that was told what its probe gave', async (t) => {
+t.test('a guest runs on an engine that got the result of an earlier probe', async (t) => {
   const { context, jail, optionsOf, dir } = setUp(t);
   const engine = new QemuEngine(context, 'tcg');
   engine.recall({ isUsable: true, version: '9.1.2', detail: '' });

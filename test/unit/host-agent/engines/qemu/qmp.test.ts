@@ -42,7 +42,7 @@ t.test('a handshake that is refused, or given up, leaves the one connection free
   await until(() => silent.sockets.size === 0, 'the end of the connection');
 });
 
-t.test('who waits when the VMM hangs up is told, and who comes later', async (t) => {
+t.test('callers get an error when the VMM closes the connection, and later ones too', async (t) => {
   const vmm = await serve(t, { stop: never });
   const client = await QmpClient.open(await vmm.connect(), () => undefined, NEVER);
   const waiting = client.execute('stop');

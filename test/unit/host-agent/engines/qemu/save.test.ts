@@ -61,7 +61,7 @@ t.test('a save is a pause as short as can be', async (t) => {
   t.equal(statSync(join(jailed.dir, 'memory')).mode & 0o777, 0o644, 'others read it');
 });
 
-t.test('a save that fails lets the guest go on, and is over before that is said', async (t) => {
+t.test('after a failed save the guest is resumed before the error is returned', async (t) => {
   const { control, qemu, calls, options, seen } = await savable(t);
   const refusal = (name: string) => () => {
     throw new Error(`${name} is refused`);

@@ -66,7 +66,7 @@ t.test(
   },
 );
 
-t.test('output of just one frame is one, of nothing none, and nobody need care for room', async (t) => {
+t.test('output of exactly one frame is one frame, no output is no frame, at any write size', async (t) => {
   let exec!: FakeExec;
   const run = new ExecRun({
     start: (events) => {
@@ -110,7 +110,7 @@ t.test('credit goes back as pieces are released, and comes out even', async (t) 
   t.equal(String((await waiting)?.bytes.subarray(8)), 'x');
 });
 
-t.test('whoever leaves gets nothing more, and the guest its credit', async (t) => {
+t.test('after the client has left it gets nothing more, and the guest gets its credit', async (t) => {
   const { run, exec } = start();
   const waiting = run.next();
   exec.output('stdout', 'lent');
@@ -142,7 +142,7 @@ t.test('whoever leaves gets nothing more, and the guest its credit', async (t) =
   t.same(over.exec.calls, [], 'it is over');
 });
 
-t.test('a command that is killed says how it ended; one that is ended says so at once', async (t) => {
+t.test('a killed command reports how it ended; one that has ended reports it at once', async (t) => {
   const killed = start();
   killed.run.kill();
   t.same(killed.exec.calls, ['cancel']);

@@ -123,7 +123,7 @@ t.test('frames go out in order, and wait while too much of them is unsent', asyn
 });
 
 t.test(
-  'what is no request, or cannot be started, is closed with its reason, of which as much as fits',
+  'an invalid request, or one that cannot start, is closed with as much of the reason as fits',
   async (t) => {
     const text = serve();
     text.socket.isPaused = true;
@@ -183,7 +183,7 @@ t.test(
   },
 );
 
-t.test('a daemon that stops closes who waits at once, who runs a command behind its end', async (t) => {
+t.test('a stopping daemon closes idle sockets at once, and others after their command', async (t) => {
   const timers = new FakeClock(t);
   const stop = new AbortController();
   const ending = stop.signal;
@@ -201,7 +201,7 @@ t.test('a daemon that stops closes who waits at once, who runs a command behind 
   timers.restore();
 });
 
-t.test('one that says nothing for 30 s is told so', async (t) => {
+t.test('a socket without a request for 30 s is closed with the reason', async (t) => {
   const timers = new FakeClock(t);
   const { socket } = serve();
   await timers.pass(29_999);

@@ -48,7 +48,7 @@ t.test('silence ends a body, but only while its client is waited for', async (t)
   timers.restore();
 });
 
-t.test('bytes give back of the time what they take at the least rate', async (t) => {
+t.test('received bytes restore time at the minimum rate', async (t) => {
   const timers = new FakeClock(t);
   const { late, pace: trickle } = pace(1000);
   trickle.wait();
@@ -96,7 +96,7 @@ t.test('bytes give back of the time what they take at the least rate', async (t)
   timers.restore();
 });
 
-t.test('large bodies share what there is, small ones always have room', (t) => {
+t.test('large bodies share the memory, small ones always fit', (t) => {
   const [free, all] = [64 * 1024, 64 * 1024 * 1024];
   const room = new BodyMemoryLimit();
   room.add(free);
@@ -166,7 +166,7 @@ t.test('a JSON body is read whole, wherever it comes from', async (t) => {
   });
 });
 
-t.test('one that is too large, silent or broken off is no body, and its rest is thrown away', async (t) => {
+t.test('a body that is too large, stalled or aborted is refused, and the rest is discarded', async (t) => {
   const full = `"${'x'.repeat(MAX_JSON_BYTES - 2)}"`;
   t.equal(String(await readJson(context(Readable.from([Buffer.from(full)])))).length, MAX_JSON_BYTES - 2);
   const over = Readable.from([Buffer.from(full), Buffer.from(' ')]);
@@ -193,7 +193,7 @@ t.test('one that is too large, silent or broken off is no body, and its rest is 
   });
 });
 
-t.test('a body that nobody reads fast is held back, and goes on when there is room', async (t) => {
+t.test('a slowly read body pauses the connection, and resumes it below the low-water mark', async (t) => {
   const stream = nothing();
   const body = readBody(context(stream));
   const push = async (count: number, bytes: number) => {
@@ -223,33 +223,30 @@ t.test('a body that nobody reads fast is held back, and goes on when there is ro
   t.equal(await body.read(), undefined);
 });
 
-t.test(
-  'what nobody wants any more is thrown away: of a connection taken, of anything else not',
-  async (t) => {
-    const incoming = new IncomingMessage(new Socket());
-    incoming._read = () => undefined;
-    const body = readBody(context(incoming));
-    incoming.push('one');
-    await settle();
-    incoming.pause();
-    body.discard();
-    incoming.push('two');
-    await settle();
-    t.equal(incoming.readableLength, 0);
-    t.notOk(incoming.destroyed, 'its answer is still to be sent');
-    incoming.push(null);
-    await settle();
-    t.equal(await body.read(), undefined, 'nothing of it is left');
-    const other = nothing();
-    const theirs = readBody(context(other));
-    theirs.discard();
-    t.ok(other.destroyed);
-    readBody(context(null)).discard();
-    t.equal(await readBody(context(null)).read(), undefined);
-  },
-);
+t.test('a discarded body is drained from a connection, and destroyed elsewhere', async (t) => {
+  const incoming = new IncomingMessage(new Socket());
+  incoming._read = () => undefined;
+  const body = readBody(context(incoming));
+  incoming.push('one');
+  await settle();
+  incoming.pause();
+  body.discard();
+  incoming.push('two');
+  await settle();
+  t.equal(incoming.readableLength, 0);
+  t.notOk(incoming.destroyed, 'its answer is still to be sent');
+  incoming.push(null);
+  await settle();
+  t.equal(await body.read(), undefined, 'nothing of it is left');
+  const other = nothing();
+  const theirs = readBody(context(other));
+  theirs.discard();
+  t.ok(other.destroyed);
+  readBody(context(null)).discard();
+  t.equal(await readBody(context(null)).read(), undefined);
+});
 
-t.test('one that waits is told of what comes, of the end, and of silence once', async (t) => {
+t.test('a waiting reader gets data, the end, and one timeout', async (t) => {
   const stream = nothing();
   const body = readBody(context(stream), 20);
   const first = body.read();
@@ -266,7 +263,7 @@ t.test('one that waits is told of what comes, of the end, and of silence once', 
   t.equal(await last, undefined);
 });
 
-t.test('a client that leaves, or has left, gives up what it asked for', async (t) => {
+t.test('a client that leaves, or has left, cancels its request', async (t) => {
   for (const isEarly of [false, true]) {
     const left = new AbortController();
     if (isEarly) left.abort();

@@ -40,7 +40,7 @@ t.test(
   },
 );
 
-t.test('what is made or gone between two pages neither repeats nor hides another', async (t) => {
+t.test('resources created or deleted between two pages neither repeat nor hide others', async (t) => {
   const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name, atMs) => ({ name, atMs })) as [
     Entry,
     Entry,
@@ -54,7 +54,7 @@ t.test('what is made or gone between two pages neither repeats nor hides another
   t.same(page([a, b], { limit: 2, cursor }), { entries: [], next: {} });
 });
 
-t.test('what is no cursor is refused, and shown', async (t) => {
+t.test('an invalid cursor is refused, and shown', async (t) => {
   for (const cursor of ['x', '%', Buffer.from('1').toString('base64url'), 'x'.repeat(200)])
     t.throws(() => page([], { limit: 1, cursor }), {
       code: 'invalid_argument',

@@ -6,37 +6,34 @@ import type { HttpContext } from '../../../../../host-agent/src/http/context.ts'
 import { findJsonError } from '../../../../../host-agent/src/http/input/json-body.ts';
 import { decodeText, readInput, readQuery } from '../../../../../host-agent/src/http/input/request-input.ts';
 
-t.test(
-  'JSON that ends too early is wrong at its end, and what follows JSON is wrong where it begins',
-  async (t) => {
-    fc.assert(
-      fc.property(fc.json({ maxDepth: 4 }), fc.constantFrom('', ' ', '\n'), (text, space) => {
-        const cut = `[${text}${space}`;
-        const lines = cut.split('\n');
-        const atEnd = findJsonError(cut);
-        t.same(atEnd, { line: lines.length, column: lines.at(-1)!.length + 1, reason: 'unexpected end' });
-        const behind = findJsonError(`{"a": [${text}]}${space}]`);
-        t.equal(behind.reason, 'unexpected "]"');
-      }),
-      { numRuns: 60 },
-    );
-    for (const [text, column, reason] of [
-      ['{"a":1,}', 8, 'unexpected "}"'],
-      ['[1,]', 4, 'unexpected "]"'],
-      ['[1}', 3, 'unexpected "}"'],
-      ['{"a" 1}', 6, 'unexpected "1"'],
-      ['{1:2}', 2, 'unexpected "1"'],
-      ['[[],{}]x', 8, 'unexpected "x"'],
-      ['{"a":{"b":[]},"c"}', 18, 'unexpected "}"'],
-      ['"\n"', 1, 'unfinished or invalid string'],
-      ['[01]', 3, 'unexpected "1"'],
-    ] as const) {
-      t.same(findJsonError(text), { line: 1, column, reason }, text);
-    }
-  },
-);
+t.test('truncated JSON is wrong at its last byte, trailing text where it begins', async (t) => {
+  fc.assert(
+    fc.property(fc.json({ maxDepth: 4 }), fc.constantFrom('', ' ', '\n'), (text, space) => {
+      const cut = `[${text}${space}`;
+      const lines = cut.split('\n');
+      const atEnd = findJsonError(cut);
+      t.same(atEnd, { line: lines.length, column: lines.at(-1)!.length + 1, reason: 'unexpected end' });
+      const behind = findJsonError(`{"a": [${text}]}${space}]`);
+      t.equal(behind.reason, 'unexpected "]"');
+    }),
+    { numRuns: 60 },
+  );
+  for (const [text, column, reason] of [
+    ['{"a":1,}', 8, 'unexpected "}"'],
+    ['[1,]', 4, 'unexpected "]"'],
+    ['[1}', 3, 'unexpected "}"'],
+    ['{"a" 1}', 6, 'unexpected "1"'],
+    ['{1:2}', 2, 'unexpected "1"'],
+    ['[[],{}]x', 8, 'unexpected "x"'],
+    ['{"a":{"b":[]},"c"}', 18, 'unexpected "}"'],
+    ['"\n"', 1, 'unfinished or invalid string'],
+    ['[01]', 3, 'unexpected "1"'],
+  ] as const) {
+    t.same(findJsonError(text), { line: 1, column, reason }, text);
+  }
+});
 
-t.test('a % escape that is none, and bytes that are no UTF-8, are named', async (t) => {
+t.test('invalid % escapes and bytes that are not UTF-8 are named', async (t) => {
   t.equal(decodeText('%C3%A4%20b', 'path'), 'ä b');
   for (const [text, message] of [
     ['a%zz', 'path has a bad % escape, "%zz"; write % itself as %25'],
@@ -73,7 +70,7 @@ function context(path: string, body?: string) {
 }
 
 t.test(
-  'path, query and body of a request, each as its route has it, and in the log by what it is',
+  'path, query and body of a request, as its route defines them, and as they appear in the log',
   async (t) => {
     const id = 'sbx_0123456789abc';
     const exec = context(`/sandboxes/${id}/exec?stdin=1&other=2`, '{"cmd":["x"]}');

@@ -141,7 +141,7 @@ t.test('contents, groups and what each operation takes and gives', async (t) => 
   t.match(REFERENCE_POLICY, /^default-src 'none'; style-src 'sha256-[^']+'; base-uri 'none'; form-action/);
 });
 
-t.test('a schema in the words of a cell', async (t) => {
+t.test('a schema as the text of a table cell', async (t) => {
   for (const [schema, text] of [
     [{ $ref: '#/components/schemas/Thing' }, '<a href="#Thing">Thing</a>'],
     [{ anyOf: [{ type: 'string' }, { type: 'null' }, { type: 'boolean' }] }, 'string or boolean'],

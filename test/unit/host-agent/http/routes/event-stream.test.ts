@@ -65,7 +65,7 @@ t.test('one batch of old events is read between two turns of everything else', a
   t.ok(most >= 1 && most <= 2, `${most} batches in one turn`);
 });
 
-t.test('who waits for a turn while events are forgotten misses none without learning it', async (t) => {
+t.test('a reader that waits while events are pruned is ended, so that it notices the gap', async (t) => {
   const journal = await open(t);
   const stream = follow(journal, () => true);
   const chunk = stream.next();
@@ -73,7 +73,7 @@ t.test('who waits for a turn while events are forgotten misses none without lear
   t.equal(await chunk, undefined, 'it ends, and is told when it comes again');
 });
 
-t.test('one that is cancelled while it waits ends', async (t) => {
+t.test('a cancelled reader that waits ends', async (t) => {
   const journal = await open(t);
   const streams = Array.from({ length: READERS }, () => follow(journal, () => true));
   const pieces = streams.map((stream) => stream.next());

@@ -70,7 +70,7 @@ const kinds = (text: string | undefined): unknown[] =>
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line).kind);
 
-t.test('what is there comes at once, the rest as it happens, to whoever waits', async (t) => {
+t.test('existing events come at once, later ones as they happen, to every waiting reader', async (t) => {
   const journal = new FakeJournal();
   journal.happen('created');
   journal.happen('hung');
@@ -111,7 +111,7 @@ t.test('as messages: first how to come again and from where, then each with its 
   t.notOk(isGiven, 'once');
 });
 
-t.test('what is not wanted moves the reader on and is not sent', async (t) => {
+t.test('filtered events advance the position and are not sent', async (t) => {
   const journal = new FakeJournal();
   for (let count = 0; count < 5; count++) journal.happen('created');
   journal.happen('deleted');
@@ -125,7 +125,7 @@ t.test('what is not wanted moves the reader on and is not sent', async (t) => {
   t.equal(await poked, 'id: j-7\n\n');
 });
 
-t.test('who reads up to the present ends there, and once', async (t) => {
+t.test('a reader without follow ends at the newest event, once', async (t) => {
   const journal = new FakeJournal();
   journal.happen('created');
   const { next, seen } = follow(journal, { isFollowing: false });
@@ -156,7 +156,7 @@ t.test('a reader that is far behind gets some 64 KiB at once', async (t) => {
   for (const size of sizes.slice(0, -1)) t.ok(size >= 65_536 && size < 65_536 + 200, `${size}`);
 });
 
-t.test('old events are read one batch a turn, and who leaves meanwhile reads none', async (t) => {
+t.test('old events are read one batch at a time, and none after the client has left', async (t) => {
   const journal = new FakeJournal();
   journal.happen('created');
   journal.isRecent = () => false;
@@ -175,7 +175,7 @@ t.test('old events are read one batch a turn, and who leaves meanwhile reads non
   t.equal(reads, 0);
 });
 
-t.test('any of its signals ends it, also one that came before; nothing of it listens then', async (t) => {
+t.test('each signal ends the stream, also an earlier one, and no listener is left', async (t) => {
   const journal = new FakeJournal();
   const stop = new AbortController();
   const other = new AbortController();
@@ -208,7 +208,7 @@ function appWith(journal: FakeJournal, tenant?: string) {
   return makeApp({ events: journal as unknown as Journal<StoredEvent>, authenticator }).app;
 }
 
-t.test('where a reader begins: at the present, at the oldest, behind what it names', async (t) => {
+t.test('a reader begins at the newest, at the oldest, or after the event that it names', async (t) => {
   const journal = new FakeJournal();
   for (const kind of ['created', 'hung', 'deleted'] as const) journal.happen(kind);
   journal.prunedTo = 1;
@@ -230,7 +230,7 @@ t.test('where a reader begins: at the present, at the oldest, behind what it nam
   t.equal(await begin('last_event_id='), '3');
 });
 
-t.test('only what was asked for and is the caller’s own', async (t) => {
+t.test('only requested events of the caller’s own tenant are sent', async (t) => {
   const journal = new FakeJournal();
   journal.happen('created', ID, 'acme');
   journal.happen('hung', ID, 'acme');

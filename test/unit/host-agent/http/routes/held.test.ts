@@ -49,47 +49,42 @@ t.test('a tenant brings and takes no image, and imports no snapshot', async (t) 
   t.equal((await plain.app.request('/images/a', { method: 'DELETE', ...KEY })).status, 204);
 });
 
-t.test(
-  'an exec whose client has left is cancelled, and one that has a stdin needs a connection',
-  async (t) => {
-    const { app, sandboxes } = makeApp();
-    const { id } = sandboxes.add();
-    const body = '{"cmd":["x"]}';
-    sandboxes.script = (exec) => exec.events.started?.(1);
-    const path = `/sandboxes/${id}/exec`;
-    const left = new AbortController();
-    const response = await app.request(
-      new Request(`http://x${path}`, { method: 'POST', body, signal: left.signal }),
+t.test('an exec whose client has left is cancelled, and one with stdin needs a connection', async (t) => {
+  const { app, sandboxes } = makeApp();
+  const { id } = sandboxes.add();
+  const body = '{"cmd":["x"]}';
+  sandboxes.script = (exec) => exec.events.started?.(1);
+  const path = `/sandboxes/${id}/exec`;
+  const left = new AbortController();
+  const response = await app.request(
+    new Request(`http://x${path}`, { method: 'POST', body, signal: left.signal }),
+  );
+  t.equal(response.headers.get('content-type'), 'application/octet-stream');
+  const [exec] = sandboxes.execs;
+  t.same([exec?.hasStdin, exec?.isCancelled], [false, false]);
+  left.abort();
+  await settle();
+  t.equal(exec?.isCancelled, true);
+  t.match(await ask(app, 'POST', `${path}?stdin=1`, body), {
+    status: 501,
+    error: /stdin=1 needs a connection/,
+  });
+  sandboxes.script = (exec) => {
+    exec.output('stdout', 'hello');
+    exec.exit({ exitCode: 3 });
+  };
+  for (const [accept, type] of [
+    ['application/json', 'application/json'],
+    ['application/x-ndjson', 'application/x-ndjson'],
+  ] as const) {
+    const answer = await app.request(path, { method: 'POST', body, headers: { accept } });
+    t.match(answer.headers.get('content-type'), type);
+    t.match(
+      await answer.text(),
+      accept === 'application/json' ? /"stdout":"hello".*"exit_code":3/ : /"data":"hello".*\n.*"exit_code":3/,
     );
-    t.equal(response.headers.get('content-type'), 'application/octet-stream');
-    const [exec] = sandboxes.execs;
-    t.same([exec?.hasStdin, exec?.isCancelled], [false, false]);
-    left.abort();
-    await settle();
-    t.equal(exec?.isCancelled, true);
-    t.match(await ask(app, 'POST', `${path}?stdin=1`, body), {
-      status: 501,
-      error: /stdin=1 needs a connection/,
-    });
-    sandboxes.script = (exec) => {
-      exec.output('stdout', 'hello');
-      exec.exit({ exitCode: 3 });
-    };
-    for (const [accept, type] of [
-      ['application/json', 'application/json'],
-      ['application/x-ndjson', 'application/x-ndjson'],
-    ] as const) {
-      const answer = await app.request(path, { method: 'POST', body, headers: { accept } });
-      t.match(answer.headers.get('content-type'), type);
-      t.match(
-        await answer.text(),
-        accept === 'application/json'
-          ? /"stdout":"hello".*"exit_code":3/
-          : /"data":"hello".*\n.*"exit_code":3/,
-      );
-    }
-  },
-);
+  }
+});
 
 t.test('a daemon that stops ends its commands, and says so', async (t) => {
   const { app, sandboxes } = makeApp();

@@ -67,7 +67,7 @@ function sink(highWaterMark = 4) {
   return { target, taken, take };
 }
 
-t.test('pieces are written in order, and wait for room', async (t) => {
+t.test('chunks are written in order, and wait for the connection', async (t) => {
   const { flow, seen, give } = source();
   const { target, taken, take } = sink();
   const writing = writePullStream(target, flow);
@@ -94,7 +94,7 @@ t.test('pieces are written in order, and wait for room', async (t) => {
   t.same([seen.pokes, seen.cancels], [1, 0], 'it is over');
 });
 
-t.test('a connection that closes ends what is written to it, at whatever it is', async (t) => {
+t.test('a closed connection cancels its stream, in every state', async (t) => {
   const gone = source();
   const { target } = sink();
   target.destroy();
@@ -224,7 +224,7 @@ t.test('a server’s answer of bytes is sent by itself, its head soon', async (t
   timers.restore();
 });
 
-t.test('one that breaks off ends the connection without its last chunk', async (t) => {
+t.test('a stream that fails closes the connection without the last chunk', async (t) => {
   for (const [error, level, told] of [
     [new AppError('guest_unreachable', 'lost'), 40, { reason: 'lost' }],
     [new Error('a fault'), 50, { err: { message: 'a fault' } }],

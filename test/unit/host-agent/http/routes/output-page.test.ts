@@ -72,7 +72,7 @@ t.test('a client that leaves, or has left, ends the reading', async (t) => {
   t.ok(late.seen.isCancelled);
 });
 
-t.test('a page has its records, what was dropped in all, and where the next begins', async (t) => {
+t.test('a page has its records, the total of dropped ones, and the next position', async (t) => {
   const gap = (records: number, bytes: number): ServiceRecord => ({ kind: 'gap', seq: 1, records, bytes });
   const out: ServiceRecord = { kind: 'output', stream: 'stderr', seq: 2, unixMs: 5, data: Buffer.from('x') };
   const read = (...records: ServiceRecord[]) => {

@@ -60,7 +60,7 @@ t.test('however it ends, nothing of it listens to the daemon’s stop any more',
   t.equal(await left.frames.next(), undefined);
 });
 
-t.test('a stop ends it, also one that has come already', async (t) => {
+t.test('a stop ends the stream, also an earlier one', async (t) => {
   const daemon = new AbortController();
   const early = follow(daemon.signal);
   const next = early.frames.next();
@@ -77,7 +77,7 @@ const RECORDS = {
   out: { kind: 'output', stream: 'stderr', seq: 6, unixMs: 9, data: Buffer.from('x') },
 } as const;
 
-t.test('as frames a gap is told to who has read something, as lines everything is', async (t) => {
+t.test('frames report a gap only to a reader that has read something, lines report all', async (t) => {
   const frames = asFrames();
   t.same(frames.render(RECORDS.ring), []);
   t.same(frames.render(RECORDS.gap), [], 'it was gone before');
@@ -119,7 +119,7 @@ t.test('records that say nothing give their credit back, and the reader waits on
   t.equal(await frames.next(), undefined, 'what was not read is dropped');
 });
 
-t.test('the end comes behind what was said', async (t) => {
+t.test('the last frame comes after the output', async (t) => {
   const { frames, seen } = follow(new AbortController().signal);
   say(seen.events, 'last');
   seen.events?.failed(new AppError('guest_unreachable', 'lost'));

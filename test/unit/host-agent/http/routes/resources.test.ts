@@ -8,7 +8,7 @@ import { outflow } from '../../../../http/fake-sandboxes.ts';
 import { ask, ENGINE, makeApp, UNKNOWN_ID } from '../../../../http/support.ts';
 import { authenticatorOf, KEY, CALLER as TENANT } from '../callers.ts';
 
-t.test('a create is what its body says, and no more', async (t) => {
+t.test('a create passes on its body, and nothing else', async (t) => {
   const audited: AuditEntry[] = [];
   const { app, sandboxes, lines } = makeApp({
     images: {} as Images,
@@ -77,7 +77,7 @@ t.test('a create is what its body says, and no more', async (t) => {
   t.equal((await ask(makeApp().app, 'POST', '/sandboxes', '{"image":{"oci":"x"}}')).status, 501);
 });
 
-t.test('what is to be made is in the trail, of hosts the first fifty', async (t) => {
+t.test('the trail has the requested resources, and the first fifty hosts', async (t) => {
   const audited: AuditEntry[] = [];
   const { app, sandboxes } = makeApp({ audit: { write: (entry) => void audited.push(entry) } });
   const { as } = sandboxes;
@@ -177,7 +177,7 @@ t.test('stats: once, as lines, as messages, or only what kind they are', async (
   t.equal((await ask(app, 'GET', `/sandboxes/${UNKNOWN_ID}/stats`)).status, 404);
 });
 
-t.test('a pull says what it knows of the length, and HEAD reads nothing', async (t) => {
+t.test('a pull has its length if known, and HEAD reads nothing', async (t) => {
   const { app, sandboxes } = makeApp();
   const { id } = sandboxes.add();
   const path = `/sandboxes/${id}/files?path=/a`;
@@ -279,7 +279,7 @@ t.test('the durable log is read as it was asked for', async (t) => {
   t.same(asked.at(-1), [id, { tenant: 'acme' }]);
 });
 
-t.test('services are told what the request says', async (t) => {
+t.test('services get the parameters of the request', async (t) => {
   const { app, sandboxes } = makeApp();
   const { id } = sandboxes.add();
   const calls: unknown[][] = [];

@@ -19,7 +19,7 @@ const PLAIN_SPEC = {
   stop_signal: 'SIGTERM',
 };
 
-t.test('one that never ran has a state only', async (t) => {
+t.test('a service that never ran has only a state', async (t) => {
   t.same(toStatusBody({ state: 'idle' }), { state: 'idle' });
 });
 
@@ -71,7 +71,7 @@ t.test('all that is known, zeros too', async (t) => {
   });
 });
 
-t.test('of a spec what was asked for, defaults apart', async (t) => {
+t.test('a spec shows what was requested, without defaults', async (t) => {
   const spec = {
     ...SPEC,
     cwd: '/srv',

@@ -36,7 +36,7 @@ function guarded(
   return { arrivals, arrive, heard, warnings };
 }
 
-t.test('all who listened hear of each client that is admitted, and of no other', async (t) => {
+t.test('every listener gets each admitted client, and no other', async (t) => {
   const connections = new Connections(2, 2, UNREAD_MS);
   const { arrive, heard } = guarded(connections);
   const [first, second] = arrive(2) as [FakeSocket, FakeSocket];
@@ -54,7 +54,7 @@ t.test('all who listened hear of each client that is admitted, and of no other',
   t.equal(heard.length, 4);
 });
 
-t.test('while a client may have its share nobody is heard before it is known who it is', async (t) => {
+t.test('with shares, no client is admitted before its identity is known', async (t) => {
   const connections = new Connections(8, 3, UNREAD_MS);
   const asked: { sockets: readonly Socket[]; answer: (names: readonly ClientName[]) => void }[] = [];
   const { arrive, heard } = guarded(
@@ -87,7 +87,7 @@ t.test('while a client may have its share nobody is heard before it is known who
   t.equal(heard.at(-1)?.[1], last[0]);
 });
 
-t.test('where nobody tells, an address is a client, and that is said once', async (t) => {
+t.test('without the identity of users, an address is a client, which is logged once', async (t) => {
   const connections = new Connections(8, 1, UNREAD_MS);
   const { arrive, heard, warnings } = guarded(connections, () => Promise.reject(new Error('no netlink')));
   const [first] = arrive() as [FakeSocket];
@@ -116,7 +116,7 @@ t.test('only so many are held, and a stop or an error ends them', async (t) => {
   t.same([admitted?.destroyed, heard.length], [false, 2]);
 });
 
-t.test('of those that are in the handshake the oldest makes room', async (t) => {
+t.test('the oldest connection within its handshake is closed first', async (t) => {
   const handshakes = new Handshakes(2);
   const from = (remotePort: number) =>
     new FakeSocket({ remotePort, localPort: 1, remoteAddress: '127.0.0.2' });

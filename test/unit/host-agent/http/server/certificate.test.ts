@@ -17,7 +17,7 @@ function open(t: Test) {
   return { authority, files, next, lines, log };
 }
 
-t.test('it is read anew when its files change, and who listens gets it', async (t) => {
+t.test('it is read again when its files change, and listeners get it', async (t) => {
   const { files, next, lines, log, authority } = open(t);
   const timers = new FakeClock(t);
   const certificate = new Certificate(files, log);
@@ -83,7 +83,7 @@ t.test('clients are asked for one where their authority is known', async (t) => 
   timers.restore();
 });
 
-t.test('one that cannot be used is refused, and a key that others may read is warned of', async (t) => {
+t.test('an unusable one is refused, and a key that other users can read gives a warning', async (t) => {
   const { files, next, lines, log } = open(t);
   const made = (changes: object) => () => new Certificate({ ...files, ...changes }, log);
   t.throws(made({ certPath: '/nowhere' }), {

@@ -45,7 +45,7 @@ t.test('the end of a body is found, split anyhow', async (t) => {
   }
 });
 
-t.test('what is no chunked body is refused', async (t) => {
+t.test('an invalid chunked body is refused', async (t) => {
   const line = 'x'.repeat(4096);
   for (const [text, message] of [
     ['5\nhello', /a line does not end in CR LF/],

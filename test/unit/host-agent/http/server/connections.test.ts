@@ -31,35 +31,38 @@ function ask(connections: Connections, socket: Socket): () => void {
 
 const gone = (sockets: readonly FakeSocket[]): boolean[] => sockets.map(({ destroyed }) => destroyed);
 
-t.test('who has waited for the longest makes room, and who is being answered does not', async (t) => {
-  const connections = new Connections(3, 3, UNREAD_MS);
-  const sockets = connect(connections, 3);
-  const [first, second, third] = sockets as [FakeSocket, FakeSocket, FakeSocket];
-  t.equal(connections.count, 3);
-  const answers = [ask(connections, first), ask(connections, first)];
-  t.equal(connections.count, 3, 'each is one, whatever it asks');
-  const [fourth] = connect(connections, 1) as [FakeSocket];
-  t.same(gone(sockets), [false, true, false]);
-  t.equal(connections.count, 3);
-  answers[0]?.();
-  connect(connections, 1);
-  t.same(gone(sockets), [false, true, true], 'one of its two answers has not ended');
-  answers[1]?.();
-  const [sixth] = connect(connections, 1) as [FakeSocket];
-  t.same(
-    [first, fourth, sixth].map(({ destroyed }) => destroyed),
-    [false, true, false],
-  );
-  connect(connections, 1);
-  connect(connections, 1);
-  t.ok(first.destroyed, 'from its answer on it waits like any other');
-  t.equal(connections.count, 3);
-  second.emit('close');
-  third.emit('close');
-  t.equal(connections.count, 3, 'whose room was taken counts no more');
-});
+t.test(
+  'the connection that has waited longest is closed first, and none with a request in progress',
+  async (t) => {
+    const connections = new Connections(3, 3, UNREAD_MS);
+    const sockets = connect(connections, 3);
+    const [first, second, third] = sockets as [FakeSocket, FakeSocket, FakeSocket];
+    t.equal(connections.count, 3);
+    const answers = [ask(connections, first), ask(connections, first)];
+    t.equal(connections.count, 3, 'each is one, whatever it asks');
+    const [fourth] = connect(connections, 1) as [FakeSocket];
+    t.same(gone(sockets), [false, true, false]);
+    t.equal(connections.count, 3);
+    answers[0]?.();
+    connect(connections, 1);
+    t.same(gone(sockets), [false, true, true], 'one of its two answers has not ended');
+    answers[1]?.();
+    const [sixth] = connect(connections, 1) as [FakeSocket];
+    t.same(
+      [first, fourth, sixth].map(({ destroyed }) => destroyed),
+      [false, true, false],
+    );
+    connect(connections, 1);
+    connect(connections, 1);
+    t.ok(first.destroyed, 'from its answer on it waits like any other');
+    t.equal(connections.count, 3);
+    second.emit('close');
+    third.emit('close');
+    t.equal(connections.count, 3, 'whose room was taken counts no more');
+  },
+);
 
-t.test('one that closes leaves room, in whichever order that is heard of', async (t) => {
+t.test('a closed connection frees its place, in any order of events', async (t) => {
   const connections = new Connections(4, 4, UNREAD_MS);
   const [waiting, asking, taken] = connect(connections, 3) as [FakeSocket, FakeSocket, FakeSocket];
   const answered = ask(connections, asking);
@@ -75,7 +78,7 @@ t.test('one that closes leaves room, in whichever order that is heard of', async
   await until(() => connections.count === 0, 'no connection');
 });
 
-t.test('one that was taken over stays, whatever else of it is answered', async (t) => {
+t.test('a hijacked connection stays, whatever other responses end', async (t) => {
   const connections = new Connections(1, 1, UNREAD_MS);
   const [socket] = connect(connections, 1) as [FakeSocket];
   const answered = ask(connections, socket);
@@ -89,7 +92,7 @@ t.test('one that was taken over stays, whatever else of it is answered', async (
   t.equal(early.count, 1, 'it waits no more');
 });
 
-t.test('where nobody can make room a client is told to come back, but no more than 32 at once', async (t) => {
+t.test('with no connection to close a client gets 503, at most 32 at once', async (t) => {
   const connections = new Connections(1, 1, UNREAD_MS);
   const [socket] = connect(connections, 1) as [FakeSocket];
   ask(connections, socket);
@@ -113,7 +116,7 @@ t.test('where nobody can make room a client is told to come back, but no more th
   for (const each of [...refused, socket]) each.destroy();
 });
 
-t.test('an error of a connection that nobody listens to ends it alone', async (t) => {
+t.test('an error of a connection without listeners ends only that connection', async (t) => {
   const connections = new Connections(1, 1, UNREAD_MS);
   const [socket] = connect(connections, 1) as [FakeSocket];
   ask(connections, socket);
@@ -133,7 +136,7 @@ t.test('more requests behind each other than are answered close the connection',
   t.ok(socket.destroyed);
 });
 
-t.test('a client has its share, and makes room for itself', async (t) => {
+t.test('a client at its share replaces its own connections', async (t) => {
   const connections = new Connections(5, 2, UNREAD_MS);
   t.notOk(connections.mayExceedShare(1));
   t.ok(connections.mayExceedShare(2));
@@ -161,14 +164,14 @@ t.test('a client has its share, and makes room for itself', async (t) => {
   t.same(connect(connections, 1, 'greedy')[0]?.destroyed, false, 'there is room in its share');
 });
 
-t.test('those of whom nobody knows who they are have no share', async (t) => {
+t.test('clients without a known identity have no share', async (t) => {
   const connections = new Connections(4, 1, UNREAD_MS);
   const named = connect(connections, 1, 'a');
   const sockets = connect(connections, 3);
   t.same(gone([...named, ...sockets]), [false, false, false, false]);
 });
 
-t.test('where all is taken whoever waits and has the most makes room, the first of them', async (t) => {
+t.test('with all connections in use, the waiting client with the most gives up its first', async (t) => {
   const connections = new Connections(6, 6, UNREAD_MS);
   const [alone] = connect(connections, 1, 'alone') as [FakeSocket];
   const many = connect(connections, 3, 'many');
@@ -180,41 +183,48 @@ t.test('where all is taken whoever waits and has the most makes room, the first 
   t.same(gone([alone, ...many, ...few]), [false, false, true, true, false, false]);
 });
 
-t.test('a client that reads nothing of its answer makes room when it has done so for long', async (t) => {
-  const timers = new FakeClock(t);
-  const connections = new Connections(4, 2, UNREAD_MS);
-  const slow = connect(connections, 1, 'slow');
-  const slower = connect(connections, 1, 'slower');
-  const reading = connect(connections, 1, 'reading');
-  const silent = connect(connections, 1, 'silent');
-  for (const socket of [...slow, ...slower, ...reading, ...silent]) ask(connections, socket);
-  const refuses = (name: string): boolean => {
-    const socket = new FakeSocket();
-    connections.name(socket, name);
-    if (!connections.add(socket)) return true;
-    ask(connections, socket);
-    return false;
-  };
-  for (const socket of [...slow, ...slower]) socket.isStuck = true;
-  slower[0]?.write('answer');
-  t.ok(refuses('new'));
-  await timers.pass(200);
-  slow[0]?.write('answer');
-  t.ok(refuses('new'));
-  await timers.pass(799);
-  t.ok(refuses('new'), 'it may yet read');
-  await timers.pass(101);
-  reading[0]?.write('answer');
-  t.notOk(refuses('new'));
-  t.equal(connections.count, 4);
-  t.same(gone([...slow, ...slower, ...reading, ...silent]), [false, true, false, false], 'not the next one');
-  await timers.pass(1000);
-  t.notOk(refuses('new'));
-  t.same(gone([...slow, ...reading, ...silent]), [true, false, false]);
-  timers.restore();
-});
+t.test(
+  'a client that has not read its response for long is disconnected when connections are short',
+  async (t) => {
+    const timers = new FakeClock(t);
+    const connections = new Connections(4, 2, UNREAD_MS);
+    const slow = connect(connections, 1, 'slow');
+    const slower = connect(connections, 1, 'slower');
+    const reading = connect(connections, 1, 'reading');
+    const silent = connect(connections, 1, 'silent');
+    for (const socket of [...slow, ...slower, ...reading, ...silent]) ask(connections, socket);
+    const refuses = (name: string): boolean => {
+      const socket = new FakeSocket();
+      connections.name(socket, name);
+      if (!connections.add(socket)) return true;
+      ask(connections, socket);
+      return false;
+    };
+    for (const socket of [...slow, ...slower]) socket.isStuck = true;
+    slower[0]?.write('answer');
+    t.ok(refuses('new'));
+    await timers.pass(200);
+    slow[0]?.write('answer');
+    t.ok(refuses('new'));
+    await timers.pass(799);
+    t.ok(refuses('new'), 'it may yet read');
+    await timers.pass(101);
+    reading[0]?.write('answer');
+    t.notOk(refuses('new'));
+    t.equal(connections.count, 4);
+    t.same(
+      gone([...slow, ...slower, ...reading, ...silent]),
+      [false, true, false, false],
+      'not the next one',
+    );
+    await timers.pass(1000);
+    t.notOk(refuses('new'));
+    t.same(gone([...slow, ...reading, ...silent]), [true, false, false]);
+    timers.restore();
+  },
+);
 
-t.test('of one that has its share only its own make room', async (t) => {
+t.test('a client at its share loses only its own slow connections', async (t) => {
   const timers = new FakeClock(t);
   const connections = new Connections(4, 1, UNREAD_MS);
   const stuck = ['a', 'b'].map((name) => connect(connections, 1, name)[0]!);

@@ -161,7 +161,7 @@ t.test('what still comes is taken for a while, as long as something comes', asyn
   timers.restore();
 });
 
-t.test('only a request whose rest has yet to come is waited for', async (t) => {
+t.test('only a request whose body is incomplete lingers', async (t) => {
   const timers = new FakeClock(t);
   const answer = (more: object) => {
     const socket = new PassThrough();

@@ -171,7 +171,7 @@ t.test('a body is read as far as it goes, in whatever pieces', async (t) => {
   for (const each of [socket, whole, silent]) each.destroy();
 });
 
-t.test('one that stops, breaks off, is malformed or too large is refused', async (t) => {
+t.test('a body that stalls, breaks off, is malformed or too large is refused', async (t) => {
   const timers = new FakeClock(t);
   const { take, audited, lines, seen } = setUp();
   const length = { 'content-length': '5', 'x-request-id': 'mine' };
@@ -207,7 +207,7 @@ t.test('one that stops, breaks off, is malformed or too large is refused', async
 });
 
 t.test(
-  'who may not go on is told so before a body is read, and a fault of the daemon is logged',
+  'a request without permission is refused before its body is read, and a fault of the daemon is logged',
   async (t) => {
     let error: Error = new AppError('unauthenticated', 'no key came');
     const { take, lines, seen } = setUp({ admit: () => Promise.reject(error) });

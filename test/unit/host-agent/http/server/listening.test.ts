@@ -34,7 +34,7 @@ function serverOf(t: Test): Server {
   return server;
 }
 
-t.test('an address is had, and the port that was free is told', async (t) => {
+t.test('it listens on an address, and reports the port that was chosen', async (t) => {
   const server = serverOf(t);
   const { address } = await listenOn(server, { host: '127.0.0.1', port: 0 });
   t.match(address, { host: '127.0.0.1', port: Number });
@@ -63,7 +63,7 @@ t.test('an address is had, and the port that was free is told', async (t) => {
   }
 });
 
-t.test('a socket in the file system has its mode and owner, nobody else’s', async (t) => {
+t.test('a Unix socket has the requested mode and owner', async (t) => {
   const dir = await makeDir(t);
   const before = process.umask();
   let count = 0;
@@ -98,7 +98,7 @@ t.test('a socket in the file system has its mode and owner, nobody else’s', as
   t.equal(process.umask(), before);
 });
 
-t.test('what comes in place of the socket gets neither its owner nor its mode', async (t) => {
+t.test('a file that replaces the socket gets neither its owner nor its mode', async (t) => {
   const dir = await makeDir(t);
   const [path, secret] = [join(dir, 's'), join(dir, 'secret')];
   writeFileSync(secret, 'x', { mode: 0o600 });
@@ -155,7 +155,7 @@ t.test('others can change no directory of a socket, but its owner’s and a stic
   });
 });
 
-t.test('what a killed daemon left is taken, what somebody may need is not', async (t) => {
+t.test('the socket of a killed daemon is replaced, one in use is not', async (t) => {
   const dir = await makeDir(t);
   const path = join(dir, 's');
   const made = await new Promise<{ close: () => void }>((resolve) => {
@@ -190,7 +190,7 @@ async function answering(t: Test, script: string) {
 }
 
 t.test(
-  'a client that the kernel knows is a user, one that it does not an address, one that left nobody',
+  'a client that the kernel knows is a user, others are addresses, one that left has no name',
   async (t) => {
     const name = await answering(t, 'cat > "$0.asked"; printf "1000\\n-\\ngone\\n0\\n"');
     t.same(
@@ -228,7 +228,7 @@ t.test('one on a socket in the file system is asked after by its inode', async (
   t.same(await asked(sockets), [undefined]);
 });
 
-t.test('a kernel that does not tell is no answer', async (t) => {
+t.test('a failing look-up of users rejects', async (t) => {
   const failing = await answering(t, 'exit 3');
   await t.rejects(failing([at('127.0.0.1')]), { code: 3 });
   await t.rejects(nameClients('/nowhere')([at('127.0.0.1')]), { code: 'ENOENT' });

@@ -119,7 +119,7 @@ const allow = (scheme: 'http' | 'https', text: string): AllowedHost => ({
 const at = (localAddress: string | undefined, localPort: number | undefined = 8080) =>
   ({ localAddress, localPort }) as { localAddress: string; localPort: number };
 
-t.test('what the daemon is called without being told', async (t) => {
+t.test('names of the daemon that need no setting', async (t) => {
   const names = new HostNames([]);
   const local = at('::ffff:192.0.2.1');
   for (const text of ['localhost:8080', '127.0.0.1:8080', '127.9.9.9:8080', '[::1]:8080', '192.0.2.1:8080'])
@@ -189,7 +189,7 @@ function askAsPage(origins: readonly string[], method: string, headers: Record<s
   return { isAnswered, said, status, isEnded };
 }
 
-t.test('a browser is told what pages that were let in may ask', async (t) => {
+t.test('a preflight gets what an allowed origin may request', async (t) => {
   const asks = { 'access-control-request-method': 'PUT' };
   const origin = 'https://app.example';
   const silent = { isAnswered: false, status: undefined, isEnded: false };
@@ -224,42 +224,39 @@ t.test('a browser is told what pages that were let in may ask', async (t) => {
   t.same(String(methods).split(', ').sort(), ['DELETE', 'GET', 'HEAD', 'POST', 'PUT']);
 });
 
-t.test(
-  'a page of another site that asks without an origin is refused by what its browser says',
-  async (t) => {
-    const asked = (site: string, mode: string, dest: string, method = 'GET') =>
-      refusal({
-        method,
-        headers: [
-          ['Host', 'localhost:8080'],
-          ['Sec-Fetch-Site', site],
-          ['Sec-Fetch-Mode', mode],
-          ['Sec-Fetch-Dest', dest],
-        ],
-      });
-    const foreign = /^403 a page of another site .*--cors-origin$/;
-    for (const site of ['cross-site', 'same-site']) {
-      t.match(asked(site, 'no-cors', 'script'), foreign, 'it would run a guest’s file as its script');
-      t.match(asked(site, 'no-cors', 'image'), foreign);
-      t.match(asked(site, 'navigate', 'iframe'), foreign, 'a frame');
-      t.match(asked(site, 'navigate', 'document', 'POST'), foreign, 'a form');
-      t.match(asked(site, 'no-cors', 'document'), foreign);
-      t.equal(asked(site, 'navigate', 'document'), '', 'a link that somebody follows');
-      t.equal(asked(site, 'navigate', 'document', 'HEAD'), '');
-    }
-    t.equal(asked('same-origin', 'no-cors', 'script'), '', 'the daemon’s own page');
-    t.equal(asked('none', 'navigate', 'document'), '', 'an address that was typed');
-    t.equal(
-      refusal({
-        headers: [
-          ['Host', 'localhost:8080'],
-          ['Origin', 'https://app.example'],
-          ['Sec-Fetch-Site', 'cross-site'],
-          ['Sec-Fetch-Mode', 'cors'],
-        ],
-      }),
-      '',
-      'an origin that the operator allowed',
-    );
-  },
-);
+t.test('a cross-site request without an Origin is refused by its Sec-Fetch headers', async (t) => {
+  const asked = (site: string, mode: string, dest: string, method = 'GET') =>
+    refusal({
+      method,
+      headers: [
+        ['Host', 'localhost:8080'],
+        ['Sec-Fetch-Site', site],
+        ['Sec-Fetch-Mode', mode],
+        ['Sec-Fetch-Dest', dest],
+      ],
+    });
+  const foreign = /^403 a page of another site .*--cors-origin$/;
+  for (const site of ['cross-site', 'same-site']) {
+    t.match(asked(site, 'no-cors', 'script'), foreign, 'it would run a guest’s file as its script');
+    t.match(asked(site, 'no-cors', 'image'), foreign);
+    t.match(asked(site, 'navigate', 'iframe'), foreign, 'a frame');
+    t.match(asked(site, 'navigate', 'document', 'POST'), foreign, 'a form');
+    t.match(asked(site, 'no-cors', 'document'), foreign);
+    t.equal(asked(site, 'navigate', 'document'), '', 'a link that somebody follows');
+    t.equal(asked(site, 'navigate', 'document', 'HEAD'), '');
+  }
+  t.equal(asked('same-origin', 'no-cors', 'script'), '', 'the daemon’s own page');
+  t.equal(asked('none', 'navigate', 'document'), '', 'an address that was typed');
+  t.equal(
+    refusal({
+      headers: [
+        ['Host', 'localhost:8080'],
+        ['Origin', 'https://app.example'],
+        ['Sec-Fetch-Site', 'cross-site'],
+        ['Sec-Fetch-Mode', 'cors'],
+      ],
+    }),
+    '',
+    'an origin that the operator allowed',
+  );
+});

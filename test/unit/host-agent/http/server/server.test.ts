@@ -66,7 +66,7 @@ t.test('how long connections may take, and are kept', async (t) => {
   t.match(servers[1], { headersTimeout: 1000, connectionsCheckingInterval: 1000 });
 });
 
-t.test('bytes that are no HTTP are told of once, and not within an answer', async (t) => {
+t.test('bytes that are not HTTP get one 400, and never within a response', async (t) => {
   const { open } = await serve(t);
   const twice = open('garbage\r\n\r\n');
   await until(() => twice.text.endsWith('}'), 'the refusal');
@@ -85,7 +85,7 @@ t.test('bytes that are no HTTP are told of once, and not within an answer', asyn
   t.match(behind.text, /answer.*HTTP\/1.1 400 /s, 'behind its end it is told of');
 });
 
-t.test('what is asked while the server stops is the last of its connection', async (t) => {
+t.test('a request while the server stops is the last of its connection', async (t) => {
   const { server, open, waiting, endings } = await serve(t);
   const [first, kept] = [open(get('/slow')), open(get('/'))];
   await until(() => waiting.length === 1 && kept.text.endsWith('answer'), 'what was asked before');
@@ -124,7 +124,7 @@ t.test('a request that is refused before the app is in the log with why', async 
   await until(() => waiting.text.includes('100 Continue'), 'an interim answer');
 });
 
-t.test('of HTTP/1.0 no interim answer is sent, whoever is asked after', async (t) => {
+t.test('an HTTP/1.0 client gets no interim response', async (t) => {
   let reads = 0;
   const { open, waiting } = await serve(t, {
     readPeers: async () => {
@@ -144,7 +144,7 @@ t.test('of HTTP/1.0 no interim answer is sent, whoever is asked after', async (t
   t.match(old.text, /^HTTP\/1.1 200 /);
 });
 
-t.test('one that asks for too much is not served, whether it asks before its body or not', async (t) => {
+t.test('a client with too many pipelined requests is disconnected, with and without Expect', async (t) => {
   for (const expect of ['', 'Expect: 100-continue\r\n', 'Expect: magic\r\n']) {
     const { open, waiting } = await serve(t);
     const client = open(get('/slow').repeat(MAX_PIPELINED_REQUESTS));
