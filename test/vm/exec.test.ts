@@ -55,6 +55,11 @@ t.test('kernel limits are high enough for databases, browsers and file watchers'
     t.ok(Number(await api.sh(id, `cat ${path}`)) >= least, path);
 });
 
+t.test('an idle kernel is not woken to move pages together', async (t) => {
+  t.equal(await api.sh(id, 'cat /proc/sys/vm/compaction_proactiveness'), '0');
+  t.equal(await api.sh(id, 'cat /proc/sys/vm/stat_interval'), '10');
+});
+
 t.test(
   'a command has the home and the name of its user, with a terminal as without, and so has a service',
   async (t) => {

@@ -18,6 +18,10 @@ const SETTINGS: readonly (readonly [path: string, value: string])[] = [
   ['/proc/sys/vm/max_map_count', '1048576'],
   ['/proc/sys/fs/inotify/max_user_watches', '524288'],
   ['/proc/sys/fs/inotify/max_user_instances', '1024'],
+  // An idle guest shall sleep: the kernel would look twice a second whether it should move pages together, and once a
+  // second add up its counters.
+  ['/proc/sys/vm/compaction_proactiveness', '0'],
+  ['/proc/sys/vm/stat_interval', '10'],
 ];
 
 export function setUpSystem(): void {
