@@ -7,7 +7,11 @@ import type { Network } from '../../../../host-agent/src/network/index.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { type MemoryDaemonOptions, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { Lab, sh } from '../../../support/network/lab.ts';
+import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
+
+// Many daemons in a row, on a host that may be busy.
+t.setTimeout(scaled(180_000));
 
 const lab = await Lab.open(t);
 const state = () => sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward; ip route');
