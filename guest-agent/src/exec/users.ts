@@ -25,7 +25,7 @@ type UserLookup = { readonly user: ResolvedUser } | { readonly error: string };
 /** The kernel reads (uid_t)-1 as "unchanged". */
 const MAX_ID = 0xffff_fffe;
 
-function parsePasswd(text: string): PasswdEntry[] {
+export function parsePasswd(text: string): PasswdEntry[] {
   return text.split('\n').flatMap((line) => {
     const [name, , uid, gid, , home] = line.split(':');
     const ids = [parseId(uid ?? ''), parseId(gid ?? '')] as const;
@@ -34,7 +34,7 @@ function parsePasswd(text: string): PasswdEntry[] {
   });
 }
 
-function parseGroup(text: string): GroupEntry[] {
+export function parseGroup(text: string): GroupEntry[] {
   return text.split('\n').flatMap((line) => {
     const [name, , gid, members] = line.split(':');
     const id = parseId(gid ?? '');

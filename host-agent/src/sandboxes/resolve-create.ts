@@ -17,7 +17,7 @@ import type { PublishedPort } from '../network/index.ts';
 import { resolveService } from './service.ts';
 import type { CreateSandboxOptions, ResolvedSandboxOptions, SandboxDefaults } from './types.ts';
 
-type CreateContext = {
+export type CreateContext = {
   readonly roots: Pick<RootfsFinder, 'find'>;
   readonly defaults: SandboxDefaults;
   readonly limits: SandboxLimits;
