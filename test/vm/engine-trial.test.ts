@@ -1,4 +1,6 @@
 // Engines are tried behind the daemon's start: it serves meanwhile, stops promptly, and leaves nothing when it is killed.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -6,11 +8,13 @@ import t, { type Test } from 'tap';
 import {
   type Daemon,
   type Directories,
+  ENVIRONMENT,
   leftovers,
   makeDirectories,
   removeDirectories,
   spawnDaemon,
 } from '../support/daemon.ts';
+import { DAEMON_PROGRAM } from '../support/leftovers.ts';
 import { scaled } from '../support/time-scale.ts';
 import { until } from '../support/until.ts';
 import { listVmms } from '../support/vmms.ts';
@@ -66,6 +70,21 @@ t.test('a daemon serves while it tries engines, a create waits, and the next sta
   t.ok(next.log.some(({ msg, isRemembered }) => msg === 'engine chosen' && isRemembered === true));
   t.equal(await next.end(), 0);
   t.same(await leftovers(directories), []);
+});
+
+t.test('the doctor leaves the choice for the next start, as the package has it do', async (t) => {
+  const directories = await unknownHost(t);
+  const flags = ['doctor', '--probe', '--data-dir', directories.dataDir];
+  const child = spawn(DAEMON_PROGRAM, flags, { stdio: ['ignore', 'pipe', 'inherit'], env: ENVIRONMENT });
+  let text = '';
+  child.stdout.on('data', (bytes) => (text += bytes));
+  const [code] = await once(child, 'close');
+  // Emulation is a warning.
+  t.ok(code === 0 || code === 1, text);
+  t.match(text, / engine /);
+  const daemon = await spawnDaemon(directories);
+  t.ok(daemon.log.some(({ msg, isRemembered }) => msg === 'engine chosen' && isRemembered === true));
+  t.equal(await daemon.end(), 0);
 });
 
 t.test('a stop while engines are tried is prompt, and answers the creates that wait', async (t) => {
