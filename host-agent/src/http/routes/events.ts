@@ -37,8 +37,10 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
       const headers = { 'Content-Type': areLines ? LINES : MESSAGES, 'Cache-Control': 'no-store' };
       if (c.req.method === 'HEAD') return c.body(null, 200, headers);
       const slot = limit.acquire(sharerOf(toOwner(principal)));
-      const keepalive = setInterval(() => stream.keepalive(), KEEPALIVE_MS).unref();
-      const stream = new EventStream({
+      // Undefined if the constructor throws: the timer must not end the daemon then.
+      let stream: EventStream | undefined;
+      const keepalive = setInterval(() => stream?.keepalive(), KEEPALIVE_MS).unref();
+      stream = new EventStream({
         journal,
         from,
         isFollowing: follow,
