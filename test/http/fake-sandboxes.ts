@@ -8,6 +8,7 @@ import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { PublishedPort } from '../../host-agent/src/network/index.ts';
+import type { SandboxCommands } from '../../host-agent/src/sandboxes/commands.ts';
 import type { Sandboxes, SandboxHandle, SandboxHost } from '../../host-agent/src/sandboxes/interface.ts';
 import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-create.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
@@ -142,6 +143,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return {
       info,
       exec: (request, events, options) => this.exec(id, request, events, options?.hasStdin),
+      commands: () => {
+        this.get(id);
+        return this.commandCalls as SandboxCommands;
+      },
       service: () => this.service(id),
       files: () => ({
         pushFiles: (path, read, signal) => this.onPush(path, read, signal),
@@ -170,6 +175,9 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     await this.onDelete(id);
     this.#infos.delete(id);
   }
+
+  /** What `commands` gives; each test brings the calls that it needs. */
+  commandCalls: Partial<SandboxCommands> = {};
 
   /** What `service` gives; each test brings the calls that it needs. */
   serviceCalls: Partial<SandboxService> = {};

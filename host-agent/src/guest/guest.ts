@@ -21,6 +21,7 @@ import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
 import { deadline } from '../lib/wait.ts';
 import { badAnswer, causeOf, refusalOf, toCallError, unreachable } from './agent-errors.ts';
 import { GuestClock } from './clock.ts';
+import { GuestCommands } from './commands.ts';
 import { startExec } from './exec.ts';
 import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
 import { type FileCallOptions, type GuestFiles, pullDirectory, pullFile, pushFiles } from './files.ts';
@@ -79,6 +80,14 @@ export class Guest {
     call: (request, signal) => this.#call(request, signal),
     open: (request, handlers) => this.#usable().open(request, handlers),
   });
+  readonly commands = new GuestCommands(
+    {
+      call: (request, signal) => this.#call(request, signal),
+      open: (request, handlers) => this.#usable().open(request, handlers),
+      can: (capability) => this.can(capability),
+    },
+    () => this.#explainLoss(),
+  );
   readonly files: GuestFiles = {
     pushFiles: async (path, read, signal) => pushFiles(this.#fileCall(signal), path, read),
     pullFile: async (path, maxBytes, signal) => pullFile(this.#fileCall(signal), path, maxBytes),
@@ -89,6 +98,11 @@ export class Guest {
     this.#options = options;
     const canShift = () => this.#channel?.can(CLOCK);
     this.#clock = new GuestClock({ canShift, call: (...call) => this.#call(...call) }, options.log);
+  }
+
+  /** Whether the guest announced the capability. Throws AppError guest_unreachable. */
+  can(capability: string): boolean {
+    return this.#usable().can(capability);
   }
 
   get isConnected(): boolean {

@@ -4,12 +4,14 @@ import { Hono } from 'hono';
 import { createNotFound, guardLiteralPaths } from './allowed-methods.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
+import { ExecWebSockets } from './exec/upgrade.ts';
 import { audit } from './middleware/audit.ts';
 import { authentication } from './middleware/authentication.ts';
 import { logging } from './middleware/logging.ts';
 import { metrics } from './middleware/metrics.ts';
 import { requestId } from './middleware/request-id.ts';
 import { tracing } from './middleware/tracing.ts';
+import { commandHandlers } from './routes/commands.ts';
 import { eventHandlers } from './routes/events.ts';
 import { execHandlers } from './routes/exec.ts';
 import { fileHandlers } from './routes/files.ts';
@@ -34,12 +36,14 @@ export function createHttpApp(services: HttpServices): HttpApp {
     audit(services.audit),
     authentication(authenticator),
   );
+  const webSockets = new ExecWebSockets();
   const handlers = {
     ...metaHandlers(services),
     ...imageHandlers(services),
     ...sandboxHandlers(services),
     ...eventHandlers(services),
-    ...execHandlers(services),
+    ...execHandlers(services, webSockets),
+    ...commandHandlers(services, webSockets),
     ...serviceHandlers(services),
     ...logHandlers(services),
     ...fileHandlers(services),

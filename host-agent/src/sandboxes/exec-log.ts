@@ -1,5 +1,5 @@
 // Writes an exec to the sandbox's log: its command, output and exit. Stdin is never logged.
-import type { ExecEvents } from '../guest/exec-types.ts';
+import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
 import { joinText, NOTHING } from '../lib/utf8-joiner.ts';
 import type { SandboxLog } from '../logs/index.ts';
 
@@ -13,9 +13,25 @@ const HEAD_BYTES = 4 * 1024 * 1024;
 const TAIL_BYTES = 64 * 1024;
 
 export function logExecStart(log: SandboxLog, cmd: readonly string[]): void {
+  log.execStarted(toCommandLine(cmd));
+}
+
+export function toCommandLine(cmd: readonly string[]): string {
   const text = cmd.join(' ');
-  const cut = text.length > MAX_COMMAND_CHARS ? `${text.slice(0, MAX_COMMAND_CHARS)}…` : text;
-  log.execStarted(cut);
+  return text.length > MAX_COMMAND_CHARS ? `${text.slice(0, MAX_COMMAND_CHARS)}…` : text;
+}
+
+/** Starts a command, and logs it if there is a log. */
+export function startLogged(
+  log: SandboxLog | undefined,
+  cmd: readonly string[],
+  events: ExecEvents,
+  start: (events: ExecEvents) => ExecSession,
+): ExecSession {
+  if (log === undefined) return start(events);
+  const session = start(logExecEvents(log, events));
+  logExecStart(log, cmd);
+  return session;
 }
 
 /** Returns the same events, each logged before it is passed on. Never waits for the disk. */
@@ -37,7 +53,8 @@ export function logExecEvents(log: SandboxLog, events: ExecEvents): ExecEvents {
   };
 }
 
-class LoggedOutput {
+/** One output of a command. */
+export class LoggedOutput {
   readonly #log: SandboxLog;
   readonly #stream: 'stdout' | 'stderr';
   #incomplete = NOTHING;

@@ -30,6 +30,18 @@ export function encodeErrorFrame(body: ErrorAnswer['body']): Buffer {
   return encodeExecFrame(EXEC_FRAME.error, Buffer.from(JSON.stringify(body)));
 }
 
+/** The next record of the output of a detached command, and what was dropped before it. */
+export function encodePositionFrame(
+  seq: number,
+  dropped?: { readonly records: number; readonly bytes: number },
+): Buffer {
+  const body = {
+    seq,
+    ...(dropped && { dropped_records: dropped.records, dropped_bytes: dropped.bytes }),
+  };
+  return encodeExecFrame(EXEC_FRAME.position, Buffer.from(JSON.stringify(body)));
+}
+
 function toUsageBody(usage: ResourceUsage) {
   return {
     cpu_user_ms: Math.round(usage.cpuUserMs),

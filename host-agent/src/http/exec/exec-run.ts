@@ -12,7 +12,7 @@ import type { ExecEvents, ExecOutcome, ExecSession } from '../../guest/exec-type
 import { ByteQueue, type Chunk, type PullStream } from '../../lib/byte-queue.ts';
 import { AppError, type ErrorCode } from '../../lib/errors.ts';
 import { type Read, readSignal, readSize } from './client-frames.ts';
-import { encodeErrorFrame, encodeExitFrame } from './exec-result.ts';
+import { encodeErrorFrame, encodeExitFrame, encodePositionFrame } from './exec-result.ts';
 
 export type ExecRunOptions = {
   /** Starts the command. May throw. */
@@ -71,11 +71,19 @@ export class ExecRun implements PullStream {
         onDrain?.();
         // Has no effect if `opened` is already resolved.
         if (outcome.isLost)
-          this.#refuse(new AppError('guest_unreachable', outcome.error ?? 'the guest was lost'));
+          this.#refuse(
+            new AppError(outcome.code ?? 'guest_unreachable', outcome.error ?? 'the guest was lost'),
+          );
         this.#open();
         this.#wake();
       },
       drain: () => onDrain?.(),
+      position: (seq, dropped) => {
+        if (this.#isOver) return;
+        this.#output.push(encodePositionFrame(seq, dropped));
+        this.#open();
+        this.#wake();
+      },
     });
   }
 

@@ -6,8 +6,16 @@ import type { ExecRun } from './exec-run.ts';
 
 const RESPONSE_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
 
-/** Forwards the client's bytes to the run from now on, even before the response head is sent. */
-export function feedFromSocket(socket: Duplex, head: Buffer, run: ExecRun): void {
+/**
+ * Forwards the client's bytes to the run from now on, even before the response head is sent. `onEnd` is called at the
+ * end of the client's input.
+ */
+export function feedFromSocket(
+  socket: Duplex,
+  head: Buffer,
+  run: ExecRun,
+  onEnd: () => void = () => run.kill(),
+): void {
   const onBytes = (bytes: Buffer) => {
     if (!run.push(bytes)) socket.pause();
   };
@@ -15,7 +23,7 @@ export function feedFromSocket(socket: Duplex, head: Buffer, run: ExecRun): void
   socket.resume();
   if (head.length > 0) onBytes(head);
   // For an interactive command, the end of the client's input counts as a disconnect.
-  socket.on('end', () => run.kill());
+  socket.on('end', onEnd);
   socket.on('error', () => run.cancel());
   socket.on('close', () => run.cancel());
 }

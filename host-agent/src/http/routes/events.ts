@@ -37,7 +37,8 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
       const headers = { 'Content-Type': areLines ? LINES : MESSAGES, 'Cache-Control': 'no-store' };
       if (c.req.method === 'HEAD') return c.body(null, 200, headers);
       const slot = limit.acquire(sharerOf(toOwner(principal)));
-      const keepalive = setInterval(() => stream.keepalive(), KEEPALIVE_MS).unref();
+      let keepalive: NodeJS.Timeout | undefined;
+      let isOver = false;
       const stream = new EventStream({
         journal,
         from,
@@ -49,10 +50,13 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
           sandboxes?.has(event.sandbox ?? '') !== false,
         signals: [clientSignal(c), stopping],
         onEnd: () => {
+          isOver = true;
           clearInterval(keepalive);
           slot[Symbol.dispose]();
         },
       });
+      // It may be over already.
+      if (!isOver) keepalive = setInterval(() => stream.keepalive(), KEEPALIVE_MS).unref();
       return answerPullStream(c, stream, headers);
     },
   } satisfies Partial<Handlers>;

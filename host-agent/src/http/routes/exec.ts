@@ -1,39 +1,18 @@
 // Exec over its three transports: streamed response, hijacked connection, WebSocket.
-import { MAX_JSON_BYTES } from '@sandboxd/api';
-import { type WebSocket, WebSocketServer } from 'ws';
-import { chooseProtocol } from '../authentication.ts';
-import { endingOf, guestOf, type HttpContext, type Takeover } from '../context.ts';
+import { endingOf, guestOf, type HttpContext } from '../context.ts';
 import { HttpError } from '../errors.ts';
+import { toCommandBody } from '../exec/command-output.ts';
 import { ExecRun } from '../exec/exec-run.ts';
 import { toExecForm } from '../exec/output-format.ts';
 import { collectOutput, OutputLines } from '../exec/output-json.ts';
 import { feedFromSocket, sendToSocket } from '../exec/raw.ts';
-import { type RequestedExec, serveWebSocket } from '../exec/web-socket.ts';
-import { isStrict, isStrictHeader, PREFERENCE_APPLIED, STRICT } from '../input/preference.ts';
+import { type ExecWebSockets, requireWebSocket, takeoverOf } from '../exec/upgrade.ts';
+import type { RequestedExec } from '../exec/web-socket.ts';
 import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
-import { refuse } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 
-/** The only supported version (RFC 6455). */
-const WEB_SOCKET_VERSION = { 'Sec-WebSocket-Version': '13' } as const;
-
-export function execHandlers({ sandboxes: host }: HttpServices) {
-  const webSockets = new WebSocketServer({
-    noServer: true,
-    maxPayload: MAX_JSON_BYTES,
-    perMessageDeflate: false,
-    handleProtocols: chooseProtocol,
-  });
-  webSockets.on('headers', (lines, { headers: { prefer } }) => {
-    const sent = Array.isArray(prefer) ? prefer.join(',') : prefer;
-    if (isStrictHeader(sent)) lines.push(`${PREFERENCE_APPLIED}: ${STRICT}`);
-  });
-  webSockets.on('wsClientError', (error, socket) => {
-    const message = `malformed websocket request: ${error.message.toLowerCase()}`;
-    refuse(socket, new HttpError('malformed', message, WEB_SOCKET_VERSION));
-  });
-
+export function execHandlers({ sandboxes: host }: HttpServices, webSockets: ExecWebSockets) {
   /** AppError not_found, guest_unreachable. */
   const startRun = (
     c: HttpContext,
@@ -81,6 +60,11 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
   return {
     exec: async ({ params: { id }, query: { stdin, max_output_bytes }, body, warnings }, c) => {
       const requested = { request: body, warnings };
+      if (body.detach) {
+        const commands = guestOf(host, c, id).commands();
+        const command = await commands.start({ ...body, stdin: stdin || body.stdin === true });
+        return c.json({ ...toCommandBody(command), ...(warnings.length > 0 && { warnings }) }, 201);
+      }
       if (stdin) return hijack(c, id, requested);
       const { signal } = c.req.raw;
       const run = startRun(c, id, requested);
@@ -94,46 +78,14 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
     },
 
     execWebSocket: ({ params: { id }, warnings }, c) => {
-      const takeover = requireWebSocket(c);
+      requireWebSocket(c);
       // Checked before the upgrade, so that an unknown sandbox causes 404.
       host.as(c.get('principal')).get(id);
-      takeover.run = () => {
-        webSockets.handleUpgrade(takeover.incoming, takeover.socket, takeover.head, (socket: WebSocket) => {
-          serveWebSocket(socket, {
-            startRun: ({ request, warnings: bodyWarnings }, onDrain) =>
-              startRun(c, id, { request, warnings: [...warnings, ...bodyWarnings] }, { onDrain }),
-            isStrict: isStrict(c),
-            log: c.var.log,
-            connection: takeover.socket,
-            ending: endingOf(c),
-          });
-        });
-      };
-      return c.body(null, 200);
+      return webSockets.upgrade(c, {
+        startRun: ({ request, warnings: bodyWarnings }, onDrain) =>
+          startRun(c, id, { request, warnings: [...warnings, ...bodyWarnings] }, { onDrain }),
+        ending: endingOf(c),
+      });
     },
   } satisfies Partial<Handlers>;
-}
-
-/** Undefined without a connection, and for requests that do not hijack theirs. */
-function takeoverOf(c: HttpContext): Takeover | undefined {
-  const env: HttpContext['env'] | undefined = c.env;
-  return env?.takeover;
-}
-
-/** HttpError upgrade_required if the request is not a WebSocket upgrade. */
-function requireWebSocket(c: HttpContext): Takeover {
-  const takeover = takeoverOf(c);
-  if (takeover === undefined) {
-    const isClosing = /\bclose\b/i.test(c.req.header('connection') ?? '');
-    throw new HttpError(
-      'upgrade_required',
-      'this path speaks WebSocket; send an upgrade request, or use POST',
-      {
-        Upgrade: 'websocket',
-        ...WEB_SOCKET_VERSION,
-        Connection: isClosing ? 'Upgrade, close' : 'Upgrade',
-      },
-    );
-  }
-  return takeover;
 }

@@ -40,7 +40,11 @@ export function serviceHandlers({ sandboxes: host, stopping }: HttpServices) {
       const signals = [clientSignal(c), ...(stopping ? [stopping] : [])];
       const from = areLines && from_seq !== undefined ? { fromSeq: from_seq, ...(ring && { ring }) } : {};
       const request = { isFollowing: follow, isWaiting: false, ...from };
-      const output = new OutputStream(service, request, areLines ? asLines() : asFrames(), signals);
+      const output = new OutputStream(
+        (sink) => service.output(request, sink),
+        areLines ? asLines() : asFrames(),
+        signals,
+      );
       await output.opened;
       const headers = { 'Content-Type': areLines ? LINES : 'application/octet-stream' };
       if (c.req.method !== 'HEAD') return answerPullStream(c, output, headers);

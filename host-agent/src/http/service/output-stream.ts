@@ -1,15 +1,25 @@
-// A stream of service output as exec frames or JSON lines, with backpressure.
+// A stream of the output of a service or of a detached command as exec frames or JSON, with backpressure.
 import { EXEC_FRAME, execFrameHeader } from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
-import type { ServiceOutputRequest } from '../../guest/service-types.ts';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
-import type { SandboxService } from '../../sandboxes/service.ts';
 
 /** The encoding of records. */
-export type OutputForm = {
+export type OutputForm<End = unknown> = {
   render(record: ServiceRecord): Buffer[];
   /** An empty frame or line. */
   readonly keepalive: Buffer;
+  /** What is last. */
+  finish?(end: End): Buffer[];
+};
+
+export type OutputSink<End> = {
+  records(records: readonly ServiceRecord[], bytes: number): void;
+  end(end: End): void;
+  failed(error: Error): void;
+};
+export type OutputSource<End> = (sink: OutputSink<End>) => {
+  consumed(bytes: number): void;
+  cancel(): void;
 };
 
 /** A stderr frame reports output that was dropped while the client read, but not output dropped before that. */
@@ -47,37 +57,35 @@ function toLine(record: ServiceRecord) {
 
 type Batch = { readonly frames: readonly Buffer[]; readonly bytes: number };
 
-export class OutputStream implements PullStream {
+export class OutputStream<End> implements PullStream {
   /** Resolves when the guest begins to respond; rejects if it refuses. */
   readonly opened: Promise<void>;
-  readonly #subscription: ReturnType<SandboxService['output']>;
+  readonly #subscription: ReturnType<OutputSource<End>>;
   #queue: Batch[] = [];
   #wake: () => void = () => {};
   #ending: { readonly error?: Error } | undefined;
-  readonly #form: OutputForm;
+  readonly #form: OutputForm<End>;
   #unlisten: () => void = () => {};
   readonly #open: () => void;
 
   /** Subscribes to the output. Each of `signals` cancels the stream. Throws AppError. */
-  constructor(
-    service: Pick<SandboxService, 'output'>,
-    request: ServiceOutputRequest,
-    form: OutputForm,
-    signals: readonly AbortSignal[],
-  ) {
+  constructor(subscribe: OutputSource<End>, form: OutputForm<End>, signals: readonly AbortSignal[]) {
     this.#form = form;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.opened = promise;
     this.#open = resolve;
     // Prevents an unhandled rejection before a caller awaits it.
     promise.catch(() => {});
-    this.#subscription = service.output(request, {
+    this.#subscription = subscribe({
       records: (records, bytes) => {
         resolve();
         this.#queue.push({ frames: records.flatMap((record) => form.render(record)), bytes });
         this.#wake();
       },
-      end: () => this.#end({}),
+      end: (end) => {
+        this.#queue.push({ frames: form.finish?.(end) ?? [], bytes: 0 });
+        this.#end({});
+      },
       failed: (error) => {
         reject(error);
         this.#end({ error });
