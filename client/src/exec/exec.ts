@@ -64,7 +64,7 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
       ...(timeoutMs !== undefined && { timeoutMs }),
     };
     const isInteractive = stdin !== undefined || tty !== undefined;
-    if (isInteractive) this.#duplex = requests.open({ ...call, query: { stdin: 1 } });
+    if (isInteractive) this.#duplex = requests.open('exec', { ...call, query: { stdin: 1 } });
     const opening =
       this.#duplex ??
       requests
@@ -190,7 +190,10 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
   }
 }
 
-function toRequest(cmd: readonly string[], { env, cwd, user, timeoutS, tty }: ExecOptions) {
+export function toRequest(
+  cmd: readonly string[],
+  { env, cwd, user, timeoutS, tty }: Pick<ExecOptions, 'env' | 'cwd' | 'user' | 'timeoutS' | 'tty'>,
+) {
   return {
     cmd,
     ...(env !== undefined && { env }),

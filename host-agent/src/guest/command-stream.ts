@@ -1,4 +1,5 @@
-// One client of a detached command: its output from a record on, and its input. Its end changes nothing for the command.
+// One client of a detached command: its output from a record on, and its input. Its end changes nothing for the
+// command.
 import {
   COMMAND_INPUT,
   type CommandAttachInput,
