@@ -1,5 +1,10 @@
 // Commands of a sandbox by id: detached ones, which do not depend on the program that started them.
-import { EXEC_FRAME, ExecFrameDecoder, encodeExecFrame, MAX_EXEC_PAYLOAD_BYTES } from '@sandboxd/api/exec-frames';
+import {
+  EXEC_FRAME,
+  ExecFrameDecoder,
+  encodeExecFrame,
+  MAX_EXEC_PAYLOAD_BYTES,
+} from '@sandboxd/api/exec-frames';
 import { readLines } from './connection/lines.ts';
 import { Reconnect } from './connection/reconnect.ts';
 import type { Requests } from './connection/requests.ts';
@@ -109,10 +114,10 @@ export class Command {
     from = 0,
     follow = true,
     signal,
-  }: Pick<CallOptions, 'signal'> & { readonly from?: number; readonly follow?: boolean } = {}): AsyncGenerator<
-    StoredChunk,
-    void
-  > {
+  }: Pick<CallOptions, 'signal'> & {
+    readonly from?: number;
+    readonly follow?: boolean;
+  } = {}): AsyncGenerator<StoredChunk, void> {
     const reconnect = new Reconnect();
     let next = from;
     let droppedBytes = 0;

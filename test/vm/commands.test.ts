@@ -1,6 +1,8 @@
 // Commands that do not depend on their client, on real guests: clients come and go, daemons are killed, guests forked.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Client } from '@sandboxd/client';
 import t, { type Test } from 'tap';
+import { runCommand } from '../support/command.ts';
 import {
   type Command,
   Commands,
@@ -195,6 +197,38 @@ t.test('with one daemon', async (t) => {
     for (const [n, text] of forks.entries()) t.match(text, new RegExp(`^copy ${n}\n`));
     for (const copy of copies) await api.call('DELETE', `/sandboxes/${copy.id}`);
     await api.call('DELETE', `/snapshots/${snapshot.id}`);
+  });
+
+  await t.test('the library and the command line', async (t) => {
+    const sandbox = new Client({ host: api.url }).sandboxes.get(id);
+    const job = await sandbox.commands.start(['cat'], { stdin: true });
+    await job.write('from the library\n');
+    const attachment = await job.attach();
+    await attachment.write('attached\n');
+    let text = '';
+    for await (const chunk of attachment) {
+      text += chunk.text;
+      if (text.includes('attached\n')) break;
+    }
+    t.equal(text, 'from the library\nattached\n');
+    await job.write('', { close: true });
+    t.match(await job.wait(), { exit_code: 0 });
+    const chunks = [];
+    for await (const chunk of job.output({ from: attachment.position })) chunks.push(chunk);
+    t.same(chunks, []);
+    const env = { SANDBOXD_HOST: api.url };
+    const started = await runCommand(['exec', '-d', id, 'sh', '-c', 'echo hello; exit 3'], env);
+    t.match(started, { code: 0, stdout: /^cmd_\w+\n$/ }, started.stderr);
+    const cid = started.stdout.trim();
+    t.match(await runCommand(['wait', id, cid], env), { code: 3 });
+    t.match(await runCommand(['attach', id, cid], env), { code: 3, stdout: 'hello\n' });
+    const listed = await runCommand(['commands', id], env);
+    t.match(listed.stdout, new RegExp(`${cid} +exit 3 `));
+    const sleeping = (await runCommand(['exec', '-d', id, 'sleep', '1000'], env)).stdout.trim();
+    t.match(await runCommand(['kill', id, sleeping], env), { code: 0, stdout: `${sleeping}\n` });
+    t.match(await runCommand(['wait', id, sleeping], env), { code: 128 + 15 });
+    const missing = await runCommand(['exec', '-d', id, 'nosuch'], env);
+    t.match(missing, { code: 127, stderr: /not found/ });
   });
 
   await t.test('its command line, output and end are in the log', async (t) => {

@@ -1,7 +1,7 @@
 // Connects a command in a sandbox to this terminal: output, input, window size, signals, exit code.
 import { constants } from 'node:os';
-import type { ExecResult } from '../contract.ts';
 import type { Command } from '../commands.ts';
+import type { ExecResult } from '../contract.ts';
 import type { Exec, ExecOptions } from '../exec/exec.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { type Session, UsageError } from './verb.ts';
@@ -91,7 +91,10 @@ class Connection {
       const onData = (bytes: Buffer): void => {
         const keys = last === LEAVE[0] ? Buffer.concat([LEAVE.subarray(0, 1), bytes]) : bytes;
         last = bytes.at(-1);
-        if (onLeave !== undefined && hasTerminal && keys.includes(LEAVE)) return onLeave();
+        if (onLeave !== undefined && hasTerminal && keys.includes(LEAVE)) {
+          onLeave();
+          return;
+        }
         stdin.pause();
         quietly(exec.write(bytes).then(() => void stdin.resume()));
       };

@@ -74,7 +74,12 @@ export const kill: Verb = {
   completes: ['sandbox'],
   summary: 'End a command and all that it started',
   flags: {
-    signal: { type: 'string', short: 's', placeholder: 'name', help: 'only send this signal, such as SIGUSR1' },
+    signal: {
+      type: 'string',
+      short: 's',
+      placeholder: 'name',
+      help: 'only send this signal, such as SIGUSR1',
+    },
     grace: { type: 'string', placeholder: 'time', help: 'time from SIGTERM to SIGKILL; default: 10s' },
   },
   count: [2, 2],
