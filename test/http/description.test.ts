@@ -78,7 +78,7 @@ t.test('every route but a WebSocket has an example, which is taken as it is', as
     const { id: sandbox } = sandboxes.add();
     const { id: snapshot } = await sandboxes.snapshot(sandbox);
     const id = path.startsWith('/snapshots') ? snapshot : sandbox;
-    const target = path.replace(':id', id).replace(/:ref\{.+\}/, example.params?.ref ?? '');
+    const target = path.replace(':id', id).replace(':cid', example.params?.cid ?? '').replace(/:ref\{.+\}/, example.params?.ref ?? '');
     const accept = answers[0]?.content?.['application/json'] ? 'application/json' : '*/*';
     const response = await app.request(`${target}?${new URLSearchParams(example.query)}`, {
       method,

@@ -176,8 +176,8 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     this.#infos.delete(id);
   }
 
-  /** What `commands` gives; each test brings the calls that it needs. */
-  commandCalls: Partial<SandboxCommands> = {};
+  /** What `commands` gives: a command that has ended, without output. */
+  commandCalls: Partial<SandboxCommands> = fakeCommands();
 
   /** What `service` gives; each test brings the calls that it needs. */
   serviceCalls: Partial<SandboxService> = {};
@@ -265,6 +265,30 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     queueMicrotask(() => this.script(exec));
     return exec;
   }
+}
+
+function fakeCommands(): Partial<SandboxCommands> {
+  const info = (id: string) => ({
+    ...{ id, cmd: ['true'], isCmdCut: false, isDetached: true, hasStdin: false, pid: 7 },
+    ...{ startedUnixMs: 1000, endedUnixMs: 2000, outcome: { exitCode: 0, durationMs: 1 } },
+  });
+  const answer = async (id: string) => info(id);
+  return {
+    list: async () => [info('cmd_0123456789abc')],
+    get: answer,
+    wait: answer,
+    kill: answer,
+    signal: answer,
+    resize: answer,
+    write: answer,
+    start: async () => info('cmd_0123456789abc'),
+    attach: (id, _request, events) => {
+      queueMicrotask(() => events.end({ nextSeq: 0, info: info(id) }));
+      const nothing = (): void => undefined;
+      const calls = { consumed: nothing, closeStdin: nothing, signal: nothing, resize: nothing };
+      return { ...calls, write: () => true, cancel: nothing };
+    },
+  };
 }
 
 /** The pieces in turn; an Error among them is what the outflow rejects with. */

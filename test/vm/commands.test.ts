@@ -214,7 +214,7 @@ t.test('with one daemon', async (t) => {
     await job.write('', { close: true });
     t.match(await job.wait(), { exit_code: 0 });
     const chunks = [];
-    for await (const chunk of job.output({ from: attachment.position })) chunks.push(chunk);
+    for await (const chunk of job.output({ from: 2 })) chunks.push(chunk);
     t.same(chunks, []);
     const env = { SANDBOXD_HOST: api.url };
     const started = await runCommand(['exec', '-d', id, 'sh', '-c', 'echo hello; exit 3'], env);

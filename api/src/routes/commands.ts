@@ -140,6 +140,7 @@ export const commandRoutes = {
       },
     ],
     errors: ATTACH_ERRORS,
+    example: { params, query: { from: '0' } },
   },
   attachCommandWebSocket: {
     method: 'GET',

@@ -44,7 +44,7 @@ export const attach: Verb = {
     take: { type: 'boolean', help: 'write in place of another client that does' },
   },
   count: [2, 2],
-  example: 'sandbox attach $ID $(sandbox exec -d $ID echo hello)',
+  example: 'sandbox attach $ID $CMD',
   async run({ operands: [id = '', cid = ''], isSet }, session) {
     const command = session.client.sandboxes.get(id).commands.get(cid);
     const input = isSet('no-stdin') ? 'none' : isSet('take') ? 'take' : 'write';
@@ -60,7 +60,7 @@ export const wait: Verb = {
   details: 'The exit code is the command’s.',
   flags: {},
   count: [2, 2],
-  example: 'sandbox wait $ID $(sandbox exec -d $ID true)',
+  example: 'sandbox wait $ID $CMD',
   async run({ operands: [id = '', cid = ''] }, { client, terminal, signal, isJson, complain }) {
     const result = await client.sandboxes.get(id).commands.get(cid).wait({ signal });
     if (isJson) terminal.printJson(result);
@@ -83,7 +83,7 @@ export const kill: Verb = {
     grace: { type: 'string', placeholder: 'time', help: 'time from SIGTERM to SIGKILL; default: 10s' },
   },
   count: [2, 2],
-  example: 'sandbox kill $ID $(sandbox exec -d $ID sleep 1000)',
+  example: 'sandbox kill $ID $CMD',
   async run({ operands: [id = '', cid = ''], text }, { client, terminal, signal, isJson }) {
     const command = client.sandboxes.get(id).commands.get(cid);
     const [name, grace] = [text('signal'), text('grace')];
