@@ -13,6 +13,7 @@ export const EXEC_FRAME = {
   resize: 6,
   signal: 7,
   error: 8,
+  position: 9,
 } as const;
 const EXEC_FRAME_HEADER_BYTES = 8;
 

@@ -16,6 +16,7 @@ export * from './routes/index.ts';
 export * from './routes/route.ts';
 export { errorResponse } from './schemas/answers.ts';
 export * from './schemas/command.ts';
+export * from './schemas/commands.ts';
 export * from './schemas/event.ts';
 export * from './schemas/exec.ts';
 export * from './schemas/exec-output.ts';

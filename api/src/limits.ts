@@ -104,6 +104,27 @@ export const MAX_EXEC_TIMEOUT_S = 2 ** 40;
 export const DEFAULT_EXEC_OUTPUT_BYTES = MIB;
 export const MAX_EXEC_OUTPUT_BYTES = 16 * MIB;
 
+// ---- commands by id ----
+
+/** Maximum number of detached commands that run in one sandbox at a time. */
+export const MAX_DETACHED_COMMANDS = 256;
+/** Output bytes of a detached command that the guest stores: default and maximum. */
+export const DEFAULT_OUTPUT_BUFFER_BYTES = MIB;
+export const MAX_OUTPUT_BUFFER_BYTES = 8 * MIB;
+/**
+ * Output bytes of all commands of a sandbox: a 32nd of its memory, at most this. Beyond it, commands that have ended
+ * lose their output first.
+ */
+export const MAX_SANDBOX_OUTPUT_BYTES = 16 * MIB;
+/** A list shows at most this many running commands, and this many that have ended. */
+export const MAX_RUNNING_COMMANDS = 1024;
+export const MAX_ENDED_COMMANDS = 256;
+/** How long the result of a command that has ended is stored. */
+export const COMMAND_RESULT_S = 3600;
+/** Length of the command line that a list shows. */
+export const MAX_COMMAND_LINE_BYTES = 2 * KIB;
+export const DEFAULT_KILL_GRACE_S = 10;
+
 // ---- files ----
 
 /** Bytes that a read of a file returns without `max_bytes`. */

@@ -10,6 +10,7 @@ export type ForkOptions = Schemas['ForkReq'];
 export type ImageInfo = Schemas['ImageResponse'];
 export type ErrorCode = Schemas['ErrorResponse']['code'];
 export type ExecResult = Schemas['ExecResult'];
+export type CommandInfo = Schemas['Command'];
 export type ServiceSpec = Schemas['ServiceSpec'];
 export type ServiceStatus = Schemas['ServiceStatus'];
 export type LogRecord = Schemas['LogRecord'];

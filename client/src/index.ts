@@ -1,5 +1,13 @@
 // The library: `Client` and its types.
 export * from './client.ts';
+export {
+  Attachment,
+  type AttachOptions,
+  Command,
+  Commands,
+  type DetachOptions,
+  type StoredChunk,
+} from './commands.ts';
 export type { Bytes } from './connection/transport.ts';
 export * from './contract.ts';
 export * from './errors.ts';

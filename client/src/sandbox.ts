@@ -1,4 +1,5 @@
 // A sandbox and its operations; a snapshot, from which sandboxes are forked.
+import { Commands } from './commands.ts';
 import { readLines } from './connection/lines.ts';
 import type { Requests } from './connection/requests.ts';
 import type { Bytes } from './connection/transport.ts';
@@ -25,6 +26,7 @@ export class Sandbox implements AsyncDisposable {
   readonly id: string;
   readonly files: Files;
   readonly service: Service;
+  readonly commands: Commands;
   readonly #requests: Requests;
 
   constructor(requests: Requests, id: string) {
@@ -32,6 +34,7 @@ export class Sandbox implements AsyncDisposable {
     this.#requests = requests;
     this.files = new Files(requests, id);
     this.service = new Service(requests, id);
+    this.commands = new Commands(requests, id);
   }
 
   /** NotFoundError when it does not exist. */

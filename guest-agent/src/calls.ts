@@ -1,6 +1,8 @@
 // Dispatches each request to its handler.
 import {
   AgentError,
+  type CommandAttach,
+  type CommandCall,
   type DirPull,
   type Exec,
   type FileCall,
@@ -18,6 +20,7 @@ import {
   type SetClock,
   type Stream,
 } from '@sandboxd/proto';
+import { attachCommand, callCommand, listCommands } from './commands/calls.ts';
 import { type ExecContext, startExec } from './exec/session.ts';
 import { startFileCall } from './files/calls.ts';
 import { startDirectoryPull } from './files/directory-pull.ts';
@@ -55,6 +58,12 @@ export function serveRequest(context: CallContext, stream: Stream, request: Requ
 function dispatch(context: CallContext, stream: Stream, request: Request): void {
   if (request.exec) {
     startExec(context, stream, request.exec as Exec);
+  } else if (request.commandList) {
+    stream.finish(listCommands(context.commands));
+  } else if (request.commandCall) {
+    callCommand(context.commands, stream, request.commandCall as CommandCall);
+  } else if (request.commandAttach) {
+    attachCommand(context.commands, stream, request.commandAttach as CommandAttach);
   } else if (request.identity) {
     const identity = request.identity as Identity;
     const unixTimeUs = applyIdentity(identity);

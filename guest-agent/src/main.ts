@@ -1,13 +1,14 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
-import { CLOCK, FREEZE, GuestConnection, NETWORK } from '@sandboxd/proto';
+import { CLOCK, COMMANDS, FREEZE, GuestConnection, NETWORK } from '@sandboxd/proto';
 import { mountModules } from './boot/modules.ts';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
 import { serveRequest } from './calls.ts';
 import { serveChannels } from './channel/serve.ts';
-import { ExecCgroups } from './exec/cgroups.ts';
+import { CommandTable } from './commands/table.ts';
+import { ExecCgroups, readGuestSize } from './exec/cgroups.ts';
 import { Freezer } from './exec/freezer.ts';
 import { hasKernelParameter, readHasDiskErrors, readIsEmulated } from './lib/kernel-parameters.ts';
 import { logError } from './lib/log.ts';
@@ -60,6 +61,7 @@ const freezer = new Freezer(cgroups);
 const trim = new MemoryTrim();
 const launcher = createLauncher({ poller, reaper, cgroups });
 const service = new Supervisor(launcher, (work) => freezer.whenThawed(work));
+const commands = new CommandTable(readGuestSize().memoryBytes);
 
 const bootId = addon.readText(NO_DIRECTORY, '/proc/sys/kernel/random/boot_id').trim();
 const connection: GuestConnection = new GuestConnection({
@@ -68,7 +70,7 @@ const connection: GuestConnection = new GuestConnection({
     bootId,
     agentStartUs,
     agentReadyUs,
-    capabilities: [CLOCK, NETWORK, ...(cgroups.canFreeze ? [FREEZE] : [])],
+    capabilities: [CLOCK, NETWORK, COMMANDS, ...(cgroups.canFreeze ? [FREEZE] : [])],
   }),
   onHello: ({ incarnation }) => {
     freezer.greeted(incarnation);
@@ -86,6 +88,7 @@ const context = {
   reaper,
   cgroups,
   freezer,
+  commands,
   service,
   trim,
   isEmulated,

@@ -52,6 +52,21 @@ export const FREEZE = 'freeze';
 /** Capability of a guest that gets its network interface with its identity. */
 export const NETWORK = 'network';
 
+/** Capability of a guest that keeps a table of commands, and runs detached ones. */
+export const COMMANDS = 'commands';
+
+/** Maximum detached commands that run at the same time. */
+export const MAX_DETACHED_COMMANDS = 256;
+/** Maximum running commands in the table; attached ones beyond it run unlisted. */
+export const MAX_RUNNING_COMMANDS = 1024;
+/** Ended commands whose result a guest retains, and for how long. */
+export const MAX_ENDED_COMMANDS = 256;
+export const COMMAND_RESULT_MS = 3_600_000;
+/** Maximum entries of a list of commands, which therefore fits into one message. */
+export const MAX_LISTED_COMMANDS = MAX_RUNNING_COMMANDS + MAX_ENDED_COMMANDS;
+/** Bytes of a command's arguments that its status shows. */
+export const MAX_COMMAND_LINE_BYTES = 2048;
+
 export const NONCE_BYTES = 16;
 
 /** The virtio-serial port's name, and the guest agent's vsock port. */

@@ -49,6 +49,18 @@ export type ServiceStatus = Decoded<
 >;
 export type ServiceStatusInput = sandboxd.agent.v1.ServiceStatus.$Properties;
 export const { Verb: SERVICE_VERB } = sandboxd.agent.v1.ServiceControl;
+export type CommandStatus = Decoded<sandboxd.agent.v1.CommandStatus.$Properties, 'tty' | 'result' | 'output'>;
+export type CommandStatusInput = sandboxd.agent.v1.CommandStatus.$Properties;
+export type CommandList = Decoded<sandboxd.agent.v1.CommandListResult.$Properties>;
+export type CommandCall = Decoded<
+  sandboxd.agent.v1.CommandCall.$Properties,
+  'wait' | 'signal' | 'resize' | 'kill'
+>;
+export type CommandCallInput = sandboxd.agent.v1.CommandCall.$Properties;
+export type CommandAttach = Decoded<sandboxd.agent.v1.CommandAttach.$Properties>;
+export type CommandAttachInput = sandboxd.agent.v1.CommandAttach.$Properties;
+export type CommandAttachResult = Decoded<sandboxd.agent.v1.CommandAttachResult.$Properties, 'status'>;
+export const { CommandInput: COMMAND_INPUT } = sandboxd.agent.v1;
 export type FilePush = Decoded<sandboxd.agent.v1.FilePush.$Properties>;
 export type FilePull = Decoded<sandboxd.agent.v1.FilePull.$Properties>;
 export type DirPull = Decoded<sandboxd.agent.v1.DirPull.$Properties>;

@@ -1,12 +1,16 @@
-// `make soak`: thousands of execs of every kind. Afterwards descriptors, memory, cgroups and processes of host and
+// `make soak`: thousands of execs of every kind, then detached commands over many daemons that are killed. Afterwards descriptors, memory, cgroups and processes of host and
 // guest must be as they were after the warm-up.
 import { readdir, readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { eachExactlyOnce } from '../support/commands.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
 
-const { values } = parseArgs({ options: { execs: { type: 'string', default: '2000' } } });
+const { values } = parseArgs({
+  options: { execs: { type: 'string', default: '2000' }, commands: { type: 'string', default: '1000' } },
+});
 const EXECS = Number(values.execs);
+const COMMANDS = Number(values.commands);
 const WARM_UP = Math.min(200, EXECS);
 const CONCURRENT = 8;
 /** Growth above these limits is a leak and not garbage-collector noise. */
@@ -18,6 +22,7 @@ type Levels = { readonly [K in keyof typeof MAX_GROWTH]: number };
 
 const directories = await makeDirectories();
 const daemon = await spawnDaemon(directories);
+let last = daemon;
 let isSound = false;
 try {
   const { id } = await daemon.api.create();
@@ -29,12 +34,36 @@ try {
   const after = await readLevels(daemon, id);
   console.log(`\n${EXECS} execs in ${seconds.toFixed(0)} s, ${(EXECS / seconds).toFixed(1)} a second`);
   isSound = compare(before, after);
-  await daemon.api.delete(id);
+  isSound = (await runDetached(id)) && isSound;
+  await last.api.delete(id);
 } finally {
-  await daemon.end();
+  await last.end();
   await removeDirectories(directories);
 }
 process.exit(isSound ? 0 : 1);
+
+/** Every tenth of the detached commands, the daemon is killed while they run. */
+async function runDetached(id: string): Promise<boolean> {
+  let failures = 0;
+  const check = (isTrue: boolean, what: string): boolean => {
+    if (!isTrue) console.log(`FAILED ${what}`);
+    failures += isTrue ? 0 : 1;
+    return isTrue;
+  };
+  const t = {
+    equal: (a: unknown, b: unknown, what?: unknown) => check(a === b, `${what}: ${a} is not ${b}`),
+  } as unknown as Parameters<typeof eachExactlyOnce>[0];
+  let started = 0;
+  await eachExactlyOnce(t, last.api, id, COMMANDS, async () => {
+    started += 10;
+    if (started % 100 !== 0) return last.api;
+    await last.end('SIGKILL');
+    last = await spawnDaemon(directories);
+    return last.api;
+  });
+  console.log(`${COMMANDS} detached commands, ${failures} failures`);
+  return failures === 0;
+}
 
 async function runMany({ api }: Daemon, id: string, count: number): Promise<void> {
   const kinds: readonly (() => Promise<unknown>)[] = [

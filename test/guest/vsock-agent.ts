@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { GuestConnection } from '@sandboxd/proto';
 import { serveRequest } from '../../guest-agent/src/calls.ts';
 import { serveVsock } from '../../guest-agent/src/channel/serve.ts';
+import { CommandTable } from '../../guest-agent/src/commands/table.ts';
 import { ExecCgroups } from '../../guest-agent/src/exec/cgroups.ts';
 import { Freezer } from '../../guest-agent/src/exec/freezer.ts';
 import { MemoryTrim } from '../../guest-agent/src/machine/memory-trim.ts';
@@ -21,6 +22,7 @@ const freezer = new Freezer(cgroups);
 const reaper = new Reaper({ poller, onOrphan: () => undefined });
 reaper.start();
 const service = new Supervisor(createLauncher({ poller, reaper, cgroups }));
+const commands = new CommandTable(2 ** 29);
 const connection: GuestConnection = new GuestConnection({
   describe: () => ({
     agentVersion: 'test',
@@ -36,6 +38,7 @@ const connection: GuestConnection = new GuestConnection({
         reaper,
         cgroups,
         freezer,
+        commands,
         trim: new MemoryTrim(),
         service,
         isEmulated: false,

@@ -78,7 +78,10 @@ t.test('every route but a WebSocket has an example, which is taken as it is', as
     const { id: sandbox } = sandboxes.add();
     const { id: snapshot } = await sandboxes.snapshot(sandbox);
     const id = path.startsWith('/snapshots') ? snapshot : sandbox;
-    const target = path.replace(':id', id).replace(/:ref\{.+\}/, example.params?.ref ?? '');
+    const target = path
+      .replace(':id', id)
+      .replace(':cid', example.params?.cid ?? '')
+      .replace(/:ref\{.+\}/, example.params?.ref ?? '');
     const accept = answers[0]?.content?.['application/json'] ? 'application/json' : '*/*';
     const response = await app.request(`${target}?${new URLSearchParams(example.query)}`, {
       method,
@@ -101,7 +104,7 @@ t.test('the page shows every route and loads nothing', async (t) => {
   t.match(response.headers.get('content-type'), /^text\/html/);
   for (const [name, { path }] of routes) {
     t.ok(page.includes(`id="${name}"`), name);
-    t.ok(page.includes(path.replace(/:(\w+)(\{.+\})?/, '{$1}')), path);
+    t.ok(page.includes(path.replace(/:(\w+)(\{.+\})?/g, '{$1}')), path);
   }
   t.notMatch(page, /<script|\ssrc=|\son\w+=|@import|url\(/i);
   t.same(

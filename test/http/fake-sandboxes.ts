@@ -16,6 +16,7 @@ import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { PublishedPort } from '../../host-agent/src/network/index.ts';
+import type { SandboxCommands } from '../../host-agent/src/sandboxes/commands.ts';
 import type { Sandboxes, SandboxHandle, SandboxHost } from '../../host-agent/src/sandboxes/interface.ts';
 import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-create.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
@@ -180,6 +181,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return {
       info,
       exec: (request, events, options) => this.exec(id, request, events, options?.hasStdin),
+      commands: () => {
+        this.get(id);
+        return this.commandCalls as SandboxCommands;
+      },
       service: () => this.service(id),
       files: () => ({
         pushFiles: (path, read, signal) => this.onPush(path, read, signal),
@@ -211,6 +216,9 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     await this.onDelete(id);
     this.#infos.delete(id);
   }
+
+  /** What `commands` gives: a command that has ended, without output. */
+  commandCalls: Partial<SandboxCommands> = fakeCommands();
 
   /** What `service` gives; each test brings the calls that it needs. */
   serviceCalls: Partial<SandboxService> = {};
@@ -298,6 +306,30 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     queueMicrotask(() => this.script(exec));
     return exec;
   }
+}
+
+function fakeCommands(): Partial<SandboxCommands> {
+  const info = (id: string) => ({
+    ...{ id, cmd: ['true'], isCmdCut: false, isDetached: true, hasStdin: false, pid: 7 },
+    ...{ startedUnixMs: 1000, endedUnixMs: 2000, outcome: { exitCode: 0, durationMs: 1 } },
+  });
+  const answer = async (id: string) => info(id);
+  return {
+    list: async () => [info('cmd_0123456789abc')],
+    get: answer,
+    wait: answer,
+    kill: answer,
+    signal: answer,
+    resize: answer,
+    write: answer,
+    start: async () => info('cmd_0123456789abc'),
+    attach: (id, _request, events) => {
+      queueMicrotask(() => events.end({ nextSeq: 0, info: info(id) }));
+      const nothing = (): void => undefined;
+      const calls = { consumed: nothing, closeStdin: nothing, signal: nothing, resize: nothing };
+      return { ...calls, write: () => true, cancel: nothing };
+    },
+  };
 }
 
 /** The pieces in turn; an Error among them is what the outflow rejects with. */

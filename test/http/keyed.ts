@@ -69,7 +69,7 @@ const UPGRADE =
 export function allSamples(id = UNKNOWN_ID): readonly Sample[] {
   return Object.entries<Route>(ROUTES).flatMap(([key, route]) => {
     const name = key as RouteName;
-    const ids: Readonly<Record<string, string>> = { ref: 'nginx%3Aalpine', id };
+    const ids: Readonly<Record<string, string>> = { ref: 'nginx%3Aalpine', id, cid: 'cmd_0123456789abc' };
     const snapshot = 'snap_0123456789abc';
     const path = route.path.replace(/:(\w+)(?:\{.+\})?/g, (_, parameter) =>
       route.path.startsWith('/snapshots') ? snapshot : (ids[parameter] ?? id),

@@ -20,6 +20,9 @@ export abstract class InteractiveExec {
   isCounting = false;
   result: ExecResultJson | undefined;
   isEnded = false;
+  /** The next record, as the last position frame of an attached command has it. */
+  position = 0;
+  hasPosition = false;
 
   /** Resolves when `bytes` were passed to the operating system, with its backpressure. */
   abstract send(bytes: Uint8Array): Promise<void>;
@@ -79,9 +82,16 @@ export abstract class InteractiveExec {
     this.#waiting.clear();
   }
 
+  #moveTo(seq: number): void {
+    this.position = seq;
+    this.hasPosition = true;
+  }
+
   #take({ type, payload }: ExecFrame): void {
     if (this.result !== undefined) throw new Error('a frame behind the exit frame');
     if (type === EXEC_FRAME.exit) this.result = JSON.parse(payload.toString()) as ExecResultJson;
+    else if (type === EXEC_FRAME.position)
+      this.#moveTo((JSON.parse(payload.toString()) as { seq: number }).seq);
     else {
       this.outputBytes += payload.length;
       if (this.isCounting) return;
@@ -99,19 +109,25 @@ export class RawExec extends InteractiveExec {
   /** Bytes before the frames; for an error, the whole response. */
   head = '';
 
-  constructor(url: string, id: string, fields: ExecFields, behind: Uint8Array = EMPTY) {
+  constructor(
+    url: string,
+    id: string,
+    fields: ExecFields | Readonly<Record<string, never>>,
+    behind: Uint8Array = EMPTY,
+    target = `/sandboxes/${id}/exec?stdin=1`,
+  ) {
     super();
     const { hostname, port, host } = new URL(url);
     this.socket = connect({ host: hostname, port: Number(port), noDelay: true });
     this.socket.on('data', (bytes: Buffer) => this.#onData(bytes));
     this.socket.on('error', () => {});
     this.socket.on('close', () => {
-      this.#checkRefusal(`/sandboxes/${id}/exec`);
+      this.#checkRefusal(target.replace(/\?.*/, ''));
       this.isEnded = true;
       this.wake();
     });
     const body = JSON.stringify(fields);
-    const head = `POST /sandboxes/${id}/exec?stdin=1 HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`;
+    const head = `POST ${target} HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`;
     this.socket.write(Buffer.concat([Buffer.from(head + body), behind]));
   }
 
@@ -172,12 +188,13 @@ export class WebSocketExec extends InteractiveExec {
   closeCode: number | undefined;
   closeReason = '';
 
-  constructor(url: string, id: string, fields: ExecFields) {
+  /** Without `fields` there is no first message. */
+  constructor(url: string, id: string, fields?: ExecFields, target = `/sandboxes/${id}/exec`) {
     super();
-    this.socket = new WebSocket(`${url.replace('http', 'ws')}/sandboxes/${id}/exec`, {
+    this.socket = new WebSocket(`${url.replace('http', 'ws')}${target}`, {
       perMessageDeflate: false,
     });
-    this.socket.on('open', () => this.socket.send(JSON.stringify(fields)));
+    if (fields !== undefined) this.socket.on('open', () => this.socket.send(JSON.stringify(fields)));
     this.socket.on('message', (data: Buffer) => this.receive(data));
     this.socket.on('error', () => {});
     this.socket.on('close', (code, reason) => {
@@ -205,4 +222,25 @@ export class WebSocketExec extends InteractiveExec {
   destroy(): void {
     this.socket.terminate();
   }
+}
+
+/** Attaches to a detached command; rejects if the daemon refuses. */
+export async function attachTo(
+  transport: 'hijack' | 'websocket',
+  url: string,
+  path: string,
+  query = '',
+): Promise<InteractiveExec> {
+  if (transport === 'websocket') {
+    const client = new WebSocketExec(url, '', undefined, `${path}?${query}`);
+    await client.send(EMPTY);
+    // A position frame comes first.
+    await client.until(() => client.hasPosition || client.isEnded, 'it is attached').catch(() => undefined);
+    if (client.closeCode === 1011) throw new Error(client.closeReason);
+    return client;
+  }
+  const client = new RawExec(url, '', {}, EMPTY, `${path}?stdin=1&${query}`);
+  await client.until(() => client.head.length >= REPLY.length, 'its answer');
+  if (client.head !== REPLY) throw new Error(client.head);
+  return client;
 }

@@ -5,6 +5,7 @@ import { type JsonSchema, toJsonSchema } from '../json-schema.ts';
 import { INTERFACE_LIMITS } from '../limits.ts';
 import { errorResponse } from '../schemas/answers.ts';
 import { execResult, resourceUsage } from '../schemas/command.ts';
+import { command, commandLine, commandList } from '../schemas/commands.ts';
 import { event } from '../schemas/event.ts';
 import { execRequest, resizeFrame, signalFrame } from '../schemas/exec.ts';
 import { execOutput, execPiece } from '../schemas/exec-output.ts';
@@ -57,6 +58,9 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   ExecResult: execResult,
   ExecOutput: execOutput,
   ExecPiece: execPiece,
+  Command: command,
+  CommandList: commandList,
+  CommandLine: commandLine,
   ResizeFrame: resizeFrame,
   SignalFrame: signalFrame,
   RestartPolicy: restart,

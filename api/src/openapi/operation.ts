@@ -131,9 +131,10 @@ function toResponses(route: Route, components: Components): DocumentedOperation[
   return responses;
 }
 
-function toAnswer(answer: Answer, { example }: Route, components: Components): DocumentedAnswer {
+function toAnswer(answer: Answer, { answers, example }: Route, components: Components): DocumentedAnswer {
   const content = Object.entries(answer.content ?? {}).map(([type, described]) => {
-    const isShown = type === 'application/json' && example?.answer !== undefined;
+    // The example is one of the first answer.
+    const isShown = type === 'application/json' && answer === answers[0] && example?.answer !== undefined;
     if (described.kind === 'bytes')
       return [type, described.frames ? { 'x-frames': described.frames } : {}] as const;
     const schema = components.toSchema(described.schema);

@@ -3,6 +3,20 @@
 export const SANDBOX_ID = 'sbx_0rh192ptsimae';
 export const SNAPSHOT_ID = 'snap_5l2k8q0vb3c1e';
 
+export const COMMAND_ID = 'cmd_6qk1v0m2b9d4s';
+
+export const EXEC_RESULT = { exit_code: 0, duration_ms: 1212 };
+
+export const COMMAND = {
+  id: COMMAND_ID,
+  state: 'running',
+  cmd: ['sleep', '1000'],
+  detached: true,
+  pid: 97,
+  started_at: '2026-03-14T15:09:26.535Z',
+  output: { first_seq: 0, next_seq: 0, dropped_bytes: 0 },
+};
+
 export const SANDBOX = {
   id: SANDBOX_ID,
   created_at: '2026-03-14T15:09:26.535Z',

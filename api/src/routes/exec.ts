@@ -1,4 +1,6 @@
 // Exec: one command, in three transports.
+
+import { command } from '../schemas/commands.ts';
 import { execQuery, execRequest } from '../schemas/exec.ts';
 import { execOutput, execPiece } from '../schemas/exec-output.ts';
 import { sandboxPath } from '../schemas/id.ts';
@@ -25,7 +27,8 @@ export const execRoutes = {
       'exit frame with exit_code -1 and error. The answer is JSON if Accept names application/json or ' +
       'application/x-ndjson and no range that includes the frames, such as */*. With stdin=1 the connection ' +
       'carries frames in both directions, directly after the request and the response head. If the client ' +
-      'disconnects, the daemon kills the command.',
+      'disconnects, the daemon kills the command. With detach the answer is 201 right after the start, and the ' +
+      'command does not depend on its client.',
     access: 'exec',
     params: sandboxPath,
     query: execQuery,
@@ -43,8 +46,9 @@ export const execRoutes = {
           ...json(execOutput),
         },
       },
+      { status: 201, description: 'with detach: the command has started', content: json(command) },
     ],
-    errors: ERRORS,
+    errors: { ...ERRORS, 501: 'detach, and the guest agent of the sandbox is too old for it' },
     example: {
       params: { id: SANDBOX_ID },
       body: { cmd: ['sh', '-c', 'echo hello; echo oops >&2; exit 3'] },

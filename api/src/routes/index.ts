@@ -1,5 +1,6 @@
 // The table of all routes.
 import { INTERFACE_LIMITS, type RequestLimits } from '../limits.ts';
+import { commandRoutes } from './commands.ts';
 import { eventRoutes } from './events.ts';
 import { execRoutes } from './exec.ts';
 import { fileRoutes } from './files.ts';
@@ -18,6 +19,7 @@ export function routesWithin(limits: RequestLimits) {
     ...sandboxRoutes(limits),
     ...eventRoutes,
     ...execRoutes,
+    ...commandRoutes,
     ...fileRoutes,
     ...logRoutes,
     ...serviceRoutes,

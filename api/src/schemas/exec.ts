@@ -1,23 +1,27 @@
 // The exec request: body of POST exec, and first message of a WebSocket. Also the JSON payloads of frames.
 import { z } from 'zod';
-import { integer, optional, type Parsed, withDefault } from '../input/fields.ts';
+import { integer, integerOrDefault, optional, type Parsed, withDefault } from '../input/fields.ts';
 import { queryInteger, querySwitch } from '../input/query.ts';
 import {
   DEFAULT_EXEC_OUTPUT_BYTES,
+  DEFAULT_OUTPUT_BUFFER_BYTES,
   MAX_EXEC_OUTPUT_BYTES,
   MAX_EXEC_TIMEOUT_S,
+  MAX_OUTPUT_BUFFER_BYTES,
   MAX_TTY_CELLS,
 } from '../limits.ts';
 import { word } from './answers.ts';
 import { cmd, cwd, env, user } from './command.ts';
 
-const terminalSize = z.object(
+export const terminalSize = z.object(
   {
     cols: integer(1, MAX_TTY_CELLS).describe('columns'),
     rows: integer(1, MAX_TTY_CELLS).describe('rows'),
   },
   { error: 'must be an object of cols and rows' },
 );
+
+const FLAG_ERROR = { error: 'must be true or false' };
 
 const SECONDS_ERROR = 'must be an integer of seconds, 0 for none';
 
@@ -37,6 +41,18 @@ export const execRequest = z
         terminalSize,
         'run in a terminal of this size instead of with pipes; all output is then stdout',
       ),
+      detach: optional(
+        z.boolean(FLAG_ERROR),
+        'true: the response comes when the command has started; the command does not depend on its client, and ' +
+          'the guest stores its output',
+      ),
+      stdin: optional(
+        z.boolean(FLAG_ERROR),
+        'with detach, true: the input of the command stays open for later requests; with a terminal it always does',
+      ),
+      output_buffer_bytes: integerOrDefault(1, MAX_OUTPUT_BUFFER_BYTES, undefined, {
+        description: `with detach: bytes of the newest output that the guest stores; default ${DEFAULT_OUTPUT_BUFFER_BYTES}`,
+      }),
     },
     { error: 'must be a JSON object' },
   )

@@ -1,4 +1,4 @@
-// Ids of sandboxes and snapshots.
+// Ids of sandboxes, snapshots and commands.
 import { z } from 'zod';
 
 const SHAPE = '[0-9a-v]{13}';
@@ -17,6 +17,11 @@ export const snapshotId = id('snap', 'snapshot').meta({
   title: 'snapshot id',
   description: 'id of the snapshot: snap_ and 13 characters of 0-9 and a-v',
 });
+export const commandId = id('cmd', 'command').meta({
+  title: 'command id',
+  description: 'id of the command: cmd_ and 13 characters of 0-9 and a-v',
+});
 
 export const sandboxPath = z.object({ id: sandboxId });
+export const commandPath = z.object({ id: sandboxId, cid: commandId });
 export const snapshotPath = z.object({ id: snapshotId });

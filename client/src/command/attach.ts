@@ -1,6 +1,7 @@
 // Connects a command in a sandbox to this terminal: output, input, window size, signals, exit code.
 import { constants } from 'node:os';
 import { UsageError } from '@sandboxd/api/command-line';
+import type { Command } from '../commands.ts';
 import type { ExecResult } from '../contract.ts';
 import type { Exec, ExecOptions } from '../exec/exec.ts';
 import type { Sandbox } from '../sandbox.ts';
@@ -10,7 +11,7 @@ import type { Session } from './verb.ts';
 const EXIT = { timedOut: 124, notRun: 126, notFound: 127, signalled: 128 } as const;
 const FORWARDED = ['SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2'] as const;
 
-type AttachOptions = ExecOptions & {
+export type AttachOptions = ExecOptions & {
   /** Forwards standard input to the command. */
   readonly isInteractive: boolean;
   readonly hasTerminal: boolean;
@@ -37,26 +38,71 @@ export async function attach(
   }
 }
 
+/** The keys that leave a command: Ctrl-P Ctrl-Q, as in Docker. */
+const LEAVE = Buffer.of(16, 17);
+
+/** Attaches to a detached command; resolves with its exit code, or 0 when the user leaves it. */
+export async function attachTo(
+  command: Command,
+  input: 'write' | 'take' | 'none',
+  { terminal, signal }: Session,
+): Promise<number> {
+  const { tty } = await command.info({ signal });
+  const attachment = await command.attach({ input, signal });
+  const isInteractive = input !== 'none';
+  const hasTerminal = tty !== undefined && terminal.stdin.isTTY === true;
+  let hasLeft = false;
+  const onLeave = (): void => {
+    hasLeft = true;
+    attachment.leave();
+  };
+  const options = { isInteractive, hasTerminal: hasTerminal && isInteractive, onLeave };
+  const connection = new Connection(attachment, options, terminal);
+  // The size that it has already makes programs draw the screen again.
+  if (options.hasTerminal) await attachment.resize(terminal.size);
+  try {
+    for await (const { stream, data } of attachment) await terminal.write(data, stream);
+    const { result } = attachment;
+    return result === undefined ? 0 : toExitCode(result, (line) => terminal.complain(line));
+  } catch (error) {
+    if (hasLeft) return 0;
+    throw error;
+  } finally {
+    connection.end();
+  }
+}
+
 /** Forwards the terminal's input, window size and signals while the command runs. */
 class Connection {
   readonly #undo: (() => void)[] = [];
 
   constructor(
-    exec: Exec,
-    { isInteractive, hasTerminal }: Pick<AttachOptions, 'isInteractive' | 'hasTerminal'>,
+    exec: Pick<Exec, 'write' | 'closeStdin' | 'resize' | 'signal'>,
+    {
+      isInteractive,
+      hasTerminal,
+      onLeave,
+    }: Pick<AttachOptions, 'isInteractive' | 'hasTerminal'> & { readonly onLeave?: () => void },
     { stdin, stdout, size }: Session['terminal'],
   ) {
     // A failure here also ends the output, whose error reports the cause.
     const quietly = (work: Promise<void>): void => void work.catch(() => undefined);
     if (isInteractive) {
+      let last: number | undefined;
       const onData = (bytes: Buffer): void => {
+        const keys = last === LEAVE[0] ? Buffer.concat([LEAVE.subarray(0, 1), bytes]) : bytes;
+        last = bytes.at(-1);
+        if (onLeave !== undefined && hasTerminal && keys.includes(LEAVE)) {
+          onLeave();
+          return;
+        }
         stdin.pause();
         quietly(exec.write(bytes).then(() => void stdin.resume()));
       };
       const onEnd = (): void => quietly(exec.closeStdin());
       stdin.on('data', onData).on('end', onEnd);
       this.#undo.push(() => stdin.off('data', onData).off('end', onEnd).pause());
-    } else if (!hasTerminal) quietly(exec.closeStdin());
+    } else if (!hasTerminal && onLeave === undefined) quietly(exec.closeStdin());
     if (hasTerminal && isInteractive) {
       stdin.setRawMode(true);
       this.#undo.push(() => stdin.setRawMode(false));
@@ -100,7 +146,7 @@ export async function attachJson(
   return toExitCode(result, () => undefined);
 }
 
-function toExitCode(result: ExecResult, report: (line: string) => void): number {
+export function toExitCode(result: ExecResult, report: (line: string) => void): number {
   const { exit_code, signal, timed_out, oom_killed, error } = result;
   if (error !== undefined) {
     report(error);

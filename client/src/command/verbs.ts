@@ -1,5 +1,6 @@
 // The table of verbs.
 import type { Verb } from './verb.ts';
+import { attach, commands, kill, wait } from './verbs/commands.ts';
 import { completion } from './verbs/completion.ts';
 import { context } from './verbs/context.ts';
 import { cp } from './verbs/cp.ts';
@@ -20,6 +21,10 @@ import { version } from './verbs/version.ts';
 export const VERBS: readonly Verb[] = [
   run,
   exec,
+  commands,
+  attach,
+  wait,
+  kill,
   ps,
   rm,
   cp,

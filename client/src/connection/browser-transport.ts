@@ -62,8 +62,8 @@ export class BrowserTransport implements Transport {
 
   async open(wire: WireRequest & { readonly body: string }): Promise<Duplex | WireAnswer> {
     const { body, signal } = wire;
-    // The query belongs to the POST request that the WebSocket replaces.
-    const path = wire.path.replace(/\?.*$/, '');
+    // That part of the query belongs to the POST request that the WebSocket replaces.
+    const path = wire.path.replace(/\?stdin=1$/, '').replace('stdin=1&', '');
     const socket = new WebSocket(`${this.#host.replace(/^http/, 'ws')}${path}`, this.#protocols);
     socket.binaryType = 'arraybuffer';
     const onAbort = (): void => socket.close();
@@ -77,7 +77,7 @@ export class BrowserTransport implements Transport {
       });
     });
     if (!isOpen) return this.#explain({ ...wire, path });
-    socket.send(body);
+    if (body !== '') socket.send(body);
     return {
       output,
       async write(bytes) {
@@ -96,7 +96,7 @@ export class BrowserTransport implements Transport {
     const get = (target: string) => this.send({ method: 'GET', path: target, headers, signal });
     const route = await get(path);
     if (route.status !== UPGRADE_REQUIRED) return route;
-    const sandbox = await get(path.replace(/\/exec$/, ''));
+    const sandbox = await get(path.replace(/\/(?:exec|commands\/.*)$/, ''));
     if (sandbox.status === NOT_FOUND) return sandbox;
     throw new ConnectionError(`the daemon at ${this.#host} refused a WebSocket`);
   }

@@ -156,10 +156,10 @@ export class Requests {
     });
   }
 
-  /** Opens an interactive exec. */
-  async open(call: Call<'exec'>): Promise<Duplex> {
-    return this.#within('exec', call, async (signal) => {
-      const { path, headers, body = '' } = this.#toWire('exec', call, signal);
+  /** Opens an interactive exec, or attaches to a command. */
+  async open<N extends 'exec' | 'attachCommand'>(name: N, call: Call<N>): Promise<Duplex> {
+    return this.#within(name, call, async (signal) => {
+      const { path, headers, body = '' } = this.#toWire(name, call, signal);
       const wire = { method: 'POST', path, headers, body: String(body), signal };
       const opened = await this.#options.transport.open(wire);
       if (!('status' in opened)) return opened;

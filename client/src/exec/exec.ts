@@ -63,7 +63,7 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
       ...(timeoutMs !== undefined && { timeoutMs }),
     };
     const isInteractive = stdin !== undefined || tty !== undefined;
-    if (isInteractive) this.#duplex = requests.open({ ...call, query: { stdin: 1 } });
+    if (isInteractive) this.#duplex = requests.open('exec', { ...call, query: { stdin: 1 } });
     const opening =
       this.#duplex ??
       requests
@@ -189,7 +189,10 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
   }
 }
 
-function toRequest(cmd: readonly string[], { env, cwd, user, timeoutS, tty }: ExecOptions) {
+export function toRequest(
+  cmd: readonly string[],
+  { env, cwd, user, timeoutS, tty }: Pick<ExecOptions, 'env' | 'cwd' | 'user' | 'timeoutS' | 'tty'>,
+) {
   return {
     cmd,
     ...(env !== undefined && { env }),
@@ -219,7 +222,7 @@ export type Chunk = {
 const decoder = new TextDecoder();
 
 /** Undefined for frames without output, and for empty output, which the daemon sends as keepalive. */
-function toChunk(type: number, payload: Uint8Array): Chunk | undefined {
+export function toChunk(type: number, payload: Uint8Array): Chunk | undefined {
   if (payload.length === 0 || (type !== EXEC_FRAME.stdout && type !== EXEC_FRAME.stderr)) return undefined;
   // Copied, because the decoder may reuse the buffer of a payload.
   return makeChunk(type === EXEC_FRAME.stdout ? 'stdout' : 'stderr', payload.slice());

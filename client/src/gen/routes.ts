@@ -21,6 +21,16 @@ export const ROUTES = {
   followEvents: {"method":"GET","path":"/events","summary":"Stream the events of sandboxes and snapshots"},
   exec: {"method":"POST","path":"/sandboxes/{id}/exec","summary":"Run a command"},
   execWebSocket: {"method":"GET","path":"/sandboxes/{id}/exec","summary":"Run a command over a WebSocket"},
+  listCommands: {"method":"GET","path":"/sandboxes/{id}/commands","summary":"List the commands of a sandbox"},
+  getCommand: {"method":"GET","path":"/sandboxes/{id}/commands/{cid}","summary":"Show a command"},
+  endCommand: {"method":"DELETE","path":"/sandboxes/{id}/commands/{cid}","summary":"End a command and all that it started"},
+  waitCommand: {"method":"GET","path":"/sandboxes/{id}/commands/{cid}/wait","summary":"Wait for the end of a command"},
+  readCommandOutput: {"method":"GET","path":"/sandboxes/{id}/commands/{cid}/output","summary":"Read the stored output of a detached command"},
+  attachCommand: {"method":"POST","path":"/sandboxes/{id}/commands/{cid}/attach","summary":"Attach to a detached command"},
+  attachCommandWebSocket: {"method":"GET","path":"/sandboxes/{id}/commands/{cid}/attach","summary":"Attach to a detached command over a WebSocket"},
+  writeCommandInput: {"method":"POST","path":"/sandboxes/{id}/commands/{cid}/stdin","summary":"Write to the input of a detached command"},
+  signalCommand: {"method":"POST","path":"/sandboxes/{id}/commands/{cid}/signal","summary":"Send a signal to a command"},
+  resizeCommand: {"method":"POST","path":"/sandboxes/{id}/commands/{cid}/resize","summary":"Resize the terminal of a command"},
   readFile: {"method":"GET","path":"/sandboxes/{id}/files","summary":"Read a file, or download a file or directory as a tar archive"},
   pushFiles: {"method":"POST","path":"/sandboxes/{id}/files","summary":"Upload a tar archive and extract it in the guest"},
   changeFile: {"method":"PATCH","path":"/sandboxes/{id}/files","summary":"Change permissions, owner or modification time of a file"},
@@ -71,6 +81,16 @@ export type Calls = {
   followEvents: { readonly body: undefined; readonly answer: undefined };
   exec: { readonly body: Schemas['ExecReq']; readonly answer: Schemas['ExecOutput'] };
   execWebSocket: { readonly body: undefined; readonly answer: undefined };
+  listCommands: { readonly body: undefined; readonly answer: Schemas['CommandList'] };
+  getCommand: { readonly body: undefined; readonly answer: Schemas['Command'] };
+  endCommand: { readonly body: undefined; readonly answer: Schemas['Command'] };
+  waitCommand: { readonly body: undefined; readonly answer: Schemas['Command'] };
+  readCommandOutput: { readonly body: undefined; readonly answer: undefined };
+  attachCommand: { readonly body: undefined; readonly answer: undefined };
+  attachCommandWebSocket: { readonly body: undefined; readonly answer: undefined };
+  writeCommandInput: { readonly body: undefined; readonly answer: Schemas['Command'] };
+  signalCommand: { readonly body: unknown; readonly answer: Schemas['Command'] };
+  resizeCommand: { readonly body: Schemas['ResizeFrame']; readonly answer: Schemas['Command'] };
   readFile: { readonly body: undefined; readonly answer: undefined };
   pushFiles: { readonly body: undefined; readonly answer: Schemas['PushResult'] };
   changeFile: { readonly body: Schemas['ChangeFileRequest']; readonly answer: Schemas['FileEntry'] };

@@ -265,6 +265,12 @@ export interface components {
                 /** @description rows */
                 readonly rows: number;
             } | null;
+            /** @description true: the response comes when the command has started; the command does not depend on its client, and the guest stores its output */
+            readonly detach?: boolean | null;
+            /** @description with detach, true: the input of the command stays open for later requests; with a terminal it always does */
+            readonly stdin?: boolean | null;
+            /** @description with detach: bytes of the newest output that the guest stores; default 1048576; 0 means the default */
+            readonly output_buffer_bytes?: number | null;
         };
         /** @description the result of a command: the payload of the exit frame */
         readonly ExecResult: {
@@ -365,6 +371,100 @@ export interface components {
         } | {
             /** @description the result; the last line */
             readonly result: components["schemas"]["ExecResult"];
+        };
+        /** @description a command of a sandbox */
+        readonly Command: {
+            /**
+             * command id
+             * @description id of the command: cmd_ and 13 characters of 0-9 and a-v
+             */
+            readonly id: string;
+            /**
+             * @description current state
+             * @enum {string}
+             */
+            readonly state: "running" | "exited";
+            /** @description program and arguments */
+            readonly cmd: readonly string[];
+            /**
+             * @description only the first 2048 bytes of cmd are shown
+             * @constant
+             */
+            readonly cmd_truncated?: true;
+            /** @description it does not depend on its client; output, attach and stdin are only for such a command */
+            readonly detached: boolean;
+            /** @description process id in the guest; absent if it never started */
+            readonly pid?: number;
+            /**
+             * @description its input is open
+             * @constant
+             */
+            readonly stdin?: true;
+            /** @description size of its terminal; absent without a terminal */
+            readonly tty?: {
+                /** @description columns */
+                readonly cols: number;
+                /** @description rows */
+                readonly rows: number;
+            };
+            /**
+             * Format: date-time
+             * @description time of its start
+             */
+            readonly started_at: string;
+            /**
+             * Format: date-time
+             * @description time of its end
+             */
+            readonly exited_at?: string;
+            /** @description the result; only after its end */
+            readonly result?: components["schemas"]["ExecResult"];
+            /** @description its stored output; only of a detached command */
+            readonly output?: {
+                /** @description sequence number of the oldest stored record */
+                readonly first_seq: number;
+                /** @description sequence number of the next record */
+                readonly next_seq: number;
+                /** @description bytes of output that are no longer stored */
+                readonly dropped_bytes: number;
+            };
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
+        };
+        /** @description the commands of a sandbox that run, or have ended within the last hour */
+        readonly CommandList: {
+            /** @description oldest first */
+            readonly commands: readonly components["schemas"]["Command"][];
+        };
+        /** @description one line: output, dropped output, or the end of the answer */
+        readonly CommandLine: {
+            /** @description sequence number of the record; in other lines, of the next record */
+            readonly seq: number;
+            /**
+             * @description stream to which the output was written
+             * @enum {string}
+             */
+            readonly stream?: "stdout" | "stderr";
+            /** @description time of the output, Unix milliseconds */
+            readonly unix_ms?: number;
+            /** @description the output as text, or in base64 if the base64 flag is set */
+            readonly data?: string;
+            /**
+             * @description the data is not valid UTF-8 and encoded in base64
+             * @constant
+             */
+            readonly base64?: true;
+            /** @description number of dropped records before this one */
+            readonly dropped_records?: number;
+            /** @description bytes of output in the dropped records */
+            readonly dropped_bytes?: number;
+            /**
+             * @description state of the command; in the last line
+             * @enum {string}
+             */
+            readonly state?: "running" | "exited";
+            /** @description the result; in the last line, if the command has ended */
+            readonly result?: components["schemas"]["ExecResult"];
         };
         /** @description new size of the terminal */
         readonly ResizeFrame: {

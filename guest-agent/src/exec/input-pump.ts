@@ -1,13 +1,14 @@
 // The input of a command: from the stream into its pipe or terminal. The stream's credit bounds the buffered bytes.
 // Credit is returned only for bytes that were written, or that will never be read.
-import { ByteQueue, type Stream } from '@sandboxd/proto';
+import { ByteQueue } from '@sandboxd/proto';
 import { blockPool } from '../lib/block-pool.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
+import type { ExecStream } from './exec-stream.ts';
 
 export type InputPumpOptions = {
   readonly poller: Poller;
-  readonly stream: Stream;
+  readonly stream: Pick<ExecStream, 'consumed'>;
   readonly fd: number;
   /** Signals end of input to the command, after all input was written. */
   readonly onEnd: () => void;

@@ -30,7 +30,7 @@ type Opened = { readonly ours: Descriptors; readonly theirs: readonly [number, n
 let nullFd = -1;
 
 /** A command. `isExact`: only PATH and HOME are added to its environment. */
-export type Command = Exec & { readonly isExact?: boolean };
+export type Command = Omit<Exec, 'id' | 'detach' | 'outputBufferBytes'> & { readonly isExact?: boolean };
 
 /** Throws LaunchError. */
 export function launch(exec: Command, cgroup: Cgroup): Launched {
@@ -72,7 +72,7 @@ export function launch(exec: Command, cgroup: Cgroup): Launched {
   throw new LaunchError(describeSpawnFailure(failure, { program, cwd, path, file }));
 }
 
-function findUser(exec: Exec): ResolvedUser {
+function findUser(exec: Command): ResolvedUser {
   const found = resolveUser(exec.user, {
     passwd: addon.readText(NO_DIRECTORY, '/etc/passwd'),
     group: addon.readText(NO_DIRECTORY, '/etc/group'),
@@ -81,7 +81,7 @@ function findUser(exec: Exec): ResolvedUser {
   return found.user;
 }
 
-function openDescriptors(exec: Exec, user: ResolvedUser): Opened {
+function openDescriptors(exec: Command, user: ResolvedUser): Opened {
   const opened: number[] = [];
   try {
     if (exec.tty) {

@@ -1,10 +1,11 @@
 // The output of a command: from its pipe or terminal into one flow of the stream, read only when the host grants
 // credit.
-import { type Flow, MAX_DATA_BYTES, type SourceBytes, type Stream } from '@sandboxd/proto';
+import { type Flow, MAX_DATA_BYTES, type SourceBytes } from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
 import { discardOutput } from './discard.ts';
+import type { ExecStream } from './exec-stream.ts';
 
 /**
  * After a read of this size, the link reads the descriptor itself where it can. Smaller output is sent together with
@@ -17,7 +18,7 @@ const scratch = Buffer.allocUnsafeSlow(MAX_DATA_BYTES);
 
 export type OutputPumpOptions = {
   readonly poller: Poller;
-  readonly stream: Stream;
+  readonly stream: Pick<ExecStream, 'setSource' | 'ready' | 'end'>;
   readonly flow: Flow;
   readonly fd: number;
   /** False for a terminal. */
@@ -33,7 +34,7 @@ export class OutputPump {
   readonly #onEnd: () => void;
   readonly #hasExited: () => boolean;
   #watch: Watch | undefined;
-  #stream: Stream | undefined;
+  #stream: OutputPumpOptions['stream'] | undefined;
   #flow: Flow;
   readonly #isPipe: boolean;
   /** Whether the last read was large, so that more bytes are probably ready. */

@@ -8,12 +8,14 @@ import {
   startTimer,
   type TtySize,
 } from '@sandboxd/proto';
+import type { CommandControls, CommandTable } from '../commands/table.ts';
 import { logError } from '../lib/log.ts';
 import { signalName, signalNumber } from '../lib/signals.ts';
 import { addon } from '../native/addon.ts';
 import type { Poller } from '../native/poller.ts';
 import type { Exit, ProcessUsage, Reaper } from '../reap/reaper.ts';
 import { addUsage, type Cgroup, type ExecCgroups } from './cgroups.ts';
+import type { ExecStream } from './exec-stream.ts';
 import type { Freezer } from './freezer.ts';
 import { InputPump } from './input-pump.ts';
 import { LaunchError, type Launched, launch } from './launch.ts';
@@ -28,32 +30,52 @@ export type ExecContext = {
   readonly reaper: Reaper;
   readonly cgroups: ExecCgroups;
   readonly freezer: Freezer;
+  readonly commands: CommandTable;
 };
 
-/** Starts the command that `stream` requested. Every outcome is the stream's result, including a failed start. */
+const SIGTERM = 15;
+
+/**
+ * Starts the command that `stream` requested. Every outcome is the stream's result, including a failed start. A
+ * detached command does not need the stream any longer.
+ */
 export function startExec(context: ExecContext, stream: Stream, exec: Exec): void {
   const arrivedUs = Math.round(context.poller.wokeMs * 1000);
   const startedUs = nowUs();
   context.freezer.assertThawed();
+  const command = context.commands.admit(exec);
+  const recorder = command?.recorder;
   const cgroup = context.cgroups.acquire();
   try {
     const launched = launch(exec, cgroup);
-    stream.started(launched.pid);
-    new ExecSession(context, stream, exec, cgroup, launched, { arrivedUs, startedUs });
+    if (recorder === undefined) stream.started(launched.pid);
+    const onResult = (result: ExecResultInput): void => command?.ended(result);
+    const options = { arrivedUs, startedUs, onResult };
+    const session = new ExecSession(context, recorder ?? stream, exec, cgroup, launched, options);
+    command?.started(launched, session);
   } catch (error) {
     context.cgroups.release(cgroup);
     if (!(error instanceof LaunchError)) logError('exec', error);
     const durationUs = nowUs() - startedUs;
-    stream.finish({
-      exec: { exitCode: -1, durationUs, error: error instanceof Error ? error.message : String(error) },
-    });
+    const message = error instanceof Error ? error.message : String(error);
+    const result = { exitCode: -1, durationUs, error: message };
+    if (recorder === undefined) stream.finish({ exec: result });
+    command?.ended(result);
   }
+  if (command !== undefined && recorder !== undefined) stream.finish({ command: command.status });
   context.cgroups.restock();
 }
 
-class ExecSession {
+type SessionOptions = {
+  readonly arrivedUs: number;
+  readonly startedUs: number;
+  readonly onResult: (result: ExecResultInput) => void;
+};
+
+class ExecSession implements CommandControls {
   readonly #context: ExecContext;
-  readonly #stream: Stream;
+  readonly #stream: ExecStream;
+  readonly #onResult: SessionOptions['onResult'];
   readonly #cgroup: Cgroup;
   readonly #pid: number;
   readonly #terminal: number | undefined;
@@ -65,16 +87,19 @@ class ExecSession {
   #stopTimeout: () => void = () => {};
   #stopLinger: () => void = () => {};
   #exit: { readonly exit: Exit; readonly durationUs: number } | undefined;
+  #stopGrace: () => void = () => {};
   #isTimedOut = false;
+  /** Whether all that it started must end with it. */
+  #isTerminated = false;
   #isFinished = false;
 
   constructor(
     context: ExecContext,
-    stream: Stream,
+    stream: ExecStream,
     exec: Exec,
     cgroup: Cgroup,
     { pid, descriptors }: Launched,
-    { arrivedUs, startedUs }: { readonly arrivedUs: number; readonly startedUs: number },
+    { arrivedUs, startedUs, onResult }: SessionOptions,
   ) {
     this.#context = context;
     this.#stream = stream;
@@ -82,6 +107,7 @@ class ExecSession {
     this.#pid = pid;
     this.#arrivedUs = arrivedUs;
     this.#startedUs = startedUs;
+    this.#onResult = onResult;
     const { input, output, error } = descriptors;
     this.#terminal = error === undefined ? output : undefined;
     context.reaper.expect(pid, (exit, usage) => this.#onExit(exit, usage));
@@ -89,8 +115,8 @@ class ExecSession {
       data: (_flow, chunk) =>
         this.#input === undefined ? stream.consumed(chunk.length) : this.#input.push(chunk),
       end: () => this.#input?.end(),
-      signal: (name) => this.#signal(name),
-      resize: (size) => this.#resize(size),
+      signal: (name) => this.signal(name),
+      resize: (size) => this.resize(size),
       cancel: () => this.#abort(),
       lost: (loss) => this.#onLost(loss),
     };
@@ -122,7 +148,9 @@ class ExecSession {
     this.#exit = { exit, durationUs: nowUs() - this.#startedUs };
     this.#cgroup.processes = addUsage(this.#cgroup.processes, usage);
     this.#stopTimeout();
+    this.#stopGrace();
     this.#closeInput();
+    if (this.#isTerminated) this.#kill();
     if (this.#terminal !== undefined) for (const output of this.#outputs) output.checkEnd();
     this.#stopLinger = startTimer(LINGER_MS, () => {
       for (const output of this.#outputs) output.limit();
@@ -148,6 +176,7 @@ class ExecSession {
       agentUs: nowUs() - this.#arrivedUs,
     };
     this.#stream.finish({ exec: result });
+    this.#onResult(result);
     this.#context.cgroups.release(this.#cgroup);
   }
 
@@ -177,16 +206,28 @@ class ExecSession {
     if (!this.#context.cgroups.kill(this.#cgroup) && this.#exit === undefined) addon.kill(-this.#pid, 9);
   }
 
-  #signal(name: string): void {
+  signal(name: string): void {
     const number = signalNumber(name);
     // While the group's leader is not reaped, the kernel cannot reuse its pid.
     if (number !== undefined && this.#exit === undefined) addon.kill(-this.#pid, number);
   }
 
-  #resize({ cols, rows }: TtySize): void {
+  resize({ cols, rows }: TtySize): void {
     if (this.#terminal !== undefined && this.#exit === undefined) {
       addon.resizeTerminal(this.#terminal, clampSize(cols), clampSize(rows));
     }
+  }
+
+  /** SIGTERM, and SIGKILL to all of its processes after the grace period, or once its first process has exited. */
+  terminate(graceMs: number): void {
+    this.#isTerminated = true;
+    this.#stopGrace();
+    if (graceMs === 0) {
+      this.#kill();
+      return;
+    }
+    if (this.#exit === undefined) addon.kill(-this.#pid, SIGTERM);
+    this.#stopGrace = startTimer(graceMs, () => this.#kill());
   }
 
   #endInput(): void {

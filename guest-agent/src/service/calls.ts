@@ -1,6 +1,7 @@
 // Handlers of the service requests.
 import {
   AgentError,
+  type ResultInput,
   SERVICE_VERB,
   type ServiceConfigure,
   type ServiceControl,
@@ -48,7 +49,12 @@ export function streamOutput(service: Supervisor, stream: Stream, request: Servi
     missed: ring.missedSince(fromSeq),
     isFollowing: request.follow,
     maxBytes: request.maxBytes,
+    toResult: toOutputResult,
   });
+}
+
+export function toOutputResult({ id, counts }: OutputRing, nextSeq: number): ResultInput {
+  return { serviceOutput: { ring: { id, ...counts }, nextSeq } };
 }
 
 function answerWhenSettled(service: Supervisor, stream: Stream): void {

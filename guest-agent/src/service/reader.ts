@@ -1,10 +1,11 @@
-// One reader of a service's output, at its own speed: copies the ring, and the rings of later specs, into a stream. A
-// reader that is too slow is informed of the number of missed records.
+// One reader of the output of a service or of a detached command, at its own speed: copies the ring, and the rings of
+// later specs, into a stream. A reader that is too slow is informed of the number of missed records.
 import {
   encodeGap,
   encodeRingStart,
   FLOW,
   MAX_DATA_BYTES,
+  type ResultInput,
   SERVICE_HEADER_BYTES,
   type Stream,
 } from '@sandboxd/proto';
@@ -22,11 +23,16 @@ export type ReaderOptions = {
   readonly maxBytes: number;
   /** Dropped records between the requested position and `place`. */
   readonly missed: { readonly records: number; readonly bytes: number };
+  /** No ring follows: the stream ends after the last record of a sealed one. */
+  readonly isLastRing?: boolean;
+  readonly toResult: (ring: OutputRing, nextSeq: number) => ResultInput;
 };
 
 export class OutputReader {
   readonly #stream: Stream;
   readonly #isFollowing: boolean;
+  readonly #isLastRing: boolean;
+  readonly #toResult: ReaderOptions['toResult'];
   #ring: OutputRing;
   #place: RingPlace;
   #leftBytes: number;
@@ -37,8 +43,10 @@ export class OutputReader {
   #unwatch: () => void;
 
   /** Starts to send. Ends the stream after the last record. */
-  constructor({ stream, ring, place, isFollowing, maxBytes, missed }: ReaderOptions) {
+  constructor({ stream, ring, place, isFollowing, maxBytes, missed, ...options }: ReaderOptions) {
     this.#stream = stream;
+    this.#isLastRing = options.isLastRing === true;
+    this.#toResult = options.toResult;
     this.#ring = ring;
     this.#place = place;
     this.#isFollowing = isFollowing;
@@ -77,7 +85,7 @@ export class OutputReader {
       this.#rest = encodeGap(first.seq, records, bytes);
       this.#place = first;
     } else if (this.#place.seq < end.seq) this.#copy();
-    else if (!this.#isFollowing) this.#isDone = true;
+    else if (!this.#isFollowing || (this.#isLastRing && isSealed)) this.#isDone = true;
     else if (isSealed && next !== undefined) this.#moveTo(next);
   }
 
@@ -104,7 +112,6 @@ export class OutputReader {
 
   #finish(): void {
     this.#unwatch();
-    const { counts, id } = this.#ring;
-    this.#stream.finish({ serviceOutput: { ring: { id, ...counts }, nextSeq: this.#place.seq } });
+    this.#stream.finish(this.#toResult(this.#ring, this.#place.seq));
   }
 }

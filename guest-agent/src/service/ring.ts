@@ -1,4 +1,5 @@
-// The newest output of a service in a fixed amount of memory: numbered records; the oldest are dropped first.
+// The newest output of a service or of a detached command in a bounded amount of memory: numbered records; the oldest
+// are dropped first.
 import { MAX_SERVICE_RECORD_BYTES, SERVICE_HEADER_BYTES, writeServiceHeader } from '@sandboxd/proto';
 
 /** Every MARK_EVERY records, a position is stored, so that a search reads few records. */
@@ -17,13 +18,26 @@ export type RingCounts = {
  */
 export type RingPlace = { readonly seq: number; readonly at: number };
 
+/** Grants memory to rings that share a limit. */
+export interface RingMemory {
+  /** False when there is no memory for that; a guaranteed request is always granted. */
+  take(bytes: number, isGuaranteed: boolean): boolean;
+  give(bytes: number): void;
+}
+
+/** Memory that a ring with a shared limit always gets, and the size of its records, which must fit into it. */
+const FIRST_BYTES = 16 * 1024;
+const SHARED_RECORD_BYTES = 8 * 1024;
+
 export class OutputRing {
   readonly id: string;
   /** Maximum size of one record. */
   readonly maxRecordBytes: number;
   readonly #limitBytes: number;
-  /** Size of the memory, headers included. */
-  readonly #capacityBytes: number;
+  /** Size of the memory, headers included, and the size up to which it may grow. */
+  #capacityBytes: number;
+  readonly #maxCapacityBytes: number;
+  readonly #shared: RingMemory | undefined;
   /** The ring of the next spec. */
   next: OutputRing | undefined;
   #memory: Buffer | undefined;
@@ -36,13 +50,20 @@ export class OutputRing {
   readonly #header = Buffer.alloc(SERVICE_HEADER_BYTES);
   readonly #listeners = new Set<() => void>();
 
-  /** Retains at most `limitBytes` of output; less when records are tiny. */
-  constructor(id: string, limitBytes: number) {
+  /**
+   * Retains at most `limitBytes` of output; less when records are tiny, and less when `shared` has no memory: then the
+   * ring starts small and grows on demand.
+   */
+  constructor(id: string, limitBytes: number, shared?: RingMemory) {
     this.id = id;
     this.#limitBytes = Math.max(limitBytes, 1);
-    this.maxRecordBytes = Math.min(MAX_SERVICE_RECORD_BYTES, this.#limitBytes);
+    this.#shared = shared;
+    const maxRecordBytes = shared === undefined ? MAX_SERVICE_RECORD_BYTES : SHARED_RECORD_BYTES;
+    this.maxRecordBytes = Math.min(maxRecordBytes, this.#limitBytes);
     // The header space assumes records of 48 bytes on average.
-    this.#capacityBytes = Math.ceil(this.#limitBytes * 1.5) + 4096;
+    this.#maxCapacityBytes = Math.ceil(this.#limitBytes * 1.5) + 4096;
+    this.#capacityBytes =
+      shared === undefined ? this.#maxCapacityBytes : Math.min(FIRST_BYTES, this.#maxCapacityBytes);
   }
 
   get counts(): RingCounts {
@@ -76,11 +97,11 @@ export class OutputRing {
 
   /** Appends one record of 1 to `maxRecordBytes` bytes; `data` is copied. */
   append(type: number, data: Uint8Array, unixMs: number): void {
-    // The kernel allocates pages on the first write, so a large ring of a quiet service uses little memory.
-    this.#memory ??= Buffer.allocUnsafeSlow(this.#capacityBytes);
+    this.#memory ??= this.#allocate();
     const { seq, at } = this.#end;
     const recordBytes = SERVICE_HEADER_BYTES + data.length;
-    while (this.#isOver(data.length)) this.#dropOldest();
+    for (let over = this.#over(data.length); over !== undefined; over = this.#over(data.length))
+      if (over !== 'memory' || !this.#grow()) this.#dropOldest();
     if (seq % MARK_EVERY === 0) this.#marks.push(this.#end);
     writeServiceHeader(this.#header, 0, { type, sizeBytes: data.length, seq, unixMs });
     this.#write(at, this.#header);
@@ -125,12 +146,15 @@ export class OutputRing {
 
   seal(): void {
     this.#isSealed = true;
+    const usedBytes = Math.max(1, this.#end.at - this.#first.at);
+    if (this.#shared !== undefined && this.#memory !== undefined) this.#resize(this.#memory, usedBytes);
     for (const listener of this.#listeners) listener();
   }
 
   /** Drops all records of a sealed ring and frees its memory. */
   clear(): void {
     while (this.#first.seq < this.#end.seq) this.#dropOldest();
+    if (this.#memory !== undefined) this.#shared?.give(this.#capacityBytes);
     this.#memory = undefined;
   }
 
@@ -140,13 +164,44 @@ export class OutputRing {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Whether one more record of `sizeBytes` would exceed the limits. */
-  #isOver(sizeBytes: number): boolean {
+  /** What one more record of `sizeBytes` would exceed: the memory, or the limit of output. */
+  #over(sizeBytes: number): 'memory' | 'output' | undefined {
     const records = this.#end.seq - this.#first.seq;
-    if (records === 0) return false;
+    if (records === 0) return undefined;
     const memoryBytes = this.#end.at - this.#first.at + SERVICE_HEADER_BYTES + sizeBytes;
     const outputBytes = memoryBytes - (records + 1) * SERVICE_HEADER_BYTES;
-    return memoryBytes > this.#capacityBytes || outputBytes > this.#limitBytes;
+    if (outputBytes > this.#limitBytes) return 'output';
+    return memoryBytes > this.#capacityBytes ? 'memory' : undefined;
+  }
+
+  /** The kernel allocates pages on the first write, so a large ring of a quiet service uses little memory. */
+  #allocate(): Buffer {
+    this.#shared?.take(this.#capacityBytes, true);
+    return Buffer.allocUnsafeSlow(this.#capacityBytes);
+  }
+
+  #grow(): boolean {
+    const capacityBytes = Math.min(2 * this.#capacityBytes, this.#maxCapacityBytes);
+    const moreBytes = capacityBytes - this.#capacityBytes;
+    if (this.#memory === undefined || moreBytes === 0 || !this.#shared?.take(moreBytes, false)) return false;
+    this.#shared.give(moreBytes);
+    this.#resize(this.#memory, capacityBytes);
+    return true;
+  }
+
+  /** Moves the retained records into memory of another size, which they fit into. */
+  #resize(old: Buffer, capacityBytes: number): void {
+    const memory = Buffer.allocUnsafeSlow(capacityBytes);
+    for (let at = this.#first.at; at < this.#end.at; ) {
+      const [from, to] = [at % this.#capacityBytes, at % capacityBytes];
+      const length = Math.min(this.#end.at - at, this.#capacityBytes - from, capacityBytes - to);
+      old.copy(memory, to, from, from + length);
+      at += length;
+    }
+    this.#shared?.give(this.#capacityBytes);
+    this.#shared?.take(capacityBytes, true);
+    this.#memory = memory;
+    this.#capacityBytes = capacityBytes;
   }
 
   #dropOldest(): void {

@@ -45,6 +45,18 @@ const MEANINGS = {
     advice: '; try again when some have ended',
     long: 'cmd and env are',
   },
+  command: {
+    codes: {
+      not_found: 'not_found',
+      conflict: 'conflict',
+      busy: 'exhausted',
+      cancelled: 'cancelled',
+      unsupported: 'unsupported',
+    },
+    otherwise: 'guest_unreachable',
+    prefix: 'the guest agent could not do it: ',
+    long: 'cmd and env are',
+  },
   files: FILES,
   /** Calls about single files. */
   file: {

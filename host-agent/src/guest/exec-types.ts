@@ -3,6 +3,8 @@ import type { TtySize } from '@sandboxd/proto';
 import type { ErrorCode } from '../lib/errors.ts';
 
 export type ExecOptions = {
+  /** Lists the command under this id, if the guest keeps a list. */
+  readonly id?: string;
   /** Whether `write` will be used; otherwise stdin is empty. */
   readonly hasStdin?: boolean;
   /** Variables of the request override these. */
@@ -45,6 +47,8 @@ export interface ExecEvents {
    */
   output(stream: 'stdout' | 'stderr', chunk: Buffer): void;
   exit(outcome: ExecOutcome): void;
+  /** For an attached client of a detached command: the next record of its output, and what was dropped before it. */
+  position?(seq: number, dropped?: { readonly records: number; readonly bytes: number }): void;
   /** There is capacity for stdin again. */
   drain?(): void;
 }

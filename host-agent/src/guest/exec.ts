@@ -2,6 +2,7 @@
 import { type ExecRequest, MAX_EXEC_TIMEOUT_S } from '@sandboxd/api';
 import {
   type Channel,
+  COMMANDS,
   type ExecResult,
   FLOW,
   type Result,
@@ -9,14 +10,12 @@ import {
   type StreamLoss,
   type TtySize,
 } from '@sandboxd/proto';
-import { createByteQueue } from '../lib/byte-queue.ts';
 import type { ErrorCode } from '../lib/errors.ts';
 import { causeOf, refusalOf, toCallError } from './agent-errors.ts';
 import type { ExecEvents, ExecOptions, ExecOutcome, ExecSession } from './exec-types.ts';
 import { failedOutcome, toExecOutcome } from './outcome.ts';
+import { StdinSender } from './stdin-sender.ts';
 
-/** Maximum bytes of stdin that are queued while there is no credit. */
-const STDIN_QUEUE_BYTES = 256 * 1024;
 /** If the agent does not answer a cancellation within this time, the exec is abandoned. */
 const CANCEL_TIMEOUT_MS = 10_000;
 
@@ -37,20 +36,24 @@ class ChannelExec implements ExecSession {
   readonly #explainLoss: Options['explainLoss'];
   readonly #startedAtMs = performance.now();
   readonly #stream: Stream;
-  readonly #hasStdin: boolean;
-  readonly #stdin = createByteQueue();
-  #isStdinClosed = false;
+  /** Absent: the command has no input. */
+  readonly #stdin: StdinSender | undefined;
   #isCancelled = false;
   #isOver = false;
   #cancelTimer: NodeJS.Timeout | undefined;
 
   constructor(channel: Channel, request: ExecRequest, events: ExecEvents, options: Options) {
-    const { hasStdin = false, baseEnv, explainLoss } = options;
+    const { hasStdin = false, baseEnv, explainLoss, id } = options;
     this.#events = events;
     this.#explainLoss = explainLoss;
-    this.#hasStdin = hasStdin;
     this.#stream = channel.open(
-      { exec: { ...toWireExec(request, baseEnv), stdin: hasStdin } },
+      {
+        exec: {
+          ...toWireExec(request, baseEnv),
+          stdin: hasStdin,
+          ...(id !== undefined && channel.can(COMMANDS) && { id }),
+        },
+      },
       {
         started: (pid) => this.#events.started?.(pid),
         data: (flow, chunk) => this.#output(flow === FLOW.err ? 'stderr' : 'stdout', chunk),
@@ -58,7 +61,7 @@ class ChannelExec implements ExecSession {
         lost: (loss) => void this.#lost(loss),
       },
     );
-    if (hasStdin) this.#stream.setSource(FLOW.in, (maxBytes) => this.#takeStdin(maxBytes));
+    if (hasStdin) this.#stdin = new StdinSender(this.#stream, () => this.#events.drain?.());
   }
 
   consumed(bytes: number): void {
@@ -66,15 +69,11 @@ class ChannelExec implements ExecSession {
   }
 
   write(chunk: Uint8Array): boolean {
-    if (this.#isStdinClosed || this.#isOver) return true;
-    this.#stdin.push(chunk);
-    this.#stream.ready(FLOW.in);
-    return this.#stdin.sizeBytes < STDIN_QUEUE_BYTES;
+    return this.#isOver || (this.#stdin?.write(chunk) ?? true);
   }
 
   closeStdin(): void {
-    this.#isStdinClosed = true;
-    this.#endStdinWhenSent();
+    this.#stdin?.close();
   }
 
   signal(name: string): void {
@@ -88,7 +87,7 @@ class ChannelExec implements ExecSession {
   cancel(): void {
     if (this.#isOver || this.#isCancelled) return;
     this.#isCancelled = true;
-    this.#stdin.clear();
+    this.#stdin?.clear();
     this.#stream.cancel();
     this.#cancelTimer = setTimeout(() => {
       this.#fail('the guest agent did not say how the cancelled command ended', 'guest_unreachable');
@@ -99,22 +98,6 @@ class ChannelExec implements ExecSession {
   #output(stream: 'stdout' | 'stderr', chunk: Buffer): void {
     if (this.#isCancelled) this.#stream.consumed(chunk.length);
     else this.#events.output(stream, chunk);
-  }
-
-  #takeStdin(maxBytes: number): Uint8Array | null {
-    const wasFull = this.#stdin.sizeBytes >= STDIN_QUEUE_BYTES;
-    const chunk = this.#stdin.take(maxBytes);
-    if (chunk === undefined) return null;
-    // The link keeps it until the socket has taken it.
-    const bytes = Buffer.from(chunk.bytes);
-    chunk.release();
-    queueMicrotask(() => this.#endStdinWhenSent());
-    if (wasFull && this.#stdin.sizeBytes < STDIN_QUEUE_BYTES) queueMicrotask(() => this.#events.drain?.());
-    return bytes;
-  }
-
-  #endStdinWhenSent(): void {
-    if (this.#hasStdin && this.#isStdinClosed && this.#stdin.sizeBytes === 0) this.#stream.end(FLOW.in);
   }
 
   #result(result: Result): void {
@@ -138,12 +121,12 @@ class ChannelExec implements ExecSession {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#cancelTimer);
-    this.#stdin.clear();
+    this.#stdin?.clear();
     this.#events.exit(outcome);
   }
 }
 
-function toWireExec(
+export function toWireExec(
   { cmd, cwd = '', env, user = '', timeout_s, tty }: ExecRequest,
   baseEnv?: ExecRequest['env'],
 ) {

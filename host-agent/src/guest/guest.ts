@@ -21,6 +21,7 @@ import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
 import { deadline } from '../lib/wait.ts';
 import { badAnswer, causeOf, refusalOf, toCallError, unreachable } from './agent-errors.ts';
 import { GuestClock } from './clock.ts';
+import { type CommandChannel, GuestCommands } from './commands.ts';
 import { startExec } from './exec.ts';
 import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
 import {
@@ -84,10 +85,15 @@ export class Guest {
   #shortLived = 0;
   #holds = 0;
   readonly #onConnect = new Set<() => void>();
-  readonly service = new GuestService({
+  /** Whether the guest announced the capability. Throws AppError guest_unreachable. */
+  readonly can = (capability: string): boolean => this.#usable().can(capability);
+  readonly #calls: CommandChannel = {
     call: (request, signal) => this.#call(request, signal),
     open: (request, handlers) => this.#usable().open(request, handlers),
-  });
+    can: this.can,
+  };
+  readonly service = new GuestService(this.#calls);
+  readonly commands = new GuestCommands(this.#calls, () => this.#explainLoss());
   readonly files: GuestFiles = {
     pushFiles: async (path, read, signal) => pushFiles(this.#fileCall(signal), path, read),
     pullFile: async (path, maxBytes, signal) => pullFile(this.#fileCall(signal), path, maxBytes),

@@ -23,7 +23,7 @@ import { count, toExecOutcome } from './outcome.ts';
 import type { ServiceOutputEnd, ServiceOutputRequest, ServiceRing, ServiceStatus } from './service-types.ts';
 
 /** What these calls need of the guest's connection. */
-interface ServiceChannel {
+export interface ServiceChannel {
   /** A call without byte streams. Rejects with AgentError, or AppError guest_unreachable. */
   call(request: RequestInput, signal?: AbortSignal): Promise<Result>;
   /** Throws AppError guest_unreachable. */

@@ -4,9 +4,11 @@ import { Hono } from 'hono';
 import { authentication } from './authentication.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
+import { ExecWebSockets } from './exec/upgrade.ts';
 import { audit } from './middleware/audit.ts';
 import { logging, requestId } from './middleware/logging.ts';
 import { metrics, tracing } from './middleware/telemetry.ts';
+import { commandHandlers } from './routes/commands.ts';
 import { eventHandlers } from './routes/events.ts';
 import { execHandlers } from './routes/exec.ts';
 import { fileHandlers } from './routes/files.ts';
@@ -32,12 +34,14 @@ export function createHttpApp(services: HttpServices): HttpApp {
     audit(services.audit),
     authentication(authenticator),
   );
+  const webSockets = new ExecWebSockets();
   const handlers = {
     ...metaHandlers(services),
     ...imageHandlers(services),
     ...sandboxHandlers(services),
     ...eventHandlers(services),
-    ...execHandlers(services),
+    ...execHandlers(services, webSockets),
+    ...commandHandlers(services, webSockets),
     ...serviceHandlers(services),
     ...logHandlers(services),
     ...fileHandlers(services),

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { base32hexnopad } from '@scure/base';
 
-type IdKind = 'sbx' | 'snap';
+type IdKind = 'sbx' | 'snap' | 'cmd';
 
 /** 13 unguessable characters. */
 export function randomSuffix(): string {

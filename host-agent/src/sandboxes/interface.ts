@@ -5,6 +5,7 @@ import type { GuestFiles } from '../guest/files.ts';
 import type { Principal, RequestedResources } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { PublishedPort } from '../network/index.ts';
+import type { SandboxCommands } from './commands.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { SandboxService } from './service.ts';
 import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
@@ -18,6 +19,8 @@ export interface SandboxHandle {
   readonly info: SandboxInfo;
   /** Starts a command in the sandbox's environment. A failure of the command is its exit event. */
   exec(request: ExecRequest, events: ExecEvents, options?: Pick<ExecOptions, 'hasStdin'>): ExecSession;
+  /** Its commands by id. */
+  commands(): SandboxCommands;
   /** Its supervised service. */
   service(): SandboxService;
   files(): GuestFiles;

@@ -2,7 +2,7 @@
 // after a lost connection, a restart of the daemon, or in a fork, nothing is missing or duplicated.
 import type { ServiceRecord } from '@sandboxd/proto';
 import type { Logger } from 'pino';
-import type { ExecEvents } from '../guest/exec-types.ts';
+import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { OutputSubscription } from '../guest/service.ts';
 import { joinText, NOTHING } from '../lib/utf8-joiner.ts';
@@ -10,7 +10,7 @@ import type { CapturePosition, SandboxLog } from '../logs/index.ts';
 
 const RETRY_MS = 1000;
 
-type LogCaptureDeps = {
+export type LogCaptureDeps = {
   readonly guest: Pick<Guest, 'service' | 'isConnected' | 'watchConnections'>;
   readonly log: SandboxLog;
   readonly logger: Logger;
@@ -132,9 +132,25 @@ const HEAD_BYTES = 4 * 1024 * 1024;
 const TAIL_BYTES = 64 * 1024;
 
 export function logExecStart(log: SandboxLog, cmd: readonly string[]): void {
+  log.execStarted(toCommandLine(cmd));
+}
+
+export function toCommandLine(cmd: readonly string[]): string {
   const text = cmd.join(' ');
-  const cut = text.length > MAX_COMMAND_CHARS ? `${text.slice(0, MAX_COMMAND_CHARS)}…` : text;
-  log.execStarted(cut);
+  return text.length > MAX_COMMAND_CHARS ? `${text.slice(0, MAX_COMMAND_CHARS)}…` : text;
+}
+
+/** Starts a command, and logs it if there is a log. */
+export function startLogged(
+  log: SandboxLog | undefined,
+  cmd: readonly string[],
+  events: ExecEvents,
+  start: (events: ExecEvents) => ExecSession,
+): ExecSession {
+  if (log === undefined) return start(events);
+  const session = start(logExecEvents(log, events));
+  logExecStart(log, cmd);
+  return session;
 }
 
 /** Returns the same events, each logged before it is passed on. Never waits for the disk. */
@@ -156,7 +172,8 @@ export function logExecEvents(log: SandboxLog, events: ExecEvents): ExecEvents {
   };
 }
 
-class LoggedOutput {
+/** One output of a command. */
+export class LoggedOutput {
   readonly #log: SandboxLog;
   readonly #stream: 'stdout' | 'stderr';
   #incomplete = NOTHING;

@@ -24,6 +24,7 @@ import type { LifecycleEvent } from './lifecycle-events.ts';
 import type { SandboxMetricsSource } from './measures.ts';
 import { Operations } from './operations.ts';
 import { reconcile } from './reconcile.ts';
+import { noSandbox } from './record.ts';
 import {
   assertCanPublish,
   type CreateContext,
@@ -32,7 +33,7 @@ import {
   validateCreate,
 } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
-import { noSandbox, type Sandbox } from './sandbox.ts';
+import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { exportStream } from './saved/archive/write-archive.ts';

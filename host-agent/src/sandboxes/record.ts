@@ -70,3 +70,7 @@ export function toInfo(id: string, record: SandboxRecord, workdir: string): Sand
     ...(options.publish && { published: options.publish }),
   };
 }
+
+export function noSandbox(id: string): AppError {
+  return new AppError('not_found', `sandbox ${id} does not exist`);
+}

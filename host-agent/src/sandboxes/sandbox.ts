@@ -11,11 +11,13 @@ import { baseEnvironment } from '../images/index.ts';
 import type { SnapshotMaker } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
+import { createSandboxCommands, type SandboxCommands } from './commands.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
 import type { SandboxHandle } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
-import { LogCapture, logExecEvents, logExecStart } from './log-capture.ts';
+import { startLogged } from './log-capture.ts';
+import { LogCaptures } from './log-captures.ts';
 import { checkTransition, type SandboxRecord, type SandboxState, toInfo } from './record.ts';
 import { RecordedDelete } from './recorded-delete.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
@@ -69,7 +71,7 @@ export class Sandbox implements SandboxHandle {
   #endLifetime: () => void = () => undefined;
   #idle: IdleWatch | undefined;
   readonly #log: SandboxLog | undefined;
-  readonly #capture: LogCapture | undefined;
+  readonly #captures: LogCaptures | undefined;
 
   /** Its resources must have been acquired or adopted. */
   constructor({ id, context, paths, record, handles, times, log }: SandboxContext) {
@@ -89,7 +91,7 @@ export class Sandbox implements SandboxHandle {
     this.guest = handles.guest;
     this.#log = handles.sandboxLog;
     if (this.#log !== undefined)
-      this.#capture = new LogCapture({
+      this.#captures = new LogCaptures({
         guest: this.guest,
         log: this.#log,
         logger: log,
@@ -164,6 +166,7 @@ export class Sandbox implements SandboxHandle {
     if (this.#createdEvent === undefined)
       this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, recordOwner);
     else this.#createdEvent.publish();
+    this.#captures?.begin(this.#createdEvent === undefined || this.#record.sourceSnapshotId !== undefined);
     if (options.timeoutS > 0) {
       const leftMs = createdAtMs + options.timeoutS * 1000 - Date.now();
       this.#endLifetime = startTimer(leftMs, () => owner.expired(this), { isUnref: true });
@@ -179,16 +182,18 @@ export class Sandbox implements SandboxHandle {
     this.#log?.event('exec', text);
   }
 
-  exec(request: ExecRequest, events: ExecEvents, options?: Pick<ExecOptions, 'hasStdin'>): ExecSession {
+  exec(request: ExecRequest, events: ExecEvents, options?: Omit<ExecOptions, 'baseEnv'>): ExecSession {
     this.assertAlive();
     const execOptions = { ...options, baseEnv: baseEnvironment(this.record.options.rootfs) };
-    const run = (observed: ExecEvents): ExecSession => {
-      if (this.#log === undefined) return this.guest.exec(request, observed, execOptions);
-      const session = this.guest.exec(request, logExecEvents(this.#log, observed), execOptions);
-      logExecStart(this.#log, request.cmd);
-      return session;
-    };
+    const run = (observed: ExecEvents): ExecSession =>
+      startLogged(this.#log, request.cmd, observed, (all) => this.guest.exec(request, all, execOptions));
     return this.#idle === undefined ? run(events) : trackExecUse(this.#idle, events, run);
+  }
+
+  commands(): SandboxCommands {
+    this.assertAlive();
+    this.#idle?.touch();
+    return createSandboxCommands(this, this.#captures?.commands, this.#idle);
   }
 
   service(): SandboxService {
@@ -283,7 +288,7 @@ export class Sandbox implements SandboxHandle {
     }
     this.#endLifetime();
     this.#idle?.stop(true);
-    this.#capture?.stop();
+    this.#captures?.stop();
     const isMarked = await this.#delete.mark(this.#record, !this.#wasNeverVisible);
     this.#context.faults.reach('delete.marked');
     await releaseResources(this.#teardownContext());
@@ -314,8 +319,4 @@ export class Sandbox implements SandboxHandle {
     await records.put(this.id, this.#record, died.persist);
     events.published();
   }
-}
-
-export function noSandbox(id: string): AppError {
-  return new AppError('not_found', `sandbox ${id} does not exist`);
 }

@@ -10,9 +10,11 @@ import {
   type SnapshotMaker,
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
+import { newId } from '../lib/ids.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Sandboxes, SandboxHandle } from './interface.ts';
-import { noSandbox, type Sandbox } from './sandbox.ts';
+import { noSandbox } from './record.ts';
+import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { noSnapshot, type Snapshots } from './snapshots.ts';
 import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
@@ -73,7 +75,15 @@ export class TenantView implements Sandboxes {
       info: sandbox.info,
       exec: (request, events, options) => {
         const timeout_s = clampTimeout(request.timeout_s, policyOf(principal) ?? {});
-        return sandbox.exec({ ...request, timeout_s }, events, options);
+        return sandbox.exec({ ...request, timeout_s }, events, { ...options, id: newId('cmd') });
+      },
+      commands: () => {
+        const commands = sandbox.commands();
+        const start: typeof commands.start = (request) => {
+          const timeout_s = clampTimeout(request.timeout_s, policyOf(principal) ?? {});
+          return commands.start({ ...request, timeout_s });
+        };
+        return { ...commands, start };
       },
       service: () => sandbox.service(),
       files: () => sandbox.files(),

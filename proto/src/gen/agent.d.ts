@@ -920,8 +920,17 @@ export namespace sandboxd {
                 /** Request freeze. */
                 freeze?: (sandboxd.agent.v1.Freeze.$Properties|null);
 
+                /** Request commandList. */
+                commandList?: (sandboxd.agent.v1.CommandList.$Properties|null);
+
+                /** Request commandCall. */
+                commandCall?: (sandboxd.agent.v1.CommandCall.$Properties|null);
+
+                /** Request commandAttach. */
+                commandAttach?: (sandboxd.agent.v1.CommandAttach.$Properties|null);
+
                 /** Request call. */
-                call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze");
+                call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach");
 
                 /**
                  * Creates a new Request instance using the specified properties.
@@ -1000,8 +1009,17 @@ export namespace sandboxd {
                     /** Request freeze */
                     freeze?: (sandboxd.agent.v1.Freeze.$Properties|null);
 
+                    /** Request commandList */
+                    commandList?: (sandboxd.agent.v1.CommandList.$Properties|null);
+
+                    /** Request commandCall */
+                    commandCall?: (sandboxd.agent.v1.CommandCall.$Properties|null);
+
+                    /** Request commandAttach */
+                    commandAttach?: (sandboxd.agent.v1.CommandAttach.$Properties|null);
+
                     /** Request call */
-                    call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze");
+                    call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1024,9 +1042,12 @@ export namespace sandboxd {
                   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
                   freeze?: sandboxd.agent.v1.Freeze.$Shape|null;
+                  commandList?: sandboxd.agent.v1.CommandList.$Shape|null;
+                  commandCall?: sandboxd.agent.v1.CommandCall.$Shape|null;
+                  commandAttach?: sandboxd.agent.v1.CommandAttach.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape })
+                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "commandList"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandList.$Shape; commandCall?: null; commandAttach?: null }|{ call?: "commandCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall: sandboxd.agent.v1.CommandCall.$Shape; commandAttach?: null }|{ call?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach: sandboxd.agent.v1.CommandAttach.$Shape })
                 );
             }
 
@@ -1088,8 +1109,17 @@ export namespace sandboxd {
                 /** Result freeze. */
                 freeze?: (sandboxd.agent.v1.FreezeResult.$Properties|null);
 
+                /** Result commandList. */
+                commandList?: (sandboxd.agent.v1.CommandListResult.$Properties|null);
+
+                /** Result command. */
+                command?: (sandboxd.agent.v1.CommandStatus.$Properties|null);
+
+                /** Result commandAttach. */
+                commandAttach?: (sandboxd.agent.v1.CommandAttachResult.$Properties|null);
+
                 /** Result value. */
-                value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze");
+                value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach");
 
                 /**
                  * Creates a new Result instance using the specified properties.
@@ -1162,8 +1192,17 @@ export namespace sandboxd {
                     /** Result freeze */
                     freeze?: (sandboxd.agent.v1.FreezeResult.$Properties|null);
 
+                    /** Result commandList */
+                    commandList?: (sandboxd.agent.v1.CommandListResult.$Properties|null);
+
+                    /** Result command */
+                    command?: (sandboxd.agent.v1.CommandStatus.$Properties|null);
+
+                    /** Result commandAttach */
+                    commandAttach?: (sandboxd.agent.v1.CommandAttachResult.$Properties|null);
+
                     /** Result value */
-                    value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze");
+                    value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1184,9 +1223,12 @@ export namespace sandboxd {
                   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                   setClock?: sandboxd.agent.v1.SetClockResult.$Shape|null;
                   freeze?: sandboxd.agent.v1.FreezeResult.$Shape|null;
+                  commandList?: sandboxd.agent.v1.CommandListResult.$Shape|null;
+                  command?: sandboxd.agent.v1.CommandStatus.$Shape|null;
+                  commandAttach?: sandboxd.agent.v1.CommandAttachResult.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape })
+                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape; commandList?: null; command?: null; commandAttach?: null }|{ value?: "commandList"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandListResult.$Shape; command?: null; commandAttach?: null }|{ value?: "command"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command: sandboxd.agent.v1.CommandStatus.$Shape; commandAttach?: null }|{ value?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach: sandboxd.agent.v1.CommandAttachResult.$Shape })
                 );
             }
 
@@ -1372,6 +1414,15 @@ export namespace sandboxd {
                 /** Exec tty. */
                 tty?: (sandboxd.agent.v1.TtySize.$Properties|null);
 
+                /** Exec id. */
+                id: string;
+
+                /** Exec detach. */
+                detach: boolean;
+
+                /** Exec outputBufferBytes. */
+                outputBufferBytes: number;
+
                 /**
                  * Creates a new Exec instance using the specified properties.
                  * @param [properties] Properties to set
@@ -1424,6 +1475,15 @@ export namespace sandboxd {
 
                     /** Exec tty */
                     tty?: (sandboxd.agent.v1.TtySize.$Properties|null);
+
+                    /** Exec id */
+                    id?: (string|null);
+
+                    /** Exec detach */
+                    detach?: (boolean|null);
+
+                    /** Exec outputBufferBytes */
+                    outputBufferBytes?: (number|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1639,6 +1699,739 @@ export namespace sandboxd {
 
                 /** Shape of a ResourceUsage. */
                 type $Shape = sandboxd.agent.v1.ResourceUsage.$Properties;
+            }
+
+            /**
+             * Properties of a CommandStatus.
+             * @deprecated Use sandboxd.agent.v1.CommandStatus.$Properties instead.
+             */
+            interface ICommandStatus extends sandboxd.agent.v1.CommandStatus.$Properties {
+            }
+
+            /** Represents a CommandStatus. */
+            class CommandStatus {
+
+                /**
+                 * Constructs a new CommandStatus.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.CommandStatus.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** CommandStatus id. */
+                id: string;
+
+                /** CommandStatus cmd. */
+                cmd: string[];
+
+                /** CommandStatus cmdTruncated. */
+                cmdTruncated: boolean;
+
+                /** CommandStatus pid. */
+                pid: number;
+
+                /** CommandStatus detached. */
+                detached: boolean;
+
+                /** CommandStatus stdin. */
+                stdin: boolean;
+
+                /** CommandStatus tty. */
+                tty?: (sandboxd.agent.v1.TtySize.$Properties|null);
+
+                /** CommandStatus startedUnixMs. */
+                startedUnixMs: number;
+
+                /** CommandStatus result. */
+                result?: (sandboxd.agent.v1.ExecResult.$Properties|null);
+
+                /** CommandStatus endedUnixMs. */
+                endedUnixMs: number;
+
+                /** CommandStatus output. */
+                output?: (sandboxd.agent.v1.OutputRing.$Properties|null);
+
+                /**
+                 * Creates a new CommandStatus instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns CommandStatus instance
+                 */
+                static create(properties: sandboxd.agent.v1.CommandStatus.$Shape): sandboxd.agent.v1.CommandStatus & sandboxd.agent.v1.CommandStatus.$Shape;
+                static create(properties?: sandboxd.agent.v1.CommandStatus.$Properties): sandboxd.agent.v1.CommandStatus;
+
+                /**
+                 * Encodes the specified CommandStatus message. Does not implicitly {@link sandboxd.agent.v1.CommandStatus.verify|verify} messages.
+                 * @param message CommandStatus message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.CommandStatus.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a CommandStatus message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandStatus & sandboxd.agent.v1.CommandStatus.$Shape} CommandStatus
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.CommandStatus & sandboxd.agent.v1.CommandStatus.$Shape;
+            }
+
+            namespace CommandStatus {
+
+                /** Properties of a CommandStatus. */
+                interface $Properties {
+
+                    /** CommandStatus id */
+                    id?: (string|null);
+
+                    /** CommandStatus cmd */
+                    cmd?: (string[]|null);
+
+                    /** CommandStatus cmdTruncated */
+                    cmdTruncated?: (boolean|null);
+
+                    /** CommandStatus pid */
+                    pid?: (number|null);
+
+                    /** CommandStatus detached */
+                    detached?: (boolean|null);
+
+                    /** CommandStatus stdin */
+                    stdin?: (boolean|null);
+
+                    /** CommandStatus tty */
+                    tty?: (sandboxd.agent.v1.TtySize.$Properties|null);
+
+                    /** CommandStatus startedUnixMs */
+                    startedUnixMs?: (number|null);
+
+                    /** CommandStatus result */
+                    result?: (sandboxd.agent.v1.ExecResult.$Properties|null);
+
+                    /** CommandStatus endedUnixMs */
+                    endedUnixMs?: (number|null);
+
+                    /** CommandStatus output */
+                    output?: (sandboxd.agent.v1.OutputRing.$Properties|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a CommandStatus. */
+                type $Shape = sandboxd.agent.v1.CommandStatus.$Properties;
+            }
+
+            /**
+             * Properties of an OutputRing.
+             * @deprecated Use sandboxd.agent.v1.OutputRing.$Properties instead.
+             */
+            interface IOutputRing extends sandboxd.agent.v1.OutputRing.$Properties {
+            }
+
+            /** Represents an OutputRing. */
+            class OutputRing {
+
+                /**
+                 * Constructs a new OutputRing.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.OutputRing.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** OutputRing firstSeq. */
+                firstSeq: number;
+
+                /** OutputRing nextSeq. */
+                nextSeq: number;
+
+                /** OutputRing droppedBytes. */
+                droppedBytes: number;
+
+                /**
+                 * Creates a new OutputRing instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns OutputRing instance
+                 */
+                static create(properties: sandboxd.agent.v1.OutputRing.$Shape): sandboxd.agent.v1.OutputRing & sandboxd.agent.v1.OutputRing.$Shape;
+                static create(properties?: sandboxd.agent.v1.OutputRing.$Properties): sandboxd.agent.v1.OutputRing;
+
+                /**
+                 * Encodes the specified OutputRing message. Does not implicitly {@link sandboxd.agent.v1.OutputRing.verify|verify} messages.
+                 * @param message OutputRing message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.OutputRing.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes an OutputRing message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.OutputRing & sandboxd.agent.v1.OutputRing.$Shape} OutputRing
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.OutputRing & sandboxd.agent.v1.OutputRing.$Shape;
+            }
+
+            namespace OutputRing {
+
+                /** Properties of an OutputRing. */
+                interface $Properties {
+
+                    /** OutputRing firstSeq */
+                    firstSeq?: (number|null);
+
+                    /** OutputRing nextSeq */
+                    nextSeq?: (number|null);
+
+                    /** OutputRing droppedBytes */
+                    droppedBytes?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of an OutputRing. */
+                type $Shape = sandboxd.agent.v1.OutputRing.$Properties;
+            }
+
+            /**
+             * Properties of a CommandList.
+             * @deprecated Use sandboxd.agent.v1.CommandList.$Properties instead.
+             */
+            interface ICommandList extends sandboxd.agent.v1.CommandList.$Properties {
+            }
+
+            /** Represents a CommandList. */
+            class CommandList {
+
+                /**
+                 * Constructs a new CommandList.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.CommandList.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new CommandList instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns CommandList instance
+                 */
+                static create(properties: sandboxd.agent.v1.CommandList.$Shape): sandboxd.agent.v1.CommandList & sandboxd.agent.v1.CommandList.$Shape;
+                static create(properties?: sandboxd.agent.v1.CommandList.$Properties): sandboxd.agent.v1.CommandList;
+
+                /**
+                 * Encodes the specified CommandList message. Does not implicitly {@link sandboxd.agent.v1.CommandList.verify|verify} messages.
+                 * @param message CommandList message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.CommandList.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a CommandList message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandList & sandboxd.agent.v1.CommandList.$Shape} CommandList
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.CommandList & sandboxd.agent.v1.CommandList.$Shape;
+            }
+
+            namespace CommandList {
+
+                /** Properties of a CommandList. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a CommandList. */
+                type $Shape = sandboxd.agent.v1.CommandList.$Properties;
+            }
+
+            /**
+             * Properties of a CommandListResult.
+             * @deprecated Use sandboxd.agent.v1.CommandListResult.$Properties instead.
+             */
+            interface ICommandListResult extends sandboxd.agent.v1.CommandListResult.$Properties {
+            }
+
+            /** Represents a CommandListResult. */
+            class CommandListResult {
+
+                /**
+                 * Constructs a new CommandListResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.CommandListResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** CommandListResult commands. */
+                commands: sandboxd.agent.v1.CommandStatus.$Properties[];
+
+                /**
+                 * Creates a new CommandListResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns CommandListResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.CommandListResult.$Shape): sandboxd.agent.v1.CommandListResult & sandboxd.agent.v1.CommandListResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.CommandListResult.$Properties): sandboxd.agent.v1.CommandListResult;
+
+                /**
+                 * Encodes the specified CommandListResult message. Does not implicitly {@link sandboxd.agent.v1.CommandListResult.verify|verify} messages.
+                 * @param message CommandListResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.CommandListResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a CommandListResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandListResult & sandboxd.agent.v1.CommandListResult.$Shape} CommandListResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.CommandListResult & sandboxd.agent.v1.CommandListResult.$Shape;
+            }
+
+            namespace CommandListResult {
+
+                /** Properties of a CommandListResult. */
+                interface $Properties {
+
+                    /** CommandListResult commands */
+                    commands?: (sandboxd.agent.v1.CommandStatus.$Properties[]|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a CommandListResult. */
+                type $Shape = sandboxd.agent.v1.CommandListResult.$Properties;
+            }
+
+            /**
+             * Properties of a CommandCall.
+             * @deprecated Use sandboxd.agent.v1.CommandCall.$Properties instead.
+             */
+            interface ICommandCall extends sandboxd.agent.v1.CommandCall.$Properties {
+            }
+
+            /** Represents a CommandCall. */
+            class CommandCall {
+
+                /**
+                 * Constructs a new CommandCall.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.CommandCall.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** CommandCall id. */
+                id: string;
+
+                /** CommandCall wait. */
+                wait?: (sandboxd.agent.v1.CommandWait.$Properties|null);
+
+                /** CommandCall signal. */
+                signal?: (sandboxd.agent.v1.Signal.$Properties|null);
+
+                /** CommandCall resize. */
+                resize?: (sandboxd.agent.v1.TtySize.$Properties|null);
+
+                /** CommandCall kill. */
+                kill?: (sandboxd.agent.v1.CommandKill.$Properties|null);
+
+                /** CommandCall action. */
+                action?: ("wait"|"signal"|"resize"|"kill");
+
+                /**
+                 * Creates a new CommandCall instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns CommandCall instance
+                 */
+                static create(properties: sandboxd.agent.v1.CommandCall.$Shape): sandboxd.agent.v1.CommandCall & sandboxd.agent.v1.CommandCall.$Shape;
+                static create(properties?: sandboxd.agent.v1.CommandCall.$Properties): sandboxd.agent.v1.CommandCall;
+
+                /**
+                 * Encodes the specified CommandCall message. Does not implicitly {@link sandboxd.agent.v1.CommandCall.verify|verify} messages.
+                 * @param message CommandCall message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.CommandCall.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a CommandCall message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandCall & sandboxd.agent.v1.CommandCall.$Shape} CommandCall
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.CommandCall & sandboxd.agent.v1.CommandCall.$Shape;
+            }
+
+            namespace CommandCall {
+
+                /** Properties of a CommandCall. */
+                interface $Properties {
+
+                    /** CommandCall id */
+                    id?: (string|null);
+
+                    /** CommandCall wait */
+                    wait?: (sandboxd.agent.v1.CommandWait.$Properties|null);
+
+                    /** CommandCall signal */
+                    signal?: (sandboxd.agent.v1.Signal.$Properties|null);
+
+                    /** CommandCall resize */
+                    resize?: (sandboxd.agent.v1.TtySize.$Properties|null);
+
+                    /** CommandCall kill */
+                    kill?: (sandboxd.agent.v1.CommandKill.$Properties|null);
+
+                    /** CommandCall action */
+                    action?: ("wait"|"signal"|"resize"|"kill");
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Narrowed shape of a CommandCall. */
+                type $Shape = {
+                  id?: string|null;
+                  wait?: sandboxd.agent.v1.CommandWait.$Shape|null;
+                  signal?: sandboxd.agent.v1.Signal.$Shape|null;
+                  resize?: sandboxd.agent.v1.TtySize.$Shape|null;
+                  kill?: sandboxd.agent.v1.CommandKill.$Shape|null;
+                  $unknowns?: Uint8Array[];
+                } & (
+                  ({ action?: undefined; wait?: null; signal?: null; resize?: null; kill?: null }|{ action?: "wait"; wait: sandboxd.agent.v1.CommandWait.$Shape; signal?: null; resize?: null; kill?: null }|{ action?: "signal"; wait?: null; signal: sandboxd.agent.v1.Signal.$Shape; resize?: null; kill?: null }|{ action?: "resize"; wait?: null; signal?: null; resize: sandboxd.agent.v1.TtySize.$Shape; kill?: null }|{ action?: "kill"; wait?: null; signal?: null; resize?: null; kill: sandboxd.agent.v1.CommandKill.$Shape })
+                );
+            }
+
+            /**
+             * Properties of a CommandWait.
+             * @deprecated Use sandboxd.agent.v1.CommandWait.$Properties instead.
+             */
+            interface ICommandWait extends sandboxd.agent.v1.CommandWait.$Properties {
+            }
+
+            /** Represents a CommandWait. */
+            class CommandWait {
+
+                /**
+                 * Constructs a new CommandWait.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.CommandWait.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /**
+                 * Creates a new CommandWait instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns CommandWait instance
+                 */
+                static create(properties: sandboxd.agent.v1.CommandWait.$Shape): sandboxd.agent.v1.CommandWait & sandboxd.agent.v1.CommandWait.$Shape;
+                static create(properties?: sandboxd.agent.v1.CommandWait.$Properties): sandboxd.agent.v1.CommandWait;
+
+                /**
+                 * Encodes the specified CommandWait message. Does not implicitly {@link sandboxd.agent.v1.CommandWait.verify|verify} messages.
+                 * @param message CommandWait message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.CommandWait.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a CommandWait message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandWait & sandboxd.agent.v1.CommandWait.$Shape} CommandWait
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.CommandWait & sandboxd.agent.v1.CommandWait.$Shape;
+            }
+
+            namespace CommandWait {
+
+                /** Properties of a CommandWait. */
+                interface $Properties {
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a CommandWait. */
+                type $Shape = sandboxd.agent.v1.CommandWait.$Properties;
+            }
+
+            /**
+             * Properties of a CommandKill.
+             * @deprecated Use sandboxd.agent.v1.CommandKill.$Properties instead.
+             */
+            interface ICommandKill extends sandboxd.agent.v1.CommandKill.$Properties {
+            }
+
+            /** Represents a CommandKill. */
+            class CommandKill {
+
+                /**
+                 * Constructs a new CommandKill.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.CommandKill.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** CommandKill graceMs. */
+                graceMs: number;
+
+                /**
+                 * Creates a new CommandKill instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns CommandKill instance
+                 */
+                static create(properties: sandboxd.agent.v1.CommandKill.$Shape): sandboxd.agent.v1.CommandKill & sandboxd.agent.v1.CommandKill.$Shape;
+                static create(properties?: sandboxd.agent.v1.CommandKill.$Properties): sandboxd.agent.v1.CommandKill;
+
+                /**
+                 * Encodes the specified CommandKill message. Does not implicitly {@link sandboxd.agent.v1.CommandKill.verify|verify} messages.
+                 * @param message CommandKill message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.CommandKill.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a CommandKill message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandKill & sandboxd.agent.v1.CommandKill.$Shape} CommandKill
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.CommandKill & sandboxd.agent.v1.CommandKill.$Shape;
+            }
+
+            namespace CommandKill {
+
+                /** Properties of a CommandKill. */
+                interface $Properties {
+
+                    /** CommandKill graceMs */
+                    graceMs?: (number|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a CommandKill. */
+                type $Shape = sandboxd.agent.v1.CommandKill.$Properties;
+            }
+
+            /**
+             * Properties of a CommandAttach.
+             * @deprecated Use sandboxd.agent.v1.CommandAttach.$Properties instead.
+             */
+            interface ICommandAttach extends sandboxd.agent.v1.CommandAttach.$Properties {
+            }
+
+            /** Represents a CommandAttach. */
+            class CommandAttach {
+
+                /**
+                 * Constructs a new CommandAttach.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.CommandAttach.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** CommandAttach id. */
+                id: string;
+
+                /** CommandAttach fromSeq. */
+                fromSeq: number;
+
+                /** CommandAttach follow. */
+                follow: boolean;
+
+                /** CommandAttach noOutput. */
+                noOutput: boolean;
+
+                /** CommandAttach input. */
+                input: sandboxd.agent.v1.CommandInput;
+
+                /** CommandAttach closesInput. */
+                closesInput: boolean;
+
+                /**
+                 * Creates a new CommandAttach instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns CommandAttach instance
+                 */
+                static create(properties: sandboxd.agent.v1.CommandAttach.$Shape): sandboxd.agent.v1.CommandAttach & sandboxd.agent.v1.CommandAttach.$Shape;
+                static create(properties?: sandboxd.agent.v1.CommandAttach.$Properties): sandboxd.agent.v1.CommandAttach;
+
+                /**
+                 * Encodes the specified CommandAttach message. Does not implicitly {@link sandboxd.agent.v1.CommandAttach.verify|verify} messages.
+                 * @param message CommandAttach message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.CommandAttach.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a CommandAttach message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandAttach & sandboxd.agent.v1.CommandAttach.$Shape} CommandAttach
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.CommandAttach & sandboxd.agent.v1.CommandAttach.$Shape;
+            }
+
+            namespace CommandAttach {
+
+                /** Properties of a CommandAttach. */
+                interface $Properties {
+
+                    /** CommandAttach id */
+                    id?: (string|null);
+
+                    /** CommandAttach fromSeq */
+                    fromSeq?: (number|null);
+
+                    /** CommandAttach follow */
+                    follow?: (boolean|null);
+
+                    /** CommandAttach noOutput */
+                    noOutput?: (boolean|null);
+
+                    /** CommandAttach input */
+                    input?: (sandboxd.agent.v1.CommandInput|null);
+
+                    /** CommandAttach closesInput */
+                    closesInput?: (boolean|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a CommandAttach. */
+                type $Shape = sandboxd.agent.v1.CommandAttach.$Properties;
+            }
+
+            /** CommandInput enum. */
+            enum CommandInput {
+
+                /** COMMAND_INPUT_NONE value */
+                COMMAND_INPUT_NONE = 0,
+
+                /** COMMAND_INPUT_WRITE value */
+                COMMAND_INPUT_WRITE = 1,
+
+                /** COMMAND_INPUT_TAKE value */
+                COMMAND_INPUT_TAKE = 2
+            }
+
+            /**
+             * Properties of a CommandAttachResult.
+             * @deprecated Use sandboxd.agent.v1.CommandAttachResult.$Properties instead.
+             */
+            interface ICommandAttachResult extends sandboxd.agent.v1.CommandAttachResult.$Properties {
+            }
+
+            /** Represents a CommandAttachResult. */
+            class CommandAttachResult {
+
+                /**
+                 * Constructs a new CommandAttachResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.CommandAttachResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** CommandAttachResult nextSeq. */
+                nextSeq: number;
+
+                /** CommandAttachResult status. */
+                status?: (sandboxd.agent.v1.CommandStatus.$Properties|null);
+
+                /**
+                 * Creates a new CommandAttachResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns CommandAttachResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.CommandAttachResult.$Shape): sandboxd.agent.v1.CommandAttachResult & sandboxd.agent.v1.CommandAttachResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.CommandAttachResult.$Properties): sandboxd.agent.v1.CommandAttachResult;
+
+                /**
+                 * Encodes the specified CommandAttachResult message. Does not implicitly {@link sandboxd.agent.v1.CommandAttachResult.verify|verify} messages.
+                 * @param message CommandAttachResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.CommandAttachResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a CommandAttachResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandAttachResult & sandboxd.agent.v1.CommandAttachResult.$Shape} CommandAttachResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.CommandAttachResult & sandboxd.agent.v1.CommandAttachResult.$Shape;
+            }
+
+            namespace CommandAttachResult {
+
+                /** Properties of a CommandAttachResult. */
+                interface $Properties {
+
+                    /** CommandAttachResult nextSeq */
+                    nextSeq?: (number|null);
+
+                    /** CommandAttachResult status */
+                    status?: (sandboxd.agent.v1.CommandStatus.$Properties|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a CommandAttachResult. */
+                type $Shape = sandboxd.agent.v1.CommandAttachResult.$Properties;
             }
 
             /**

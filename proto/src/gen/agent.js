@@ -2114,7 +2114,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.GrowDisk.$Properties|null} [growDisk] Request growDisk
                  * @property {sandboxd.agent.v1.SetClock.$Properties|null} [setClock] Request setClock
                  * @property {sandboxd.agent.v1.Freeze.$Properties|null} [freeze] Request freeze
-                 * @property {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"} [call] Request call
+                 * @property {sandboxd.agent.v1.CommandList.$Properties|null} [commandList] Request commandList
+                 * @property {sandboxd.agent.v1.CommandCall.$Properties|null} [commandCall] Request commandCall
+                 * @property {sandboxd.agent.v1.CommandAttach.$Properties|null} [commandAttach] Request commandAttach
+                 * @property {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2144,9 +2147,12 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                  *   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
                  *   freeze?: sandboxd.agent.v1.Freeze.$Shape|null;
+                 *   commandList?: sandboxd.agent.v1.CommandList.$Shape|null;
+                 *   commandCall?: sandboxd.agent.v1.CommandCall.$Shape|null;
+                 *   commandAttach?: sandboxd.agent.v1.CommandAttach.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape })
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "commandList"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandList.$Shape; commandCall?: null; commandAttach?: null }|{ call?: "commandCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall: sandboxd.agent.v1.CommandCall.$Shape; commandAttach?: null }|{ call?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach: sandboxd.agent.v1.CommandAttach.$Shape })
                  * )} sandboxd.agent.v1.Request.$Shape
                  */
 
@@ -2285,17 +2291,41 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Request.prototype.freeze = null;
 
+                /**
+                 * Request commandList.
+                 * @member {sandboxd.agent.v1.CommandList.$Properties|null|undefined} commandList
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.commandList = null;
+
+                /**
+                 * Request commandCall.
+                 * @member {sandboxd.agent.v1.CommandCall.$Properties|null|undefined} commandCall
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.commandCall = null;
+
+                /**
+                 * Request commandAttach.
+                 * @member {sandboxd.agent.v1.CommandAttach.$Properties|null|undefined} commandAttach
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.commandAttach = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Request call.
-                 * @member {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"|undefined} call
+                 * @member {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach"|undefined} call
                  * @memberof sandboxd.agent.v1.Request
                  * @instance
                  */
                 $Object.defineProperty(Request.prototype, "call", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "fileRead", "fileWrite", "growDisk", "setClock", "freeze"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "fileRead", "fileWrite", "growDisk", "setClock", "freeze", "commandList", "commandCall", "commandAttach"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2361,6 +2391,12 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.SetClock.encode(message.setClock, writer.uint32(/* id 31, wireType 2 =*/250).fork(), _depth + 1).ldelim();
                     if (message.freeze != null && $Object.hasOwnProperty.call(message, "freeze"))
                         $root.sandboxd.agent.v1.Freeze.encode(message.freeze, writer.uint32(/* id 32, wireType 2 =*/258).fork(), _depth + 1).ldelim();
+                    if (message.commandList != null && $Object.hasOwnProperty.call(message, "commandList"))
+                        $root.sandboxd.agent.v1.CommandList.encode(message.commandList, writer.uint32(/* id 40, wireType 2 =*/322).fork(), _depth + 1).ldelim();
+                    if (message.commandCall != null && $Object.hasOwnProperty.call(message, "commandCall"))
+                        $root.sandboxd.agent.v1.CommandCall.encode(message.commandCall, writer.uint32(/* id 41, wireType 2 =*/330).fork(), _depth + 1).ldelim();
+                    if (message.commandAttach != null && $Object.hasOwnProperty.call(message, "commandAttach"))
+                        $root.sandboxd.agent.v1.CommandAttach.encode(message.commandAttach, writer.uint32(/* id 42, wireType 2 =*/338).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2510,6 +2546,27 @@ export const sandboxd = $root.sandboxd = (() => {
                                 message.call = "freeze";
                                 continue;
                             }
+                        case 40: {
+                                if (wireType !== 2)
+                                    break;
+                                message.commandList = $root.sandboxd.agent.v1.CommandList.decode(reader, reader.size(), $undefined, _depth + 1, message.commandList);
+                                message.call = "commandList";
+                                continue;
+                            }
+                        case 41: {
+                                if (wireType !== 2)
+                                    break;
+                                message.commandCall = $root.sandboxd.agent.v1.CommandCall.decode(reader, reader.size(), $undefined, _depth + 1, message.commandCall);
+                                message.call = "commandCall";
+                                continue;
+                            }
+                        case 42: {
+                                if (wireType !== 2)
+                                    break;
+                                message.commandAttach = $root.sandboxd.agent.v1.CommandAttach.decode(reader, reader.size(), $undefined, _depth + 1, message.commandAttach);
+                                message.call = "commandAttach";
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -2548,7 +2605,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.GrowDiskResult.$Properties|null} [growDisk] Result growDisk
                  * @property {sandboxd.agent.v1.SetClockResult.$Properties|null} [setClock] Result setClock
                  * @property {sandboxd.agent.v1.FreezeResult.$Properties|null} [freeze] Result freeze
-                 * @property {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"} [value] Result value
+                 * @property {sandboxd.agent.v1.CommandListResult.$Properties|null} [commandList] Result commandList
+                 * @property {sandboxd.agent.v1.CommandStatus.$Properties|null} [command] Result command
+                 * @property {sandboxd.agent.v1.CommandAttachResult.$Properties|null} [commandAttach] Result commandAttach
+                 * @property {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach"} [value] Result value
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2576,9 +2636,12 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                  *   setClock?: sandboxd.agent.v1.SetClockResult.$Shape|null;
                  *   freeze?: sandboxd.agent.v1.FreezeResult.$Shape|null;
+                 *   commandList?: sandboxd.agent.v1.CommandListResult.$Shape|null;
+                 *   command?: sandboxd.agent.v1.CommandStatus.$Shape|null;
+                 *   commandAttach?: sandboxd.agent.v1.CommandAttachResult.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; growDisk?: null; setClock?: null; freeze?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape })
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape; commandList?: null; command?: null; commandAttach?: null }|{ value?: "commandList"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandListResult.$Shape; command?: null; commandAttach?: null }|{ value?: "command"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command: sandboxd.agent.v1.CommandStatus.$Shape; commandAttach?: null }|{ value?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach: sandboxd.agent.v1.CommandAttachResult.$Shape })
                  * )} sandboxd.agent.v1.Result.$Shape
                  */
 
@@ -2701,17 +2764,41 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Result.prototype.freeze = null;
 
+                /**
+                 * Result commandList.
+                 * @member {sandboxd.agent.v1.CommandListResult.$Properties|null|undefined} commandList
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.commandList = null;
+
+                /**
+                 * Result command.
+                 * @member {sandboxd.agent.v1.CommandStatus.$Properties|null|undefined} command
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.command = null;
+
+                /**
+                 * Result commandAttach.
+                 * @member {sandboxd.agent.v1.CommandAttachResult.$Properties|null|undefined} commandAttach
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.commandAttach = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Result value.
-                 * @member {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"|undefined} value
+                 * @member {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach"|undefined} value
                  * @memberof sandboxd.agent.v1.Result
                  * @instance
                  */
                 $Object.defineProperty(Result.prototype, "value", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "growDisk", "setClock", "freeze"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "growDisk", "setClock", "freeze", "commandList", "command", "commandAttach"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2773,6 +2860,12 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.SetClockResult.encode(message.setClock, writer.uint32(/* id 31, wireType 2 =*/250).fork(), _depth + 1).ldelim();
                     if (message.freeze != null && $Object.hasOwnProperty.call(message, "freeze"))
                         $root.sandboxd.agent.v1.FreezeResult.encode(message.freeze, writer.uint32(/* id 32, wireType 2 =*/258).fork(), _depth + 1).ldelim();
+                    if (message.commandList != null && $Object.hasOwnProperty.call(message, "commandList"))
+                        $root.sandboxd.agent.v1.CommandListResult.encode(message.commandList, writer.uint32(/* id 40, wireType 2 =*/322).fork(), _depth + 1).ldelim();
+                    if (message.command != null && $Object.hasOwnProperty.call(message, "command"))
+                        $root.sandboxd.agent.v1.CommandStatus.encode(message.command, writer.uint32(/* id 41, wireType 2 =*/330).fork(), _depth + 1).ldelim();
+                    if (message.commandAttach != null && $Object.hasOwnProperty.call(message, "commandAttach"))
+                        $root.sandboxd.agent.v1.CommandAttachResult.encode(message.commandAttach, writer.uint32(/* id 42, wireType 2 =*/338).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2905,6 +2998,27 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.freeze = $root.sandboxd.agent.v1.FreezeResult.decode(reader, reader.size(), $undefined, _depth + 1, message.freeze);
                                 message.value = "freeze";
+                                continue;
+                            }
+                        case 40: {
+                                if (wireType !== 2)
+                                    break;
+                                message.commandList = $root.sandboxd.agent.v1.CommandListResult.decode(reader, reader.size(), $undefined, _depth + 1, message.commandList);
+                                message.value = "commandList";
+                                continue;
+                            }
+                        case 41: {
+                                if (wireType !== 2)
+                                    break;
+                                message.command = $root.sandboxd.agent.v1.CommandStatus.decode(reader, reader.size(), $undefined, _depth + 1, message.command);
+                                message.value = "command";
+                                continue;
+                            }
+                        case 42: {
+                                if (wireType !== 2)
+                                    break;
+                                message.commandAttach = $root.sandboxd.agent.v1.CommandAttachResult.decode(reader, reader.size(), $undefined, _depth + 1, message.commandAttach);
+                                message.value = "commandAttach";
                                 continue;
                             }
                         }
@@ -3280,6 +3394,9 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {number|null} [timeoutMs] Exec timeoutMs
                  * @property {boolean|null} [stdin] Exec stdin
                  * @property {sandboxd.agent.v1.TtySize.$Properties|null} [tty] Exec tty
+                 * @property {string|null} [id] Exec id
+                 * @property {boolean|null} [detach] Exec detach
+                 * @property {number|null} [outputBufferBytes] Exec outputBufferBytes
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -3370,6 +3487,30 @@ export const sandboxd = $root.sandboxd = (() => {
                 Exec.prototype.tty = null;
 
                 /**
+                 * Exec id.
+                 * @member {string} id
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @instance
+                 */
+                Exec.prototype.id = "";
+
+                /**
+                 * Exec detach.
+                 * @member {boolean} detach
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @instance
+                 */
+                Exec.prototype.detach = false;
+
+                /**
+                 * Exec outputBufferBytes.
+                 * @member {number} outputBufferBytes
+                 * @memberof sandboxd.agent.v1.Exec
+                 * @instance
+                 */
+                Exec.prototype.outputBufferBytes = 0;
+
+                /**
                  * Creates a new Exec instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Exec
@@ -3417,6 +3558,12 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 6, wireType 0 =*/48).bool(message.stdin);
                     if (message.tty != null && $Object.hasOwnProperty.call(message, "tty"))
                         $root.sandboxd.agent.v1.TtySize.encode(message.tty, writer.uint32(/* id 7, wireType 2 =*/58).fork(), _depth + 1).ldelim();
+                    if (message.id != null && $Object.hasOwnProperty.call(message, "id") && message.id !== "")
+                        writer.uint32(/* id 8, wireType 2 =*/66).string(message.id);
+                    if (message.detach != null && $Object.hasOwnProperty.call(message, "detach") && message.detach !== false)
+                        writer.uint32(/* id 9, wireType 0 =*/72).bool(message.detach);
+                    if (message.outputBufferBytes != null && $Object.hasOwnProperty.call(message, "outputBufferBytes") && message.outputBufferBytes !== 0)
+                        writer.uint32(/* id 10, wireType 0 =*/80).uint32(message.outputBufferBytes);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -3517,6 +3664,33 @@ export const sandboxd = $root.sandboxd = (() => {
                                 if (wireType !== 2)
                                     break;
                                 message.tty = $root.sandboxd.agent.v1.TtySize.decode(reader, reader.size(), $undefined, _depth + 1, message.tty);
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.id = value;
+                                else
+                                    delete message.id;
+                                continue;
+                            }
+                        case 9: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.detach = value;
+                                else
+                                    delete message.detach;
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.outputBufferBytes = value;
+                                else
+                                    delete message.outputBufferBytes;
                                 continue;
                             }
                         }
@@ -4098,6 +4272,1790 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return ResourceUsage;
+            })();
+
+            v1.CommandStatus = (function() {
+
+                /**
+                 * Properties of a CommandStatus.
+                 * @typedef {Object} sandboxd.agent.v1.CommandStatus.$Properties
+                 * @property {string|null} [id] CommandStatus id
+                 * @property {Array.<string>|null} [cmd] CommandStatus cmd
+                 * @property {boolean|null} [cmdTruncated] CommandStatus cmdTruncated
+                 * @property {number|null} [pid] CommandStatus pid
+                 * @property {boolean|null} [detached] CommandStatus detached
+                 * @property {boolean|null} [stdin] CommandStatus stdin
+                 * @property {sandboxd.agent.v1.TtySize.$Properties|null} [tty] CommandStatus tty
+                 * @property {number|null} [startedUnixMs] CommandStatus startedUnixMs
+                 * @property {sandboxd.agent.v1.ExecResult.$Properties|null} [result] CommandStatus result
+                 * @property {number|null} [endedUnixMs] CommandStatus endedUnixMs
+                 * @property {sandboxd.agent.v1.OutputRing.$Properties|null} [output] CommandStatus output
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a CommandStatus.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ICommandStatus
+                 * @augments sandboxd.agent.v1.CommandStatus.$Properties
+                 * @deprecated Use sandboxd.agent.v1.CommandStatus.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a CommandStatus.
+                 * @typedef {sandboxd.agent.v1.CommandStatus.$Properties} sandboxd.agent.v1.CommandStatus.$Shape
+                 */
+
+                /**
+                 * Constructs a new CommandStatus.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a CommandStatus.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.CommandStatus.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const CommandStatus = function (properties) {
+                    this.cmd = [];
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * CommandStatus id.
+                 * @member {string} id
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @instance
+                 */
+                CommandStatus.prototype.id = "";
+
+                /**
+                 * CommandStatus cmd.
+                 * @member {Array.<string>} cmd
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @instance
+                 */
+                CommandStatus.prototype.cmd = $util.emptyArray;
+
+                /**
+                 * CommandStatus cmdTruncated.
+                 * @member {boolean} cmdTruncated
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @instance
+                 */
+                CommandStatus.prototype.cmdTruncated = false;
+
+                /**
+                 * CommandStatus pid.
+                 * @member {number} pid
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @instance
+                 */
+                CommandStatus.prototype.pid = 0;
+
+                /**
+                 * CommandStatus detached.
+                 * @member {boolean} detached
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @instance
+                 */
+                CommandStatus.prototype.detached = false;
+
+                /**
+                 * CommandStatus stdin.
+                 * @member {boolean} stdin
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @instance
+                 */
+                CommandStatus.prototype.stdin = false;
+
+                /**
+                 * CommandStatus tty.
+                 * @member {sandboxd.agent.v1.TtySize.$Properties|null|undefined} tty
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @instance
+                 */
+                CommandStatus.prototype.tty = null;
+
+                /**
+                 * CommandStatus startedUnixMs.
+                 * @member {number} startedUnixMs
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @instance
+                 */
+                CommandStatus.prototype.startedUnixMs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * CommandStatus result.
+                 * @member {sandboxd.agent.v1.ExecResult.$Properties|null|undefined} result
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @instance
+                 */
+                CommandStatus.prototype.result = null;
+
+                /**
+                 * CommandStatus endedUnixMs.
+                 * @member {number} endedUnixMs
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @instance
+                 */
+                CommandStatus.prototype.endedUnixMs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * CommandStatus output.
+                 * @member {sandboxd.agent.v1.OutputRing.$Properties|null|undefined} output
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @instance
+                 */
+                CommandStatus.prototype.output = null;
+
+                /**
+                 * Creates a new CommandStatus instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandStatus.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.CommandStatus} CommandStatus instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.CommandStatus.$Shape): sandboxd.agent.v1.CommandStatus & sandboxd.agent.v1.CommandStatus.$Shape;
+                 *   (properties?: sandboxd.agent.v1.CommandStatus.$Properties): sandboxd.agent.v1.CommandStatus;
+                 * }}
+                 */
+                CommandStatus.create = function(properties) {
+                    return new CommandStatus(properties);
+                };
+
+                /**
+                 * Encodes the specified CommandStatus message. Does not implicitly {@link sandboxd.agent.v1.CommandStatus.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandStatus.$Properties} message CommandStatus message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                CommandStatus.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.id != null && $Object.hasOwnProperty.call(message, "id") && message.id !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.id);
+                    if (message.cmd != null && message.cmd.length)
+                        for (let i = 0; i < message.cmd.length; ++i)
+                            writer.uint32(/* id 2, wireType 2 =*/18).string(message.cmd[i]);
+                    if (message.cmdTruncated != null && $Object.hasOwnProperty.call(message, "cmdTruncated") && message.cmdTruncated !== false)
+                        writer.uint32(/* id 3, wireType 0 =*/24).bool(message.cmdTruncated);
+                    if (message.pid != null && $Object.hasOwnProperty.call(message, "pid") && message.pid !== 0)
+                        writer.uint32(/* id 4, wireType 0 =*/32).uint32(message.pid);
+                    if (message.detached != null && $Object.hasOwnProperty.call(message, "detached") && message.detached !== false)
+                        writer.uint32(/* id 5, wireType 0 =*/40).bool(message.detached);
+                    if (message.stdin != null && $Object.hasOwnProperty.call(message, "stdin") && message.stdin !== false)
+                        writer.uint32(/* id 6, wireType 0 =*/48).bool(message.stdin);
+                    if (message.tty != null && $Object.hasOwnProperty.call(message, "tty"))
+                        $root.sandboxd.agent.v1.TtySize.encode(message.tty, writer.uint32(/* id 7, wireType 2 =*/58).fork(), _depth + 1).ldelim();
+                    if (message.startedUnixMs != null && $Object.hasOwnProperty.call(message, "startedUnixMs") && (typeof message.startedUnixMs === "object" ? message.startedUnixMs.low || message.startedUnixMs.high : message.startedUnixMs !== 0))
+                        writer.uint32(/* id 8, wireType 0 =*/64).uint64(message.startedUnixMs);
+                    if (message.result != null && $Object.hasOwnProperty.call(message, "result"))
+                        $root.sandboxd.agent.v1.ExecResult.encode(message.result, writer.uint32(/* id 9, wireType 2 =*/74).fork(), _depth + 1).ldelim();
+                    if (message.endedUnixMs != null && $Object.hasOwnProperty.call(message, "endedUnixMs") && (typeof message.endedUnixMs === "object" ? message.endedUnixMs.low || message.endedUnixMs.high : message.endedUnixMs !== 0))
+                        writer.uint32(/* id 10, wireType 0 =*/80).uint64(message.endedUnixMs);
+                    if (message.output != null && $Object.hasOwnProperty.call(message, "output"))
+                        $root.sandboxd.agent.v1.OutputRing.encode(message.output, writer.uint32(/* id 11, wireType 2 =*/90).fork(), _depth + 1).ldelim();
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a CommandStatus message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.CommandStatus
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandStatus & sandboxd.agent.v1.CommandStatus.$Shape} CommandStatus
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                CommandStatus.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.CommandStatus();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.id = value;
+                                else
+                                    delete message.id;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.cmd && message.cmd.length))
+                                    message.cmd = [];
+                                message.cmd.push(reader.stringVerify());
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.cmdTruncated = value;
+                                else
+                                    delete message.cmdTruncated;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.uint32())
+                                    message.pid = value;
+                                else
+                                    delete message.pid;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.detached = value;
+                                else
+                                    delete message.detached;
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.stdin = value;
+                                else
+                                    delete message.stdin;
+                                continue;
+                            }
+                        case 7: {
+                                if (wireType !== 2)
+                                    break;
+                                message.tty = $root.sandboxd.agent.v1.TtySize.decode(reader, reader.size(), $undefined, _depth + 1, message.tty);
+                                continue;
+                            }
+                        case 8: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.startedUnixMs = value;
+                                else
+                                    delete message.startedUnixMs;
+                                continue;
+                            }
+                        case 9: {
+                                if (wireType !== 2)
+                                    break;
+                                message.result = $root.sandboxd.agent.v1.ExecResult.decode(reader, reader.size(), $undefined, _depth + 1, message.result);
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.endedUnixMs = value;
+                                else
+                                    delete message.endedUnixMs;
+                                continue;
+                            }
+                        case 11: {
+                                if (wireType !== 2)
+                                    break;
+                                message.output = $root.sandboxd.agent.v1.OutputRing.decode(reader, reader.size(), $undefined, _depth + 1, message.output);
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return CommandStatus;
+            })();
+
+            v1.OutputRing = (function() {
+
+                /**
+                 * Properties of an OutputRing.
+                 * @typedef {Object} sandboxd.agent.v1.OutputRing.$Properties
+                 * @property {number|null} [firstSeq] OutputRing firstSeq
+                 * @property {number|null} [nextSeq] OutputRing nextSeq
+                 * @property {number|null} [droppedBytes] OutputRing droppedBytes
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of an OutputRing.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IOutputRing
+                 * @augments sandboxd.agent.v1.OutputRing.$Properties
+                 * @deprecated Use sandboxd.agent.v1.OutputRing.$Properties instead.
+                 */
+
+                /**
+                 * Shape of an OutputRing.
+                 * @typedef {sandboxd.agent.v1.OutputRing.$Properties} sandboxd.agent.v1.OutputRing.$Shape
+                 */
+
+                /**
+                 * Constructs a new OutputRing.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents an OutputRing.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.OutputRing.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const OutputRing = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * OutputRing firstSeq.
+                 * @member {number} firstSeq
+                 * @memberof sandboxd.agent.v1.OutputRing
+                 * @instance
+                 */
+                OutputRing.prototype.firstSeq = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * OutputRing nextSeq.
+                 * @member {number} nextSeq
+                 * @memberof sandboxd.agent.v1.OutputRing
+                 * @instance
+                 */
+                OutputRing.prototype.nextSeq = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * OutputRing droppedBytes.
+                 * @member {number} droppedBytes
+                 * @memberof sandboxd.agent.v1.OutputRing
+                 * @instance
+                 */
+                OutputRing.prototype.droppedBytes = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new OutputRing instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.OutputRing
+                 * @static
+                 * @param {sandboxd.agent.v1.OutputRing.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.OutputRing} OutputRing instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.OutputRing.$Shape): sandboxd.agent.v1.OutputRing & sandboxd.agent.v1.OutputRing.$Shape;
+                 *   (properties?: sandboxd.agent.v1.OutputRing.$Properties): sandboxd.agent.v1.OutputRing;
+                 * }}
+                 */
+                OutputRing.create = function(properties) {
+                    return new OutputRing(properties);
+                };
+
+                /**
+                 * Encodes the specified OutputRing message. Does not implicitly {@link sandboxd.agent.v1.OutputRing.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.OutputRing
+                 * @static
+                 * @param {sandboxd.agent.v1.OutputRing.$Properties} message OutputRing message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                OutputRing.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.firstSeq != null && $Object.hasOwnProperty.call(message, "firstSeq") && (typeof message.firstSeq === "object" ? message.firstSeq.low || message.firstSeq.high : message.firstSeq !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.firstSeq);
+                    if (message.nextSeq != null && $Object.hasOwnProperty.call(message, "nextSeq") && (typeof message.nextSeq === "object" ? message.nextSeq.low || message.nextSeq.high : message.nextSeq !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.nextSeq);
+                    if (message.droppedBytes != null && $Object.hasOwnProperty.call(message, "droppedBytes") && (typeof message.droppedBytes === "object" ? message.droppedBytes.low || message.droppedBytes.high : message.droppedBytes !== 0))
+                        writer.uint32(/* id 3, wireType 0 =*/24).uint64(message.droppedBytes);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes an OutputRing message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.OutputRing
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.OutputRing & sandboxd.agent.v1.OutputRing.$Shape} OutputRing
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                OutputRing.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.OutputRing();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.firstSeq = value;
+                                else
+                                    delete message.firstSeq;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.nextSeq = value;
+                                else
+                                    delete message.nextSeq;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.droppedBytes = value;
+                                else
+                                    delete message.droppedBytes;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return OutputRing;
+            })();
+
+            v1.CommandList = (function() {
+
+                /**
+                 * Properties of a CommandList.
+                 * @typedef {Object} sandboxd.agent.v1.CommandList.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a CommandList.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ICommandList
+                 * @augments sandboxd.agent.v1.CommandList.$Properties
+                 * @deprecated Use sandboxd.agent.v1.CommandList.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a CommandList.
+                 * @typedef {sandboxd.agent.v1.CommandList.$Properties} sandboxd.agent.v1.CommandList.$Shape
+                 */
+
+                /**
+                 * Constructs a new CommandList.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a CommandList.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.CommandList.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const CommandList = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new CommandList instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.CommandList
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandList.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.CommandList} CommandList instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.CommandList.$Shape): sandboxd.agent.v1.CommandList & sandboxd.agent.v1.CommandList.$Shape;
+                 *   (properties?: sandboxd.agent.v1.CommandList.$Properties): sandboxd.agent.v1.CommandList;
+                 * }}
+                 */
+                CommandList.create = function(properties) {
+                    return new CommandList(properties);
+                };
+
+                /**
+                 * Encodes the specified CommandList message. Does not implicitly {@link sandboxd.agent.v1.CommandList.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.CommandList
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandList.$Properties} message CommandList message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                CommandList.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a CommandList message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.CommandList
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandList & sandboxd.agent.v1.CommandList.$Shape} CommandList
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                CommandList.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.CommandList();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return CommandList;
+            })();
+
+            v1.CommandListResult = (function() {
+
+                /**
+                 * Properties of a CommandListResult.
+                 * @typedef {Object} sandboxd.agent.v1.CommandListResult.$Properties
+                 * @property {Array.<sandboxd.agent.v1.CommandStatus.$Properties>|null} [commands] CommandListResult commands
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a CommandListResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ICommandListResult
+                 * @augments sandboxd.agent.v1.CommandListResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.CommandListResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a CommandListResult.
+                 * @typedef {sandboxd.agent.v1.CommandListResult.$Properties} sandboxd.agent.v1.CommandListResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new CommandListResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a CommandListResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.CommandListResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const CommandListResult = function (properties) {
+                    this.commands = [];
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * CommandListResult commands.
+                 * @member {Array.<sandboxd.agent.v1.CommandStatus.$Properties>} commands
+                 * @memberof sandboxd.agent.v1.CommandListResult
+                 * @instance
+                 */
+                CommandListResult.prototype.commands = $util.emptyArray;
+
+                /**
+                 * Creates a new CommandListResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.CommandListResult
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandListResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.CommandListResult} CommandListResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.CommandListResult.$Shape): sandboxd.agent.v1.CommandListResult & sandboxd.agent.v1.CommandListResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.CommandListResult.$Properties): sandboxd.agent.v1.CommandListResult;
+                 * }}
+                 */
+                CommandListResult.create = function(properties) {
+                    return new CommandListResult(properties);
+                };
+
+                /**
+                 * Encodes the specified CommandListResult message. Does not implicitly {@link sandboxd.agent.v1.CommandListResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.CommandListResult
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandListResult.$Properties} message CommandListResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                CommandListResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.commands != null && message.commands.length)
+                        for (let i = 0; i < message.commands.length; ++i)
+                            $root.sandboxd.agent.v1.CommandStatus.encode(message.commands[i], writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a CommandListResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.CommandListResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandListResult & sandboxd.agent.v1.CommandListResult.$Shape} CommandListResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                CommandListResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.CommandListResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.commands && message.commands.length))
+                                    message.commands = [];
+                                message.commands.push($root.sandboxd.agent.v1.CommandStatus.decode(reader, reader.size(), $undefined, _depth + 1));
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return CommandListResult;
+            })();
+
+            v1.CommandCall = (function() {
+
+                /**
+                 * Properties of a CommandCall.
+                 * @typedef {Object} sandboxd.agent.v1.CommandCall.$Properties
+                 * @property {string|null} [id] CommandCall id
+                 * @property {sandboxd.agent.v1.CommandWait.$Properties|null} [wait] CommandCall wait
+                 * @property {sandboxd.agent.v1.Signal.$Properties|null} [signal] CommandCall signal
+                 * @property {sandboxd.agent.v1.TtySize.$Properties|null} [resize] CommandCall resize
+                 * @property {sandboxd.agent.v1.CommandKill.$Properties|null} [kill] CommandCall kill
+                 * @property {"wait"|"signal"|"resize"|"kill"} [action] CommandCall action
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a CommandCall.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ICommandCall
+                 * @augments sandboxd.agent.v1.CommandCall.$Properties
+                 * @deprecated Use sandboxd.agent.v1.CommandCall.$Properties instead.
+                 */
+
+                /**
+                 * Narrowed shape of a CommandCall.
+                 * @typedef {{
+                 *   id?: string|null;
+                 *   wait?: sandboxd.agent.v1.CommandWait.$Shape|null;
+                 *   signal?: sandboxd.agent.v1.Signal.$Shape|null;
+                 *   resize?: sandboxd.agent.v1.TtySize.$Shape|null;
+                 *   kill?: sandboxd.agent.v1.CommandKill.$Shape|null;
+                 *   $unknowns?: Array.<Uint8Array>;
+                 * } & (
+                 *   ({ action?: undefined; wait?: null; signal?: null; resize?: null; kill?: null }|{ action?: "wait"; wait: sandboxd.agent.v1.CommandWait.$Shape; signal?: null; resize?: null; kill?: null }|{ action?: "signal"; wait?: null; signal: sandboxd.agent.v1.Signal.$Shape; resize?: null; kill?: null }|{ action?: "resize"; wait?: null; signal?: null; resize: sandboxd.agent.v1.TtySize.$Shape; kill?: null }|{ action?: "kill"; wait?: null; signal?: null; resize?: null; kill: sandboxd.agent.v1.CommandKill.$Shape })
+                 * )} sandboxd.agent.v1.CommandCall.$Shape
+                 */
+
+                /**
+                 * Constructs a new CommandCall.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a CommandCall.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.CommandCall.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const CommandCall = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * CommandCall id.
+                 * @member {string} id
+                 * @memberof sandboxd.agent.v1.CommandCall
+                 * @instance
+                 */
+                CommandCall.prototype.id = "";
+
+                /**
+                 * CommandCall wait.
+                 * @member {sandboxd.agent.v1.CommandWait.$Properties|null|undefined} wait
+                 * @memberof sandboxd.agent.v1.CommandCall
+                 * @instance
+                 */
+                CommandCall.prototype.wait = null;
+
+                /**
+                 * CommandCall signal.
+                 * @member {sandboxd.agent.v1.Signal.$Properties|null|undefined} signal
+                 * @memberof sandboxd.agent.v1.CommandCall
+                 * @instance
+                 */
+                CommandCall.prototype.signal = null;
+
+                /**
+                 * CommandCall resize.
+                 * @member {sandboxd.agent.v1.TtySize.$Properties|null|undefined} resize
+                 * @memberof sandboxd.agent.v1.CommandCall
+                 * @instance
+                 */
+                CommandCall.prototype.resize = null;
+
+                /**
+                 * CommandCall kill.
+                 * @member {sandboxd.agent.v1.CommandKill.$Properties|null|undefined} kill
+                 * @memberof sandboxd.agent.v1.CommandCall
+                 * @instance
+                 */
+                CommandCall.prototype.kill = null;
+
+                // OneOf field names bound to virtual getters and setters
+                let $oneOfFields;
+
+                /**
+                 * CommandCall action.
+                 * @member {"wait"|"signal"|"resize"|"kill"|undefined} action
+                 * @memberof sandboxd.agent.v1.CommandCall
+                 * @instance
+                 */
+                $Object.defineProperty(CommandCall.prototype, "action", {
+                    get: $util.oneOfGetter($oneOfFields = ["wait", "signal", "resize", "kill"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                /**
+                 * Creates a new CommandCall instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.CommandCall
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandCall.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.CommandCall} CommandCall instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.CommandCall.$Shape): sandboxd.agent.v1.CommandCall & sandboxd.agent.v1.CommandCall.$Shape;
+                 *   (properties?: sandboxd.agent.v1.CommandCall.$Properties): sandboxd.agent.v1.CommandCall;
+                 * }}
+                 */
+                CommandCall.create = function(properties) {
+                    return new CommandCall(properties);
+                };
+
+                /**
+                 * Encodes the specified CommandCall message. Does not implicitly {@link sandboxd.agent.v1.CommandCall.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.CommandCall
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandCall.$Properties} message CommandCall message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                CommandCall.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.id != null && $Object.hasOwnProperty.call(message, "id") && message.id !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.id);
+                    if (message.wait != null && $Object.hasOwnProperty.call(message, "wait"))
+                        $root.sandboxd.agent.v1.CommandWait.encode(message.wait, writer.uint32(/* id 2, wireType 2 =*/18).fork(), _depth + 1).ldelim();
+                    if (message.signal != null && $Object.hasOwnProperty.call(message, "signal"))
+                        $root.sandboxd.agent.v1.Signal.encode(message.signal, writer.uint32(/* id 3, wireType 2 =*/26).fork(), _depth + 1).ldelim();
+                    if (message.resize != null && $Object.hasOwnProperty.call(message, "resize"))
+                        $root.sandboxd.agent.v1.TtySize.encode(message.resize, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
+                    if (message.kill != null && $Object.hasOwnProperty.call(message, "kill"))
+                        $root.sandboxd.agent.v1.CommandKill.encode(message.kill, writer.uint32(/* id 5, wireType 2 =*/42).fork(), _depth + 1).ldelim();
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a CommandCall message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.CommandCall
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandCall & sandboxd.agent.v1.CommandCall.$Shape} CommandCall
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                CommandCall.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.CommandCall();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.id = value;
+                                else
+                                    delete message.id;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                message.wait = $root.sandboxd.agent.v1.CommandWait.decode(reader, reader.size(), $undefined, _depth + 1, message.wait);
+                                message.action = "wait";
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 2)
+                                    break;
+                                message.signal = $root.sandboxd.agent.v1.Signal.decode(reader, reader.size(), $undefined, _depth + 1, message.signal);
+                                message.action = "signal";
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 2)
+                                    break;
+                                message.resize = $root.sandboxd.agent.v1.TtySize.decode(reader, reader.size(), $undefined, _depth + 1, message.resize);
+                                message.action = "resize";
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 2)
+                                    break;
+                                message.kill = $root.sandboxd.agent.v1.CommandKill.decode(reader, reader.size(), $undefined, _depth + 1, message.kill);
+                                message.action = "kill";
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return CommandCall;
+            })();
+
+            v1.CommandWait = (function() {
+
+                /**
+                 * Properties of a CommandWait.
+                 * @typedef {Object} sandboxd.agent.v1.CommandWait.$Properties
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a CommandWait.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ICommandWait
+                 * @augments sandboxd.agent.v1.CommandWait.$Properties
+                 * @deprecated Use sandboxd.agent.v1.CommandWait.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a CommandWait.
+                 * @typedef {sandboxd.agent.v1.CommandWait.$Properties} sandboxd.agent.v1.CommandWait.$Shape
+                 */
+
+                /**
+                 * Constructs a new CommandWait.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a CommandWait.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.CommandWait.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const CommandWait = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Creates a new CommandWait instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.CommandWait
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandWait.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.CommandWait} CommandWait instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.CommandWait.$Shape): sandboxd.agent.v1.CommandWait & sandboxd.agent.v1.CommandWait.$Shape;
+                 *   (properties?: sandboxd.agent.v1.CommandWait.$Properties): sandboxd.agent.v1.CommandWait;
+                 * }}
+                 */
+                CommandWait.create = function(properties) {
+                    return new CommandWait(properties);
+                };
+
+                /**
+                 * Encodes the specified CommandWait message. Does not implicitly {@link sandboxd.agent.v1.CommandWait.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.CommandWait
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandWait.$Properties} message CommandWait message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                CommandWait.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a CommandWait message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.CommandWait
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandWait & sandboxd.agent.v1.CommandWait.$Shape} CommandWait
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                CommandWait.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.CommandWait();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        reader.skipType(tag & 7, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return CommandWait;
+            })();
+
+            v1.CommandKill = (function() {
+
+                /**
+                 * Properties of a CommandKill.
+                 * @typedef {Object} sandboxd.agent.v1.CommandKill.$Properties
+                 * @property {number|null} [graceMs] CommandKill graceMs
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a CommandKill.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ICommandKill
+                 * @augments sandboxd.agent.v1.CommandKill.$Properties
+                 * @deprecated Use sandboxd.agent.v1.CommandKill.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a CommandKill.
+                 * @typedef {sandboxd.agent.v1.CommandKill.$Properties} sandboxd.agent.v1.CommandKill.$Shape
+                 */
+
+                /**
+                 * Constructs a new CommandKill.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a CommandKill.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.CommandKill.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const CommandKill = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * CommandKill graceMs.
+                 * @member {number} graceMs
+                 * @memberof sandboxd.agent.v1.CommandKill
+                 * @instance
+                 */
+                CommandKill.prototype.graceMs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * Creates a new CommandKill instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.CommandKill
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandKill.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.CommandKill} CommandKill instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.CommandKill.$Shape): sandboxd.agent.v1.CommandKill & sandboxd.agent.v1.CommandKill.$Shape;
+                 *   (properties?: sandboxd.agent.v1.CommandKill.$Properties): sandboxd.agent.v1.CommandKill;
+                 * }}
+                 */
+                CommandKill.create = function(properties) {
+                    return new CommandKill(properties);
+                };
+
+                /**
+                 * Encodes the specified CommandKill message. Does not implicitly {@link sandboxd.agent.v1.CommandKill.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.CommandKill
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandKill.$Properties} message CommandKill message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                CommandKill.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.graceMs != null && $Object.hasOwnProperty.call(message, "graceMs") && (typeof message.graceMs === "object" ? message.graceMs.low || message.graceMs.high : message.graceMs !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.graceMs);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a CommandKill message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.CommandKill
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandKill & sandboxd.agent.v1.CommandKill.$Shape} CommandKill
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                CommandKill.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.CommandKill();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.graceMs = value;
+                                else
+                                    delete message.graceMs;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return CommandKill;
+            })();
+
+            v1.CommandAttach = (function() {
+
+                /**
+                 * Properties of a CommandAttach.
+                 * @typedef {Object} sandboxd.agent.v1.CommandAttach.$Properties
+                 * @property {string|null} [id] CommandAttach id
+                 * @property {number|null} [fromSeq] CommandAttach fromSeq
+                 * @property {boolean|null} [follow] CommandAttach follow
+                 * @property {boolean|null} [noOutput] CommandAttach noOutput
+                 * @property {sandboxd.agent.v1.CommandInput|null} [input] CommandAttach input
+                 * @property {boolean|null} [closesInput] CommandAttach closesInput
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a CommandAttach.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ICommandAttach
+                 * @augments sandboxd.agent.v1.CommandAttach.$Properties
+                 * @deprecated Use sandboxd.agent.v1.CommandAttach.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a CommandAttach.
+                 * @typedef {sandboxd.agent.v1.CommandAttach.$Properties} sandboxd.agent.v1.CommandAttach.$Shape
+                 */
+
+                /**
+                 * Constructs a new CommandAttach.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a CommandAttach.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.CommandAttach.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const CommandAttach = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * CommandAttach id.
+                 * @member {string} id
+                 * @memberof sandboxd.agent.v1.CommandAttach
+                 * @instance
+                 */
+                CommandAttach.prototype.id = "";
+
+                /**
+                 * CommandAttach fromSeq.
+                 * @member {number} fromSeq
+                 * @memberof sandboxd.agent.v1.CommandAttach
+                 * @instance
+                 */
+                CommandAttach.prototype.fromSeq = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * CommandAttach follow.
+                 * @member {boolean} follow
+                 * @memberof sandboxd.agent.v1.CommandAttach
+                 * @instance
+                 */
+                CommandAttach.prototype.follow = false;
+
+                /**
+                 * CommandAttach noOutput.
+                 * @member {boolean} noOutput
+                 * @memberof sandboxd.agent.v1.CommandAttach
+                 * @instance
+                 */
+                CommandAttach.prototype.noOutput = false;
+
+                /**
+                 * CommandAttach input.
+                 * @member {sandboxd.agent.v1.CommandInput} input
+                 * @memberof sandboxd.agent.v1.CommandAttach
+                 * @instance
+                 */
+                CommandAttach.prototype.input = 0;
+
+                /**
+                 * CommandAttach closesInput.
+                 * @member {boolean} closesInput
+                 * @memberof sandboxd.agent.v1.CommandAttach
+                 * @instance
+                 */
+                CommandAttach.prototype.closesInput = false;
+
+                /**
+                 * Creates a new CommandAttach instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.CommandAttach
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandAttach.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.CommandAttach} CommandAttach instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.CommandAttach.$Shape): sandboxd.agent.v1.CommandAttach & sandboxd.agent.v1.CommandAttach.$Shape;
+                 *   (properties?: sandboxd.agent.v1.CommandAttach.$Properties): sandboxd.agent.v1.CommandAttach;
+                 * }}
+                 */
+                CommandAttach.create = function(properties) {
+                    return new CommandAttach(properties);
+                };
+
+                /**
+                 * Encodes the specified CommandAttach message. Does not implicitly {@link sandboxd.agent.v1.CommandAttach.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.CommandAttach
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandAttach.$Properties} message CommandAttach message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                CommandAttach.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.id != null && $Object.hasOwnProperty.call(message, "id") && message.id !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.id);
+                    if (message.fromSeq != null && $Object.hasOwnProperty.call(message, "fromSeq") && (typeof message.fromSeq === "object" ? message.fromSeq.low || message.fromSeq.high : message.fromSeq !== 0))
+                        writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.fromSeq);
+                    if (message.follow != null && $Object.hasOwnProperty.call(message, "follow") && message.follow !== false)
+                        writer.uint32(/* id 3, wireType 0 =*/24).bool(message.follow);
+                    if (message.noOutput != null && $Object.hasOwnProperty.call(message, "noOutput") && message.noOutput !== false)
+                        writer.uint32(/* id 4, wireType 0 =*/32).bool(message.noOutput);
+                    if (message.input != null && $Object.hasOwnProperty.call(message, "input") && message.input !== 0)
+                        writer.uint32(/* id 5, wireType 0 =*/40).int32(message.input);
+                    if (message.closesInput != null && $Object.hasOwnProperty.call(message, "closesInput") && message.closesInput !== false)
+                        writer.uint32(/* id 6, wireType 0 =*/48).bool(message.closesInput);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a CommandAttach message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.CommandAttach
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandAttach & sandboxd.agent.v1.CommandAttach.$Shape} CommandAttach
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                CommandAttach.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.CommandAttach();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.id = value;
+                                else
+                                    delete message.id;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.fromSeq = value;
+                                else
+                                    delete message.fromSeq;
+                                continue;
+                            }
+                        case 3: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.follow = value;
+                                else
+                                    delete message.follow;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.noOutput = value;
+                                else
+                                    delete message.noOutput;
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.int32())
+                                    message.input = value;
+                                else
+                                    delete message.input;
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.closesInput = value;
+                                else
+                                    delete message.closesInput;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return CommandAttach;
+            })();
+
+            /**
+             * CommandInput enum.
+             * @name sandboxd.agent.v1.CommandInput
+             * @enum {number}
+             * @property {number} COMMAND_INPUT_NONE=0 COMMAND_INPUT_NONE value
+             * @property {number} COMMAND_INPUT_WRITE=1 COMMAND_INPUT_WRITE value
+             * @property {number} COMMAND_INPUT_TAKE=2 COMMAND_INPUT_TAKE value
+             */
+            v1.CommandInput = (function() {
+                const valuesById = $Object.create(null), values = $Object.create(valuesById);
+                values[valuesById[0] = "COMMAND_INPUT_NONE"] = 0;
+                values[valuesById[1] = "COMMAND_INPUT_WRITE"] = 1;
+                values[valuesById[2] = "COMMAND_INPUT_TAKE"] = 2;
+                return values;
+            })();
+
+            v1.CommandAttachResult = (function() {
+
+                /**
+                 * Properties of a CommandAttachResult.
+                 * @typedef {Object} sandboxd.agent.v1.CommandAttachResult.$Properties
+                 * @property {number|null} [nextSeq] CommandAttachResult nextSeq
+                 * @property {sandboxd.agent.v1.CommandStatus.$Properties|null} [status] CommandAttachResult status
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a CommandAttachResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ICommandAttachResult
+                 * @augments sandboxd.agent.v1.CommandAttachResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.CommandAttachResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a CommandAttachResult.
+                 * @typedef {sandboxd.agent.v1.CommandAttachResult.$Properties} sandboxd.agent.v1.CommandAttachResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new CommandAttachResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a CommandAttachResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.CommandAttachResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const CommandAttachResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * CommandAttachResult nextSeq.
+                 * @member {number} nextSeq
+                 * @memberof sandboxd.agent.v1.CommandAttachResult
+                 * @instance
+                 */
+                CommandAttachResult.prototype.nextSeq = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
+
+                /**
+                 * CommandAttachResult status.
+                 * @member {sandboxd.agent.v1.CommandStatus.$Properties|null|undefined} status
+                 * @memberof sandboxd.agent.v1.CommandAttachResult
+                 * @instance
+                 */
+                CommandAttachResult.prototype.status = null;
+
+                /**
+                 * Creates a new CommandAttachResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.CommandAttachResult
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandAttachResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.CommandAttachResult} CommandAttachResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.CommandAttachResult.$Shape): sandboxd.agent.v1.CommandAttachResult & sandboxd.agent.v1.CommandAttachResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.CommandAttachResult.$Properties): sandboxd.agent.v1.CommandAttachResult;
+                 * }}
+                 */
+                CommandAttachResult.create = function(properties) {
+                    return new CommandAttachResult(properties);
+                };
+
+                /**
+                 * Encodes the specified CommandAttachResult message. Does not implicitly {@link sandboxd.agent.v1.CommandAttachResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.CommandAttachResult
+                 * @static
+                 * @param {sandboxd.agent.v1.CommandAttachResult.$Properties} message CommandAttachResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                CommandAttachResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.nextSeq != null && $Object.hasOwnProperty.call(message, "nextSeq") && (typeof message.nextSeq === "object" ? message.nextSeq.low || message.nextSeq.high : message.nextSeq !== 0))
+                        writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.nextSeq);
+                    if (message.status != null && $Object.hasOwnProperty.call(message, "status"))
+                        $root.sandboxd.agent.v1.CommandStatus.encode(message.status, writer.uint32(/* id 2, wireType 2 =*/18).fork(), _depth + 1).ldelim();
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a CommandAttachResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.CommandAttachResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.CommandAttachResult & sandboxd.agent.v1.CommandAttachResult.$Shape} CommandAttachResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                CommandAttachResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.CommandAttachResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (typeof (value = reader.uint64()) === "object" ? value.low || value.high : value !== 0)
+                                    message.nextSeq = value;
+                                else
+                                    delete message.nextSeq;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                message.status = $root.sandboxd.agent.v1.CommandStatus.decode(reader, reader.size(), $undefined, _depth + 1, message.status);
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return CommandAttachResult;
             })();
 
             v1.Identity = (function() {

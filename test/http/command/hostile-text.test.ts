@@ -81,6 +81,10 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
   return {
     run: ['base', 'true'],
     exec: ['sbx_1', 'true'],
+    commands: ['sbx_1'],
+    attach: ['sbx_1', 'cmd_1'],
+    wait: ['sbx_1', 'cmd_1'],
+    kill: ['sbx_1', 'cmd_1'],
     ps: [],
     inspect: ['sbx_1', 'snap_1'],
     stats: ['--no-stream'],

@@ -17,6 +17,8 @@ type Case = {
   readonly isOther?: true;
 };
 
+const COMMAND_ID = 'cmd_0123456789abc';
+
 t.test('each verb', async (t) => {
   const images = new FakeImages();
   const { url, sandboxes } = await serve(t, { images: images.store as Images });
@@ -34,6 +36,10 @@ t.test('each verb', async (t) => {
   const cases: Record<string, Case> = {
     run: { fine: ['base', 'true'], wrong: ['nosuch:', 'true'] },
     exec: { fine: [id, 'true'], wrong: [UNKNOWN_ID, 'true'] },
+    commands: { fine: [id], wrong: [UNKNOWN_ID] },
+    attach: { wrong: [UNKNOWN_ID, COMMAND_ID] },
+    wait: { fine: [id, COMMAND_ID], wrong: [id, 'nonsense'] },
+    kill: { fine: [id, COMMAND_ID], wrong: [UNKNOWN_ID, COMMAND_ID] },
     ps: { fine: [] },
     inspect: { fine: [id], wrong: [UNKNOWN_ID] },
     stats: { fine: ['--no-stream'], wrong: [UNKNOWN_ID] },

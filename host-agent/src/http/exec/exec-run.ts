@@ -75,11 +75,19 @@ export class ExecRun implements PullStream {
         onDrain?.();
         // Has no effect if `opened` is already resolved.
         if (outcome.isLost)
-          this.#refuse(new AppError('guest_unreachable', outcome.error ?? 'the guest was lost'));
+          this.#refuse(
+            new AppError(outcome.code ?? 'guest_unreachable', outcome.error ?? 'the guest was lost'),
+          );
         this.#open();
         this.#wake();
       },
       drain: () => onDrain?.(),
+      position: (seq, dropped) => {
+        if (this.#isOver) return;
+        this.#output.push(encodePositionFrame(seq, dropped));
+        this.#open();
+        this.#wake();
+      },
     });
   }
 
@@ -254,7 +262,7 @@ export function toExecResultBody(outcome: ExecOutcome) {
 }
 
 /** `warnings` name the unknown fields of the request. */
-function encodeExitFrame(outcome: ExecOutcome, warnings: readonly string[] = []): Buffer {
+export function encodeExitFrame(outcome: ExecOutcome, warnings: readonly string[] = []): Buffer {
   const result = { ...toExecResultBody(outcome), ...(warnings.length > 0 && { warnings }) };
   return encodeExecFrame(EXEC_FRAME.exit, Buffer.from(JSON.stringify(result)));
 }
@@ -262,6 +270,18 @@ function encodeExitFrame(outcome: ExecOutcome, warnings: readonly string[] = [])
 /** An error frame, for errors after the response head was sent. */
 export function encodeErrorFrame(body: ErrorAnswer['body']): Buffer {
   return encodeExecFrame(EXEC_FRAME.error, Buffer.from(JSON.stringify(body)));
+}
+
+/** The next record of the output of a detached command, and what was dropped before it. */
+function encodePositionFrame(
+  seq: number,
+  dropped?: { readonly records: number; readonly bytes: number },
+): Buffer {
+  const body = {
+    seq,
+    ...(dropped && { dropped_records: dropped.records, dropped_bytes: dropped.bytes }),
+  };
+  return encodeExecFrame(EXEC_FRAME.position, Buffer.from(JSON.stringify(body)));
 }
 
 function toUsageBody(usage: ResourceUsage) {

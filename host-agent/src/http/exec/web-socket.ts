@@ -4,7 +4,7 @@ import { type ApiErrorCode, checkBody, type ExecRequest, execRequest, FIRST_MESS
 import type { Logger } from 'pino';
 import type { RawData, WebSocket } from 'ws';
 import type { Chunk } from '../../lib/byte-queue.ts';
-import { isAppError, toError } from '../../lib/errors.ts';
+import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { BodyMemoryLimit, parseJson } from '../input/json-body.ts';
 import { checked } from '../input/request-input.ts';
 import { type ExecRun, encodeErrorFrame } from './exec-run.ts';
@@ -29,9 +29,7 @@ const MAX_REASON_BYTES = 123;
 /** An exec request, and warnings about its unknown fields. */
 export type RequestedExec = { readonly request: ExecRequest; readonly warnings: readonly string[] };
 
-export type WebSocketExec = {
-  /** Starts the command. `onDrain` is called when the command accepts input again. May throw. */
-  readonly startRun: (requested: RequestedExec, onDrain: () => void) => ExecRun;
+export type WebSocketExec = (FirstMessage | { readonly attach: (onDrain: () => void) => ExecRun }) & {
   /** Refuses unknown fields. */
   readonly isStrict?: boolean;
   readonly log: Logger;
@@ -42,18 +40,22 @@ export type WebSocketExec = {
   readonly firstMessageMs?: number;
 };
 
+/** The first message is the request; `attach` starts the run without one. */
+type FirstMessage = {
+  /** Starts the command. `onDrain` is called when the command accepts input again. May throw. */
+  readonly startRun: (requested: RequestedExec, onDrain: () => void) => ExecRun;
+};
+
 export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void {
   let run: ExecRun | undefined;
   const timer = setTimeout(
     () => refuse(socket, CLOSE.badRequest, 'timeout', 'no exec request came; send it as the first message'),
     options.firstMessageMs ?? FIRST_MESSAGE_MS,
   );
-  const begin = (data: RawData) => {
+  const begin = (start: (onDrain: () => void) => ExecRun) => {
     clearTimeout(timer);
-    const requested = readFirstMessage(socket, data, options.isStrict);
-    if (requested === undefined) return;
     try {
-      run = options.startRun(requested, () => socket.resume());
+      run = start(() => socket.resume());
     } catch (error) {
       return fail(socket, error, options.log);
     }
@@ -61,11 +63,14 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
   };
   socket.on('message', (data, isBinary) => {
     if (socket.readyState !== socket.OPEN) return;
-    if (run === undefined) begin(data);
-    else if (!isBinary) {
+    if (run === undefined && 'startRun' in options) {
+      const requested = readFirstMessage(socket, data, options.isStrict);
+      if (requested !== undefined) begin((onDrain) => options.startRun(requested, onDrain));
+      else clearTimeout(timer);
+    } else if (!isBinary || run === undefined) {
       const problem = 'only binary messages may follow the first one';
       refuse(socket, CLOSE.unexpectedText, 'invalid_argument', problem);
-      run.cancel();
+      run?.cancel();
     } else if (!run.push(toBytes(data))) socket.pause();
   });
   // Memory of an incomplete message, which the library buffers. Counted before the library receives the bytes.
@@ -95,11 +100,14 @@ export function serveWebSocket(socket: WebSocket, options: WebSocketExec): void 
     options.ending?.removeEventListener('abort', onEnding);
     run?.cancel();
   });
+  if ('attach' in options) begin(options.attach);
 }
 
 function readFirstMessage(socket: WebSocket, data: RawData, strict = false): RequestedExec | undefined {
   try {
     const { value, warnings } = checked(checkBody(execRequest, parseJson(toBytes(data)), strict));
+    if (value.detach)
+      throw new AppError('invalid_argument', 'detach is for POST; a WebSocket is attached to its command');
     return { request: value, warnings };
   } catch (error) {
     refuse(socket, CLOSE.badRequest, 'invalid_argument', toError(error).message);

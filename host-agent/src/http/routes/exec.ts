@@ -1,39 +1,19 @@
 // Exec over its three transports: streamed response, hijacked connection, WebSocket.
-
 import type { Duplex } from 'node:stream';
-import { EXEC_FORMS, type ExecForm, MAX_JSON_BYTES } from '@sandboxd/api';
-import { type WebSocket, WebSocketServer } from 'ws';
-import { chooseProtocol } from '../authentication.ts';
-import { endingOf, guestOf, type HttpContext, type Takeover } from '../context.ts';
+import { EXEC_FORMS, type ExecForm } from '@sandboxd/api';
+import { endingOf, guestOf, type HttpContext } from '../context.ts';
 import { HttpError } from '../errors.ts';
+import { toCommandBody } from '../exec/command-output.ts';
 import { ExecRun } from '../exec/exec-run.ts';
 import { collectOutput, OutputLines } from '../exec/output-json.ts';
-import { type RequestedExec, serveWebSocket } from '../exec/web-socket.ts';
-import { isStrict, isStrictHeader, PREFERENCE_APPLIED, STRICT } from '../input/request-input.ts';
+import { type ExecWebSockets, requireWebSocket, takeoverOf } from '../exec/upgrade.ts';
+import type { RequestedExec } from '../exec/web-socket.ts';
 import { answerPullStream, writePullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
-import { linger, refuse } from '../server/responses.ts';
+import { linger } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 
-/** The only supported version (RFC 6455). */
-const WEB_SOCKET_VERSION = { 'Sec-WebSocket-Version': '13' } as const;
-
-export function execHandlers({ sandboxes: host }: HttpServices) {
-  const webSockets = new WebSocketServer({
-    noServer: true,
-    maxPayload: MAX_JSON_BYTES,
-    perMessageDeflate: false,
-    handleProtocols: chooseProtocol,
-  });
-  webSockets.on('headers', (lines, { headers: { prefer } }) => {
-    const sent = Array.isArray(prefer) ? prefer.join(',') : prefer;
-    if (isStrictHeader(sent)) lines.push(`${PREFERENCE_APPLIED}: ${STRICT}`);
-  });
-  webSockets.on('wsClientError', (error, socket) => {
-    const message = `malformed websocket request: ${error.message.toLowerCase()}`;
-    refuse(socket, new HttpError('malformed', message, WEB_SOCKET_VERSION));
-  });
-
+export function execHandlers({ sandboxes: host }: HttpServices, webSockets: ExecWebSockets) {
   /** AppError not_found, guest_unreachable. */
   const startRun = (
     c: HttpContext,
@@ -81,6 +61,11 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
   return {
     exec: async ({ params: { id }, query: { stdin, max_output_bytes }, body, warnings }, c) => {
       const requested = { request: body, warnings };
+      if (body.detach) {
+        const commands = guestOf(host, c, id).commands();
+        const command = await commands.start({ ...body, stdin: stdin || body.stdin === true });
+        return c.json({ ...toCommandBody(command), ...(warnings.length > 0 && { warnings }) }, 201);
+      }
       if (stdin) return hijack(c, id, requested);
       const { signal } = c.req.raw;
       const run = startRun(c, id, requested);
@@ -94,48 +79,16 @@ export function execHandlers({ sandboxes: host }: HttpServices) {
     },
 
     execWebSocket: ({ params: { id }, warnings }, c) => {
-      const takeover = requireWebSocket(c);
+      requireWebSocket(c);
       // Checked before the upgrade, so that an unknown sandbox causes 404.
       host.as(c.get('principal')).get(id);
-      takeover.run = () => {
-        webSockets.handleUpgrade(takeover.incoming, takeover.socket, takeover.head, (socket: WebSocket) => {
-          serveWebSocket(socket, {
-            startRun: ({ request, warnings: bodyWarnings }, onDrain) =>
-              startRun(c, id, { request, warnings: [...warnings, ...bodyWarnings] }, { onDrain }),
-            isStrict: isStrict(c),
-            log: c.var.log,
-            connection: takeover.socket,
-            ending: endingOf(c),
-          });
-        });
-      };
-      return c.body(null, 200);
+      return webSockets.upgrade(c, {
+        startRun: ({ request, warnings: bodyWarnings }, onDrain) =>
+          startRun(c, id, { request, warnings: [...warnings, ...bodyWarnings] }, { onDrain }),
+        ending: endingOf(c),
+      });
     },
   } satisfies Partial<Handlers>;
-}
-
-/** Undefined without a connection, and for requests that do not hijack theirs. */
-function takeoverOf(c: HttpContext): Takeover | undefined {
-  const env: HttpContext['env'] | undefined = c.env;
-  return env?.takeover;
-}
-
-/** HttpError upgrade_required if the request is not a WebSocket upgrade. */
-function requireWebSocket(c: HttpContext): Takeover {
-  const takeover = takeoverOf(c);
-  if (takeover === undefined) {
-    const isClosing = /\bclose\b/i.test(c.req.header('connection') ?? '');
-    throw new HttpError(
-      'upgrade_required',
-      'this path speaks WebSocket; send an upgrade request, or use POST',
-      {
-        Upgrade: 'websocket',
-        ...WEB_SOCKET_VERSION,
-        Connection: isClosing ? 'Upgrade, close' : 'Upgrade',
-      },
-    );
-  }
-  return takeover;
 }
 
 // The response format of a non-interactive exec: frames, unless Accept names JSON and no range that includes frames.
@@ -151,8 +104,16 @@ export function toExecForm(accept: string | undefined): ExecForm {
 // Exec over a hijacked connection: a fixed response head, then frames in both directions.
 const RESPONSE_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
 
-/** Forwards the client's bytes to the run from now on, even before the response head is sent. */
-export function feedFromSocket(socket: Duplex, head: Buffer, run: ExecRun): void {
+/**
+ * Forwards the client's bytes to the run from now on, even before the response head is sent. `onEnd` is called at the
+ * end of the client's input.
+ */
+export function feedFromSocket(
+  socket: Duplex,
+  head: Buffer,
+  run: ExecRun,
+  onEnd: () => void = () => run.kill(),
+): void {
   const onBytes = (bytes: Buffer) => {
     if (!run.push(bytes)) socket.pause();
   };
@@ -160,7 +121,7 @@ export function feedFromSocket(socket: Duplex, head: Buffer, run: ExecRun): void
   socket.resume();
   if (head.length > 0) onBytes(head);
   // For an interactive command, the end of the client's input counts as a disconnect.
-  socket.on('end', () => run.kill());
+  socket.on('end', onEnd);
   socket.on('error', () => run.cancel());
   socket.on('close', () => run.cancel());
 }

@@ -8,7 +8,7 @@ import {
   type ServiceSpec,
 } from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
-import type { ServiceOutputEnd, ServiceOutputRequest, ServiceStatus } from '../../guest/service-types.ts';
+import type { ServiceOutputEnd, ServiceStatus } from '../../guest/service-types.ts';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import type { SandboxService } from '../../sandboxes/service.ts';
 import { clientSignal, guestOf, type HttpContext } from '../context.ts';
@@ -48,7 +48,11 @@ export function serviceHandlers({ sandboxes: host, stopping }: HttpServices) {
       const signals = [clientSignal(c), ...(stopping ? [stopping] : [])];
       const from = areLines && from_seq !== undefined ? { fromSeq: from_seq, ...(ring && { ring }) } : {};
       const request = { isFollowing: follow, isWaiting: false, ...from };
-      const output = new OutputStream(service, request, areLines ? asLines() : asFrames(), signals);
+      const output = new OutputStream(
+        (sink) => service.output(request, sink),
+        areLines ? asLines() : asFrames(),
+        signals,
+      );
       await output.opened;
       const headers = { 'Content-Type': areLines ? LINES : 'application/octet-stream' };
       if (c.req.method !== 'HEAD') return answerPullStream(c, output, headers);
@@ -157,12 +161,24 @@ export async function readOutputPage(
   };
 }
 
-// A stream of service output as exec frames or JSON lines, with backpressure.
+// A stream of the output of a service or of a detached command as exec frames or JSON, with backpressure.
 /** The encoding of records. */
-type OutputForm = {
+export type OutputForm<End = unknown> = {
   render(record: ServiceRecord): Buffer[];
   /** An empty frame or line. */
   readonly keepalive: Buffer;
+  /** What is last. */
+  finish?(end: End): Buffer[];
+};
+
+type OutputSink<End> = {
+  records(records: readonly ServiceRecord[], bytes: number): void;
+  end(end: End): void;
+  failed(error: Error): void;
+};
+type OutputSource<End> = (sink: OutputSink<End>) => {
+  consumed(bytes: number): void;
+  cancel(): void;
 };
 
 /** A stderr frame reports output that was dropped while the client read, but not output dropped before that. */
@@ -200,37 +216,35 @@ function toLine(record: ServiceRecord) {
 
 type Batch = { readonly frames: readonly Buffer[]; readonly bytes: number };
 
-export class OutputStream implements PullStream {
+export class OutputStream<End> implements PullStream {
   /** Resolves when the guest begins to respond; rejects if it refuses. */
   readonly opened: Promise<void>;
-  readonly #subscription: ReturnType<SandboxService['output']>;
+  readonly #subscription: ReturnType<OutputSource<End>>;
   #queue: Batch[] = [];
   #wake: () => void = () => {};
   #ending: { readonly error?: Error } | undefined;
-  readonly #form: OutputForm;
+  readonly #form: OutputForm<End>;
   #unlisten: () => void = () => {};
   readonly #open: () => void;
 
   /** Subscribes to the output. Each of `signals` cancels the stream. Throws AppError. */
-  constructor(
-    service: Pick<SandboxService, 'output'>,
-    request: ServiceOutputRequest,
-    form: OutputForm,
-    signals: readonly AbortSignal[],
-  ) {
+  constructor(subscribe: OutputSource<End>, form: OutputForm<End>, signals: readonly AbortSignal[]) {
     this.#form = form;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.opened = promise;
     this.#open = resolve;
     // Prevents an unhandled rejection before a caller awaits it.
     promise.catch(() => {});
-    this.#subscription = service.output(request, {
+    this.#subscription = subscribe({
       records: (records, bytes) => {
         resolve();
         this.#queue.push({ frames: records.flatMap((record) => form.render(record)), bytes });
         this.#wake();
       },
-      end: () => this.#end({}),
+      end: (end) => {
+        this.#queue.push({ frames: form.finish?.(end) ?? [], bytes: 0 });
+        this.#end({});
+      },
       failed: (error) => {
         reject(error);
         this.#end({ error });

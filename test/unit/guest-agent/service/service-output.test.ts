@@ -10,6 +10,7 @@ import {
 } from '@sandboxd/proto';
 import fc from 'fast-check';
 import t from 'tap';
+import { toOutputResult } from '../../../../guest-agent/src/service/calls.ts';
 import { OutputReader } from '../../../../guest-agent/src/service/reader.ts';
 import { OutputRing, type RingPlace } from '../../../../guest-agent/src/service/ring.ts';
 
@@ -140,6 +141,7 @@ t.test('a reader at any pace gets each record once, or the count of what it miss
         place: ring.first,
         missed: { records: 0, bytes: 0 },
         isFollowing: true,
+        toResult: toOutputResult,
         maxBytes: 0,
       });
       const decoder = new ServiceRecordDecoder();
@@ -197,6 +199,7 @@ t.test('a reader goes on to the ring of the next spec, and listens to that alone
     place: first.first,
     missed: { records: 0, bytes: 0 },
     isFollowing: true,
+    toResult: toOutputResult,
     maxBytes: 0,
   });
   t.same(listening, ['1']);
@@ -226,6 +229,7 @@ t.test(
         place: ring.find(seq),
         missed: ring.missedSince(seq),
         isFollowing: false,
+        toResult: toOutputResult,
         maxBytes,
       });
       const records = stream.read(new ServiceRecordDecoder(), 300);
@@ -254,6 +258,7 @@ function read(ring: OutputRing, isFollowing: boolean, maxBytes = 0, seq = 0): Fa
     place: ring.find(seq),
     missed: ring.missedSince(seq),
     isFollowing,
+    toResult: toOutputResult,
     maxBytes,
   });
   return stream;

@@ -17,6 +17,7 @@ import {
 import type { Test } from 'tap';
 import { serveRequest } from '../../../../guest-agent/src/calls.ts';
 import { FdLink } from '../../../../guest-agent/src/channel/fd-link.ts';
+import { CommandTable } from '../../../../guest-agent/src/commands/table.ts';
 import { type Cgroup, ExecCgroups } from '../../../../guest-agent/src/exec/cgroups.ts';
 import { Freezer } from '../../../../guest-agent/src/exec/freezer.ts';
 import { MemoryTrim } from '../../../../guest-agent/src/machine/memory-trim.ts';
@@ -101,6 +102,7 @@ export function startLocalAgent(
     cgroups,
     freezer,
     trim: new MemoryTrim(),
+    commands: new CommandTable(2 ** 29),
     service,
     isEmulated,
     writesDirect: isEmulated,

@@ -5,7 +5,6 @@ import type { OutputEvents } from '../../../../../host-agent/src/guest/service.t
 import type { ServiceOutputRequest } from '../../../../../host-agent/src/guest/service-types.ts';
 import { asFrames, asLines, OutputStream } from '../../../../../host-agent/src/http/routes/service.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
-import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
 
 const REQUEST = { isFollowing: true, isWaiting: false };
 const RING = { id: 'r', firstSeq: 0, nextSeq: 0, droppedRecords: 0, droppedBytes: 0 };
@@ -21,12 +20,7 @@ function follow(signal: AbortSignal) {
       cancel: () => void seen.cancels++,
     };
   };
-  const frames = new OutputStream(
-    { output } as unknown as Pick<SandboxService, 'output'>,
-    REQUEST,
-    asFrames(),
-    [signal],
-  );
+  const frames = new OutputStream((sink) => output(REQUEST, sink), asFrames(), [signal]);
   return { frames, seen };
 }
 

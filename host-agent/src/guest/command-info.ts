@@ -1,0 +1,63 @@
+// Converts the status of a command. All of it comes from a guest, so every part has a limit.
+import {
+  type CommandStatus,
+  type ExecResult,
+  MAX_COMMAND_LINE_BYTES,
+  MAX_LISTED_COMMANDS,
+  type TtySize,
+} from '@sandboxd/proto';
+import { isId } from '../lib/ids.ts';
+import { badAnswer } from './agent-errors.ts';
+import type { CommandInfo } from './command-types.ts';
+import { count, toExecOutcome } from './outcome.ts';
+
+/** The end of the year 9999, the latest time that RFC 3339 can express. */
+const MAX_UNIX_MS = 253_402_300_799_999;
+const MAX_TTY_CELLS = 65_535;
+/** An argument costs its field, too. */
+const MAX_ARGUMENTS = MAX_COMMAND_LINE_BYTES;
+
+/** AppError guest_unreachable for a status that cannot be, such as one of another command than `id`. */
+export function toCommandInfo(wire: CommandStatus, id?: string): CommandInfo {
+  const { cmd, tty, result, output, pid } = wire;
+  if (!isId('cmd', wire.id) || (id !== undefined && wire.id !== id)) throw badAnswer('an unknown command');
+  if (cmd.length > MAX_ARGUMENTS || cmd.reduce((sum, each) => sum + each.length, 0) > MAX_COMMAND_LINE_BYTES)
+    throw badAnswer('a command line that is too long');
+  return {
+    id: wire.id,
+    cmd,
+    isCmdCut: wire.cmdTruncated,
+    isDetached: wire.detached,
+    hasStdin: wire.stdin,
+    ...(pid > 0 && { pid }),
+    ...(tty && { tty: toSize(tty as Partial<TtySize>) }),
+    startedUnixMs: toUnixMs(wire.startedUnixMs),
+    ...(result && {
+      outcome: toExecOutcome(result as ExecResult),
+      endedUnixMs: toUnixMs(wire.endedUnixMs),
+    }),
+    ...(output && {
+      output: {
+        firstSeq: count(output.firstSeq ?? 0),
+        nextSeq: count(output.nextSeq ?? 0),
+        droppedBytes: count(output.droppedBytes ?? 0),
+      },
+    }),
+  };
+}
+
+/** AppError guest_unreachable for more commands than a guest has, or one of them twice. */
+export function toCommandInfos(wires: readonly CommandStatus[]): CommandInfo[] {
+  if (wires.length > MAX_LISTED_COMMANDS) throw badAnswer('more commands than it can have');
+  const infos = wires.map((wire) => toCommandInfo(wire));
+  if (new Set(infos.map(({ id }) => id)).size < infos.length) throw badAnswer('a command twice');
+  return infos;
+}
+
+function toSize({ cols = 0, rows = 0 }: Partial<TtySize>): TtySize {
+  return { cols: Math.min(cols, MAX_TTY_CELLS), rows: Math.min(rows, MAX_TTY_CELLS) };
+}
+
+function toUnixMs(value: number): number {
+  return Math.min(count(value), MAX_UNIX_MS);
+}

@@ -1,0 +1,156 @@
+// Commands by id: their status, output and input, and attached clients.
+import { COMMAND_FORMS } from '@sandboxd/api';
+import type { AttachRequest } from '../../guest/command-types.ts';
+import { AppError } from '../../lib/errors.ts';
+import { clientSignal, guestOf, type HttpContext, headerOf } from '../context.ts';
+import { HttpError } from '../errors.ts';
+import { attachSession } from '../exec/attached-session.ts';
+import { asCommandEvents, asCommandFrames, asCommandLines, toCommandBody } from '../exec/command-output.ts';
+import { ExecRun } from '../exec/exec-run.ts';
+import { type ExecWebSockets, requireWebSocket, takeoverOf } from '../exec/upgrade.ts';
+import { readBody } from '../input/body-source.ts';
+import { answerPullStream } from '../pull-stream.ts';
+import type { Handlers } from '../serve-routes.ts';
+import type { HttpServices } from '../services.ts';
+import { feedFromSocket, sendToSocket } from './exec.ts';
+import { OutputStream } from './service.ts';
+
+const FORMS = {
+  'application/octet-stream': asCommandFrames,
+  'application/x-ndjson': asCommandLines,
+  'text/event-stream': asCommandEvents,
+} as const;
+
+export function commandHandlers(
+  { sandboxes: host, stopping, bodyIdleMs }: HttpServices,
+  webSockets: ExecWebSockets,
+) {
+  const commandsOf = (c: HttpContext, id: string) => guestOf(host, c, id).commands();
+
+  const startRun = (
+    c: HttpContext,
+    { id, cid }: { readonly id: string; readonly cid: string },
+    request: Omit<AttachRequest, 'isFollowing'>,
+    onDrain?: () => void,
+  ): ExecRun => {
+    const onStopping = (): void => run.cancel();
+    const run = new ExecRun({
+      start: (events) => attachSession(commandsOf(c, id), cid, request, events),
+      onExit: () => stopping.removeEventListener('abort', onStopping),
+      ...(onDrain && { onDrain }),
+    });
+    stopping.addEventListener('abort', onStopping, { once: true });
+    return run;
+  };
+
+  return {
+    listCommands: async ({ params: { id } }, c) => {
+      const commands = await commandsOf(c, id).list(clientSignal(c));
+      return { commands: commands.map(toCommandBody) };
+    },
+
+    getCommand: async ({ params: { id, cid } }, c) =>
+      toCommandBody(await commandsOf(c, id).get(cid, clientSignal(c))),
+
+    waitCommand: async ({ params: { id, cid }, query: { timeout_s } }, c) => {
+      const commands = commandsOf(c, id);
+      const over = new AbortController();
+      const timer =
+        timeout_s === undefined
+          ? undefined
+          : setTimeout(() => over.abort(), Math.min(timeout_s * 1000, MAX_TIMER_MS));
+      const onStopping = (): void => over.abort(new AppError('cancelled', 'the daemon stops'));
+      stopping.addEventListener('abort', onStopping, { once: true });
+      if (stopping.aborted) onStopping();
+      try {
+        const signal = AbortSignal.any([clientSignal(c), over.signal]);
+        return toCommandBody(await commands.wait(cid, signal));
+      } catch (error) {
+        if (!over.signal.aborted || stopping.aborted) throw error;
+        return toCommandBody(await commands.get(cid, clientSignal(c)));
+      } finally {
+        clearTimeout(timer);
+        stopping.removeEventListener('abort', onStopping);
+      }
+    },
+
+    readCommandOutput: async ({ params: { id, cid }, query: { from, follow, last_event_id } }, c) => {
+      const commands = commandsOf(c, id);
+      const accept = c.req.header('accept')?.toLowerCase() ?? '';
+      const type = COMMAND_FORMS.find((form) => accept.includes(form)) ?? 'application/octet-stream';
+      const last = headerOf(c, 'last-event-id') || last_event_id;
+      const fromSeq = last !== undefined && /^\d{1,15}$/.test(last) ? Number(last) + 1 : from;
+      const request = { fromSeq, isFollowing: follow, input: 'none' } as const;
+      const output = new OutputStream((sink) => commands.attach(cid, request, sink), FORMS[type](), [
+        clientSignal(c),
+        stopping,
+      ]);
+      await output.opened;
+      const headers = { 'Content-Type': type, 'Cache-Control': 'no-store' };
+      if (c.req.method !== 'HEAD') return answerPullStream(c, output, headers);
+      output.cancel();
+      return c.body(null, 200, headers);
+    },
+
+    attachCommand: async ({ params, query: { from, input, stdin } }, c) => {
+      const takeover = takeoverOf(c);
+      const isInteractive = stdin && takeover !== undefined;
+      if (stdin && !isInteractive)
+        throw new HttpError(
+          'not_implemented',
+          'stdin=1 needs a connection of its own, which this transport is not',
+        );
+      const request = { fromSeq: from, input: isInteractive ? input : 'none' } as const;
+      if (!isInteractive) {
+        const run = startRun(c, params, request);
+        const { signal } = c.req.raw;
+        signal.addEventListener('abort', () => run.cancel(), { once: true });
+        if (signal.aborted) run.cancel();
+        await run.opened;
+        return answerPullStream(c, run, { 'Content-Type': 'application/octet-stream' });
+      }
+      const { socket, head, lingerMs } = takeover;
+      const run = startRun(c, params, request, () => socket.resume());
+      feedFromSocket(socket, head, run, () => run.cancel());
+      await run.opened;
+      takeover.run = () => {
+        sendToSocket(socket, run, lingerMs).catch((error: unknown) => {
+          c.var.log.error({ err: error }, 'attached connection failed');
+          socket.destroy();
+        });
+      };
+      return c.body(null, 200);
+    },
+
+    attachCommandWebSocket: ({ params, query: { from, input } }, c) => {
+      requireWebSocket(c);
+      // Checked before the upgrade, so that an unknown sandbox causes 404.
+      host.as(c.get('principal')).get(params.id);
+      const attach = (onDrain: () => void): ExecRun => startRun(c, params, { fromSeq: from, input }, onDrain);
+      return webSockets.upgrade(c, { attach, ending: stopping });
+    },
+
+    writeCommandInput: async ({ params: { id, cid }, query: { close } }, c) => {
+      const commands = commandsOf(c, id);
+      const body = readBody(c, bodyIdleMs);
+      try {
+        return toCommandBody(await commands.write(cid, body.read, close, clientSignal(c)));
+      } finally {
+        body.discard();
+      }
+    },
+
+    signalCommand: async ({ params: { id, cid }, body: { signal } }, c) =>
+      toCommandBody(await commandsOf(c, id).signal(cid, signal)),
+
+    resizeCommand: async ({ params: { id, cid }, body }, c) =>
+      toCommandBody(await commandsOf(c, id).resize(cid, body)),
+
+    // Continues after a disconnect of the client.
+    endCommand: async ({ params: { id, cid }, query: { grace_s } }, c) =>
+      toCommandBody(await commandsOf(c, id).kill(cid, grace_s * 1000, clientSignal(c))),
+  } satisfies Partial<Handlers>;
+}
+
+/** Longest delay of a timer. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
