@@ -96,16 +96,13 @@ function handleInterrupts(stop: AbortController, isForwarded: () => boolean): vo
 
 /** Names of other tools for our verbs. */
 const ALIASES: Readonly<Record<string, string>> = {
-  ls: 'ps',
   list: 'ps',
   port: 'ps',
   create: 'run',
   start: 'run',
   ssh: 'exec',
   shell: 'exec',
-  attach: 'exec',
   stop: 'rm',
-  kill: 'rm',
   delete: 'rm',
   top: 'stats',
   commit: 'snapshot',

@@ -37,6 +37,15 @@ const STATS = {
 };
 const EVENT = { id: '1', at: AT, kind: EVIL, sandbox: EVIL, reason: EVIL };
 
+const FILE = { path: `/srv/${EVIL}`, type: 'file', mode: EVIL, size_bytes: 1, modified_at: EVIL };
+const COMMAND_OF_OTHERS = {
+  id: EVIL,
+  cmd: [EVIL],
+  state: 'exited',
+  started_at: AT,
+  result: { signal: EVIL },
+};
+
 /** Of the first pattern that the request has. */
 const ANSWERS: readonly [RegExp, unknown][] = [
   [/ \/profiles$/, { profiles: ['base', EVIL], details: { base: { digest: EVIL, size_bytes: 1 } } }],
@@ -51,6 +60,8 @@ const ANSWERS: readonly [RegExp, unknown][] = [
   [/ \/snapshots\//, SNAPSHOT],
   [/\/stats$/, STATS],
   [/\/service/, { state: EVIL, last_exit: { exit_code: -1, error: EVIL } }],
+  [/\/files\/list$/, { entries: [{ ...FILE, uid: 0, gid: 0, user: EVIL, group: EVIL, target: EVIL }] }],
+  [/\/commands$/, { commands: [COMMAND_OF_OTHERS] }],
   [/\/logs/, { records: [], next_offset: 0 }],
   [/ \/sandboxes\/[^/]*$/, SANDBOX],
 ];
@@ -90,6 +101,11 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     stats: ['--no-stream'],
     rm: [`sbx_${EVIL}`],
     cp: [file, `sbx_1:/${EVIL}`],
+    ls: ['-l', 'sbx_1:/srv'],
+    cat: ['sbx_1:/srv/file'],
+    mkdir: [`sbx_1:/${EVIL}`],
+    mv: ['sbx_1:/srv/file', EVIL],
+    edit: ['sbx_1:/srv/file'],
     logs: ['sbx_1'],
     service: ['status', 'sbx_1'],
     snapshot: ['sbx_1'],
@@ -114,7 +130,8 @@ t.test('each verb, in a pipe, with and without --json', async (t) => {
   t.same(Object.keys(words).sort(), VERBS.map(({ name }) => name).sort(), 'each verb is here');
   const shown: string[] = [];
   for (const isWilling of [true, false]) {
-    const env = { SANDBOXD_HOST: await serveEvil(t, isWilling), XDG_CONFIG_HOME: home };
+    const url = await serveEvil(t, isWilling);
+    const env = { SANDBOXD_HOST: url, XDG_CONFIG_HOME: home, TMPDIR: home, VISUAL: 'true' };
     for (const [verb, rest] of Object.entries(words)) {
       // The JSON of an error is made in one place.
       const forms = isWilling
@@ -133,7 +150,20 @@ t.test('each verb, in a pipe, with and without --json', async (t) => {
     }
   }
   // Whose answers have no text of others are the rest.
-  for (const verb of ['ps', 'images', 'pull', 'events', 'stats', 'inspect', 'service', 'run', 'exec', 'rmi'])
+  for (const verb of [
+    'ps',
+    'images',
+    'pull',
+    'events',
+    'stats',
+    'inspect',
+    'service',
+    'run',
+    'exec',
+    'rmi',
+    'ls',
+    'commands',
+  ])
     t.ok(shown.includes(verb), `${verb} has shown them`);
 });
 

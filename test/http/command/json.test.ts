@@ -28,7 +28,7 @@ t.test('each verb', async (t) => {
   };
   sandboxes.serviceCalls.status = async () => ({ state: 'idle' });
   const home = t.testdir({ file: 'content' });
-  const env = { SANDBOXD_HOST: url, XDG_CONFIG_HOME: home };
+  const env = { SANDBOXD_HOST: url, XDG_CONFIG_HOME: home, TMPDIR: home, VISUAL: 'echo text >' };
   const { id } = sandboxes.add();
   const spare = sandboxes.add().id;
   const { id: snapshot } = await sandboxes.snapshot(id);
@@ -48,6 +48,11 @@ t.test('each verb', async (t) => {
       fine: [join(home, 'file'), `${id}:/srv/file`],
       wrong: [join(home, 'file'), `${UNKNOWN_ID}:/srv/file`],
     },
+    ls: { fine: [`${id}:/srv`], wrong: [`${UNKNOWN_ID}:/srv`] },
+    cat: { wrong: [`${UNKNOWN_ID}:/srv/file`] },
+    mkdir: { fine: [`${id}:/srv`], wrong: [`${UNKNOWN_ID}:/srv`] },
+    mv: { fine: [`${id}:/srv/file`, '/srv/other'], wrong: [`${UNKNOWN_ID}:/srv/file`, '/srv/other'] },
+    edit: { fine: [`${id}:/srv/file`], wrong: [`${UNKNOWN_ID}:/srv/file`] },
     logs: { wrong: [UNKNOWN_ID] },
     service: { fine: ['status', id], wrong: ['status', UNKNOWN_ID] },
     snapshot: { fine: [id], wrong: [UNKNOWN_ID] },

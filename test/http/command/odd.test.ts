@@ -276,8 +276,8 @@ t.test('an unexpected error is one line, and with SANDBOXD_DEBUG also its stack'
 t.test('an unknown verb gets a suggestion, also for names of other tools', async (t) => {
   for (const [word, meant] of [
     ['pss', 'ps'],
-    ['kill', 'rm'],
-    ['ls', 'ps'],
+    ['stop', 'rm'],
+    ['list', 'ps'],
     ['shell', 'exec'],
   ] as const)
     t.match(await runCommand([word], {}), {
