@@ -96,7 +96,6 @@ function handleInterrupts(stop: AbortController, isForwarded: () => boolean): vo
 
 /** Names of other tools for our verbs. */
 const ALIASES: Readonly<Record<string, string>> = {
-  ls: 'ps',
   list: 'ps',
   port: 'ps',
   create: 'run',

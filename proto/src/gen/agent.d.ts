@@ -3832,7 +3832,7 @@ export namespace sandboxd {
                 entry?: (sandboxd.agent.v1.FileEntry.$Properties|null);
 
                 /** FileCallResult entries. */
-                entries: sandboxd.agent.v1.FileEntry.$Properties[];
+                entries: Uint8Array;
 
                 /** FileCallResult hasMore. */
                 hasMore: boolean;
@@ -3876,7 +3876,7 @@ export namespace sandboxd {
                     entry?: (sandboxd.agent.v1.FileEntry.$Properties|null);
 
                     /** FileCallResult entries */
-                    entries?: (sandboxd.agent.v1.FileEntry.$Properties[]|null);
+                    entries?: (Uint8Array|null);
 
                     /** FileCallResult hasMore */
                     hasMore?: (boolean|null);

@@ -86,6 +86,11 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     stats: ['--no-stream'],
     rm: [`sbx_${EVIL}`],
     cp: [file, `sbx_1:/${EVIL}`],
+    ls: ['-l', `sbx_1:/${EVIL}`],
+    cat: [`sbx_1:/${EVIL}`],
+    mkdir: [`sbx_1:/${EVIL}`],
+    mv: [`sbx_1:/${EVIL}`, `/${EVIL}`],
+    edit: [`sbx_1:/${EVIL}`],
     logs: ['sbx_1'],
     service: ['status', 'sbx_1'],
     snapshot: ['sbx_1'],
@@ -110,7 +115,7 @@ t.test('each verb, in a pipe, with and without --json', async (t) => {
   t.same(Object.keys(words).sort(), VERBS.map(({ name }) => name).sort(), 'each verb is here');
   const shown: string[] = [];
   for (const isWilling of [true, false]) {
-    const env = { SANDBOXD_HOST: await serveEvil(t, isWilling), XDG_CONFIG_HOME: home };
+    const env = { SANDBOXD_HOST: await serveEvil(t, isWilling), XDG_CONFIG_HOME: home, VISUAL: 'true' };
     for (const [verb, rest] of Object.entries(words)) {
       // The JSON of an error is made in one place.
       const forms = isWilling

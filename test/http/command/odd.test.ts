@@ -277,7 +277,7 @@ t.test('an unknown verb gets a suggestion, also for names of other tools', async
   for (const [word, meant] of [
     ['pss', 'ps'],
     ['kill', 'rm'],
-    ['ls', 'ps'],
+    ['list', 'ps'],
     ['shell', 'exec'],
   ] as const)
     t.match(await runCommand([word], {}), {
