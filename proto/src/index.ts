@@ -6,6 +6,7 @@ export * from './channel/host-connection.ts';
 export type * from './channel/link.ts';
 export * from './channel/stream.ts';
 export * from './errors.ts';
+export * from './file-entries.ts';
 export * from './limits.ts';
 export * from './long-timer.ts';
 export * from './messages.ts';

@@ -2,7 +2,12 @@
 import './plain-numbers.ts';
 import { sandboxd } from './gen/agent.js';
 
-export const { Frame: FrameCodec, Request: RequestCodec, Result: ResultCodec } = sandboxd.agent.v1;
+export const {
+  Frame: FrameCodec,
+  Request: RequestCodec,
+  Result: ResultCodec,
+  FileEntry: FileEntryCodec,
+} = sandboxd.agent.v1;
 
 /** A decoded message: scalars always have a value, message fields named in `Nested` may be absent. */
 type Decoded<T, Nested extends keyof T = never> = {

@@ -1,6 +1,7 @@
 // File transfers over a channel: the host's side of the agent's FilePush, FilePull and DirPull calls.
 import {
   type Channel,
+  decodeFileEntries,
   type FileCallInput,
   type FileCallResult,
   type FileEntry,
@@ -15,6 +16,7 @@ import {
   type Stream,
 } from '@sandboxd/proto';
 import type { PullStream } from '../lib/byte-queue.ts';
+import { toError } from '../lib/errors.ts';
 import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
 import { type FileDescription, toDescription } from './file-description.ts';
 import { count } from './outcome.ts';
@@ -107,8 +109,13 @@ export function callFiles(options: FileCallOptions, call: FileCallInput): Promis
       {
         result: (result) =>
           settle(() => {
-            if (result.fileCall) resolve(toAnswer(result.fileCall as FileCallResult));
-            else reject(toFailure(result, 'file'));
+            if (!result.fileCall) return reject(toFailure(result, 'file'));
+            try {
+              resolve(toAnswer(result.fileCall as FileCallResult, call.list?.maxEntries ?? 0));
+            } catch (error) {
+              reject(badAnswer(toError(error).message));
+              throw error;
+            }
           }),
         lost: (loss) =>
           void toLossError(loss, 'it worked on files', options.explainLoss).then((error) =>
@@ -271,13 +278,18 @@ function toFileInfo(file: FileInfo, maxBytes: number): Omit<PulledFile, 'body'> 
   if (!file.isSizeKnown) return { ...entry };
   const sizeBytes = count(file.sizeBytes);
   const contentBytes = Math.min(count(file.contentBytes), sizeBytes, maxBytes);
-  return { sizeBytes, contentBytes, offsetBytes: Math.min(count(file.offsetBytes), sizeBytes), ...entry };
+  const offset = entry && { offsetBytes: Math.min(count(file.offsetBytes), sizeBytes), ...entry };
+  return { sizeBytes, contentBytes, ...offset };
 }
 
-function toAnswer({ entry, entries, hasMore, count: counted }: FileCallResult): FileCallAnswer {
+/** Throws ProtocolViolation for a list that is longer than was asked for. */
+function toAnswer(
+  { entry, entries, hasMore, count: counted }: FileCallResult,
+  maxEntries = 0,
+): FileCallAnswer {
   return {
     ...(entry && { entry: toDescription(entry as FileEntry) }),
-    entries: entries.map((each) => toDescription(each as FileEntry)),
+    entries: decodeFileEntries(entries, maxEntries).map(toDescription),
     hasMore,
     count: count(counted),
   };

@@ -4625,7 +4625,7 @@ export namespace sandboxd {
                 entry?: (sandboxd.agent.v1.FileEntry.$Properties|null);
 
                 /** FileCallResult entries. */
-                entries: sandboxd.agent.v1.FileEntry.$Properties[];
+                entries: Uint8Array;
 
                 /** FileCallResult hasMore. */
                 hasMore: boolean;
@@ -4669,7 +4669,7 @@ export namespace sandboxd {
                     entry?: (sandboxd.agent.v1.FileEntry.$Properties|null);
 
                     /** FileCallResult entries */
-                    entries?: (sandboxd.agent.v1.FileEntry.$Properties[]|null);
+                    entries?: (Uint8Array|null);
 
                     /** FileCallResult hasMore */
                     hasMore?: (boolean|null);

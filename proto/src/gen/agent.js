@@ -11504,7 +11504,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * Properties of a FileCallResult.
                  * @typedef {Object} sandboxd.agent.v1.FileCallResult.$Properties
                  * @property {sandboxd.agent.v1.FileEntry.$Properties|null} [entry] FileCallResult entry
-                 * @property {Array.<sandboxd.agent.v1.FileEntry.$Properties>|null} [entries] FileCallResult entries
+                 * @property {Uint8Array|null} [entries] FileCallResult entries
                  * @property {boolean|null} [hasMore] FileCallResult hasMore
                  * @property {number|null} [count] FileCallResult count
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
@@ -11532,7 +11532,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
                 const FileCallResult = function (properties) {
-                    this.entries = [];
                     if (properties)
                         for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                             if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -11549,11 +11548,11 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * FileCallResult entries.
-                 * @member {Array.<sandboxd.agent.v1.FileEntry.$Properties>} entries
+                 * @member {Uint8Array} entries
                  * @memberof sandboxd.agent.v1.FileCallResult
                  * @instance
                  */
-                FileCallResult.prototype.entries = $util.emptyArray;
+                FileCallResult.prototype.entries = $util.newBuffer([]);
 
                 /**
                  * FileCallResult hasMore.
@@ -11605,9 +11604,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         throw $Error("max depth exceeded");
                     if (message.entry != null && $Object.hasOwnProperty.call(message, "entry"))
                         $root.sandboxd.agent.v1.FileEntry.encode(message.entry, writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
-                    if (message.entries != null && message.entries.length)
-                        for (let i = 0; i < message.entries.length; ++i)
-                            $root.sandboxd.agent.v1.FileEntry.encode(message.entries[i], writer.uint32(/* id 2, wireType 2 =*/18).fork(), _depth + 1).ldelim();
+                    if (message.entries != null && $Object.hasOwnProperty.call(message, "entries") && message.entries.length)
+                        writer.uint32(/* id 2, wireType 2 =*/18).bytes(message.entries);
                     if (message.hasMore != null && $Object.hasOwnProperty.call(message, "hasMore") && message.hasMore !== false)
                         writer.uint32(/* id 3, wireType 0 =*/24).bool(message.hasMore);
                     if (message.count != null && $Object.hasOwnProperty.call(message, "count") && (typeof message.count === "object" ? message.count.low || message.count.high : message.count !== 0))
@@ -11665,9 +11663,10 @@ export const sandboxd = $root.sandboxd = (() => {
                         case 2: {
                                 if (wireType !== 2)
                                     break;
-                                if (!(message.entries && message.entries.length))
-                                    message.entries = [];
-                                message.entries.push($root.sandboxd.agent.v1.FileEntry.decode(reader, reader.size(), $undefined, _depth + 1));
+                                if ((value = reader.bytes()).length)
+                                    message.entries = value;
+                                else
+                                    delete message.entries;
                                 continue;
                             }
                         case 3: {

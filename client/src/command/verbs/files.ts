@@ -7,7 +7,7 @@ import process from 'node:process';
 import { type Input, UsageError } from '@sandboxd/api/command-line';
 import type { FileEntry } from '../../contract.ts';
 import { NotFoundError, PreconditionError, SandboxdError } from '../../errors.ts';
-import type { Files } from '../../files/files.ts';
+import type { Sandbox } from '../../sandbox.ts';
 import { formatBytes } from '../terminal.ts';
 import type { Flags, Session, Verb } from '../verb.ts';
 
@@ -170,13 +170,14 @@ export const edit: Verb = {
   example: 'sandbox edit $ID:/etc/motd',
   async run(input, session) {
     const { id, path } = placeOf(input.operands[0]);
-    const { files } = session.client.sandboxes.get(id);
+    const sandbox = session.client.sandboxes.get(id);
+    const { files } = sandbox;
     const call = options(input, session);
     const directory = await mkdtemp(join(tmpdir(), 'sandbox-edit-'));
     const local = join(directory, posix.basename(path));
     let isKept = false;
     try {
-      const etag = await download(files, path, local, call);
+      const etag = await download(sandbox, path, local, call);
       const before = await readLocal(local);
       await runEditor(local, session.signal);
       const text = await readLocal(local);
@@ -206,19 +207,21 @@ export const edit: Verb = {
 
 /** The ETag; undefined for a file that does not exist, which becomes an empty one here. */
 async function download(
-  files: Files,
+  sandbox: Sandbox,
   path: string,
   local: string,
   call: { readonly signal: AbortSignal },
 ): Promise<string | undefined> {
   await using file = await open(local, 'wx', 0o600);
   try {
-    const content = await files.content(path, call);
+    const content = await sandbox.files.content(path, call);
     for await (const bytes of content) await file.write(bytes);
     return content.etag;
   } catch (error) {
-    if (error instanceof NotFoundError) return undefined;
-    throw error;
+    if (!(error instanceof NotFoundError)) throw error;
+    // Without the sandbox there is nothing to edit.
+    await sandbox.info({ signal: call.signal });
+    return undefined;
   }
 }
 

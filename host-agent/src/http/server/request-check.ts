@@ -155,7 +155,13 @@ function toHost(address: string): string {
 }
 
 const METHODS = [...new Set(Object.values<Route>(ROUTES).map(({ method }) => method)), 'HEAD'].join(', ');
-const ALLOWED_HEADERS = ['Authorization', 'Content-Type', 'Prefer', REQUEST_ID_HEADER].join(', ');
+const ALLOWED_HEADERS = [
+  'Authorization',
+  'Content-Type',
+  'Prefer',
+  REQUEST_ID_HEADER,
+  ...new Set(Object.values<Route>(ROUTES).flatMap(({ headers }) => Object.keys(headers ?? {}))),
+].join(', ');
 const EXPOSED_HEADERS = [
   REQUEST_ID_HEADER,
   'Retry-After',

@@ -1,9 +1,9 @@
 // Results of pushes, pulls and commands: their bytes, refusals, and a guest that is lost meanwhile.
-import { FLOW, type ResultInput, type Stream } from '@sandboxd/proto';
+import { encodeFileEntries, FLOW, type ResultInput, type Stream } from '@sandboxd/proto';
 import t from 'tap';
 import { startExec } from '../../../../host-agent/src/guest/exec.ts';
 import type { ExecOutcome } from '../../../../host-agent/src/guest/exec-types.ts';
-import { pullDirectory, pullFile, pushFiles } from '../../../../host-agent/src/guest/files.ts';
+import { callFiles, pullDirectory, pullFile, pushFiles } from '../../../../host-agent/src/guest/files.ts';
 import { settle } from '../../../support/memory-link.ts';
 import { type ChannelPair, channelPair } from '../../proto/support/channel-pair.ts';
 
@@ -133,6 +133,29 @@ t.test('a pull says of the file what is known, and never more than was asked for
   const { body, ...info } = await settled(pair, pullFile({ channel: pair.host }, '/x', 10));
   t.same(info, {}, 'and nothing where there is no word of it');
   body.cancel();
+});
+
+t.test('a list has no more entries than were asked for, and none of other bytes', async (t) => {
+  const entry = { path: Buffer.from('x'), mode: 0o100644 };
+  const list = (entries: Uint8Array) => {
+    const pair = answering({ fileCall: { entries, hasMore: true } });
+    const call = callFiles({ channel: pair.host }, { list: { maxEntries: 2 } });
+    return settled(pair, call);
+  };
+  const answer = await list(encodeFileEntries([entry, { ...entry, version: 'A"<1.2>' }]));
+  t.match(answer.entries, [{ type: 'file', mode: 0o644 }, { version: '1.2' }]);
+  for (const entries of [
+    encodeFileEntries([entry, entry, entry]),
+    Buffer.alloc(50_000),
+    Buffer.from([9, 9]),
+  ]) {
+    const pair = answering({ fileCall: { entries } });
+    const call = callFiles({ channel: pair.host }, { list: { maxEntries: 2 } });
+    call.catch(() => undefined);
+    await t.rejects(settle(pair.links), { name: 'ProtocolViolation' });
+    await t.rejects(call, { code: 'guest_unreachable' });
+  }
+  t.same((await list(Buffer.alloc(0))).entries, []);
 });
 
 t.test('a guest that is lost takes its calls with it, each with the reason', async (t) => {

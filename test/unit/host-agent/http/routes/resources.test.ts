@@ -233,7 +233,7 @@ t.test('profiles, those that are yet to be baked, and the engine', async (t) => 
         packages: { bash: '5.2' },
       },
     },
-    engine: { name: 'x', accelerator: 'kvm', version: '1', reason: 'r', tried: [] },
+    engine: { state: 'chosen', name: 'x', accelerator: 'kvm', version: '1', reason: 'r', tried: [] },
   });
   t.match((await ask(makeApp({ listProfiles: async () => [] }).app, 'GET', '/profiles')).body, {
     profiles: [],
