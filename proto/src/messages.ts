@@ -7,6 +7,7 @@ export const {
   Request: RequestCodec,
   Result: ResultCodec,
   FileEntry: FileEntryCodec,
+  CommandStatus: CommandStatusCodec,
 } = sandboxd.agent.v1;
 
 /** A decoded message: scalars always have a value, message fields named in `Nested` may be absent. */

@@ -2,6 +2,7 @@
 import {
   AgentError,
   COMMAND_INPUT,
+  COMMAND_STATUSES,
   type CommandAttach,
   type CommandCall,
   type ResultInput,
@@ -13,7 +14,7 @@ import type { Recorder } from './recorder.ts';
 import type { Command, CommandTable } from './table.ts';
 
 export function listCommands(commands: CommandTable): ResultInput {
-  return { commandList: { commands: commands.all.map(({ status }) => status) } };
+  return { commandList: { commands: COMMAND_STATUSES.encode(commands.all.map(({ status }) => status)) } };
 }
 
 export function callCommand(commands: CommandTable, stream: Stream, call: CommandCall): void {

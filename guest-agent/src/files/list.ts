@@ -1,12 +1,6 @@
 // Lists a tree in pages: depth first, each directory in the order of its names' bytes. Links are never followed. Memory
 // is bound by the page, not by the directories.
-import {
-  AgentError,
-  encodeFileEntries,
-  type FileEntryInput,
-  type ResultInput,
-  showName,
-} from '@sandboxd/proto';
+import { AgentError, FILE_ENTRIES, type FileEntryInput, type ResultInput, showName } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
 import type { Step } from './as-user.ts';
 import { type Describer, settledStatus } from './entry.ts';
@@ -69,7 +63,7 @@ export function* listTree(
         const text = typeof target === 'string' ? target : '';
         bytes += ENTRY_BYTES + path.length + text.length;
         if (entries.length === maxEntries || (entries.length > 0 && bytes > MAX_PAGE_BYTES))
-          return { fileCall: { entries: encodeFileEntries(entries), hasMore: true } };
+          return { fileCall: { entries: FILE_ENTRIES.encode(entries), hasMore: true } };
         entries.push(describer.describe(status, path, text));
       }
       if (!isDirectory(status) || levels.length >= Math.max(1, depth)) continue;
@@ -87,7 +81,7 @@ export function* listTree(
       levels.push({ fd: opened, path: `${path}/`, names, next: 0 });
       opened = -1;
     }
-    return { fileCall: { entries: encodeFileEntries(entries), hasMore: false } };
+    return { fileCall: { entries: FILE_ENTRIES.encode(entries), hasMore: false } };
   } catch (error) {
     if (error instanceof NotListed) throw fileError(error.result, name);
     throw error;

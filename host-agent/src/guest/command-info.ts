@@ -1,9 +1,11 @@
 // Converts the status of a command. All of it comes from a guest, so every part has a limit.
 import {
+  COMMAND_STATUSES,
   type CommandStatus,
   type ExecResult,
   MAX_COMMAND_LINE_BYTES,
   MAX_LISTED_COMMANDS,
+  ProtocolViolation,
   type TtySize,
 } from '@sandboxd/proto';
 import { isId } from '../lib/ids.ts';
@@ -47,9 +49,13 @@ export function toCommandInfo(wire: CommandStatus, id?: string): CommandInfo {
 }
 
 /** AppError guest_unreachable for more commands than a guest has, or one of them twice. */
-export function toCommandInfos(wires: readonly CommandStatus[]): CommandInfo[] {
-  if (wires.length > MAX_LISTED_COMMANDS) throw badAnswer('more commands than it can have');
-  const infos = wires.map((wire) => toCommandInfo(wire));
+export function toCommandInfos(list: Uint8Array): CommandInfo[] {
+  let infos: CommandInfo[];
+  try {
+    infos = COMMAND_STATUSES.decode(list, MAX_LISTED_COMMANDS).map((wire) => toCommandInfo(wire));
+  } catch (error) {
+    throw error instanceof ProtocolViolation ? badAnswer(error.message) : error;
+  }
   if (new Set(infos.map(({ id }) => id)).size < infos.length) throw badAnswer('a command twice');
   return infos;
 }

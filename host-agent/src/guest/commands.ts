@@ -58,7 +58,7 @@ export class GuestCommands {
   async list(signal?: AbortSignal): Promise<readonly CommandInfo[]> {
     const { commandList } = await this.#call({ commandList: {} }, signal);
     if (!commandList) throw badAnswer('no list of commands');
-    return toCommandInfos((commandList as CommandList).commands as CommandStatus[]);
+    return toCommandInfos((commandList as CommandList).commands);
   }
 
   get(id: string, signal?: AbortSignal): Promise<CommandInfo> {

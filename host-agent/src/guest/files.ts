@@ -1,7 +1,7 @@
 // File transfers over a channel: the host's side of the agent's FilePush, FilePull and DirPull calls.
 import {
   type Channel,
-  decodeFileEntries,
+  FILE_ENTRIES,
   type FileCallInput,
   type FileCallResult,
   type FileEntry,
@@ -289,7 +289,7 @@ function toAnswer(
 ): FileCallAnswer {
   return {
     ...(entry && { entry: toDescription(entry as FileEntry) }),
-    entries: decodeFileEntries(entries, maxEntries).map(toDescription),
+    entries: FILE_ENTRIES.decode(entries, maxEntries).map(toDescription),
     hasMore,
     count: count(counted),
   };

@@ -1982,7 +1982,7 @@ export namespace sandboxd {
                 $unknowns?: Uint8Array[];
 
                 /** CommandListResult commands. */
-                commands: sandboxd.agent.v1.CommandStatus.$Properties[];
+                commands: Uint8Array;
 
                 /**
                  * Creates a new CommandListResult instance using the specified properties.
@@ -2017,7 +2017,7 @@ export namespace sandboxd {
                 interface $Properties {
 
                     /** CommandListResult commands */
-                    commands?: (sandboxd.agent.v1.CommandStatus.$Properties[]|null);
+                    commands?: (Uint8Array|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];

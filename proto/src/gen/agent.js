@@ -4944,7 +4944,7 @@ export const sandboxd = $root.sandboxd = (() => {
                 /**
                  * Properties of a CommandListResult.
                  * @typedef {Object} sandboxd.agent.v1.CommandListResult.$Properties
-                 * @property {Array.<sandboxd.agent.v1.CommandStatus.$Properties>|null} [commands] CommandListResult commands
+                 * @property {Uint8Array|null} [commands] CommandListResult commands
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -4970,7 +4970,6 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
                 const CommandListResult = function (properties) {
-                    this.commands = [];
                     if (properties)
                         for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                             if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -4979,11 +4978,11 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * CommandListResult commands.
-                 * @member {Array.<sandboxd.agent.v1.CommandStatus.$Properties>} commands
+                 * @member {Uint8Array} commands
                  * @memberof sandboxd.agent.v1.CommandListResult
                  * @instance
                  */
-                CommandListResult.prototype.commands = $util.emptyArray;
+                CommandListResult.prototype.commands = $util.newBuffer([]);
 
                 /**
                  * Creates a new CommandListResult instance using the specified properties.
@@ -5017,9 +5016,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         _depth = 0;
                     if (_depth > $util.recursionLimit)
                         throw $Error("max depth exceeded");
-                    if (message.commands != null && message.commands.length)
-                        for (let i = 0; i < message.commands.length; ++i)
-                            $root.sandboxd.agent.v1.CommandStatus.encode(message.commands[i], writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
+                    if (message.commands != null && $Object.hasOwnProperty.call(message, "commands") && message.commands.length)
+                        writer.uint32(/* id 1, wireType 2 =*/10).bytes(message.commands);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -5044,7 +5042,7 @@ export const sandboxd = $root.sandboxd = (() => {
                         _depth = 0;
                     if (_depth > $Reader.recursionLimit)
                         throw $Error("max depth exceeded");
-                    let end, message;
+                    let end, message, value;
                     if (length === $undefined)
                         end = reader.len;
                     else {
@@ -5067,9 +5065,10 @@ export const sandboxd = $root.sandboxd = (() => {
                         case 1: {
                                 if (wireType !== 2)
                                     break;
-                                if (!(message.commands && message.commands.length))
-                                    message.commands = [];
-                                message.commands.push($root.sandboxd.agent.v1.CommandStatus.decode(reader, reader.size(), $undefined, _depth + 1));
+                                if ((value = reader.bytes()).length)
+                                    message.commands = value;
+                                else
+                                    delete message.commands;
                                 continue;
                             }
                         }

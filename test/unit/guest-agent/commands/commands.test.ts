@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import {
   type Channel,
   COMMAND_INPUT,
+  COMMAND_STATUSES,
   type CommandAttachInput,
   type CommandAttachResult,
   type CommandCallInput,
@@ -49,7 +50,10 @@ const call = async (channel: Channel, commandCall: CommandCallInput): Promise<Co
 const waitFor = (channel: Channel, { id }: CommandStatus): Promise<CommandStatus> =>
   call(channel, { id, wait: {} });
 const list = async (channel: Channel): Promise<readonly CommandStatus[]> =>
-  (await ask(channel, { commandList: {} })).commandList?.commands as CommandStatus[];
+  COMMAND_STATUSES.decode(
+    (await ask(channel, { commandList: {} })).commandList?.commands ?? Buffer.alloc(0),
+    1000,
+  );
 
 class Attached {
   readonly records: ServiceRecord[] = [];

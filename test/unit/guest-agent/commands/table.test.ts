@@ -2,6 +2,7 @@
 import '../support/addon-dir.ts';
 import {
   COMMAND_RESULT_MS,
+  COMMAND_STATUSES,
   type Exec,
   FrameCodec,
   MAX_COMMAND_LINE_BYTES,
@@ -101,7 +102,7 @@ t.test('a list of all that it can have fits into one message', (t) => {
   for (let n = 0; n < MAX_DETACHED_COMMANDS; n++) admit(id(1e6 + n), { cmd });
   for (let n = 0; n < MAX_RUNNING_COMMANDS; n++) admit(id(2e6 + n), { cmd, detach: false });
   t.equal(table.all.length, MAX_LISTED_COMMANDS);
-  const commands = table.all.map(({ status }) => status);
+  const commands = COMMAND_STATUSES.encode(table.all.map(({ status }) => status));
   const bytes = FrameCodec.encode({ stream: 1, result: { commandList: { commands } } }).finish();
   t.ok(bytes.length < MAX_MESSAGE_BYTES, `${bytes.length} bytes`);
   t.end();

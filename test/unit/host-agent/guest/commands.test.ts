@@ -1,5 +1,6 @@
 // The command calls: what a guest may say of its commands and their output, and what costs it its connection or call.
 import {
+  COMMAND_STATUSES,
   COMMANDS,
   encodeGap,
   encodeRingStart,
@@ -129,7 +130,9 @@ t.test('a status that cannot be is refused; numbers and texts of it are bounded'
 t.test('a list has a bound, and each command once', async (t) => {
   const id = (n: number): string => `cmd_${String(n).padStart(13, '0')}`;
   const list = (ids: readonly string[]) =>
-    openCommands({ commandList: { commands: ids.map((each) => ({ ...STATUS, id: each })) } }).commands.list();
+    openCommands({
+      commandList: { commands: COMMAND_STATUSES.encode(ids.map((each) => ({ ...STATUS, id: each }))) },
+    }).commands.list();
   const many = Array.from({ length: MAX_LISTED_COMMANDS + 1 }, (_, n) => id(n));
   t.equal((await list(many.slice(1))).length, MAX_LISTED_COMMANDS);
   await t.rejects(list(many), { code: 'guest_unreachable' });

@@ -1,5 +1,5 @@
 // Results of pushes, pulls and commands: their bytes, refusals, and a guest that is lost meanwhile.
-import { encodeFileEntries, FLOW, type ResultInput, type Stream } from '@sandboxd/proto';
+import { FILE_ENTRIES, FLOW, type ResultInput, type Stream } from '@sandboxd/proto';
 import t from 'tap';
 import { startExec } from '../../../../host-agent/src/guest/exec.ts';
 import type { ExecOutcome } from '../../../../host-agent/src/guest/exec-types.ts';
@@ -142,10 +142,10 @@ t.test('a list has no more entries than were asked for, and none of other bytes'
     const call = callFiles({ channel: pair.host }, { list: { maxEntries: 2 } });
     return settled(pair, call);
   };
-  const answer = await list(encodeFileEntries([entry, { ...entry, version: 'A"<1.2>' }]));
+  const answer = await list(FILE_ENTRIES.encode([entry, { ...entry, version: 'A"<1.2>' }]));
   t.match(answer.entries, [{ type: 'file', mode: 0o644 }, { version: '1.2' }]);
   for (const entries of [
-    encodeFileEntries([entry, entry, entry]),
+    FILE_ENTRIES.encode([entry, entry, entry]),
     Buffer.alloc(50_000),
     Buffer.from([9, 9]),
   ]) {
