@@ -13,6 +13,7 @@ import {
 import { makeTar, push } from '../support/files.ts';
 import { buildGuestProgram, compileGuestProgram } from '../support/guest-program.ts';
 import { scaled } from '../support/time-scale.ts';
+import { until } from '../support/until.ts';
 import { vmmPids } from '../support/vmms.ts';
 
 const MIB = 2 ** 20;
@@ -27,6 +28,9 @@ const daemon = await startDaemon(t, {
 });
 const { api } = daemon;
 const bystander = await api.create();
+// What is made behind its answer would be taken for what a failed create has left.
+const made = () => daemon.log.filter(({ msg }) => msg === 'template made').length;
+await until(() => made() >= 2, 'the templates behind the first create', 120_000);
 
 async function daemonRssMib(): Promise<number> {
   const status = await readFile(`/proc/${daemon.pid}/status`, 'utf8');

@@ -79,7 +79,7 @@ t.test('what is wrong is one sentence, and leaves nothing', async (t) => {
   await fails(['import', '/dev/null'], 1, /empty/);
   await fails(['import', '/no/such'], 1, /no such file/);
   await fails(['rm', 'nothing'], 1, /image nothing is not here/);
-  for (const verb of ['pull', 'import', 'rm']) await fails([verb], 2, /a name is missing/);
+  for (const verb of ['pull', 'import', 'rm']) await fails([verb], 2, /an argument is missing/);
   await fails(['frobnicate'], 2, /frobnicate/);
   t.same(stored(dataDir), before);
 });
