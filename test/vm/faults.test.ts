@@ -162,6 +162,8 @@ async function tryFault(t: Test, one: Case, point: FaultPoint, action: Action): 
   );
   const isBehind = one.isBehind?.includes(point) === true;
   if (isBehind) await (action === 'kill' ? daemon.exited : until(() => isTriedAgain(id)));
+  // A template is finished behind the answer of the create that booted its guest.
+  if (one.name === 'template' && action === 'kill') await daemon.exited;
   writeFileSync(faultsPath, '');
   const isKept =
     one.keepsAfter?.includes(point) === true || (one.name === 'fork' && point === 'start.committed');
