@@ -73,7 +73,7 @@ class Writing {
 
   #open(place: FilePlace): [Spot, number] {
     using root = new Root(place);
-    const spot = root.spotOfFile(this.#path, this.#write.parents);
+    const spot = this.#find(root);
     try {
       const status = this.#existing(spot);
       this.#checkVersion(status);
@@ -84,6 +84,18 @@ class Writing {
     } catch (error) {
       addon.close(spot.parent);
       throw error;
+    }
+  }
+
+  /** A write that demands an existing file makes no directories for it. */
+  #find(root: Root): Spot {
+    const { parents, ifMatch } = this.#write;
+    if (ifMatch.length === 0) return root.spotOfFile(this.#path, parents);
+    try {
+      return root.spotOfFile(this.#path);
+    } catch (error) {
+      if (!(error instanceof AgentError) || error.code !== 'not_found') throw error;
+      throw new AgentError('precondition', `${showName(this.#path)} does not exist`);
     }
   }
 

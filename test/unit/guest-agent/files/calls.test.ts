@@ -211,6 +211,7 @@ t.test('an ETag changes with each change, and guards a write', async (t) => {
   await t.rejects(write('/file', 'x', { ifNoneMatch: ['*'] }), { code: 'precondition_failed' });
   await t.rejects(write('/file', 'x', { ifMatch: ['1.2'] }), { code: 'precondition_failed' });
   await t.rejects(write('/missing', 'x', { ifMatch: ['*'] }), { code: 'precondition_failed' });
+  await t.rejects(write('/no/such', 'x', { ifMatch: ['*'], parents: true }), { code: 'precondition_failed' });
   t.equal(readFileSync(join(dir, 'file'), 'utf8'), 'size same');
   await write('/file', 'x', { ifMatch: ['1.2', version] });
   await write('/missing', 'y', { ifNoneMatch: ['*'] });
