@@ -18,10 +18,11 @@ import { resolveUser } from '../exec/users.ts';
 import { addon } from '../native/addon.ts';
 import { findActor, type Names, readNames, runSteps, type Step } from './as-user.ts';
 import { copyTo, remove, temporaryName } from './copy.ts';
+import { pathOf } from './destination.ts';
 import { Describer, settledStatus } from './entry.ts';
 import { fileError } from './errors.ts';
 import { listTree } from './list.ts';
-import { pathOf, Root, type Spot, toPath } from './place.ts';
+import { Root, type Spot, toPath } from './place.ts';
 import { isDirectory, isSymlink, newStatus, ownerOf } from './status.ts';
 
 const MAX_PAGE_ENTRIES = 10_000;

@@ -223,7 +223,8 @@ function makeDirectories(
   }
 }
 
-function pathOf(fd: number): string {
+/** Path of a descriptor in the guest, to compare places. Throws AgentError. */
+export function pathOf(fd: number): string {
   const path = addon.readLink(NO_DIRECTORY, `/proc/self/fd/${fd}`);
   if (typeof path !== 'string') throw fileError(path, `/proc/self/fd/${fd}`);
   return path;

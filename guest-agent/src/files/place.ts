@@ -107,9 +107,3 @@ export function toPath(bytes: Uint8Array, what = 'path'): string {
   if (path.length > MAX_PATH_BYTES) throw fileError(-ENAMETOOLONG, path.slice(0, 120), `${what} `);
   return path;
 }
-
-/** Path of a descriptor in the guest, to compare places. */
-export function pathOf(fd: number): string {
-  const path = addon.readLink(NO_DIRECTORY, `/proc/self/fd/${fd}`);
-  return typeof path === 'string' ? path : '';
-}
