@@ -67,6 +67,7 @@ export async function openSandboxes(
 ): Promise<SandboxManager> {
   const { store, keys, kernel, engines, adopters, events, profiles, images, network, logs, limits } = deps;
   const { dataDir, runDir, publishPorts } = config;
+  const { bootTimeoutMs, pidsLimit, reservesDisks, watchdogTimeoutMs } = config;
   const agentImage = lazy(() => ensureAgentImage(dataDir, helpers.agent, kernel));
   const sandboxes = new SandboxManager({
     context: {
@@ -75,15 +76,11 @@ export async function openSandboxes(
       engines,
       adopters,
       faults,
-      kernel,
-      agentRootfs: async () => agentRootfs(await agentImage()),
+      system: { kernel, agentRootfs: async () => agentRootfs(await agentImage()) },
+      settings: { bootTimeoutMs, pidsLimit, reservesDisks, watchdogTimeoutMs },
       directories: { dataDir, runDir },
       records: store.table<SandboxRecord>('sandboxes'),
-      bootTimeoutMs: config.bootTimeoutMs,
-      pidsLimit: config.pidsLimit,
       logs,
-      reservesDisks: config.reservesDisks,
-      watchdogTimeoutMs: config.watchdogTimeoutMs,
       idle: HOST_IDLE,
     },
     creates: {

@@ -7,14 +7,13 @@ import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
 import type { RootfsFinder } from '../images/index.ts';
-import type { RootfsSource } from '../images/rootfs-source.ts';
 import type { Owner } from '../keys/index.ts';
 import { enqueue } from '../lib/enqueue.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
 import { pinAgent, pinRootfs } from './resources/files.ts';
-import type { ResourceContext } from './resources/resource.ts';
+import type { GuestSystem, ResourceContext } from './resources/resource.ts';
 import { saveAndDestroy } from './save-sandbox.ts';
 import { type ArchiveManifest, badArchive } from './saved/archive/format.ts';
 import { ArchiveReader, type ByteSource } from './saved/archive/read-archive.ts';
@@ -30,7 +29,7 @@ export type ImportContext = {
   readonly limits: SandboxLimits;
   readonly roots: Pick<RootfsFinder, 'find'>;
   /** The agent image, from which guests of generic templates run. */
-  readonly agentRootfs?: (() => Promise<RootfsSource>) | undefined;
+  readonly system: Pick<GuestSystem, 'agentRootfs'>;
 };
 
 export type ImportDeps = Omit<ImportContext, 'compatibility'> & {
@@ -43,7 +42,7 @@ export type ImportDeps = Omit<ImportContext, 'compatibility'> & {
 
 /** AppError as in `Sandboxes`, or the signal's reason; everything is undone then. */
 export async function receiveSnapshot(
-  { engines, limits, roots, agentRootfs, admission, snapshots, boot }: ImportDeps,
+  { engines, limits, roots, system, admission, snapshots, boot }: ImportDeps,
   read: ByteSource,
   { isDiskOnly }: ImportOptions,
   signal: AbortSignal,
@@ -59,7 +58,7 @@ export async function receiveSnapshot(
     await using archive = new ArchiveReader(source);
     const manifest = await archive.readManifest();
     const engine = await engines.chosen(signal);
-    const context = { compatibility: engine.compatibility(), limits, roots, agentRootfs };
+    const context = { compatibility: engine.compatibility(), limits, roots, system };
     const options = await resolveImport(manifest, context, isDiskOnly, signal);
     using _reservation = await admission.reserve(toNeed(manifest, isDiskOnly));
     const fill = (dir: string) => {
@@ -131,7 +130,7 @@ export async function resolveImport(
 
 async function findRoot(
   { kind, name, digest, agent }: ArchiveManifest['options']['rootfs'],
-  { roots, agentRootfs }: Pick<ImportContext, 'roots' | 'agentRootfs'>,
+  { roots, system }: Pick<ImportContext, 'roots' | 'system'>,
   isDiskOnly: boolean,
   signal: AbortSignal,
 ): Promise<SavedManifest['options']['rootfs']> {
@@ -147,7 +146,7 @@ async function findRoot(
     throw new AppError('conflict', `${what}; this host has ${rootfs.digest || 'none'} by that name`);
   // A cold boot uses this host's agent.
   if (isDiskOnly) return found.rootfs;
-  const own = [agentPath, (await agentRootfs?.())?.agentPath];
+  const own = [agentPath, (await system.agentRootfs?.())?.agentPath];
   const path = agent === undefined ? undefined : own.find((each) => each && basename(each) === agent);
   // A profile's root file system may contain the agent; an image never does.
   if (agent !== undefined ? path === undefined : kind === 'image')

@@ -160,7 +160,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await this.#templates.start();
     await forgetIdle(context.directories, ids);
     for (const sandbox of adopted) this.#register(sandbox);
-    const { watchdogTimeoutMs: timeoutMs, events } = context;
+    const { settings, events } = context;
+    const timeoutMs = settings.watchdogTimeoutMs;
     this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events, log });
   }
 
@@ -182,7 +183,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const findOptions = { signal, holds: pins, owner: sharerOf(owner) };
     const resolved = await resolveRootfs(validated, options, creates, findOptions, request.principal);
     await context.engines.chosen(signal);
-    const need = toCreateNeed(resolved, context.reservesDisks);
+    const need = toCreateNeed(resolved, context.settings.reservesDisks);
     const input = { ...this.#shared, options: resolved, owner, signal };
     const createOne = () => createSandbox(context, input);
     const make = async () => [await context.engines.withReplacement(createOne)] as const;
@@ -276,7 +277,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const { context, log } = this.#options;
     const owner = ownerOf(request.principal);
     const input = { snapshotId: id, saved, count, publish, owner, startQueue: this.#startQueue, log, signal };
-    const need = await toForkNeed(saved, count, context.reservesDisks, context.engines.current);
+    const need = await toForkNeed(saved, count, context.settings.reservesDisks, context.engines.current);
     const sandboxes = await this.#add(need, signal, () => forkGuest(context, input));
     return sandboxes.map(({ info }) => info);
   }

@@ -55,7 +55,7 @@ type SaveAndDestroyInput = Pick<SaveInput, 'dir' | 'signal'> & {
 
 /** Resolves after the sandbox is removed: nothing may write to its memory file when it is first restored. */
 export async function saveAndDestroy(
-  { engines, kernel }: Pick<ResourceContext, 'engines' | 'kernel'>,
+  { engines, system }: Pick<ResourceContext, 'engines' | 'system'>,
   sandbox: Sandbox,
   { options, owner, ...input }: SaveAndDestroyInput,
 ): ReturnType<typeof saveGuest> {
@@ -66,7 +66,7 @@ export async function saveAndDestroy(
     layerPath: sandbox.paths.layerPath,
     manifest: {
       compatibility: engines.current.compatibility(),
-      kernelDigest: kernel.digest,
+      kernelDigest: system.kernel.digest,
       options,
       ...(owner !== undefined && { owner }),
     },

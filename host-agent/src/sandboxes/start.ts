@@ -95,10 +95,10 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
       throw failure.error;
     }
     const tooLate = () =>
-      new AppError('internal', `the guest agent did not answer within ${context.bootTimeoutMs} ms`, {
+      new AppError('internal', `the guest agent did not answer within ${context.settings.bootTimeoutMs} ms`, {
         isTimeout: true,
       });
-    using limit = deadline(context.bootTimeoutMs, tooLate, start.signal);
+    using limit = deadline(context.settings.bootTimeoutMs, tooLate, start.signal);
     stage = 'grow disk';
     await growDisk(start, limit.signal);
     stage = 'service';
@@ -128,7 +128,7 @@ async function explainFailure({ vm }: Handles, startAborted: AbortSignal, error:
 }
 
 function newRecord(
-  { kernel }: ResourceContext,
+  { system }: ResourceContext,
   engine: Engine,
   { id, options, origin, sourceSnapshotId, owner }: StartInput,
 ): SandboxRecord {
@@ -142,7 +142,7 @@ function newRecord(
     isReady: false,
     vmm: null,
     compatibility: engine.compatibility(),
-    kernelDigest: origin.kind === 'saved' ? origin.saved.manifest.kernelDigest : kernel.digest,
+    kernelDigest: origin.kind === 'saved' ? origin.saved.manifest.kernelDigest : system.kernel.digest,
     ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
     ...(owner && { owner }),
   };

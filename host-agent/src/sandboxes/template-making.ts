@@ -84,7 +84,7 @@ export class TemplateMaker {
       await guest.setIdentity(makeIdentity(newId('sbx'), network), signal);
       const manifest = {
         compatibility: engine.compatibility(),
-        kernelDigest: context.kernel.digest,
+        kernelDigest: context.system.kernel.digest,
         options,
         ...(owner !== undefined && { owner }),
       };
@@ -107,9 +107,9 @@ export class TemplateMaker {
   #make(candidate: OwnedCandidate, from: SavedGuest | undefined): Promise<MadeTemplate> {
     const { options, owner, key } = candidate;
     const { log, signal } = this.#options;
-    const { bootTimeoutMs, ...rest } = this.#options.context;
-    const timeoutMs = bootTimeoutMs * BACKGROUND_PATIENCE;
-    const context = { ...rest, bootTimeoutMs: timeoutMs };
+    const { settings, ...rest } = this.#options.context;
+    const timeoutMs = settings.bootTimeoutMs * BACKGROUND_PATIENCE;
+    const context = { ...rest, settings: { ...settings, bootTimeoutMs: timeoutMs } };
     return this.#fill(candidate, async (dir) => {
       await using undo = new AsyncDisposableStack();
       const id = newId('sbx');

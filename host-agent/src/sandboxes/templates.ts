@@ -95,7 +95,7 @@ export class Templates {
         const saved = await SavedGuest.open(join(root, key));
         const reason = saved.incompatibility(context.engines.current.compatibility());
         if (reason !== undefined) throw new Error(reason);
-        if (saved.manifest.kernelDigest !== context.kernel.digest)
+        if (saved.manifest.kernelDigest !== context.system.kernel.digest)
           throw new Error('it was made with a different kernel');
         const agent = await this.#agentRootfs();
         if (agent !== undefined && saved.manifest.options.rootfs.agentPath !== agent.agentPath)
@@ -272,12 +272,13 @@ export class Templates {
   #templateContext(): TemplateContext {
     const { context, diskBytes } = this.#options;
     const compatibility = context.engines.current.compatibility();
-    return { compatibility, kernelDigest: context.kernel.digest, diskBytes };
+    return { compatibility, kernelDigest: context.system.kernel.digest, diskBytes };
   }
 
   /** Undefined when the engine cannot save guests that have no root file system. */
   async #agentRootfs(): Promise<RootfsSource | undefined> {
-    const { engines, agentRootfs } = this.#options.context;
+    const { engines, system } = this.#options.context;
+    const { agentRootfs } = system;
     if (engines.current.takesOtherDisks !== true || agentRootfs === undefined) return undefined;
     try {
       return await agentRootfs();

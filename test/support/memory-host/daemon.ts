@@ -22,7 +22,11 @@ import {
 } from '../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import type { CapacityOptions } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
-import type { ResourceContext } from '../../../host-agent/src/sandboxes/resources/resource.ts';
+import type {
+  GuestSettings,
+  GuestSystem,
+  ResourceContext,
+} from '../../../host-agent/src/sandboxes/resources/resource.ts';
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
 import { oneEngine } from '../one-engine.ts';
@@ -40,7 +44,9 @@ export type Home = { readonly dataDir: string; readonly runDir: string; readonly
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg?: string };
 
 /** Each replaces what the daemon would have, so that a test names only what it is about. */
-export type MemoryDaemonOptions = Partial<Omit<ResourceContext, 'idle'>> & {
+export type MemoryDaemonOptions = Partial<
+  Omit<ResourceContext, 'idle' | 'system' | 'settings'> & GuestSystem & GuestSettings
+> & {
   readonly limits?: SandboxLimits;
   readonly templateBudgetBytes?: number;
   readonly maxConcurrentStarts?: number;
@@ -109,15 +115,18 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       engines: oneEngine(engine),
       adopters: [engine],
       faults: NO_FAULTS,
-      kernel: { vmlinuxPath: '/vmlinux', initramfsPath: '/initramfs', digest: 'kernel' },
       directories: { dataDir: home.dataDir, runDir: home.runDir },
-      bootTimeoutMs: 10_000,
-      pidsLimit: 0,
       logs,
-      reservesDisks: false,
-      watchdogTimeoutMs: 0,
       records: options.changeRecords?.(records) ?? records,
       ...options,
+      system: {
+        kernel: { vmlinuxPath: '/vmlinux', initramfsPath: '/initramfs', digest: 'kernel' },
+        ...options,
+      },
+      settings: {
+        ...{ bootTimeoutMs: 10_000, pidsLimit: 0, reservesDisks: false, watchdogTimeoutMs: 0 },
+        ...options,
+      },
       idle: { readCounters: options.readCounters ?? HOST_IDLE.readCounters },
     },
     creates: {

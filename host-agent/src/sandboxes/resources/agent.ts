@@ -25,7 +25,7 @@ export const agent: Resource = {
     const { context, handles, signal } = start;
     const vm = vmOf(start);
     handles.guest = connectTo(vm, start);
-    const { bootTimeoutMs: timeoutMs } = context;
+    const { bootTimeoutMs: timeoutMs } = context.settings;
     const tooLate = () =>
       new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`, { isTimeout: true });
     using limit = deadline(timeoutMs, tooLate, signal);
@@ -39,7 +39,7 @@ export const agent: Resource = {
     if (handles.vm === undefined) return;
     handles.guest = connectTo(handles.vm, sandbox);
     if (handles.vm.exit !== undefined) return;
-    const waitMs = Math.max(MIN_HELLO_WAIT_MS, context.watchdogTimeoutMs * HELLO_WAIT_SHARE);
+    const waitMs = Math.max(MIN_HELLO_WAIT_MS, context.settings.watchdogTimeoutMs * HELLO_WAIT_SHARE);
     // A silent agent is adopted as well; the connection is retried.
     if (!(await handles.guest.adopt(waitMs)))
       log.warn('a guest agent does not answer after the restart; retrying');
@@ -62,7 +62,7 @@ function connectTo(vm: Vm, { record, log }: SandboxContext): Guest {
 /** Gives the guest its identity, before any client can reach it. */
 async function identify(guest: Guest, start: StartContext, signal: AbortSignal): Promise<void> {
   const { id, origin, handles, log, context } = start;
-  const { pidsLimit } = context;
+  const { pidsLimit } = context.settings;
   const needsResync = origin.kind === 'saved' && origin.saved.manifest.needsResync;
   const hello = await raceSignal(guest.connect(signal, { needsResync }), signal);
   if (origin.kind === 'boot' && origin.template !== undefined) {

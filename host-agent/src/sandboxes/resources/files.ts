@@ -63,7 +63,8 @@ export const files: Resource = {
     const ownBytes = origin.kind === 'boot' ? (origin.template?.diskBytes ?? diskBytes) : diskBytes;
     const source = layerOf(origin) ?? (await ensurePristineLayer(directories.dataDir, ownBytes));
     // The layer of a template's guest is temporary and belongs to no user.
-    const isReserved = context.reservesDisks && !(origin.kind === 'boot' && origin.memoryPath !== undefined);
+    const isReserved =
+      context.settings.reservesDisks && !(origin.kind === 'boot' && origin.memoryPath !== undefined);
     if (isReserved) await copyReserved(source, paths.layerPath, diskBytes);
     else await copySparse(source, paths.layerPath);
     faults.reach('start.disk');

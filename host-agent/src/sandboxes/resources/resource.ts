@@ -23,31 +23,41 @@ export type SandboxNetworks = Pick<
   'allocate' | 'create' | 'publish' | 'start' | 'adopt' | 'adoptPorts' | 'stop' | 'destroy' | 'tidy'
 >;
 
+/** What every guest of this daemon boots from. */
+export type GuestSystem = {
+  readonly kernel: { readonly vmlinuxPath: string; readonly initramfsPath: string; readonly digest: string };
+  /** The agent image, from which guests of generic templates run; absent: no generic templates. */
+  readonly agentRootfs?: (() => Promise<RootfsSource>) | undefined;
+};
+
+/** The same for all sandboxes of a daemon. */
+export type GuestSettings = {
+  /** From the VMM's start to the agent's answer. */
+  readonly bootTimeoutMs: number;
+  /** Maximum processes of one command in a guest; 0: derived from the guest's size. */
+  readonly pidsLimit: number;
+  /** Whether the whole disk of a sandbox is allocated at its start, not on write. */
+  readonly reservesDisks: boolean;
+  /** A guest agent that does not answer for this long hangs; 0: never. */
+  readonly watchdogTimeoutMs: number;
+};
+
 /** What all sandboxes of a daemon share. */
 export type ResourceContext = {
   /** Choose the engine for new VMs. */
   readonly engines: Engines;
   /** Every engine: a sandbox stays with the engine that started it. */
   readonly adopters: readonly Engine[];
-  readonly kernel: { readonly vmlinuxPath: string; readonly initramfsPath: string; readonly digest: string };
-  /** The agent image, from which guests of generic templates run; absent: no generic templates. */
-  readonly agentRootfs?: (() => Promise<RootfsSource>) | undefined;
+  readonly system: GuestSystem;
+  readonly settings: GuestSettings;
   readonly directories: Directories;
   readonly records: Table<SandboxRecord>;
-  /** Whether the whole disk of a sandbox is allocated at its start, not on write. */
-  readonly reservesDisks: boolean;
   /** Absent when this daemon keeps no logs. */
   readonly logs?: LogStore | undefined;
   readonly network: SandboxNetworks;
   readonly faults: Faults;
   readonly events: LifecycleEvents;
-  /** From the VMM's start to the agent's answer. */
-  readonly bootTimeoutMs: number;
-  /** Maximum processes of one command in a guest; 0: derived from the guest's size. */
-  readonly pidsLimit: number;
   readonly idle: IdleSources;
-  /** A guest agent that does not answer for this long hangs; 0: never. */
-  readonly watchdogTimeoutMs: number;
 };
 
 export type StartFrom =

@@ -23,7 +23,7 @@ export const vmm: Resource = {
 
   async acquire(start) {
     const { context, engine, origin, handles } = start;
-    const { bootTimeoutMs: timeoutMs } = context;
+    const { bootTimeoutMs: timeoutMs } = context.settings;
     const tooLate = () =>
       new AppError('internal', `the VM did not start within ${timeoutMs} ms`, { isTimeout: true });
     using limit = deadline(timeoutMs, tooLate, start.signal);
@@ -88,8 +88,8 @@ function vmOptions(start: StartContext) {
     spec: {
       vcpus: options.vcpus,
       memoryMib: options.memoryMib,
-      kernelPath: context.kernel.vmlinuxPath,
-      initramfsPath: context.kernel.initramfsPath,
+      kernelPath: context.system.kernel.vmlinuxPath,
+      initramfsPath: context.system.kernel.initramfsPath,
       bootArgs: toBootArgs(options),
       disks: [
         { path: options.rootfs.rootfsPath, isReadOnly: true },

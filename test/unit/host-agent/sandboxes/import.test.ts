@@ -204,7 +204,7 @@ t.test('an import uses the agent from which the guest runs, wherever this host h
       compatibility,
       limits: { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 9, fork: 9 },
       roots: { find: async () => ({ rootfs }) },
-      ...(own !== undefined && { agentRootfs: async () => agentRootfs({ path: own, digest: 'd' }) }),
+      system: own === undefined ? {} : { agentRootfs: async () => agentRootfs({ path: own, digest: 'd' }) },
     };
     const archive = {
       ...good,
@@ -237,6 +237,7 @@ t.test('an import uses the agent from which the guest runs, wherever this host h
     compatibility,
     limits: { vcpus: 9, memoryMib: 9999, diskBytes: 2 ** 40, sandboxes: 1, fork: 1 },
     roots,
+    system: {},
   };
   await t.rejects(resolveImport(good, ground, false, left), { message: 'left' });
 });

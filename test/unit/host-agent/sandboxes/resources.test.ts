@@ -69,7 +69,7 @@ t.test('a starting daemon waits for guests, within bounds, if their VM runs', as
     const lines: string[] = [];
     const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
     const handles: SandboxContext['handles'] = { vm: vm as Vm };
-    const site = { context: { watchdogTimeoutMs }, handles, log, record: { incarnation: 'x' } };
+    const site = { context: { settings: { watchdogTimeoutMs } }, handles, log, record: { incarnation: 'x' } };
     await agent.adopt?.(site as unknown as SandboxContext);
     return { lines, guest: handles.guest };
   };
