@@ -1,8 +1,11 @@
 // One guest and its VMM: the part of its life that is the same for each engine.
-import { rm } from 'node:fs/promises';
+
+import { constants } from 'node:fs';
+import { lstat, rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { AppError, firstLine, isAppError } from '../lib/errors.ts';
 import { tailFile } from '../lib/tail.ts';
+import { openRegular } from '../lib/untrusted-path.ts';
 import {
   type Control,
   type Controlled,
@@ -15,7 +18,6 @@ import {
 import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from './engine.ts';
 import { leaveJail } from './jail/jail.ts';
 import { explainExitCode, readBlockedTask, readLastWords } from './last-words.ts';
-import { limitLog } from './log-limit.ts';
 import type { ProcessEnd, VmmProcess } from './vmm-process.ts';
 import { vmmRecordPath } from './vmm-record.ts';
 
@@ -188,4 +190,36 @@ export class Vmm implements Vm, Controlled {
       return 'the VMM was killed or ended by itself; its exit code is unknown, as an earlier daemon started it';
     return explainExitCode(end.exitCode, this.#files.logPath);
   }
+}
+
+const { O_WRONLY, O_CREAT, O_EXCL } = constants;
+
+const CHECK_MS = 2000;
+const LIMIT_BYTES = 1024 * 1024;
+/** Unit of `blocks`, independent of the file system's own. */
+const BLOCK_BYTES = 512;
+const KEEP_BYTES = 64 * 1024;
+
+/** Truncates the log when it exceeds 1 MiB, and keeps its last 64 KiB in `<path>.1`. */
+export function limitLog(path: string): Disposable {
+  const check = async (): Promise<void> => {
+    // A VMM that continues to write at its old offset increases only the size: the part before it is a hole.
+    if ((await lstat(path)).blocks * BLOCK_BYTES <= LIMIT_BYTES) return;
+    await using log = await openRegular(path, O_WRONLY);
+    // Truncate even if the last part cannot be kept.
+    await keep(`${path}.1`, await tailFile(path, Number.POSITIVE_INFINITY, KEEP_BYTES)).catch(
+      () => undefined,
+    );
+    await log.truncate();
+  };
+  const timer = setInterval(() => void check().catch(() => undefined), CHECK_MS);
+  timer.unref();
+  return { [Symbol.dispose]: () => clearInterval(timer) };
+}
+
+/** Creates a new file: an existing path may be a link to another file. */
+async function keep(path: string, text: string): Promise<void> {
+  await rm(path, { force: true });
+  await using file = await openRegular(path, O_WRONLY | O_CREAT | O_EXCL);
+  await file.writeFile(text);
 }

@@ -23,7 +23,6 @@ import { VmmRefusal } from '../../../../host-agent/src/engines/control.ts';
 import { ENGINE_NAMES, makeAdopters, makeEngines } from '../../../../host-agent/src/engines/index.ts';
 import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-command-line.ts';
 import { hostCpu, kvmObstacle, readKvmFacts } from '../../../../host-agent/src/engines/kvm-device.ts';
-import { limitLog } from '../../../../host-agent/src/engines/log-limit.ts';
 import { checkSize, copyOwnPages } from '../../../../host-agent/src/engines/mapped-copy.ts';
 import {
   changedRanges,
@@ -36,6 +35,7 @@ import {
 import { findProgram, readProgramFacts } from '../../../../host-agent/src/engines/program.ts';
 import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/save.ts';
 import { versionKey } from '../../../../host-agent/src/engines/qemu/sealed-memory.ts';
+import { limitLog } from '../../../../host-agent/src/engines/vmm.ts';
 import { compileGuestProgram } from '../../../support/guest-program.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
 import { until } from '../../../support/until.ts';

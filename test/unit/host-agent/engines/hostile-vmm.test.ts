@@ -21,9 +21,9 @@ import { VmmApi } from '../../../../host-agent/src/engines/cloud-hypervisor/api.
 import { EventTail, hasReset } from '../../../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import { collectSaved } from '../../../../host-agent/src/engines/cloud-hypervisor/saved-files.ts';
 import { readBlockedTask, readLastWords } from '../../../../host-agent/src/engines/last-words.ts';
-import { limitLog } from '../../../../host-agent/src/engines/log-limit.ts';
 import { QmpClient, type QmpEvent } from '../../../../host-agent/src/engines/qemu/qmp.ts';
 import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/save.ts';
+import { limitLog } from '../../../../host-agent/src/engines/vmm.ts';
 import { spawnVmm } from '../../../../host-agent/src/engines/vmm-process.ts';
 import { connectLink, connectUnix } from '../../../../host-agent/src/lib/socket-link.ts';
 import { copyRegular, openProcessFile } from '../../../../host-agent/src/lib/untrusted-path.ts';
