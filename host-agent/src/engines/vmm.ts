@@ -1,5 +1,4 @@
 // One guest and its VMM: the part of its life that is the same for each engine.
-
 import { constants } from 'node:fs';
 import { lstat, rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
