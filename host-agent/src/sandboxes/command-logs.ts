@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import type { CommandEnd, CommandInfo } from '../guest/command-types.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { SandboxLog } from '../logs/index.ts';
-import { LoggedOutput, toCommandLine } from './log-capture.ts';
+import { LogCapture, type LogCaptureDeps, LoggedOutput, toCommandLine } from './log-capture.ts';
 
 export type CommandLogsDeps = {
   readonly guest: Pick<Guest, 'commands' | 'watchConnections' | 'can'>;
@@ -112,5 +112,25 @@ export class CommandLogs {
     outputs.stdout.end();
     outputs.stderr.end();
     this.#deps.log.event('exec', `exit ${info.outcome?.exitCode ?? -1} of ${id}`);
+  }
+}
+
+export class LogCaptures {
+  readonly commands: CommandLogs;
+  readonly #service: LogCapture;
+
+  constructor(deps: LogCaptureDeps & { readonly guest: Guest }) {
+    this.#service = new LogCapture(deps);
+    this.commands = new CommandLogs(deps);
+  }
+
+  /** The guest of a new sandbox has no commands yet. */
+  begin(mayHaveCommands: boolean): void {
+    if (mayHaveCommands) void this.commands.adopt();
+  }
+
+  stop(): void {
+    this.#service.stop();
+    this.commands.stop();
   }
 }
