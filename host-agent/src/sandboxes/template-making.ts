@@ -7,7 +7,7 @@ import type { Logger } from 'pino';
 import { enqueue } from '../lib/enqueue.ts';
 import { newId } from '../lib/ids.ts';
 import { makeIdentity } from './resources/agent.ts';
-import type { ResourceContext, StartContext } from './resources/resource.ts';
+import type { BootedTemplate, ResourceContext, StartContext } from './resources/resource.ts';
 import { saveAndDestroy } from './save-sandbox.ts';
 import { saveGuest } from './saved/save.ts';
 import { publishSaved, removeSaved, SavedGuest, templatesRoot, unfinishedDir } from './saved/saved-guest.ts';
@@ -153,5 +153,56 @@ export class TemplateMaker {
       totalMs: Math.round(performance.now() - startedAt),
       pausedMs: Math.round(pausedMs),
     };
+  }
+}
+
+type OwnBootOptions = {
+  /** Size of the guest's layer when it is saved. */
+  readonly diskBytes: number;
+  /** The signal of the create. */
+  readonly signal: AbortSignal;
+  /** Saves the guest; calls `onWritten` when it can be used. */
+  readonly save: (start: StartContext, signal: AbortSignal, onWritten: () => void) => Promise<SavedGuest>;
+};
+
+export class OwnBoot implements BootedTemplate {
+  readonly #options: OwnBootOptions;
+  readonly #result = Promise.withResolvers<SavedGuest>();
+  #hasBegun = false;
+  /** The create must do without it, and may have to boot again. */
+  hasFailed = false;
+
+  constructor(options: OwnBootOptions) {
+    this.#options = options;
+    this.#result.promise.catch(() => {
+      this.hasFailed = true;
+    });
+  }
+
+  get diskBytes(): number {
+    return this.#options.diskBytes;
+  }
+
+  /** Rejects if there will be none. */
+  get made(): Promise<SavedGuest> {
+    return this.#result.promise;
+  }
+
+  /** It failed because the create was cancelled, which says nothing about another create. */
+  get isCancelled(): boolean {
+    return this.#options.signal.aborted;
+  }
+
+  async save(start: StartContext, signal: AbortSignal): Promise<void> {
+    this.#hasBegun = true;
+    await new Promise<void>((resolve) => {
+      this.#result.resolve(this.#options.save(start, signal, resolve));
+      this.#result.promise.catch(() => resolve());
+    });
+  }
+
+  /** The create has failed. What is being saved already may still become a template. */
+  abandon(reason: unknown): void {
+    if (!this.#hasBegun) this.#result.reject(reason);
   }
 }

@@ -9,7 +9,6 @@ import { AppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { chooseEvicted } from '../lib/fair-share.ts';
 import { raceSignal } from '../lib/wait.ts';
-import { OwnBoot } from './own-boot.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import { Checksums, removeSaved, SavedGuest, sweepSaved, templatesRoot } from './saved/saved-guest.ts';
 import {
@@ -18,7 +17,7 @@ import {
   templatesInRoot,
   templateWithoutRoot,
 } from './template-choice.ts';
-import { type MadeTemplate, type OwnedCandidate, TemplateMaker } from './template-making.ts';
+import { type MadeTemplate, OwnBoot, type OwnedCandidate, TemplateMaker } from './template-making.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 export type TemplatesOptions = {
