@@ -5,7 +5,7 @@ import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
 import { readArguments, readBootId, readUids } from '../lib/proc.ts';
 import { raceSignal } from '../lib/wait.ts';
 import type { VmmFiles, VmmKind } from './control.ts';
-import type { AdoptOptions, Vm, VmmIdentity } from './engine.ts';
+import type { AdoptOptions, Vm, VmExit, VmmIdentity } from './engine.ts';
 import { readLastWords } from './last-words.ts';
 import { Vmm } from './vmm.ts';
 import { watchVmm } from './vmm-process.ts';
@@ -73,4 +73,51 @@ export async function explainLostEnd(
   readEvents: () => Promise<string | undefined> = async () => undefined,
 ): Promise<string> {
   return (await readLastWords(consolePath)) ?? (await readEvents()) ?? 'the VMM ended while no daemon ran';
+}
+
+export class EndedVm implements Vm {
+  readonly identity: VmmIdentity;
+  readonly exited: Promise<VmExit>;
+  readonly exit: VmExit;
+  readonly ioPauseReason = undefined;
+
+  constructor(identity: VmmIdentity, exit: VmExit) {
+    this.identity = identity;
+    this.exit = exit;
+    this.exited = Promise.resolve(exit);
+  }
+
+  async openChannel(): Promise<never> {
+    throw this.#refusal();
+  }
+
+  async save(): Promise<never> {
+    throw this.#refusal();
+  }
+
+  async resizeDisk(): Promise<never> {
+    throw this.#refusal();
+  }
+
+  async kill(): Promise<void> {}
+
+  async isEnding(): Promise<boolean> {
+    return true;
+  }
+
+  async responds(): Promise<boolean> {
+    return false;
+  }
+
+  async readBlockedTask(): Promise<undefined> {}
+
+  detach(): void {}
+
+  async diagnose(): Promise<string> {
+    return this.exit.reason;
+  }
+
+  #refusal(): AppError {
+    return new AppError('internal', `the VM ended: ${this.exit.reason}`);
+  }
 }

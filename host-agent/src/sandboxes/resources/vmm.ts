@@ -1,6 +1,6 @@
 // The VMM process of a sandbox.
 import { existsSync } from 'node:fs';
-import { EndedVm } from '../../engines/ended-vm.ts';
+import { EndedVm } from '../../engines/adoption.ts';
 import type { Engine, Vm, VmExit, VmmIdentity } from '../../engines/engine.ts';
 import { lowerPriority } from '../../engines/priority.ts';
 import { AppError } from '../../lib/errors.ts';

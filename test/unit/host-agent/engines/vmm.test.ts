@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { EndedVm } from '../../../../host-agent/src/engines/adoption.ts';
 import { VmmRefusal } from '../../../../host-agent/src/engines/control.ts';
-import { EndedVm } from '../../../../host-agent/src/engines/ended-vm.ts';
 import type { SaveOptions } from '../../../../host-agent/src/engines/engine.ts';
 import {
   explainExitCode,
