@@ -6,8 +6,7 @@ import { readArguments, readBootId, readUids } from '../lib/proc.ts';
 import { raceSignal } from '../lib/wait.ts';
 import type { VmmFiles, VmmKind } from './control.ts';
 import type { AdoptOptions, Vm, VmExit, VmmIdentity } from './engine.ts';
-import { readLastWords } from './last-words.ts';
-import { Vmm } from './vmm.ts';
+import { readLastWords, Vmm } from './vmm.ts';
 import { watchVmm } from './vmm-process.ts';
 
 const RETRY_MS = 5000;

@@ -16,7 +16,6 @@ import {
 } from './control.ts';
 import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from './engine.ts';
 import { leaveJail } from './jail/jail.ts';
-import { explainExitCode, readBlockedTask, readLastWords } from './last-words.ts';
 import type { ProcessEnd, VmmProcess } from './vmm-process.ts';
 import { vmmRecordPath } from './vmm-record.ts';
 
@@ -221,4 +220,33 @@ async function keep(path: string, text: string): Promise<void> {
   await rm(path, { force: true });
   await using file = await openRegular(path, O_WRONLY | O_CREAT | O_EXCL);
   await file.writeFile(text);
+}
+
+const CONSOLE_LINES = 60;
+/** A guest may print lines of any length. */
+const MAX_PHRASE = 200;
+
+/** A lower-case phrase; undefined if the console shows no end. */
+export async function readLastWords(consolePath: string): Promise<string | undefined> {
+  const console = await tailFile(consolePath, CONSOLE_LINES);
+  const panic = /Kernel panic - not syncing[^\n]*/.exec(console)?.[0].slice(0, MAX_PHRASE);
+  if (panic !== undefined) return `the guest panicked (${panic.toLowerCase()})`;
+  const initFailure = /sandbox-init: [^\n]*/.exec(console)?.[0].slice(0, MAX_PHRASE);
+  return initFailure === undefined ? undefined : `the guest could not start (${initFailure})`;
+}
+
+/**
+ * The guest kernel's last message about a task that has been blocked for long (hung task), usually by a disk that does
+ * not answer. The agent may still answer. The message includes its time, so that no two are equal.
+ */
+export async function readBlockedTask(consolePath: string): Promise<string | undefined> {
+  const lines = (await tailFile(consolePath, Number.POSITIVE_INFINITY)).split('\n');
+  const line = lines.findLast((text) => /INFO: task .{1,64}? blocked for more than \d+ seconds/.test(text));
+  return line?.slice(0, MAX_PHRASE);
+}
+
+/** A lower-case phrase with the exit code and the last line of the VMM's log. */
+export async function explainExitCode(exitCode: number, logPath: string): Promise<string> {
+  const last = (await tailFile(logPath, 1)).slice(0, MAX_PHRASE);
+  return `the VMM exited with code ${exitCode}${exitCode === 0 || last === '' ? '' : ` (${last})`}`;
 }

@@ -9,8 +9,8 @@ import {
   explainExitCode,
   readBlockedTask,
   readLastWords,
-} from '../../../../host-agent/src/engines/last-words.ts';
-import { Vmm } from '../../../../host-agent/src/engines/vmm.ts';
+  Vmm,
+} from '../../../../host-agent/src/engines/vmm.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { type MadeHost, MadeProcess, makeHost } from '../../../support/made-vmm.ts';
 import { until } from '../../../support/until.ts';
