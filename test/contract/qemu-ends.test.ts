@@ -7,7 +7,7 @@ import { adoptVmm } from '../../host-agent/src/engines/adoption.ts';
 import type { SaveOptions, Vm, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
 import { bootQemu } from '../../host-agent/src/engines/qemu/boot.ts';
 import { QEMU } from '../../host-agent/src/engines/qemu/control.ts';
-import { findVmms } from '../../host-agent/src/engines/vmm-record.ts';
+import { findVmms } from '../../host-agent/src/engines/vmm-process.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
 import {
   type FakeQemuHost,

@@ -17,8 +17,7 @@ import {
   type View,
 } from './jail/jail.ts';
 import { Vmm } from './vmm.ts';
-import { FIRST_INHERITED_FD, spawnVmm, type VmmProcess } from './vmm-process.ts';
-import { vmmRecordPath } from './vmm-record.ts';
+import { FIRST_INHERITED_FD, spawnVmm, type VmmProcess, vmmRecordPath } from './vmm-process.ts';
 
 /** From spawn to the first answer; some 10 to 30 ms on an idle host. */
 const CONTROL_TIMEOUT_MS = 20_000;

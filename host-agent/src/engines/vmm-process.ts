@@ -1,10 +1,14 @@
 // A VMM process. It has its own session, so that it outlives the daemon; its exit is observed.
-import { constants, writeFileSync } from 'node:fs';
+import { constants, lstatSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { AppError, toError } from '../lib/errors.ts';
 import { isRunning, listInheritable, readStartTicks, signalProcess } from '../lib/proc.ts';
+import { findRecorded, readProcessRecord, removeProcessRecord } from '../lib/process-record.ts';
 import { startProgram } from '../lib/programs.ts';
 import { resetPriority } from '../lib/scheduling.ts';
 import { openRegular } from '../lib/untrusted-path.ts';
+import type { VmmKind } from './control.ts';
+import type { FoundVmm, VmPaths } from './engine.ts';
 
 const { O_WRONLY, O_APPEND, O_CREAT } = constants;
 
@@ -143,4 +147,45 @@ export function watchVmm(pid: number, startTicks: number): VmmProcess | null {
     },
     detach: () => clearTimeout(timer),
   };
+}
+
+const SUFFIX = '.vmm';
+/** Sockets of a probe are in `<run-dir>/probe/<trial>`. */
+const DEPTH = 2;
+
+/** Beside the socket directory, which the VMM may own for a while; the directory above belongs to the daemon only. */
+export function vmmRecordPath({ socketDir }: Pick<VmPaths, 'socketDir'>): string {
+  return `${socketDir}${SUFFIX}`;
+}
+
+/**
+ * Running VMMs of this kind whose socket directory is in `dir`, found by their records. The record of a VMM that has
+ * exited is removed.
+ */
+export function findVmms({ name }: Pick<VmmKind, 'name'>, dir: string): FoundVmm[] {
+  return listRecords(dir, DEPTH).flatMap((path) => {
+    const record = readProcessRecord(path);
+    if (record?.what !== name) return [];
+    const found = findRecorded(record);
+    if (found.length === 0) removeProcessRecord(path);
+    return found.map((process) => ({ ...process, socketDir: path.slice(0, -SUFFIX.length) }));
+  });
+}
+
+function listRecords(dir: string, depth: number): string[] {
+  return listNames(dir).flatMap((name) => {
+    const path = join(dir, name);
+    if (name.endsWith(SUFFIX)) return [path];
+    return depth > 0 && lstatSync(path, { throwIfNoEntry: false })?.isDirectory()
+      ? listRecords(path, depth - 1)
+      : [];
+  });
+}
+
+function listNames(dir: string): string[] {
+  try {
+    return readdirSync(dir);
+  } catch {
+    return [];
+  }
 }

@@ -17,7 +17,7 @@ import {
 import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from './engine.ts';
 import { leaveJail } from './jail/jail.ts';
 import type { ProcessEnd, VmmProcess } from './vmm-process.ts';
-import { vmmRecordPath } from './vmm-record.ts';
+import { vmmRecordPath } from './vmm-process.ts';
 
 const DIAGNOSIS_LINES = 40;
 /** Sent for a system call that the VMM's seccomp filter forbids. */

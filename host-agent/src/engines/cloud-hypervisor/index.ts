@@ -16,7 +16,7 @@ import type {
 } from '../engine.ts';
 import { hostCpu, kvmObstacle } from '../kvm-device.ts';
 import { findProgram } from '../program.ts';
-import { findVmms } from '../vmm-record.ts';
+import { findVmms } from '../vmm-process.ts';
 import { bootVm } from './boot.ts';
 import { cloudHypervisor } from './control.ts';
 import { hasReset, readEvents } from './events.ts';

@@ -15,7 +15,7 @@ import type {
   VmmIdentity,
 } from '../engine.ts';
 import { hostCpu } from '../kvm-device.ts';
-import { findVmms } from '../vmm-record.ts';
+import { findVmms } from '../vmm-process.ts';
 import { type Accelerator, TCG_CPU } from './args.ts';
 import { bootQemu, type QemuSetup, restoreQemu } from './boot.ts';
 import { QEMU } from './control.ts';

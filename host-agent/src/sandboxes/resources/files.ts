@@ -4,7 +4,7 @@
 import { link, mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { copyReserved, copySparse, ensurePristineLayer } from '@sandboxd/rootfs-builder';
-import { vmmRecordPath } from '../../engines/vmm-record.ts';
+import { vmmRecordPath } from '../../engines/vmm-process.ts';
 import { errnoOf } from '../../lib/errors.ts';
 import type { Directories, Resource, SandboxPaths, StartFrom } from './resource.ts';
 

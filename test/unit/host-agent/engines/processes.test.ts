@@ -8,8 +8,13 @@ import t, { type Test } from 'tap';
 import { adoptVmm, explainLostEnd } from '../../../../host-agent/src/engines/adoption.ts';
 import type { VmmIdentity } from '../../../../host-agent/src/engines/engine.ts';
 import { startVmm } from '../../../../host-agent/src/engines/start.ts';
-import { layOut, type ProcessEnd, watchVmm } from '../../../../host-agent/src/engines/vmm-process.ts';
-import { findVmms, vmmRecordPath } from '../../../../host-agent/src/engines/vmm-record.ts';
+import {
+  findVmms,
+  layOut,
+  type ProcessEnd,
+  vmmRecordPath,
+  watchVmm,
+} from '../../../../host-agent/src/engines/vmm-process.ts';
 import { readStartTicks, readUids } from '../../../../host-agent/src/lib/proc.ts';
 import { writeProcessRecord } from '../../../../host-agent/src/lib/process-record.ts';
 import { type MadeControl, type MadeHost, makeHost, nameOf } from '../../../support/made-vmm.ts';
