@@ -23,9 +23,10 @@ import { VmmRefusal } from '../../../../host-agent/src/engines/control.ts';
 import { ENGINE_NAMES, makeAdopters, makeEngines } from '../../../../host-agent/src/engines/index.ts';
 import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-command-line.ts';
 import { hostCpu, kvmObstacle, readKvmFacts } from '../../../../host-agent/src/engines/kvm-device.ts';
-import { checkSize, copyOwnPages } from '../../../../host-agent/src/engines/mapped-copy.ts';
 import {
   changedRanges,
+  checkSize,
+  copyOwnPages,
   mappedFile,
   PAGE_BYTES,
   privateMappings,
