@@ -2,11 +2,11 @@
 // program (native/jail.c) sets it up and then executes the VMM, so the pid stays the same.
 import { constants } from 'node:fs';
 import { chmod, chown, lstat, open, realpath, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import { AppError, toError } from '../../lib/errors.ts';
 import { holdOwn, pathOf } from '../../lib/held-path.ts';
 import { runProgram } from '../../lib/programs.ts';
 import { type CgroupOptions, Cgroups, removeCgroup } from './cgroups.ts';
-import { findProgramFiles } from './program-files.ts';
 import { giveBackUid, LEASES_DIR, UidLeases, type UidRange } from './uid-leases.ts';
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
@@ -246,4 +246,26 @@ async function own(path: string, uid: number): Promise<void> {
   const flags = isDirectory ? O_RDONLY | O_DIRECTORY : O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK;
   await using file = await open(path, flags | O_NOFOLLOW, 0o600);
   await file.chown(uid, uid);
+}
+
+/** The program, and the directories of its libraries under each name that may be used for them. */
+export async function findProgramFiles(program: string): Promise<string[]> {
+  const libraries = parseLibraries(await listLibraries(program));
+  const real = await Promise.all(libraries.map((path) => realpath(path)));
+  const directories = [...libraries, ...real].map((path) => dirname(path));
+  const aliases = await Promise.all(directories.map((path) => realpath(path)));
+  return [program, ...new Set([...directories, ...aliases])];
+}
+
+/** ldd fails for a statically linked program, which has no libraries. */
+async function listLibraries(program: string): Promise<string> {
+  return runProgram('ldd', [program]).then(
+    ({ stdout }) => stdout,
+    () => '',
+  );
+}
+
+/** Parses `libc.so.6 => /lib/libc.so.6 (0x…)` and `/lib64/ld-linux-x86-64.so.2 (0x…)`. */
+export function parseLibraries(text: string): string[] {
+  return [...text.matchAll(/^\s*(?:\S+ => )?(\/\S+) \(0x[0-9a-f]+\)$/gm)].map(([, path = '']) => path);
 }

@@ -1,10 +1,7 @@
 // The files of a program that a jail must show.
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import {
-  findProgramFiles,
-  parseLibraries,
-} from '../../../../../host-agent/src/engines/jail/program-files.ts';
+import { findProgramFiles, parseLibraries } from '../../../../../host-agent/src/engines/jail/jail.ts';
 
 t.test('libraries are found by what the dynamic loader says', async (t) => {
   const text = `	linux-vdso.so.1 (0x00007ffc1a5f2000)
