@@ -1,7 +1,6 @@
 // Step of the start: the sources of root filesystems, which are baked profiles and container images.
-
 import type { Isolation } from '../engines/isolation.ts';
-import { confine } from '../engines/jail/confine.ts';
+import { confine } from '../engines/jail/jail.ts';
 import { Bakery } from '../images/bakery.ts';
 import { type ImageRecord, type Images, openImages } from '../images/index.ts';
 import { Profiles } from '../images/profiles.ts';

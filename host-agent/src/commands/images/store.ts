@@ -1,8 +1,7 @@
 // Opens the image store of a data directory for commands, also beside a running daemon.
-
 import type { Input } from '@sandboxd/api/command-line';
 import { openIsolation } from '../../engines/isolation.ts';
-import { confine } from '../../engines/jail/confine.ts';
+import { confine } from '../../engines/jail/jail.ts';
 import { type ImageRecord, type Images, openImages } from '../../images/index.ts';
 import { NO_FAULTS } from '../../lib/faults.ts';
 import { createLogger } from '../../lib/logger.ts';

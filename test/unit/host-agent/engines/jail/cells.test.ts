@@ -16,10 +16,10 @@ import {
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { deviceNumber } from '../../../../../host-agent/src/engines/jail/cgroups.ts';
-import { confine } from '../../../../../host-agent/src/engines/jail/confine.ts';
 import {
   type Cell,
   type CellOptions,
+  confine,
   giveTo,
   Jail,
   leaveJail,
