@@ -1,4 +1,6 @@
 // Finds out whether guests run on this host, by running one.
+import { readFileSync } from 'node:fs';
+import { release } from 'node:os';
 import { z } from 'zod';
 import type { EngineContext, EngineProbe, UsableEngine, VmPaths } from '../engine.ts';
 import { kvmObstacle, readKvmFacts } from '../kvm-device.ts';
@@ -8,7 +10,6 @@ import { VmmApi } from './api.ts';
 import { bootVm } from './boot.ts';
 import { cloudHypervisor } from './control.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
-import { landlockObstacle } from './landlock.ts';
 import { type MemoryModes, refusalSchema } from './memory-modes.ts';
 import { restoreVm } from './restore.ts';
 import { knowsSavedState } from './saved-state.ts';
@@ -109,4 +110,30 @@ async function learnModes(
       { timeoutMs: CALL_TIMEOUT_MS, signal },
     ),
   );
+}
+
+/** The VMM requires Landlock ABI version 3. */
+const FIRST_KERNEL = [6, 2] as const;
+
+/** The reason why it cannot; undefined if it can, or if only an attempt would show it. */
+export function landlockObstacle(
+  kernel: string = release(),
+  listModules: () => string | undefined = readModules,
+): string | undefined {
+  const [major = 0, minor = 0] = kernel.split('.').map(Number);
+  if (major < FIRST_KERNEL[0] || (major === FIRST_KERNEL[0] && minor < FIRST_KERNEL[1])) {
+    return `kernel ${kernel} is older than ${FIRST_KERNEL.join('.')}`;
+  }
+  const modules = listModules();
+  return modules === undefined || modules.trim().split(',').includes('landlock')
+    ? undefined
+    : 'landlock is not among the security modules of this kernel';
+}
+
+function readModules(): string | undefined {
+  try {
+    return readFileSync('/sys/kernel/security/lsm', 'latin1');
+  } catch {
+    return undefined;
+  }
 }

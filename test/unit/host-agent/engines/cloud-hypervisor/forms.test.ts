@@ -21,8 +21,8 @@ import {
   vmmArguments,
   vmmFiles,
 } from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
-import { landlockObstacle } from '../../../../../host-agent/src/engines/cloud-hypervisor/landlock.ts';
 import { hasNet, patchConfig } from '../../../../../host-agent/src/engines/cloud-hypervisor/patch-config.ts';
+import { landlockObstacle } from '../../../../../host-agent/src/engines/cloud-hypervisor/probe.ts';
 import { judgeVersion, readVersion } from '../../../../../host-agent/src/engines/cloud-hypervisor/version.ts';
 import {
   buildVmConfig,

@@ -14,7 +14,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { vmmFiles } from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { CloudHypervisorEngine } from '../../../../../host-agent/src/engines/cloud-hypervisor/index.ts';
-import { landlockObstacle } from '../../../../../host-agent/src/engines/cloud-hypervisor/landlock.ts';
+import { landlockObstacle } from '../../../../../host-agent/src/engines/cloud-hypervisor/probe.ts';
 import type { UsableEngine } from '../../../../../host-agent/src/engines/engine.ts';
 import { hostCpu } from '../../../../../host-agent/src/engines/kvm-device.ts';
 import { hashText } from '../../../../../host-agent/src/engines/trial.ts';
