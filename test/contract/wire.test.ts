@@ -10,8 +10,7 @@ import { ApiError, isNoVm, parseReasons } from '../../host-agent/src/engines/clo
 import { hasReset, parseEvents } from '../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import { apiSocketOf, vmmArguments, vmmFiles } from '../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { patchConfig } from '../../host-agent/src/engines/cloud-hypervisor/patch-config.ts';
-import { landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/probe.ts';
-import { judgeVersion } from '../../host-agent/src/engines/cloud-hypervisor/version.ts';
+import { judgeVersion, landlockObstacle } from '../../host-agent/src/engines/cloud-hypervisor/probe.ts';
 import { buildVmConfig, landlockRules } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import type { VmSpec } from '../../host-agent/src/engines/engine.ts';
 import { findProgram } from '../../host-agent/src/engines/program.ts';

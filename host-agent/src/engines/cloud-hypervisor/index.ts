@@ -22,10 +22,9 @@ import { cloudHypervisor } from './control.ts';
 import { hasReset, readEvents } from './events.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
 import { MemoryModes } from './memory-modes.ts';
-import { type Probed, probeHost, readFingerprint, recallHost } from './probe.ts';
+import { type Probed, probeHost, readFingerprint, readVersion, recallHost } from './probe.ts';
 import { restoreVm } from './restore.ts';
 import { removeStaging } from './staging.ts';
-import { readVersion } from './version.ts';
 
 /** Increment with every change of the device list: a saved guest fits only the layout that it was saved with. */
 const LAYOUT_VERSION = 1;

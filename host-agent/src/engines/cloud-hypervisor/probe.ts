@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { release } from 'node:os';
 import { z } from 'zod';
+import { errnoOf, toError } from '../../lib/errors.ts';
+import { runProgram } from '../../lib/programs.ts';
 import type { EngineContext, EngineProbe, UsableEngine, VmPaths } from '../engine.ts';
 import { kvmObstacle, readKvmFacts } from '../kvm-device.ts';
 import { findProgram, readProgramFacts } from '../program.ts';
@@ -14,7 +16,6 @@ import { type MemoryModes, refusalSchema } from './memory-modes.ts';
 import { restoreVm } from './restore.ts';
 import { knowsSavedState } from './saved-state.ts';
 import type { VmmSetup } from './start.ts';
-import { readVersion } from './version.ts';
 
 const CALL_TIMEOUT_MS = 10_000;
 
@@ -136,4 +137,40 @@ function readModules(): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The first version that drains its disks before a snapshot and refuses an incomplete snapshot. */
+const OLDEST_MAJOR = 53;
+const TIMEOUT_MS = 10_000;
+
+type ProgramVersion =
+  | { readonly isUsable: true; readonly version: string }
+  | { readonly isUsable: false; readonly reason: string };
+
+export async function readVersion(program: string): Promise<ProgramVersion> {
+  try {
+    const { stdout } = await runProgram(program, ['--version'], { timeout: TIMEOUT_MS });
+    return judgeVersion(program, stdout);
+  } catch (error) {
+    const reason =
+      errnoOf(error) === 'ENOENT'
+        ? `${program} is not installed; docs/install.md says how to get it`
+        : `${program} does not run: ${toError(error).message.trim()}`;
+    return { isUsable: false, reason };
+  }
+}
+
+/** Parses the output of `--version`; only its first line is about the program. */
+export function judgeVersion(program: string, text: string): ProgramVersion {
+  const line = text.split('\n', 1)[0] ?? '';
+  const match = /\bv?((\d+)\.\d\S*)/.exec(line);
+  if (match === null) return { isUsable: false, reason: `${program} tells no version: ${line.slice(0, 80)}` };
+  const [, version = '', major] = match;
+  if (Number(major) < OLDEST_MAJOR) {
+    return {
+      isUsable: false,
+      reason: `${program} is version ${version}; at least ${OLDEST_MAJOR}.0 is needed`,
+    };
+  }
+  return { isUsable: true, version };
 }

@@ -22,8 +22,11 @@ import {
   vmmFiles,
 } from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
 import { hasNet, patchConfig } from '../../../../../host-agent/src/engines/cloud-hypervisor/patch-config.ts';
-import { landlockObstacle } from '../../../../../host-agent/src/engines/cloud-hypervisor/probe.ts';
-import { judgeVersion, readVersion } from '../../../../../host-agent/src/engines/cloud-hypervisor/version.ts';
+import {
+  judgeVersion,
+  landlockObstacle,
+  readVersion,
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/probe.ts';
 import {
   buildVmConfig,
   landlockRules,
