@@ -6,10 +6,12 @@ import { AGENT_VSOCK_PORT } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { VmmApi } from '../../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
-import { cloudHypervisor } from '../../../../../host-agent/src/engines/cloud-hypervisor/control.ts';
+import {
+  cloudHypervisor,
+  connectGuest,
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/control.ts';
 import { EventTail, readEvents } from '../../../../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import { vmmFiles } from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
-import { connectGuest } from '../../../../../host-agent/src/engines/cloud-hypervisor/vsock.ts';
 import { serve } from '../../../../support/made-socket.ts';
 import { serveVmm } from '../../../../support/made-vmm-api.ts';
 import { until } from '../../../../support/until.ts';

@@ -4,7 +4,7 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { tryConnect } from '../../../../../host-agent/src/engines/cloud-hypervisor/vsock.ts';
+import { tryConnect } from '../../../../../host-agent/src/engines/cloud-hypervisor/control.ts';
 import type { SocketLink } from '../../../../../host-agent/src/lib/socket-link.ts';
 import { until } from '../../../../support/until.ts';
 
