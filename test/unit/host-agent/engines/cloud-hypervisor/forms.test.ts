@@ -21,12 +21,12 @@ import {
   vmmArguments,
   vmmFiles,
 } from '../../../../../host-agent/src/engines/cloud-hypervisor/files.ts';
-import { hasNet, patchConfig } from '../../../../../host-agent/src/engines/cloud-hypervisor/patch-config.ts';
 import {
   judgeVersion,
   landlockObstacle,
   readVersion,
 } from '../../../../../host-agent/src/engines/cloud-hypervisor/probe.ts';
+import { hasNet, patchConfig } from '../../../../../host-agent/src/engines/cloud-hypervisor/restore.ts';
 import {
   buildVmConfig,
   landlockRules,
