@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import { toError } from '../../lib/errors.ts';
 import type { ForkMemory } from '../engine.ts';
-import { ApiError } from './api-error.ts';
+import { ApiError } from './api.ts';
 import { knowsSavedState } from './saved-state.ts';
 import type { MemoryRestoreMode } from './vm-config.ts';
 

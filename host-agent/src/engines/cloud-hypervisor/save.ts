@@ -10,7 +10,7 @@ import { withoutDiskLimits } from '../jail/cgroups.ts';
 import { takeBack } from '../jail/jail.ts';
 import type { FinishCopy } from '../mapping.ts';
 import type { VmmApi } from './api.ts';
-import { ApiError, isStillRestoring } from './api-error.ts';
+import { ApiError, isStillRestoring } from './api.ts';
 import { beginMappedGuest } from './mapped-memory.ts';
 import {
   collectSaved,

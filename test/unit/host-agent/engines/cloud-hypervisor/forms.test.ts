@@ -8,7 +8,7 @@ import {
   isNoVm,
   isStillRestoring,
   parseReasons,
-} from '../../../../../host-agent/src/engines/cloud-hypervisor/api-error.ts';
+} from '../../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import {
   hasPanicked,
   hasPowerOff,

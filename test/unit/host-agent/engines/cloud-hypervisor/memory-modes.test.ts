@@ -1,7 +1,7 @@
 // The choice of a memory mode, with a fake VMM.
 import { pino } from 'pino';
 import t from 'tap';
-import { ApiError } from '../../../../../host-agent/src/engines/cloud-hypervisor/api-error.ts';
+import { ApiError } from '../../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import {
   MemoryModes,
   refusalSchema,
