@@ -1,7 +1,8 @@
 // The KVM device. Its existence does not prove that guests run.
-import { constants } from 'node:fs';
-import { access, stat } from 'node:fs/promises';
+import { accessSync, constants, statSync } from 'node:fs';
+import { access, realpath, stat } from 'node:fs/promises';
 import { cpus } from 'node:os';
+import { join, resolve } from 'node:path';
 
 export const KVM_PATH = '/dev/kvm';
 
@@ -25,4 +26,28 @@ export async function readKvmFacts(path = KVM_PATH): Promise<string> {
 /** Model of the host's CPU. A saved guest can be restored only on an equal one. */
 export function hostCpu(): string {
   return cpus()[0]?.model.trim() ?? 'unknown';
+}
+
+/** Absolute path of a program in PATH; the name itself if it is not found. */
+export function findProgram(name: string, path = process.env.PATH ?? ''): string {
+  if (name.includes('/')) return name;
+  const isProgram = (file: string): boolean => {
+    try {
+      accessSync(file, constants.X_OK);
+      return statSync(file).isFile();
+    } catch {
+      return false;
+    }
+  };
+  const files = path.split(':').map((dir) => join(dir === '' ? '.' : dir, name));
+  const found = files.find(isProgram);
+  return found === undefined ? name : resolve(found);
+}
+
+/** Facts that change when the program is replaced. */
+export async function readProgramFacts(name: string): Promise<Readonly<Record<string, string>>> {
+  const program = findProgram(name);
+  const path = await realpath(program).catch(() => program);
+  const file = await stat(path).catch(() => undefined);
+  return { program, path, size: String(file?.size), modifiedMs: String(file?.mtimeMs) };
 }

@@ -14,8 +14,7 @@ import type {
   Vm,
   VmmIdentity,
 } from '../engine.ts';
-import { hostCpu, kvmObstacle } from '../kvm-device.ts';
-import { findProgram } from '../program.ts';
+import { findProgram, hostCpu, kvmObstacle } from '../kvm-device.ts';
 import { findVmms } from '../vmm-process.ts';
 import { cloudHypervisor } from './control.ts';
 import { hasReset, readEvents } from './events.ts';

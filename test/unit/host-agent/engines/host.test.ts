@@ -22,7 +22,13 @@ import { lastingFacts } from '../../../../host-agent/src/engines/choice-cache.ts
 import { VmmRefusal } from '../../../../host-agent/src/engines/control.ts';
 import { ENGINE_NAMES, makeAdopters, makeEngines } from '../../../../host-agent/src/engines/index.ts';
 import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-command-line.ts';
-import { hostCpu, kvmObstacle, readKvmFacts } from '../../../../host-agent/src/engines/kvm-device.ts';
+import {
+  findProgram,
+  hostCpu,
+  kvmObstacle,
+  readKvmFacts,
+  readProgramFacts,
+} from '../../../../host-agent/src/engines/kvm-device.ts';
 import {
   changedRanges,
   checkSize,
@@ -33,7 +39,6 @@ import {
   readChangedRanges,
   readMapping,
 } from '../../../../host-agent/src/engines/mapping.ts';
-import { findProgram, readProgramFacts } from '../../../../host-agent/src/engines/program.ts';
 import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/save.ts';
 import { versionKey } from '../../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { limitLog } from '../../../../host-agent/src/engines/vmm.ts';
