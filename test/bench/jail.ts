@@ -2,8 +2,8 @@
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { findProgram } from '../../host-agent/src/engines/host-facts.ts';
 import { Jail, leaveJail, type View } from '../../host-agent/src/engines/jail/jail.ts';
-import { findProgram } from '../../host-agent/src/engines/kvm-device.ts';
 import { listFirmware } from '../../host-agent/src/engines/qemu/boot.ts';
 import { QEMU_PROGRAM } from '../../host-agent/src/engines/qemu/files.ts';
 import { spawnVmm } from '../../host-agent/src/engines/vmm-process.ts';

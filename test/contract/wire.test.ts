@@ -12,7 +12,7 @@ import { judgeVersion, landlockObstacle } from '../../host-agent/src/engines/clo
 import { patchConfig } from '../../host-agent/src/engines/cloud-hypervisor/restore.ts';
 import { buildVmConfig, landlockRules } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import type { VmSpec } from '../../host-agent/src/engines/engine.ts';
-import { findProgram } from '../../host-agent/src/engines/kvm-device.ts';
+import { findProgram } from '../../host-agent/src/engines/host-facts.ts';
 import { makeFakeHost } from '../support/fake-vmm/host.ts';
 import { serveHttp } from '../support/fake-vmm/http-server.ts';
 import { vmConfig } from '../support/fake-vmm/schema.ts';

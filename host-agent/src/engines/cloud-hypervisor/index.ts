@@ -14,7 +14,7 @@ import type {
   Vm,
   VmmIdentity,
 } from '../engine.ts';
-import { findProgram, hostCpu, kvmObstacle } from '../kvm-device.ts';
+import { findProgram, hostCpu, kvmObstacle } from '../host-facts.ts';
 import { findVmms } from '../vmm-process.ts';
 import { cloudHypervisor } from './control.ts';
 import { hasReset, readEvents } from './events.ts';

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { errnoOf, toError } from '../../lib/errors.ts';
 import { runProgram } from '../../lib/programs.ts';
 import type { EngineContext, EngineProbe, UsableEngine, VmPaths } from '../engine.ts';
-import { findProgram, kvmObstacle, readKvmFacts, readProgramFacts } from '../kvm-device.ts';
+import { findProgram, kvmObstacle, readKvmFacts, readProgramFacts } from '../host-facts.ts';
 import { tryGuest } from '../trial.ts';
 import { VmmApi } from './api.ts';
 import { cloudHypervisor } from './control.ts';

@@ -15,7 +15,7 @@ import type {
   Vm,
   VmmIdentity,
 } from '../engine.ts';
-import { hostCpu, kvmObstacle, readKvmFacts, readProgramFacts } from '../kvm-device.ts';
+import { hostCpu, kvmObstacle, readKvmFacts, readProgramFacts } from '../host-facts.ts';
 import { tryGuest } from '../trial.ts';
 import { findVmms } from '../vmm-process.ts';
 import { type Accelerator, TCG_CPU } from './args.ts';

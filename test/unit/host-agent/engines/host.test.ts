@@ -20,15 +20,15 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { lastingFacts } from '../../../../host-agent/src/engines/choice-cache.ts';
 import { VmmRefusal } from '../../../../host-agent/src/engines/control.ts';
-import { ENGINE_NAMES, makeAdopters, makeEngines } from '../../../../host-agent/src/engines/index.ts';
-import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-command-line.ts';
 import {
   findProgram,
   hostCpu,
   kvmObstacle,
   readKvmFacts,
   readProgramFacts,
-} from '../../../../host-agent/src/engines/kvm-device.ts';
+} from '../../../../host-agent/src/engines/host-facts.ts';
+import { ENGINE_NAMES, makeAdopters, makeEngines } from '../../../../host-agent/src/engines/index.ts';
+import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-command-line.ts';
 import {
   changedRanges,
   checkSize,

@@ -16,7 +16,7 @@ import { vmmFiles } from '../../../../../host-agent/src/engines/cloud-hypervisor
 import { CloudHypervisorEngine } from '../../../../../host-agent/src/engines/cloud-hypervisor/index.ts';
 import { landlockObstacle } from '../../../../../host-agent/src/engines/cloud-hypervisor/probe.ts';
 import type { UsableEngine } from '../../../../../host-agent/src/engines/engine.ts';
-import { hostCpu } from '../../../../../host-agent/src/engines/kvm-device.ts';
+import { hostCpu } from '../../../../../host-agent/src/engines/host-facts.ts';
 import { hashText } from '../../../../../host-agent/src/engines/trial.ts';
 import { makeHost, stateOf } from '../../../../support/made-host.ts';
 import { type Answer, type MadeVmm, serveVmm } from '../../../../support/made-vmm-api.ts';

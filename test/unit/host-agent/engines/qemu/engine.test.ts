@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { BootOptions, EngineContext, VmPaths } from '../../../../../host-agent/src/engines/engine.ts';
-import { hostCpu } from '../../../../../host-agent/src/engines/kvm-device.ts';
+import { hostCpu } from '../../../../../host-agent/src/engines/host-facts.ts';
 import {
   bootQemu,
   listFirmware,

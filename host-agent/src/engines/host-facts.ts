@@ -1,9 +1,10 @@
-// The KVM device. Its existence does not prove that guests run.
+// What engines look for on the host: their programs, the KVM device, the CPU.
 import { accessSync, constants, statSync } from 'node:fs';
 import { access, realpath, stat } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join, resolve } from 'node:path';
 
+/** Its existence does not prove that guests run. */
 export const KVM_PATH = '/dev/kvm';
 
 /** Why the device cannot be used; undefined if it may work. */
