@@ -1,10 +1,9 @@
 // The command line: selects the command, runs it and sets the exit code.
-import { EXIT, parseInput, UsageError } from '@sandboxd/api/command-line';
+import { EXIT, HELP_FLAG, parseInput, renderFlags, renderRow, UsageError } from '@sandboxd/api/command-line';
 import { BuilderError } from '@sandboxd/rootfs-builder';
 import { ConfigError } from '../config/index.ts';
 import { errnoOf, isAppError, toError } from '../lib/errors.ts';
 import type { Command, Group } from './command.ts';
-import { renderCommand, renderCommands, renderGroup } from './help.ts';
 import { serve } from './serve.ts';
 import { COMMANDS, GROUPS } from './table.ts';
 
@@ -117,4 +116,43 @@ function failOutput(error: unknown): void {
 
 function print(text: string): void {
   process.stdout.write(text);
+}
+
+function renderCommands(single: readonly Command[], groups: readonly Group[]): string {
+  const lines = groups.flatMap(({ name, commands }) =>
+    commands.map((command) => renderRow(`${name} ${command.name}`, command.summary)),
+  );
+  return [
+    'Commands:',
+    renderRow('serve', 'run the daemon in the foreground; the default command'),
+    ...single.map(({ name, summary }) => renderRow(name, summary)),
+    ...lines,
+    '',
+    '`sandboxd <command> --help` describes one command.',
+    '',
+  ].join('\n');
+}
+
+function renderGroup({ name, summary, commands }: Group): string {
+  return [
+    `Usage: sandboxd ${name} <command> [--flag value]…`,
+    '',
+    summary,
+    '',
+    ...commands.map((command) => renderRow(command.name, command.summary)),
+    '',
+    `\`sandboxd ${name} <command> --help\` lists the flags of one.`,
+    '',
+  ].join('\n');
+}
+
+function renderCommand(path: string, { operands, summary, flags }: Command): string {
+  return [
+    `Usage: ${[path, operands].filter((part) => part !== '').join(' ')} [--flag value]…`,
+    '',
+    summary,
+    '',
+    ...renderFlags({ ...flags, ...HELP_FLAG }),
+    '',
+  ].join('\n');
 }
