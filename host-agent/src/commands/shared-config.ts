@@ -1,9 +1,11 @@
 // Settings that commands share with the daemon, with the same precedence: flag, variable, file, default.
-
+import { join } from 'node:path';
 import type { Flags, Input } from '@sandboxd/api/command-line';
 import { type Config, loadConfig } from '../config/index.ts';
 import { ENGINE_NAMES } from '../engines/index.ts';
+import { KeyRegistry } from '../keys/index.ts';
 import { ensurePrivateDirectory } from '../lib/private-directory.ts';
+import { Store } from '../store/store.ts';
 import { CONFIG_FILE } from './installation.ts';
 
 const SHARED = ['data-dir', 'config'] as const;
@@ -33,4 +35,30 @@ export async function openDataDir(input: Input): Promise<Config> {
   const config = loadSharedConfig(input);
   await ensurePrivateDirectory(config.dataDir);
   return config;
+}
+
+/** Calls `use` with the opened store. AppError when it cannot be opened. */
+export async function withStore<T>(
+  input: Input,
+  use: (store: Store, dataDir: string) => T | Promise<T>,
+): Promise<T> {
+  const { dataDir } = await openDataDir(input);
+  const store = await Store.open(join(dataDir, 'state.lmdb'), 'beside');
+  try {
+    return await use(store, dataDir);
+  } finally {
+    await store.close();
+  }
+}
+
+/** `use` also gets the data directory, because keys are valid only for daemons that use it. */
+export function withKeys<T>(
+  input: Input,
+  use: (keys: KeyRegistry, dataDir: string) => T | Promise<T>,
+): Promise<T> {
+  const by = process.env.SUDO_USER ?? `uid ${process.getuid?.()}`;
+  const { requiresKeys } = loadSharedConfig(input);
+  return withStore(input, (store, dataDir) =>
+    use(new KeyRegistry(store, { by, isRequired: requiresKeys }), dataDir),
+  );
 }

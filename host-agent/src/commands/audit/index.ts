@@ -2,8 +2,7 @@
 import { join } from 'node:path';
 import { ANCHOR_TABLE, AUDIT_DIR, type Verified, verifyTrail } from '../../audit/index.ts';
 import type { Command, Group } from '../command.ts';
-import { withStore } from '../registry.ts';
-import { SHARED_FLAGS } from '../shared-config.ts';
+import { SHARED_FLAGS, withStore } from '../shared-config.ts';
 
 const verify: Command = {
   name: 'verify',

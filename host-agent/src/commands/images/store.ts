@@ -6,8 +6,7 @@ import { type ImageRecord, type Images, openImages } from '../../images/index.ts
 import { NO_FAULTS } from '../../lib/faults.ts';
 import { createLogger } from '../../lib/logger.ts';
 import { HELPERS } from '../installation.ts';
-import { withStore } from '../registry.ts';
-import { loadSharedConfig } from '../shared-config.ts';
+import { loadSharedConfig, withStore } from '../shared-config.ts';
 
 /** Calls `use` with the opened image store. AppError when it cannot be opened. */
 export function withImages<T>(input: Input, use: (images: Images) => T | Promise<T>): Promise<T> {

@@ -2,8 +2,7 @@
 import type { NewKey } from '../../keys/index.ts';
 import type { Command } from '../command.ts';
 import { handOver } from '../hand-over.ts';
-import { withKeys } from '../registry.ts';
-import { SHARED_FLAGS } from '../shared-config.ts';
+import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
 import { checkName, checkVisibility, POLICY_FLAGS, parseExpiry, readPolicy } from './flags.ts';
 import { toJson } from './format.ts';
 

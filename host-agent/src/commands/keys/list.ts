@@ -1,10 +1,8 @@
 // `sandboxd keys list` and `show`.
-
 import { UsageError } from '@sandboxd/api/command-line';
 import type { KeyRegistry } from '../../keys/index.ts';
 import type { Command } from '../command.ts';
-import { withKeys } from '../registry.ts';
-import { SHARED_FLAGS } from '../shared-config.ts';
+import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
 import { HEADING, toJson, toRow } from './format.ts';
 
 export const list: Command = {

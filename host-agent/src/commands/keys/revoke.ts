@@ -1,7 +1,6 @@
 // `sandboxd keys revoke`.
 import type { Command } from '../command.ts';
-import { withKeys } from '../registry.ts';
-import { SHARED_FLAGS } from '../shared-config.ts';
+import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
 
 export const revoke: Command = {
   name: 'revoke',

@@ -4,8 +4,7 @@ import { type Flags, UsageError } from '@sandboxd/api/command-line';
 import { QUOTA_KEYS, quota } from '../../keys/index.ts';
 import type { Command, Group } from '../command.ts';
 import { checkName, toNumber } from '../keys/flags.ts';
-import { withKeys } from '../registry.ts';
-import { SHARED_FLAGS } from '../shared-config.ts';
+import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
 
 const QUOTA_FLAGS: Flags = Object.fromEntries(
   QUOTA_KEYS.map((key) => [

@@ -6,8 +6,7 @@ import { WebhookRegistry } from '../../webhooks/index.ts';
 import type { Command, Group } from '../command.ts';
 import { handOver } from '../hand-over.ts';
 import { checkName } from '../keys/flags.ts';
-import { withStore } from '../registry.ts';
-import { SHARED_FLAGS } from '../shared-config.ts';
+import { SHARED_FLAGS, withStore } from '../shared-config.ts';
 
 const JSON_FLAG = { json: { type: 'boolean', help: 'print JSON' } } as const;
 
