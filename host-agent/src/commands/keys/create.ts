@@ -4,7 +4,7 @@ import type { Command } from '../command.ts';
 import { handOver } from '../hand-over.ts';
 import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
 import { checkName, checkVisibility, POLICY_FLAGS, parseExpiry, readPolicy } from './flags.ts';
-import { toJson } from './format.ts';
+import { toJson } from './list.ts';
 
 export const create: Command = {
   name: 'create',

@@ -1,9 +1,8 @@
 // `sandboxd keys list` and `show`.
 import { UsageError } from '@sandboxd/api/command-line';
-import type { KeyRegistry } from '../../keys/index.ts';
+import { findWideGrants, type KeyRegistry, type ListedKey, stateOf } from '../../keys/index.ts';
 import type { Command } from '../command.ts';
 import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
-import { HEADING, toJson, toRow } from './format.ts';
 
 export const list: Command = {
   name: 'list',
@@ -40,3 +39,43 @@ export const show: Command = {
     for (const key of found) process.stdout.write(`${JSON.stringify(toJson(key), null, 2)}\n`);
   },
 };
+
+export function toJson(key: ListedKey) {
+  const { name, id, tenant, seesAllTenants, policy, createdAtMs, expiresAtMs, revokedAtMs, lastUse } = key;
+  const wide = stateOf(key) === 'valid' ? findWideGrants(key) : [];
+  return {
+    name,
+    id,
+    state: stateOf(key),
+    created_at: toTime(createdAtMs),
+    ...(tenant !== undefined && { tenant }),
+    ...(seesAllTenants && { all_tenants: true }),
+    ...(policy !== undefined && { policy }),
+    ...(wide.length > 0 && { wide }),
+    ...(expiresAtMs !== undefined && { expires_at: toTime(expiresAtMs) }),
+    ...(revokedAtMs !== undefined && { revoked_at: toTime(revokedAtMs) }),
+    ...(lastUse !== undefined && { last_use: { at: toTime(lastUse.atMs), address: lastUse.address } }),
+  };
+}
+
+const COLUMNS = [20, 17, 9, 16, 25, 25];
+
+function toRow(key: ListedKey): string {
+  const { name, id, tenant = '(all)', state, expires_at, last_use, policy, wide } = toJson(key);
+  const what = policy === undefined ? 'everything' : JSON.stringify(policy);
+  const all = wide === undefined ? what : `${what} WIDE: ${wide.join(', ')}`;
+  return columns([name, id, state, tenant, expires_at ?? 'never', last_use?.at ?? 'never used', all]);
+}
+
+const HEADING = columns(['NAME', 'ID', 'STATE', 'TENANT', 'EXPIRES', 'LAST USE', 'MAY DO']);
+
+function columns(cells: readonly string[]): string {
+  return cells
+    .map((cell, at) => cell.padEnd(COLUMNS[at] ?? 0))
+    .join(' ')
+    .trimEnd();
+}
+
+function toTime(ms: number): string {
+  return new Date(ms).toISOString();
+}
