@@ -1,10 +1,86 @@
 // `sandboxd keys …`: API keys.
-import type { NewKey } from '../../keys/index.ts';
+import { UsageError } from '@sandboxd/api/command-line';
+import { findWideGrants, type KeyRegistry, type ListedKey, type NewKey, stateOf } from '../../keys/index.ts';
 import type { Command, Group } from '../command.ts';
 import { handOver } from '../hand-over.ts';
 import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
 import { checkName, checkVisibility, POLICY_FLAGS, parseExpiry, readPolicy } from './flags.ts';
-import { list, show, toJson } from './list.ts';
+
+const list: Command = {
+  name: 'list',
+  operands: '',
+  summary: 'list all keys, including revoked and expired ones',
+  flags: { ...SHARED_FLAGS, json: { type: 'boolean', help: 'print a JSON array' } },
+  run: async (input) => {
+    const { all, access } = await withKeys(input, (keys, dir) => ({
+      all: keys.list(),
+      access: `there are no keys in ${dir}: ${describeAccess(keys)}`,
+    }));
+    if (input.isSet('json')) process.stdout.write(`${JSON.stringify(all.map(toJson), null, 2)}\n`);
+    else if (all.length === 0) process.stderr.write(`${access}; \`sandboxd keys create <name>\` makes one\n`);
+    else for (const line of [HEADING, ...all.map(toRow)]) process.stdout.write(`${line}\n`);
+  },
+};
+
+function describeAccess({ isClosed, lostMark }: Pick<KeyRegistry, 'isClosed' | 'lostMark'>): string {
+  if (lostMark !== undefined) return `no client is accepted, because keys existed before (${lostMark})`;
+  return isClosed ? 'no client is accepted (require_keys)' : 'on loopback every client has full access';
+}
+
+const show: Command = {
+  name: 'show',
+  operands: '<name|id>',
+  summary: 'show a key as JSON',
+  flags: SHARED_FLAGS,
+  run: async (input) => {
+    const [nameOrId] = input.operands;
+    const all = await withKeys(input, (keys) => keys.list());
+    const found = all.filter(({ name, id }) => name === nameOrId || id === nameOrId);
+    if (found.length === 0)
+      throw new UsageError(`there is no key ${JSON.stringify(nameOrId)}; \`sandboxd keys list\` shows all`);
+    for (const key of found) process.stdout.write(`${JSON.stringify(toJson(key), null, 2)}\n`);
+  },
+};
+
+function toJson(key: ListedKey) {
+  const { name, id, tenant, seesAllTenants, policy, createdAtMs, expiresAtMs, revokedAtMs, lastUse } = key;
+  const wide = stateOf(key) === 'valid' ? findWideGrants(key) : [];
+  return {
+    name,
+    id,
+    state: stateOf(key),
+    created_at: toTime(createdAtMs),
+    ...(tenant !== undefined && { tenant }),
+    ...(seesAllTenants && { all_tenants: true }),
+    ...(policy !== undefined && { policy }),
+    ...(wide.length > 0 && { wide }),
+    ...(expiresAtMs !== undefined && { expires_at: toTime(expiresAtMs) }),
+    ...(revokedAtMs !== undefined && { revoked_at: toTime(revokedAtMs) }),
+    ...(lastUse !== undefined && { last_use: { at: toTime(lastUse.atMs), address: lastUse.address } }),
+  };
+}
+
+const COLUMNS = [20, 17, 9, 16, 25, 25];
+
+function toRow(key: ListedKey): string {
+  const { name, id, tenant = '(all)', state, expires_at, last_use, policy, wide } = toJson(key);
+  const what = policy === undefined ? 'everything' : JSON.stringify(policy);
+  const all = wide === undefined ? what : `${what} WIDE: ${wide.join(', ')}`;
+  return columns([name, id, state, tenant, expires_at ?? 'never', last_use?.at ?? 'never used', all]);
+}
+
+const HEADING = columns(['NAME', 'ID', 'STATE', 'TENANT', 'EXPIRES', 'LAST USE', 'MAY DO']);
+
+function columns(cells: readonly string[]): string {
+  return cells
+    .map((cell, at) => cell.padEnd(COLUMNS[at] ?? 0))
+    .join(' ')
+    .trimEnd();
+}
+
+function toTime(ms: number): string {
+  return new Date(ms).toISOString();
+}
 
 const create: Command = {
   name: 'create',
