@@ -1,24 +1,66 @@
 // `sandboxd profiles bake`: bakes profiles, and prepares the guest kernel if there is none.
-
-import type { Input } from '@sandboxd/api/command-line';
+import type { Flags, Input } from '@sandboxd/api/command-line';
 import {
   bakeProfile,
   builtinProfileNames,
   digestInit,
   ensureKernel,
   findRecipe,
+  KEPT_BAKES,
+  listProfiles,
   openRecipeBook,
   type Progress,
+  pruneBakes,
   readRecipe,
   requireBakingHost,
+  resolveProfile,
 } from '@sandboxd/rootfs-builder';
 import type { Config } from '../../config/index.ts';
-import type { Command } from '../command.ts';
+import { type Command, parseCount } from '../command.ts';
 import { AGENT_DIR, INIT_PATH, NPM_DIR } from '../installation.ts';
 import { ProgressLine } from '../progress.ts';
 import { loadSharedConfig, openDataDir, SHARED_FLAGS } from '../shared-config.ts';
 import { formatMib, formatSeconds } from './format.ts';
-import { KEEP_FLAG, pruneProfile, readKeep } from './prune.ts';
+
+const KEEP_FLAG: Flags = {
+  keep: {
+    type: 'string',
+    placeholder: 'count',
+    help: `unused replaced bakes to keep (${KEPT_BAKES}); with 0, a create that started before the newest bake may fail`,
+  },
+};
+
+export const prune: Command = {
+  name: 'prune',
+  operands: '[profile]…',
+  summary: 'remove replaced bakes that no sandbox, snapshot or template uses (default: all profiles)',
+  flags: { ...SHARED_FLAGS, ...KEEP_FLAG },
+  run: async (input, signal) => {
+    const keep = readKeep(input);
+    const { dataDir } = await openDataDir(input);
+    for (const name of input.operands) await resolveProfile(dataDir, name);
+    for (const name of input.operands.length > 0 ? input.operands : await bakedNames(dataDir)) {
+      signal.throwIfAborted();
+      process.stdout.write(`${await pruneProfile(dataDir, name, keep)}\n`);
+    }
+  },
+};
+
+/** Prunes one profile; returns a line with the result. */
+async function pruneProfile(dataDir: string, name: string, keep: number): Promise<string> {
+  const { removed, freedBytes, inUse } = await pruneBakes(dataDir, name, keep);
+  const used = inUse.length === 0 ? '' : `; old ones in use: ${inUse.length}`;
+  return `${name}: old bakes removed: ${removed.length}, ${formatMib(freedBytes)}${used}`;
+}
+
+async function bakedNames(dataDir: string): Promise<string[]> {
+  return (await listProfiles(dataDir)).map(({ manifest }) => manifest.name);
+}
+
+/** Throws UsageError. */
+function readKeep(input: Input): number {
+  return parseCount('keep', input.text('keep') ?? String(KEPT_BAKES));
+}
 
 export const bake: Command = {
   name: 'bake',

@@ -1,8 +1,7 @@
 // `sandboxd profiles …`: rootfs profiles.
 import type { Group } from '../command.ts';
-import { bake } from './bake.ts';
+import { bake, prune } from './bake.ts';
 import { list } from './list.ts';
-import { prune } from './prune.ts';
 import { verify } from './verify.ts';
 
 export const profiles: Group = {
