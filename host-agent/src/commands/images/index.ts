@@ -1,10 +1,15 @@
 // `sandboxd images …`: container images, from which sandboxes are created.
 import { createReadStream } from 'node:fs';
-import type { ImageInfo } from '../../images/index.ts';
+import type { Input } from '@sandboxd/api/command-line';
+import { openIsolation } from '../../engines/isolation.ts';
+import { confine } from '../../engines/jail/jail.ts';
+import { type ImageInfo, type ImageRecord, type Images, openImages } from '../../images/index.ts';
+import { NO_FAULTS } from '../../lib/faults.ts';
+import { createLogger } from '../../lib/logger.ts';
 import type { Command, Group } from '../command.ts';
+import { HELPERS } from '../installation.ts';
 import { formatMib } from '../profiles/format.ts';
-import { SHARED_FLAGS } from '../shared-config.ts';
-import { withImages } from './store.ts';
+import { loadSharedConfig, SHARED_FLAGS, withStore } from '../shared-config.ts';
 
 const DIGEST_CHARS = 19;
 const SIZE_COLUMNS = 10;
@@ -94,4 +99,36 @@ function onProgress(line: string): void {
 
 function print(line: string): void {
   process.stdout.write(`${line}\n`);
+}
+
+/** Calls `use` with the opened image store. AppError when it cannot be opened. */
+function withImages<T>(input: Input, use: (images: Images) => T | Promise<T>): Promise<T> {
+  const config = loadSharedConfig(input);
+  return withStore(input, async (store, dataDir) => {
+    const log = createLogger({ level: 'error', format: 'auto' });
+    const jailOptions = config.jail && {
+      ...config.jail,
+      program: HELPERS.jail,
+      cgroups: { ...config.jail.cgroups, dir: dataDir },
+    };
+    const { jail } = await openIsolation({ jail: jailOptions, isRequired: false, log });
+    const images = await openImages({
+      dataDir,
+      records: store.table<ImageRecord>('images'),
+      maxBytes: config.images?.diskBytes ?? 0,
+      allowedDirs: [],
+      converter: {
+        runtime: HELPERS.runtime,
+        script: HELPERS.converter,
+        confine: jail && ((command) => confine(jail, command)),
+      },
+      faults: NO_FAULTS,
+      log,
+    });
+    try {
+      return await use(images);
+    } finally {
+      await images.stop();
+    }
+  });
 }
