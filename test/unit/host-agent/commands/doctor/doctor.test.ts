@@ -8,9 +8,8 @@ import { cgroups } from '../../../../../host-agent/src/commands/doctor/cgroups.t
 import { judgeEngines, judgeJail } from '../../../../../host-agent/src/commands/doctor/engines.ts';
 import { type Group, realHost } from '../../../../../host-agent/src/commands/doctor/host.ts';
 import { examine, renderGroup, worstOf } from '../../../../../host-agent/src/commands/doctor/index.ts';
-import { kernel } from '../../../../../host-agent/src/commands/doctor/kernel.ts';
 import { limits } from '../../../../../host-agent/src/commands/doctor/limits.ts';
-import { machine } from '../../../../../host-agent/src/commands/doctor/machine.ts';
+import { kernel, machine } from '../../../../../host-agent/src/commands/doctor/machine.ts';
 import { network, RULES_CHECK } from '../../../../../host-agent/src/commands/doctor/network.ts';
 import { service } from '../../../../../host-agent/src/commands/doctor/service.ts';
 import { settings } from '../../../../../host-agent/src/commands/doctor/settings.ts';
