@@ -4,12 +4,11 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
-import { cgroups } from '../../../../../host-agent/src/commands/doctor/cgroups.ts';
 import { judgeEngines, judgeJail } from '../../../../../host-agent/src/commands/doctor/engines.ts';
 import { type Group, realHost } from '../../../../../host-agent/src/commands/doctor/host.ts';
 import { examine, renderGroup, worstOf } from '../../../../../host-agent/src/commands/doctor/index.ts';
 import { limits } from '../../../../../host-agent/src/commands/doctor/limits.ts';
-import { kernel, machine } from '../../../../../host-agent/src/commands/doctor/machine.ts';
+import { cgroups, kernel, machine } from '../../../../../host-agent/src/commands/doctor/machine.ts';
 import { network, RULES_CHECK } from '../../../../../host-agent/src/commands/doctor/network.ts';
 import { service } from '../../../../../host-agent/src/commands/doctor/service.ts';
 import { settings } from '../../../../../host-agent/src/commands/doctor/settings.ts';
