@@ -7,10 +7,9 @@ import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
 import { engines } from './engines.ts';
 import { type Finding, fault, type Group, type Host, type Level, realHost } from './host.ts';
 import { keys } from './keys.ts';
-import { limits } from './limits.ts';
 import { cgroups, kernel, machine } from './machine.ts';
 import { network } from './network.ts';
-import { service } from './service.ts';
+import { limits, service } from './service.ts';
 import { settings } from './settings.ts';
 import { storage } from './storage.ts';
 
