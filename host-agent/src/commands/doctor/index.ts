@@ -6,11 +6,10 @@ import { HELPERS } from '../installation.ts';
 import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
 import { engines } from './engines.ts';
 import { type Finding, fault, type Group, type Host, type Level, realHost } from './host.ts';
-import { keys } from './keys.ts';
+import { keys, settings } from './keys.ts';
 import { cgroups, kernel, machine } from './machine.ts';
 import { network } from './network.ts';
 import { limits, service } from './service.ts';
-import { settings } from './settings.ts';
 import { storage } from './storage.ts';
 
 /** Exit codes in the convention of monitoring plugins. */

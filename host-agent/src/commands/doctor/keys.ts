@@ -1,6 +1,7 @@
 // Checks the API keys: whether any exist, and whether any grants more than it appears to.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { findCareless, findExchangeable } from '../../app/careless.ts';
 import { type Config, formatListen } from '../../config/index.ts';
 import { findWideGrants, KeyMark, KeyRegistry, stateOf } from '../../keys/index.ts';
 import { isAppError } from '../../lib/errors.ts';
@@ -66,4 +67,27 @@ function checkKeys(registry: KeyRegistry): Finding[] {
           'replace each with one that names what it needs (docs/keys.md): sandboxd keys revoke <name>, then keys create',
         ),
   ];
+}
+
+export const settings: Group = {
+  name: 'settings',
+  check: async ({ config, read }): Promise<readonly Finding[]> => {
+    const careless = [
+      ...findCareless(config, { read, hasKey: await hasValidKey(config.dataDir) }),
+      ...(await findExchangeable(config)),
+    ];
+    if (careless.length === 0) return [ok('careless', 'none')];
+    return careless.map(({ setting, ...finding }) => ({ name: setting, ...finding }));
+  },
+};
+
+async function hasValidKey(dataDir: string): Promise<boolean> {
+  const path = join(dataDir, 'state.lmdb');
+  if (!existsSync(path)) return false;
+  const store = await Store.open(path, 'beside');
+  try {
+    return new KeyRegistry(store).hasValidKey;
+  } finally {
+    await store.close();
+  }
 }
