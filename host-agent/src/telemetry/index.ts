@@ -1,2 +1,2 @@
-export { openTelemetry } from './open.ts';
 export type { RequestSpan, Telemetry } from './telemetry.ts';
+export { openTelemetry } from './telemetry.ts';
