@@ -33,3 +33,12 @@ export function parseOrigin(text: string): { readonly scheme: Scheme; readonly a
   const at = parseAuthority(rest);
   return at === undefined ? undefined : { scheme: scheme.toLowerCase() as Scheme, at };
 }
+
+/** `http://` or `https://` and a host; undefined for anything else, and for text that URL would read differently. */
+export function parseWebUrl(text: string): URL | undefined {
+  const [, authority] = /^https?:\/\/([^/?#]+)(?:[/?#][!-~]*)?$/i.exec(text) ?? [];
+  if (authority === undefined || text.includes('\\') || !URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  const at = parseAuthority(authority.slice(authority.lastIndexOf('@') + 1));
+  return at !== undefined && at.host === url.hostname.replace(/\.$/, '') ? url : undefined;
+}

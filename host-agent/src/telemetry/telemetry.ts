@@ -1,6 +1,6 @@
 // What is exported about requests to an OpenTelemetry collector.
 import type { Logger } from 'pino';
-import { parseWebUrl } from '../lib/web-url.ts';
+import { parseWebUrl } from '../lib/authority.ts';
 import type { Metrics } from '../metrics/index.ts';
 import type { LifecycleListener } from '../sandboxes/lifecycle-events.ts';
 

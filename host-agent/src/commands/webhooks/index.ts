@@ -1,7 +1,7 @@
 // `sandboxd webhooks …`: delivery of events to URLs.
 import { EVENT_KINDS, show } from '@sandboxd/api';
 import { UsageError } from '@sandboxd/api/command-line';
-import { parseWebUrl } from '../../lib/web-url.ts';
+import { parseWebUrl } from '../../lib/authority.ts';
 import { WebhookRegistry } from '../../webhooks/index.ts';
 import type { Command, Group } from '../command.ts';
 import { handOver } from '../hand-over.ts';

@@ -1,6 +1,6 @@
 // URLs of operators: accepted exactly as they are written, or rejected.
 import t from 'tap';
-import { parseWebUrl } from '../../../../host-agent/src/lib/web-url.ts';
+import { parseWebUrl } from '../../../../host-agent/src/lib/authority.ts';
 
 t.test('what is taken', (t) => {
   for (const url of [
