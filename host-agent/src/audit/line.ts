@@ -2,7 +2,7 @@
 // line's hash (a hash chain).
 import { createHash } from 'node:crypto';
 import type { Operation } from '@sandboxd/api';
-import { hideKeys } from '../lib/hide-keys.ts';
+import { hideKeys } from '../lib/logger.ts';
 
 /** What happened. Contains nothing from a request body, an environment or a key's secret. */
 export type AuditEntry =

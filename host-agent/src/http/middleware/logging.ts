@@ -2,8 +2,8 @@
 import { createMiddleware } from 'hono/factory';
 import type { Logger } from 'pino';
 import { AppError, type ErrorCode } from '../../lib/errors.ts';
-import { hasKey } from '../../lib/hide-keys.ts';
 import { randomSuffix } from '../../lib/ids.ts';
+import { hasKey } from '../../lib/logger.ts';
 import { type HttpEnv, headerOf } from '../context.ts';
 
 /** Errors with status 500 or above that are not failures of the daemon. */

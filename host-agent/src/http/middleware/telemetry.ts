@@ -1,6 +1,6 @@
 // What each request leaves in telemetry: a span of the client's trace, if tracing is enabled, and metrics.
 import { createMiddleware } from 'hono/factory';
-import { hasKey, hideKeys } from '../../lib/hide-keys.ts';
+import { hasKey, hideKeys } from '../../lib/logger.ts';
 import type { Metrics } from '../../metrics/index.ts';
 import type { Telemetry } from '../../telemetry/index.ts';
 import { addressOf, endOf, type HttpEnv, headerOf } from '../context.ts';
