@@ -2,7 +2,7 @@
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { type Owner, sharerOf } from '../keys/index.ts';
-import { enqueue } from '../lib/enqueue.ts';
+import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { PublishedPort } from '../network/index.ts';

@@ -8,7 +8,7 @@ import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
 import type { RootfsFinder } from '../images/index.ts';
 import type { Owner } from '../keys/index.ts';
-import { enqueue } from '../lib/enqueue.ts';
+import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import { enqueue } from '../lib/enqueue.ts';
+import { enqueue } from '../lib/concurrency-limit.ts';
 import { newId } from '../lib/ids.ts';
 import { makeIdentity } from './resources/agent.ts';
 import type { BootedTemplate, ResourceContext, StartContext } from './resources/resource.ts';

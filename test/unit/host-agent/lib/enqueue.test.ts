@@ -1,7 +1,7 @@
 // Tasks in a queue: an aborted wait leaves the queue, and a running task is never abandoned.
 import PQueue from 'p-queue';
 import t from 'tap';
-import { enqueue } from '../../../../host-agent/src/lib/enqueue.ts';
+import { enqueue } from '../../../../host-agent/src/lib/concurrency-limit.ts';
 
 t.test('at most so many run at once, in order of arrival', async (t) => {
   const queue = new PQueue({ concurrency: 2 });
