@@ -1,16 +1,16 @@
 // Fetches images of archives and OCI directories into the shared layout, and has the copy step that all sources use.
-import { stat } from 'node:fs/promises';
+import { mkdir, open, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { ArchiveError, type ArchiveHeader } from '@sandboxd/api/archive';
 import { AppError } from '../../lib/errors.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 import { formatReference, parseReference } from '../reference.ts';
-import { type Chunks, chooseImage, inspectArchive, spool } from './archive.ts';
+import { type Chunks, chooseImage, inspectArchive, plainName, spool, useArchive } from './archive.ts';
 import { type Chosen, chooseFromIndex } from './choose.ts';
 import type { Report } from './download-progress.ts';
 import { type GatherOptions, gatherLayout, readBlob, readIndex, writeIndex } from './gather.ts';
 import { blobPath, type LaidOut, readLayout } from './layout.ts';
 import { runSkopeo, SkopeoError } from './skopeo.ts';
-import { unpackLayout } from './unpack.ts';
 
 export type FetchOptions = {
   /** The only directory that the fetch may write to; it contains `blobsDir` and `workDir`. */
@@ -206,4 +206,35 @@ function reportStep(line: string, report: Report, onLayer?: (hex: string) => voi
   if (kind === 'blob' && onLayer !== undefined) onLayer(hex + rest);
   else if (kind === 'blob') report(`fetching layer ${hex}`, { layer: hex });
   else if (kind === 'config') report(`fetching config ${hex}`);
+}
+
+/** The only files of a layout that are extracted. */
+const LAYOUT_FILE = /^(?:oci-layout|index\.json|blobs\/sha256\/[\da-f]{64})$/;
+const MAX_FILES = 10_000;
+
+/**
+ * Extracts into the new directory `dir`; of two files with one name the later one wins. AppError invalid_argument for a
+ * damaged archive.
+ */
+async function unpackLayout(path: string, dir: string, signal?: AbortSignal): Promise<void> {
+  await mkdir(join(dir, 'blobs/sha256'), { recursive: true, mode: 0o700 });
+  await useArchive(path, signal, async (members) => {
+    let files = 0;
+    for await (const member of members) {
+      const name = plainName(member);
+      if (!LAYOUT_FILE.test(name)) continue;
+      if (!isPlainFile(member.header))
+        throw new ArchiveError(`${JSON.stringify(name)} is no plain file, and all of an OCI layout are`);
+      files += 1;
+      if (files > MAX_FILES) throw new ArchiveError(`it has more than ${MAX_FILES} blobs`);
+      await using file = await open(join(dir, name), 'w', 0o600);
+      for await (const bytes of member.body) await file.writeFile(bytes);
+    }
+  });
+}
+
+/** False for the sparse files of GNU tar, whose content is not the file. */
+function isPlainFile({ type, pax }: ArchiveHeader): boolean {
+  const isFile = type === 'file' || type === 'contiguous-file';
+  return isFile && !Object.keys(pax ?? {}).some((key) => key.startsWith('GNU.sparse.'));
 }
