@@ -4,4 +4,4 @@ export type { PublishedPort } from './port-holder.ts';
 export { findOrdinaryPorts, hasOpenConnection } from './published.ts';
 export { specialKind } from './resolver/client.ts';
 export { HostUpstream } from './resolver/upstream.ts';
-export type { NetworkSlot } from './slot.ts';
+export type { NetworkSlot } from './subnet.ts';

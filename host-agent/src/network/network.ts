@@ -18,7 +18,7 @@ import { ResolverClient } from './resolver/client.ts';
 import { RESOLVER_PORT, Resolver } from './resolver/resolver.ts';
 import type { Upstream } from './resolver/upstream.ts';
 import { GUEST_TABLE, guestRules } from './rules/guest.ts';
-import type { NetworkSlot } from './slot.ts';
+import type { NetworkSlot } from './subnet.ts';
 import { assertNoClash, findClash, readRoutes, Subnet } from './subnet.ts';
 
 export type NetworkOptions = {

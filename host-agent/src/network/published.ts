@@ -1,6 +1,5 @@
 // The published ports of all sandboxes. A holder process keeps each port, and nftables maps forward IPv4 connections to
 // the guest.
-
 import { readFileSync } from 'node:fs';
 import { readdir, readFile, rmdir } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
@@ -10,8 +9,7 @@ import { AppError, isAppError } from '../lib/errors.ts';
 import { endHolders, isHeld, type PublishedPort, startHolder, type Users } from './port-holder.ts';
 import { openPorts } from './rules/guest.ts';
 import { addPorts, type PortMap, removePorts, replacePorts } from './rules/host.ts';
-import type { NetworkSlot } from './slot.ts';
-import type { Subnet } from './subnet.ts';
+import type { NetworkSlot, Subnet } from './subnet.ts';
 
 export type PublishedOptions = {
   /** Path of the holder program. */

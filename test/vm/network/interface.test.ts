@@ -10,7 +10,7 @@ import type { Engine, EngineContext, SavedVm, Vm } from '../../../host-agent/src
 import { makeEngines } from '../../../host-agent/src/engines/index.ts';
 import { Jail } from '../../../host-agent/src/engines/jail/jail.ts';
 import { Guest } from '../../../host-agent/src/guest/guest.ts';
-import type { NetworkSlot } from '../../../host-agent/src/network/slot.ts';
+import type { NetworkSlot } from '../../../host-agent/src/network/subnet.ts';
 import { makeIdentity } from '../../../host-agent/src/sandboxes/resources/agent.ts';
 import { BAKED_DATA_DIR } from '../../support/daemon.ts';
 import { HELPERS } from '../../support/helper-programs.ts';

@@ -1,5 +1,5 @@
 // nftables rules in a sandbox's network namespace: what its guest may send and receive.
-import type { NetworkSlot } from '../slot.ts';
+import type { NetworkSlot } from '../subnet.ts';
 
 type GuestRulesInput = NetworkSlot & { readonly resolverPort: number };
 

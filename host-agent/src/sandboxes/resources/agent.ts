@@ -6,7 +6,7 @@ import { nowUs } from '../../guest/clock.ts';
 import { Guest } from '../../guest/guest.ts';
 import { AppError } from '../../lib/errors.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
-import type { NetworkSlot } from '../../network/slot.ts';
+import type { NetworkSlot } from '../../network/subnet.ts';
 import type { Resource, SandboxContext, StartContext } from './resource.ts';
 
 /** A starting daemon waits at least this long for guests to answer; longer if the watchdog's timeout is long. */
