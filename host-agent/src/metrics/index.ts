@@ -1,2 +1,1 @@
-export { measureHost, measureProcess } from './host.ts';
-export { Metrics } from './metrics.ts';
+export { Metrics, measureHost, measureProcess } from './metrics.ts';
