@@ -1,6 +1,5 @@
 // The output of a service as a guest keeps it, over restarts of the daemon.
-import type { OutputEvents } from '../../host-agent/src/guest/service.ts';
-import type { ServiceOutputRequest } from '../../host-agent/src/guest/service-types.ts';
+import type { OutputEvents, ServiceOutputRequest } from '../../host-agent/src/guest/service.ts';
 
 export const RINGS = ['a'.repeat(16), 'b'.repeat(16)] as const;
 

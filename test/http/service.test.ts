@@ -2,8 +2,11 @@
 import { EXEC_FRAME, type ServiceSpec } from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
 import t from 'tap';
-import type { OutputEvents } from '../../host-agent/src/guest/service.ts';
-import type { ServiceOutputRequest, ServiceStatus } from '../../host-agent/src/guest/service-types.ts';
+import type {
+  OutputEvents,
+  ServiceOutputRequest,
+  ServiceStatus,
+} from '../../host-agent/src/guest/service.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import type { LogQuery } from '../../host-agent/src/logs/index.ts';
 import { ask, decodeFrames, makeApp, UNKNOWN_ID } from './support.ts';

@@ -19,8 +19,8 @@ import {
 } from '@sandboxd/proto';
 import type { AppError } from '../lib/errors.ts';
 import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
+import type { ExecOutcome } from './exec-types.ts';
 import { count, toExecOutcome } from './outcome.ts';
-import type { ServiceOutputEnd, ServiceOutputRequest, ServiceRing, ServiceStatus } from './service-types.ts';
 
 /** What these calls need of the guest's connection. */
 export interface ServiceChannel {
@@ -236,3 +236,41 @@ function splitVariable(entry: string): [string, string] {
   const at = entry.indexOf('=');
   return [entry.slice(0, at), entry.slice(at + 1)];
 }
+
+/** One output buffer in the guest; each new spec gets a new one. Records are numbered from 0. */
+type ServiceRing = {
+  readonly id: string;
+  readonly firstSeq: number;
+  readonly nextSeq: number;
+  readonly droppedRecords: number;
+  readonly droppedBytes: number;
+};
+
+/** All fields except the state are present only if known. */
+export type ServiceStatus = {
+  readonly state: (typeof SERVICE_STATES)[number];
+  readonly pid?: number;
+  readonly restarts?: number;
+  readonly spec?: ServiceSpec;
+  readonly startedUnixMs?: number;
+  readonly uptimeMs?: number;
+  readonly lastExit?: ExecOutcome;
+  readonly lastExitUnixMs?: number;
+  readonly isLastExitRequested?: boolean;
+  readonly liveRssBytes?: number;
+  readonly livePeakRssBytes?: number;
+  readonly ring?: ServiceRing;
+};
+
+export type ServiceOutputRequest = {
+  /** If this ring does not exist any more, the output starts at the oldest stored record. Absent: the newest ring. */
+  readonly ring?: string;
+  readonly fromSeq?: number;
+  readonly isFollowing: boolean;
+  /** Waits until a service is configured; otherwise a missing service is a conflict. */
+  readonly isWaiting: boolean;
+  /** Maximum output before it ends; absent: unlimited. */
+  readonly maxBytes?: number;
+};
+
+export type ServiceOutputEnd = { readonly ring: ServiceRing; readonly nextSeq: number };

@@ -1,8 +1,12 @@
 // The supervised service of a sandbox: how a create resolves it, and how other modules control it.
 import type { CreatedService, ServiceSpec } from '@sandboxd/api';
 import type { Guest } from '../guest/guest.ts';
-import type { OutputEvents, OutputSubscription } from '../guest/service.ts';
-import type { ServiceOutputRequest, ServiceStatus } from '../guest/service-types.ts';
+import type {
+  OutputEvents,
+  OutputSubscription,
+  ServiceOutputRequest,
+  ServiceStatus,
+} from '../guest/service.ts';
 import { AppError } from '../lib/errors.ts';
 
 /**

@@ -1,5 +1,4 @@
 // The supervised service: status, configure, start, stop, restart, output.
-
 import {
   DEFAULT_OUTPUT_PAGE_BYTES,
   EXEC_FRAME,
@@ -8,7 +7,7 @@ import {
   type ServiceSpec,
 } from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
-import type { ServiceOutputEnd, ServiceStatus } from '../../guest/service-types.ts';
+import type { ServiceOutputEnd, ServiceStatus } from '../../guest/service.ts';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import type { SandboxService } from '../../sandboxes/service.ts';
 import { clientSignal, guestOf, type HttpContext } from '../context.ts';

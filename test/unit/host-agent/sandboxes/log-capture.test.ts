@@ -5,8 +5,11 @@ import { join } from 'node:path';
 import type { ServiceRecord } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import type { GuestService, OutputEvents } from '../../../../host-agent/src/guest/service.ts';
-import type { ServiceOutputRequest } from '../../../../host-agent/src/guest/service-types.ts';
+import type {
+  GuestService,
+  OutputEvents,
+  ServiceOutputRequest,
+} from '../../../../host-agent/src/guest/service.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { LogStore } from '../../../../host-agent/src/logs/index.ts';
 import { LogCapture } from '../../../../host-agent/src/sandboxes/log-capture.ts';

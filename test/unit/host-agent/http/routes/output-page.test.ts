@@ -1,8 +1,7 @@
 // A page of the service's output, from a guest that sends no more than a window ahead of its reader.
 import type { ServiceRecord } from '@sandboxd/proto';
 import t from 'tap';
-import type { OutputEvents } from '../../../../../host-agent/src/guest/service.ts';
-import type { ServiceOutputRequest } from '../../../../../host-agent/src/guest/service-types.ts';
+import type { OutputEvents, ServiceOutputRequest } from '../../../../../host-agent/src/guest/service.ts';
 import { readOutputPage } from '../../../../../host-agent/src/http/routes/service.ts';
 import type { SandboxService } from '../../../../../host-agent/src/sandboxes/service.ts';
 import { until } from '../../../../support/until.ts';

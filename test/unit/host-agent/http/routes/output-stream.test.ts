@@ -1,8 +1,7 @@
 // The service's output for one reader: its pace, its ends, and what is left of it.
 import { getEventListeners } from 'node:events';
 import t from 'tap';
-import type { OutputEvents } from '../../../../../host-agent/src/guest/service.ts';
-import type { ServiceOutputRequest } from '../../../../../host-agent/src/guest/service-types.ts';
+import type { OutputEvents, ServiceOutputRequest } from '../../../../../host-agent/src/guest/service.ts';
 import { asFrames, asLines, OutputStream } from '../../../../../host-agent/src/http/routes/service.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 
