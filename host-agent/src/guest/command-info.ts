@@ -10,7 +10,7 @@ import {
 } from '@sandboxd/proto';
 import { isId } from '../lib/ids.ts';
 import { badAnswer } from './agent-errors.ts';
-import type { CommandInfo } from './command-types.ts';
+import type { ExecOutcome } from './exec-types.ts';
 import { count, toExecOutcome } from './outcome.ts';
 
 /** The end of the year 9999, the latest time that RFC 3339 can express. */
@@ -67,3 +67,36 @@ function toSize({ cols = 0, rows = 0 }: Partial<TtySize>): TtySize {
 function toUnixMs(value: number): number {
   return Math.min(count(value), MAX_UNIX_MS);
 }
+
+/** A command as its guest describes it. */
+export type CommandInfo = {
+  readonly id: string;
+  /** The beginning of its arguments. */
+  readonly cmd: readonly string[];
+  readonly isCmdCut: boolean;
+  readonly isDetached: boolean;
+  /** Whether its input is open. */
+  readonly hasStdin: boolean;
+  /** Absent if it never started. */
+  readonly pid?: number;
+  readonly tty?: TtySize;
+  readonly startedUnixMs: number;
+  /** Set once it has ended. */
+  readonly outcome?: ExecOutcome;
+  readonly endedUnixMs?: number;
+  /** Only of a detached command. */
+  readonly output?: { readonly firstSeq: number; readonly nextSeq: number; readonly droppedBytes: number };
+};
+
+/** `take` replaces a client that writes; `write` is a conflict with one. */
+type CommandInputMode = 'write' | 'take' | 'none';
+
+export type AttachRequest = {
+  readonly fromSeq: number;
+  /** Continues until the command ends; otherwise the output ends at the present. */
+  readonly isFollowing: boolean;
+  readonly input: CommandInputMode;
+};
+
+/** Where the output ended. */
+export type CommandEnd = { readonly nextSeq: number; readonly info: CommandInfo };

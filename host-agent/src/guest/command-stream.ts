@@ -14,8 +14,8 @@ import {
 } from '@sandboxd/proto';
 import type { AppError } from '../lib/errors.ts';
 import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
+import type { AttachRequest, CommandEnd } from './command-info.ts';
 import { toCommandInfo } from './command-info.ts';
-import type { AttachRequest, CommandEnd } from './command-types.ts';
 import { count } from './outcome.ts';
 import type { ServiceChannel } from './service.ts';
 import { StdinSender } from './stdin-sender.ts';

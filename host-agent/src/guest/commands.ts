@@ -13,9 +13,9 @@ import {
 } from '@sandboxd/proto';
 import { AppError } from '../lib/errors.ts';
 import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
+import type { AttachRequest, CommandInfo } from './command-info.ts';
 import { toCommandInfo, toCommandInfos } from './command-info.ts';
 import { type CommandEvents, CommandStream } from './command-stream.ts';
-import type { AttachRequest, CommandInfo } from './command-types.ts';
 import { toWireExec } from './exec.ts';
 import type { ByteSource } from './files.ts';
 import type { ServiceChannel } from './service.ts';

@@ -2,7 +2,7 @@
 // command that another daemon, or the source of a fork, has started, it continues with the present.
 import { COMMANDS } from '@sandboxd/proto';
 import type { Logger } from 'pino';
-import type { CommandEnd, CommandInfo } from '../guest/command-types.ts';
+import type { CommandEnd, CommandInfo } from '../guest/command-info.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { LogCapture, type LogCaptureDeps, LoggedOutput, toCommandLine } from './log-capture.ts';

@@ -1,6 +1,6 @@
 // The commands of a sandbox by id, as other modules use them.
 import type { ExecRequest } from '@sandboxd/api';
-import type { CommandInfo } from '../guest/command-types.ts';
+import type { CommandInfo } from '../guest/command-info.ts';
 import type { GuestCommands } from '../guest/commands.ts';
 import type { Guest } from '../guest/guest.ts';
 import { baseEnvironment } from '../images/index.ts';

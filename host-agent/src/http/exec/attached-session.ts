@@ -1,5 +1,5 @@
 // A client of a detached command as an exec session. Its end leaves the command as it is.
-import type { AttachRequest } from '../../guest/command-types.ts';
+import type { AttachRequest } from '../../guest/command-info.ts';
 import type { ExecEvents, ExecSession } from '../../guest/exec-types.ts';
 import type { SandboxCommands } from '../../sandboxes/commands.ts';
 

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { type CommandBody, type CommandLine, EXEC_FRAME, execFrameHeader } from '@sandboxd/api';
 import type { ServiceRecord } from '@sandboxd/proto';
-import type { CommandEnd, CommandInfo } from '../../guest/command-types.ts';
+import type { CommandEnd, CommandInfo } from '../../guest/command-info.ts';
 import type { OutputForm } from '../routes/service.ts';
 import { encodeExitFrame, toExecResultBody } from './exec-run.ts';
 

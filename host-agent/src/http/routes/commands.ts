@@ -1,6 +1,6 @@
 // Commands by id: their status, output and input, and attached clients.
 import { COMMAND_FORMS } from '@sandboxd/api';
-import type { AttachRequest } from '../../guest/command-types.ts';
+import type { AttachRequest } from '../../guest/command-info.ts';
 import { AppError } from '../../lib/errors.ts';
 import { clientSignal, guestOf, type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
