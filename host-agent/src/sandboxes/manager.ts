@@ -22,7 +22,6 @@ import { bootImported, receiveSnapshot } from './import-snapshot.ts';
 import type { Sandboxes, SandboxHost } from './interface.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
 import type { SandboxMetricsSource } from './measures.ts';
-import { Operations } from './operations.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
 import {
@@ -38,7 +37,7 @@ import { takeSnapshot } from './save-sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
 import { type SnapshotRecord, Snapshots } from './snapshots.ts';
-import { Sweeps } from './sweeps.ts';
+import { Operations, Sweeps } from './sweeps.ts';
 import { Templates } from './templates.ts';
 import { type AllSandboxes, type IsVisible, TenantView } from './tenant-view.ts';
 import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
