@@ -5,10 +5,10 @@ import { AppError, toError } from '../lib/errors.ts';
 import { isRunning, listInheritable, readStartTicks, signalProcess } from '../lib/proc.ts';
 import { findRecorded, readProcessRecord, removeProcessRecord } from '../lib/process-record.ts';
 import { startProgram } from '../lib/programs.ts';
-import { resetPriority } from '../lib/scheduling.ts';
 import { openRegular } from '../lib/untrusted-path.ts';
 import type { VmmKind } from './control.ts';
 import type { FoundVmm, VmPaths } from './engine.ts';
+import { resetPriority } from './priority.ts';
 
 const { O_WRONLY, O_APPEND, O_CREAT } = constants;
 
