@@ -14,9 +14,8 @@ import type { LogStore } from '../logs/index.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
 import type { AppContext } from './context.ts';
 import type { OpenedEngines } from './open-engines.ts';
-import type { OpenedEvents } from './open-events.ts';
 import type { OpenedRootfs } from './open-rootfs.ts';
-import type { OpenedStore } from './open-store.ts';
+import type { OpenedEvents, OpenedStore } from './open-store.ts';
 
 /** Of the listener that serves metrics only. */
 const METRICS_CONNECTIONS = 64;

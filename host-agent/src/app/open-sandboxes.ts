@@ -18,9 +18,8 @@ import type { SnapshotRecord } from '../sandboxes/snapshots.ts';
 import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
 import type { OpenedEngines } from './open-engines.ts';
-import type { OpenedEvents } from './open-events.ts';
 import type { OpenedRootfs } from './open-rootfs.ts';
-import type { OpenedStore } from './open-store.ts';
+import type { OpenedEvents, OpenedStore } from './open-store.ts';
 
 /** More parallel starts would only slow each other down. */
 const MAX_CONCURRENT_STARTS = 4;

@@ -1,14 +1,20 @@
 // First step of the start: the daemon's directories, the registry in them, its API keys and the audit trail.
 import { join } from 'node:path';
 import type { Logger } from 'pino';
+import about from '../../package.json' with { type: 'json' };
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from '../audit/index.ts';
 import { type Config, formatListen, isLoopback } from '../config/index.ts';
+import { Journal } from '../events/index.ts';
 import { KeyRegistry } from '../keys/index.ts';
 import { readDescriptorLimit, shareDescriptors } from '../lib/descriptors.ts';
 import { AppError } from '../lib/errors.ts';
 import { lockDirectory } from '../lib/instance-lock.ts';
 import { ensurePrivateDirectory } from '../lib/private-directory.ts';
+import { Metrics, measureProcess } from '../metrics/index.ts';
+import { LifecycleEvents, logLifecycleEvents, type StoredEvent } from '../sandboxes/lifecycle-events.ts';
+import { countLifecycleEvents } from '../sandboxes/measures.ts';
 import { Store } from '../store/store.ts';
+import { openTelemetry, type Telemetry } from '../telemetry/index.ts';
 import { refuseCareless } from './careless.ts';
 import type { AppContext } from './context.ts';
 
@@ -104,4 +110,31 @@ export function splitDescriptors(
     );
   }
   return { limits: { ...limits, sandboxes }, maxConnections: connections };
+}
+
+export type OpenedEvents = {
+  readonly journal: Journal<StoredEvent>;
+  readonly events: LifecycleEvents;
+  readonly metrics: Metrics;
+  /** Undefined when no exporter is configured. */
+  readonly telemetry: Telemetry | undefined;
+};
+
+export async function openEvents(
+  { config, log, resources }: AppContext,
+  store: Store,
+): Promise<OpenedEvents> {
+  const journal = await Journal.open<StoredEvent>(store, { ...config.events, log });
+  resources.defer(() => journal.close());
+  const events = new LifecycleEvents(journal, (err) =>
+    log.error({ err }, 'cannot write a lifecycle event to the journal'),
+  );
+  events.subscribe(logLifecycleEvents(log));
+  const metrics = new Metrics();
+  resources.use(measureProcess(metrics, about.version));
+  events.subscribe(countLifecycleEvents(metrics));
+  const telemetry = await openTelemetry({ env: process.env, metrics, version: about.version, log });
+  if (telemetry !== undefined) events.subscribe(telemetry.onLifeEvent);
+  resources.defer(() => telemetry?.close());
+  return { journal, events, metrics, telemetry };
 }
