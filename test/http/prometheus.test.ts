@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
-import { Metrics, measureHost, measureProcess } from '../../host-agent/src/metrics/index.ts';
+import { Metrics, measureHost, measureProcess } from '../../host-agent/src/metrics/metrics.ts';
 import { measureSandboxes } from '../../host-agent/src/sandboxes/measures.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { scaled } from '../support/time-scale.ts';

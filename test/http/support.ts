@@ -13,7 +13,7 @@ import {
 import type { HttpServerOptions } from '../../host-agent/src/http/server/server.ts';
 import type { HttpServices } from '../../host-agent/src/http/services.ts';
 import { withoutKeys } from '../../host-agent/src/lib/logger.ts';
-import { Metrics } from '../../host-agent/src/metrics/index.ts';
+import { Metrics } from '../../host-agent/src/metrics/metrics.ts';
 import { isJson, withCheckedAnswer } from '../support/answers.ts';
 import { until } from '../support/until.ts';
 import { keyless } from '../unit/host-agent/http/callers.ts';

@@ -7,7 +7,7 @@ import { RootfsFinder } from '../images/index.ts';
 import { agentRootfs } from '../images/rootfs-source.ts';
 import { lazy } from '../lib/lazy.ts';
 import { LogStore } from '../logs/index.ts';
-import { measureHost } from '../metrics/index.ts';
+import { measureHost } from '../metrics/metrics.ts';
 import { findOrdinaryPorts, type HostSideRecord, HostUpstream, Network } from '../network/index.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
 import { HOST_IDLE } from '../sandboxes/idle/in-use.ts';

@@ -1,20 +1,21 @@
-// First step of the start: the daemon's directories, the registry in them, its API keys and the audit trail.
+// First step of the start: the daemon's directories, the registry in them, its API keys, the audit trail, and the
+// journal of events with its subscribers.
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import about from '../../package.json' with { type: 'json' };
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from '../audit/index.ts';
 import { type Config, formatListen, isLoopback } from '../config/index.ts';
-import { Journal } from '../events/index.ts';
+import { Journal } from '../events/journal.ts';
 import { KeyRegistry } from '../keys/index.ts';
 import { readDescriptorLimit, shareDescriptors } from '../lib/descriptors.ts';
 import { AppError } from '../lib/errors.ts';
 import { lockDirectory } from '../lib/instance-lock.ts';
 import { ensurePrivateDirectory } from '../lib/private-directory.ts';
-import { Metrics, measureProcess } from '../metrics/index.ts';
+import { Metrics, measureProcess } from '../metrics/metrics.ts';
 import { LifecycleEvents, logLifecycleEvents, type StoredEvent } from '../sandboxes/lifecycle-events.ts';
 import { countLifecycleEvents } from '../sandboxes/measures.ts';
 import { Store } from '../store/store.ts';
-import { openTelemetry, type Telemetry } from '../telemetry/index.ts';
+import { openTelemetry, type Telemetry } from '../telemetry/telemetry.ts';
 import { refuseCareless } from './careless.ts';
 import type { AppContext } from './context.ts';
 

@@ -1,4 +1,5 @@
-// Settings that commands share with the daemon, with the same precedence: flag, variable, file, default.
+// What commands share with the daemon: settings with the same precedence (flag, variable, file, default), its data
+// directory, and the registry in it.
 import { join } from 'node:path';
 import type { Flags, Input } from '@sandboxd/api/command-line';
 import { type Config, loadConfig } from '../config/index.ts';

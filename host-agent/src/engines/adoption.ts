@@ -1,4 +1,4 @@
-// Re-attaches to a running VMM that an earlier daemon started.
+// Re-attaches to a running VMM that an earlier daemon started; of one that has ended it can only report why.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, toError } from '../lib/errors.ts';
 import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';

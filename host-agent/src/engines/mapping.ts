@@ -1,4 +1,4 @@
-// Where a VMM process maps its guest's memory, and which pages differ from the file.
+// Where a VMM process maps its guest's memory, which pages differ from the file, and copies of both.
 import { open, readFile } from 'node:fs/promises';
 import process from 'node:process';
 import { copySparse } from '@sandboxd/rootfs-builder';

@@ -1,4 +1,4 @@
-// Priority of a VMM whose guest no client waits for.
+// CPU time and disk bandwidth of the daemon and its VMMs when they are scarce.
 import { readdirSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { constants, getPriority, setPriority } from 'node:os';

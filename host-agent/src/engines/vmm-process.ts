@@ -1,4 +1,5 @@
-// A VMM process. It has its own session, so that it outlives the daemon; its exit is observed.
+// A VMM process. It has its own session, so that it outlives the daemon; its exit is observed. Its record is written
+// before it starts, so that the next daemon finds it.
 import { constants, lstatSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError, toError } from '../lib/errors.ts';

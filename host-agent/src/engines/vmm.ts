@@ -1,4 +1,4 @@
-// One guest and its VMM: the part of its life that is the same for each engine.
+// One guest and its VMM: the part of its life that is the same for each engine, the limit of its log, and why it ended.
 import { constants } from 'node:fs';
 import { lstat, rm } from 'node:fs/promises';
 import type { Logger } from 'pino';

@@ -1,4 +1,5 @@
-// Converts the status of a command. All of it comes from a guest, so every part has a limit.
+// Commands as callers see them, and the conversion of their status. All of it comes from a guest, so every part has a
+// limit.
 import {
   COMMAND_STATUSES,
   type CommandStatus,

@@ -1,13 +1,13 @@
 // The services of the daemon that the REST API uses.
 import type { SandboxLimits } from '@sandboxd/api';
 import type { Logger } from 'pino';
-import type { Journal } from '../events/index.ts';
+import type { Journal } from '../events/journal.ts';
 import type { Images } from '../images/index.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
-import type { Metrics } from '../metrics/index.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
 import type { StoredEvent } from '../sandboxes/lifecycle-events.ts';
-import type { Telemetry } from '../telemetry/index.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
 import type { Authenticator } from './authentication.ts';
 import type { AuditSink } from './middleware/audit.ts';
 

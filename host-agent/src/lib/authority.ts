@@ -1,4 +1,4 @@
-// A host with an optional port, as in the HTTP Host and Origin headers and in request targets.
+// A host with an optional port, as in the HTTP Host and Origin headers and in request targets; and URLs of operators.
 
 export type Authority = {
   /** Lower-case, without a trailing dot. An IPv6 address is in brackets and in its shortest form. */

@@ -1,4 +1,5 @@
-// A concurrency limit for long-lived streams: one in total, and one per client.
+// Limits of concurrent work: of long-lived streams, in total and per client, and a queue whose waiting work can be
+// cancelled.
 import type PQueue from 'p-queue';
 import { AppError } from './errors.ts';
 

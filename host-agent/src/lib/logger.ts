@@ -1,5 +1,5 @@
 // The daemon's log: JSON lines, or readable lines on a terminal. Formatted in this process (no worker), so it can be
-// bundled.
+// bundled. API keys in text of clients are hidden before it is stored or shown to others.
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino';
 import { PinoPretty } from 'pino-pretty';
 

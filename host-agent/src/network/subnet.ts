@@ -1,4 +1,4 @@
-// The address range of all sandboxes of a daemon. Each sandbox has a slot of four addresses.
+// The address range of all sandboxes of a daemon. Each sandbox has a slot: four addresses, and a namespace with a tap.
 import { createHash } from 'node:crypto';
 import { AppError } from '../lib/errors.ts';
 import {

@@ -2,7 +2,7 @@
 // journal.
 import type { Logger } from 'pino';
 import type { VmExit } from '../engines/engine.ts';
-import type { Journal } from '../events/index.ts';
+import type { Journal } from '../events/journal.ts';
 import type { Owner } from '../keys/index.ts';
 
 export type LifecycleEvent =

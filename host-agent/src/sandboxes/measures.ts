@@ -1,6 +1,6 @@
 // Metrics of this module: lifecycle events, current counts, and usage of the top sandboxes.
 import type PQueue from 'p-queue';
-import type { Metrics } from '../metrics/index.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import type { Admission, HostCapacity } from './admission.ts';
 import { type LifecycleListener, originOf } from './lifecycle-events.ts';
 import type { Sandbox } from './sandbox.ts';

@@ -1,4 +1,5 @@
-// Background clean-up of deleted sandboxes, retried until nothing is left.
+// What a stopping daemon waits for: the clean-up of deleted sandboxes, which is retried until nothing is left, and
+// operations that add sandboxes or snapshots.
 import type { Logger } from 'pino';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -7,6 +8,7 @@ const RETRY_MS = 5000;
 /** A stopping daemon waits this long. */
 const LAST_DELETES_MS = 10_000;
 
+/** Background clean-up of deleted sandboxes. */
 export class Sweeps {
   readonly #log: Logger;
   readonly #retryMs: number;
@@ -70,6 +72,10 @@ export class Sweeps {
   }
 }
 
+/**
+ * Operations in progress that add sandboxes or snapshots. A stopping daemon refuses new ones, cancels those in
+ * progress, and waits until they are undone.
+ */
 export class Operations {
   /** Will add sandboxes. */
   readonly starts = new Set<Promise<unknown>>();

@@ -12,7 +12,7 @@ import {
   type MetricProducer,
 } from '@opentelemetry/sdk-metrics';
 import type { MetricObjectWithValues, MetricValue, MetricValueWithName } from 'prom-client';
-import type { Metrics } from '../metrics/index.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 
 type Family = MetricObjectWithValues<MetricValue<string> & Partial<MetricValueWithName<string>>>;
 type Series = { readonly attributes: Attributes; counts: Map<number, number>; sum: number; count: number };

@@ -1,7 +1,7 @@
-// What is exported about requests to an OpenTelemetry collector.
+// What is exported about requests to an OpenTelemetry collector, and whether: its environment variables decide.
 import type { Logger } from 'pino';
 import { parseWebUrl } from '../lib/authority.ts';
-import type { Metrics } from '../metrics/index.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import type { LifecycleListener } from '../sandboxes/lifecycle-events.ts';
 
 export type RequestFacts = {

@@ -2,7 +2,7 @@
 // and stays there until it is accepted or becomes a dead letter, so it survives any end of the daemon. Within a queue,
 // events of one sandbox are in order.
 import type { Logger } from 'pino';
-import type { Journal } from '../events/index.ts';
+import type { Journal } from '../events/journal.ts';
 import { backOffMs } from '../lib/back-off.ts';
 import { type StoredEvent, toEventBody } from '../sandboxes/lifecycle-events.ts';
 import { type Delivery, keysOf, toKey, type Webhook, type WebhookRegistry } from './registry.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { SandboxLimits } from '@sandboxd/api';
 import { pino } from 'pino';
 import type { Test } from 'tap';
-import { Journal } from '../../../host-agent/src/events/index.ts';
+import { Journal } from '../../../host-agent/src/events/journal.ts';
 import { RootfsFinder } from '../../../host-agent/src/images/index.ts';
 import type { Profiles } from '../../../host-agent/src/images/profiles.ts';
 import type { Quota } from '../../../host-agent/src/keys/index.ts';

@@ -1,4 +1,4 @@
-// Checks the API keys: whether any exist, and whether any grants more than it appears to.
+// Checks who has access: whether API keys exist, whether any grants more than it appears to, and careless settings.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { findCareless, findExchangeable } from '../../app/careless.ts';

@@ -1,4 +1,4 @@
-// Checks hardware and kernel features that affect the isolation between guests.
+// Checks the kernel, its control groups, and features of the hardware that affect the isolation between guests.
 import { basename } from 'node:path';
 import { type Finding, fault, type Group, type Host, ok, warning } from './host.ts';
 import { readProperties } from './service.ts';

@@ -1,4 +1,4 @@
-// Checks the systemd unit: its state, and the settings that sandboxes depend on.
+// Checks the systemd unit: its state, and the settings and limits that sandboxes depend on.
 import { VERSION } from '../../lib/version.ts';
 import { type Finding, fault, type Group, type Host, ok, warning } from './host.ts';
 

@@ -1,4 +1,5 @@
-// `sandboxd profiles bake`: bakes profiles, and prepares the guest kernel if there is none.
+// `sandboxd profiles bake` and `prune`: bakes profiles, prepares the guest kernel if there is none, and removes
+// replaced bakes.
 import type { Flags, Input } from '@sandboxd/api/command-line';
 import {
   bakeProfile,

@@ -1,8 +1,8 @@
 // What each request leaves in telemetry: a span of the client's trace, if tracing is enabled, and metrics.
 import { createMiddleware } from 'hono/factory';
 import { hasKey, hideKeys } from '../../lib/logger.ts';
-import type { Metrics } from '../../metrics/index.ts';
-import type { Telemetry } from '../../telemetry/index.ts';
+import type { Metrics } from '../../metrics/metrics.ts';
+import type { Telemetry } from '../../telemetry/telemetry.ts';
 import { addressOf, endOf, type HttpEnv, headerOf } from '../context.ts';
 import { findRoute } from '../serve-routes.ts';
 

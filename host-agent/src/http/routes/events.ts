@@ -2,7 +2,7 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH } from '@sandboxd/api';
-import type { Entry, Journal } from '../../events/index.ts';
+import type { Entry, Journal } from '../../events/journal.ts';
 import { canSee, ownerOf, sharerOf } from '../../keys/index.ts';
 import { type Chunk, type PullStream, toChunk } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { Journal } from '../../../../host-agent/src/events/index.ts';
+import { Journal } from '../../../../host-agent/src/events/journal.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { FakeClock } from '../../../support/fake-clock.ts';
 

@@ -1,7 +1,7 @@
 // Lifecycle events: what listeners and users get.
 import { pino } from 'pino';
 import t from 'tap';
-import type { Journal } from '../../../../host-agent/src/events/index.ts';
+import type { Journal } from '../../../../host-agent/src/events/journal.ts';
 import {
   type LifecycleEvent,
   LifecycleEvents,

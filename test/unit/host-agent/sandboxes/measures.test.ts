@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import process from 'node:process';
 import t from 'tap';
 import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
-import { Metrics } from '../../../../host-agent/src/metrics/index.ts';
+import { Metrics } from '../../../../host-agent/src/metrics/metrics.ts';
 import { originOf } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import {
   countLifecycleEvents,

@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { Journal } from '../../../../host-agent/src/events/index.ts';
+import { Journal } from '../../../../host-agent/src/events/journal.ts';
 import type { StoredEvent } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { Dispatcher, WebhookRegistry } from '../../../../host-agent/src/webhooks/index.ts';

@@ -2,7 +2,7 @@
 // usage: node killed-hooks.ts directory events
 import { join } from 'node:path';
 import { pino } from 'pino';
-import { Journal } from '../../../../host-agent/src/events/index.ts';
+import { Journal } from '../../../../host-agent/src/events/journal.ts';
 import type { StoredEvent } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { Dispatcher, WebhookRegistry } from '../../../../host-agent/src/webhooks/index.ts';

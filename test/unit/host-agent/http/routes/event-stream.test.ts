@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { Journal } from '../../../../../host-agent/src/events/index.ts';
+import { Journal } from '../../../../../host-agent/src/events/journal.ts';
 import { EventStream } from '../../../../../host-agent/src/http/routes/events.ts';
 import type { StoredEvent } from '../../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import { Store } from '../../../../../host-agent/src/store/store.ts';

@@ -3,7 +3,7 @@ import { getEventListeners } from 'node:events';
 import { MAX_WATCHERS_OF_EACH } from '@sandboxd/api';
 import { pino } from 'pino';
 import t from 'tap';
-import type { Entry, Journal } from '../../../../../host-agent/src/events/index.ts';
+import type { Entry, Journal } from '../../../../../host-agent/src/events/journal.ts';
 import { Authenticator } from '../../../../../host-agent/src/http/authentication.ts';
 import { EventStream, type EventStreamOptions } from '../../../../../host-agent/src/http/routes/events.ts';
 import type { StoredEvent } from '../../../../../host-agent/src/sandboxes/lifecycle-events.ts';

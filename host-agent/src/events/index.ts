@@ -1,2 +1,0 @@
-// Public interface of this module.
-export { type Entry, Journal, type JournalOptions } from './journal.ts';

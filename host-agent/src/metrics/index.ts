@@ -1,1 +1,0 @@
-export { Metrics, measureHost, measureProcess } from './metrics.ts';

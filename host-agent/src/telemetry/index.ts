@@ -1,2 +1,0 @@
-export type { RequestSpan, Telemetry } from './telemetry.ts';
-export { openTelemetry } from './telemetry.ts';
