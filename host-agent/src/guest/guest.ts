@@ -6,7 +6,6 @@ import {
   type Channel,
   CLOCK,
   connectHost,
-  FREEZE,
   type HelloReply,
   type IdentityInput,
   NETWORK,
@@ -17,7 +16,6 @@ import {
 import type { Logger } from 'pino';
 import { backOffMs } from '../lib/back-off.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
 import { deadline } from '../lib/wait.ts';
 import { badAnswer, causeOf, refusalOf, toCallError, unreachable } from './agent-errors.ts';
 import { GuestClock } from './clock.ts';
@@ -34,6 +32,7 @@ import {
   readFile,
   writeFile,
 } from './files.ts';
+import { GuestFreeze } from './freeze.ts';
 import { GuestService } from './service.ts';
 
 /** Opens connections to the agent; the engine's VM implements it. */
@@ -60,12 +59,6 @@ const MAX_RECONNECT_PAUSE_MS = 60_000;
 /** A connection that lasted this long resets the backoff. */
 const STABLE_MS = 60_000;
 const CALL_TIMEOUT_MS = 30_000;
-/** An idle guest answers within a millisecond; a busy one is not waited for. */
-const HOLD_TIMEOUT_MS = 1000;
-/** On an idle host; the guest allows its commands half a second. */
-const FREEZE_TIMEOUT_MS = 10_000;
-/** Interval between retries of a thaw that the guest did not accept. */
-const THAW_PAUSE_MS = 1000;
 
 type ConnectOptions = {
   /** The guest may be in the middle of a frame. */
@@ -79,11 +72,11 @@ export class Guest {
   #lastCause: Error = new Error('not connected yet');
   #isClosed = false;
   readonly #clock: GuestClock;
+  readonly #freeze: GuestFreeze;
   #reconnecting: Promise<void> | undefined;
   #connectedAtMs = Number.NEGATIVE_INFINITY;
   /** Number of consecutive short-lived connections. */
   #shortLived = 0;
-  #holds = 0;
   readonly #onConnect = new Set<() => void>();
   /** Whether the guest announced the capability. Throws AppError guest_unreachable. */
   readonly can = (capability: string): boolean => this.#usable().can(capability);
@@ -107,6 +100,10 @@ export class Guest {
     this.#options = options;
     const canShift = () => this.#channel?.can(CLOCK);
     this.#clock = new GuestClock({ canShift, call: (...call) => this.#call(...call) }, options.log);
+    this.#freeze = new GuestFreeze({
+      isCurrent: (channel) => this.#channel === channel,
+      call: (...call) => this.#call(...call),
+    });
   }
 
   get isConnected(): boolean {
@@ -228,50 +225,11 @@ export class Guest {
    * guest_unreachable if the commands may not be frozen: a fork would resume them before it has its own identity.
    */
   async hold(): Promise<boolean> {
-    const channel = this.#usable();
-    this.#holds += 1;
-    using limit = loadScaledTimeout({
-      timeoutMs: FREEZE_TIMEOUT_MS,
-      reason: (waitedMs) =>
-        new AppError('guest_unreachable', `the guest agent did not stop its commands within ${waitedMs} ms`),
-    });
-    // Older agents do not support it.
-    const frozen = channel.can(FREEZE)
-      ? this.#call({ freeze: { isFrozen: true } }, limit.signal)
-      : Promise.resolve();
-    const quiet = this.#quiet(channel);
-    // The thaw is the first message after the hold, as nothing can be started before it.
-    if (channel.can(FREEZE)) this.#thaw(channel);
-    const [isQuiet] = await Promise.all([quiet, frozen]);
-    return isQuiet;
-  }
-
-  /** A guest that does not answer soon is left as it is. */
-  #quiet(channel: Channel): Promise<boolean> {
-    const answered = channel.hold().then(
-      () => true,
-      () => false,
-    );
-    const timeout = new Promise<boolean>((resolve) => setTimeout(resolve, HOLD_TIMEOUT_MS, false).unref());
-    return Promise.race([answered, timeout]);
+    return this.#freeze.hold(this.#usable());
   }
 
   release(): void {
     this.#channel?.release();
-  }
-
-  /** Retries if the guest refuses the thaw or does not read; after a reconnect, the hello thaws. */
-  #thaw(channel: Channel): void {
-    const holds = this.#holds;
-    const tryAgain = (): void => {
-      if (this.#channel === channel && this.#holds === holds) this.#thaw(channel);
-    };
-    const retry = () => void setTimeout(tryAgain, THAW_PAUSE_MS).unref();
-    try {
-      channel.open({ freeze: { isFrozen: false } }, { result: (result) => refusalOf(result) && retry() });
-    } catch {
-      retry();
-    }
   }
 
   /** Round trip to the agent, in milliseconds. */
