@@ -162,8 +162,7 @@ t.test('a create on Cloud Hypervisor whose guest is over fails with the cause', 
 t.test('a save blocks the channel only while the guest is paused', async (t) => {
   const { host, creates } = await cloudHypervisor(t);
   const { vm, guest, paths, remove } = await creates.create('one').then((sandbox) => ({
-    vm: sandbox.vm,
-    guest: sandbox.guest,
+    ...sandbox.awake,
     paths: sandbox.paths,
     remove: () => sandbox.remove(),
   }));
@@ -238,14 +237,14 @@ t.test('a guest that hangs, and a VMM that does, are named while the other answe
   host.fault({ at: 'vm.pause', kind: 'half' });
   await t.rejects(api.put('vm.pause', undefined, far));
   host.fault();
-  await until(() => sandbox.hang !== undefined);
+  await until(() => sandbox.awake.hang !== undefined);
   t.throws(() => sandbox.assertAlive(), {
     code: 'guest_unreachable',
     message: /hangs: the guest agent has not answered for 1 s/,
   });
   await api.put('vm.pause', undefined, far);
   await api.put('vm.resume', undefined, far);
-  await until(() => sandbox.hang === undefined);
+  await until(() => sandbox.awake.hang === undefined);
   t.ok(said('the guest agent answers again'));
   await appendFile(
     join(sandbox.paths.dir, 'console.log'),
@@ -257,7 +256,7 @@ t.test('a guest that hangs, and a VMM that does, are named while the other answe
   // From here on it answers nothing any more.
   host.fault({ at: 'vmm.ping', kind: 'hang' });
   await until(() => said('the VMM of a sandbox does not answer'));
-  t.equal(sandbox.hang, undefined, 'its guest can be used');
+  t.equal(sandbox.awake.hang, undefined, 'its guest can be used');
   sandbox.assertAlive();
   await sandbox.remove();
 });

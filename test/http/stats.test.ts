@@ -127,11 +127,11 @@ t.test('stats of a VM that ended are an error, those of one that hangs are retur
   const { manager } = await startMemoryDaemon(t);
   const { id } = await manager.create({});
   const sandbox = manager.get(id);
-  sandbox.hang = 'it hangs';
+  sandbox.awake.hang = 'it hangs';
   t.throws(() => sandbox.assertAlive(), { code: 'guest_unreachable' });
   // The machines of this test are no processes.
   t.throws(() => sandbox.stats(), { code: 'internal', message: /about to end/ });
-  await sandbox.vm.kill();
+  await sandbox.awake.vm.kill();
   await until(() => sandbox.state === 'failed');
   t.throws(() => sandbox.stats(), { code: 'internal', message: /is dead/ });
   await manager.delete(id);

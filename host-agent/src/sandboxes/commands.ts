@@ -2,12 +2,11 @@
 import type { ExecRequest } from '@sandboxd/api';
 import type { CommandInfo } from '../guest/command-info.ts';
 import type { GuestCommands } from '../guest/commands.ts';
-import type { Guest } from '../guest/guest.ts';
 import { baseEnvironment } from '../images/index.ts';
 import { newId } from '../lib/ids.ts';
-import type { CommandLogs } from './command-logs.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import type { SandboxRecord } from './record.ts';
+import type { Running } from './running.ts';
 
 /** Errors as in GuestCommands. */
 export interface SandboxCommands
@@ -22,11 +21,8 @@ export interface SandboxCommands
 type AttachedCall = 'consumed' | 'write' | 'closeStdin' | 'signal' | 'resize' | 'cancel';
 
 export function createSandboxCommands(
-  {
-    guest: { commands },
-    record,
-  }: { readonly guest: Pick<Guest, 'commands'>; readonly record: SandboxRecord },
-  logs: CommandLogs | undefined,
+  { guest: { commands }, captures }: Pick<Running, 'guest' | 'captures'>,
+  record: SandboxRecord,
   idle: IdleWatch | undefined,
 ): SandboxCommands {
   const baseEnv = baseEnvironment(record.options.rootfs);
@@ -45,7 +41,7 @@ export function createSandboxCommands(
     write: (...call) => using(commands.write(...call)),
     start: async (request) => {
       const info = await commands.start(request, newId('cmd'), baseEnv);
-      logs?.started(info, request.cmd);
+      captures?.commands.started(info, request.cmd);
       return info;
     },
     attach: (id, request, events) => {

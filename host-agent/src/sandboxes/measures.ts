@@ -121,10 +121,10 @@ function countStates({ sandboxes, sweeps }: SandboxMetricsSource): [string, numb
   return Object.entries(counts);
 }
 
-function stateOf({ state, hang, vm }: Sandbox): 'running' | 'hung' | 'failed' | 'deleting' {
+function stateOf({ state, running }: Sandbox): 'running' | 'hung' | 'failed' | 'deleting' {
   if (state === 'failed') return 'failed';
   if (state !== 'running') return 'deleting';
-  return vm.ioPauseReason === undefined && hang === undefined ? 'running' : 'hung';
+  return running?.hangReason === undefined ? 'running' : 'hung';
 }
 
 function promised({ state, record }: Sandbox): number {

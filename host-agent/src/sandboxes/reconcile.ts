@@ -47,7 +47,7 @@ export async function reconcile(resources: ResourceContext, log: Logger): Promis
     }
   }
   if (all.size > 0 || strays > 0) {
-    const failed = sandboxes.filter(({ vm }) => vm.exit !== undefined).length;
+    const failed = sandboxes.filter(({ running }) => running?.vm.exit !== undefined).length;
     const adoptedCount = sandboxes.length - failed;
     const ms = Math.round(performance.now() - startedAt);
     log.info(
@@ -106,7 +106,7 @@ async function endStrays(
   { adopters, directories, log }: ReconcileContext,
   sandboxes: readonly Sandbox[],
 ): Promise<{ readonly count: number; readonly stuck: ReadonlySet<string> }> {
-  const owned = new Set(sandboxes.map(({ vm }) => vm.identity.pid));
+  const owned = new Set(sandboxes.map(({ running }) => running?.vm.identity.pid));
   const strays = adopters
     .flatMap((engine) => engine.findVmms(directories.runDir))
     .filter(({ pid }) => !owned.has(pid));

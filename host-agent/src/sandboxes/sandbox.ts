@@ -28,6 +28,7 @@ import type {
   SandboxPaths,
   TeardownContext,
 } from './resources/resource.ts';
+import { Running } from './running.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
 import type { SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, type VmUsage } from './vm-usage.ts';
@@ -44,8 +45,6 @@ export interface SandboxOwner {
 export class Sandbox implements SandboxHandle {
   readonly id: string;
   readonly paths: SandboxPaths;
-  readonly vm: Vm;
-  readonly guest: Guest;
   readonly #context: ResourceContext;
   readonly #logger: Logger;
   readonly #handles: Handles;
@@ -59,10 +58,6 @@ export class Sandbox implements SandboxHandle {
   #owner: SandboxOwner | undefined;
   /** Snapshots of one sandbox are taken one at a time. */
   readonly snapshotQueue = new PQueue({ concurrency: 1 });
-  /** Why its guest is unusable at present; set by the watchdog. */
-  hang: string | undefined;
-  /** Its guest is paused for a snapshot, or will be soon. */
-  isSaving = false;
   #state: SandboxState = 'running';
   #wasNeverVisible = false;
   #isLeaving = false;
@@ -71,7 +66,7 @@ export class Sandbox implements SandboxHandle {
   #endLifetime: () => void = () => undefined;
   #idle: IdleWatch | undefined;
   readonly #log: SandboxLog | undefined;
-  readonly #captures: LogCaptures | undefined;
+  #running: Running | undefined;
 
   /** Its resources must have been acquired or adopted. */
   constructor({ id, context, paths, record, handles, times, log }: SandboxContext) {
@@ -87,27 +82,39 @@ export class Sandbox implements SandboxHandle {
     this.#delete = new RecordedDelete(id, context, log);
     this.paths = paths;
     this.#times = times;
-    this.vm = handles.vm;
-    this.guest = handles.guest;
     this.#log = handles.sandboxLog;
-    if (this.#log !== undefined)
-      this.#captures = new LogCaptures({
-        guest: this.guest,
-        log: this.#log,
-        logger: log,
-        onOutput: () => this.#idle?.touch(),
-      });
-    void this.vm.exited.then((exit) => {
-      this.guest.close(new Error(exit.reason));
+    this.#running = this.#begin(handles.vm, handles.guest);
+  }
+
+  /** Undefined while it is paused. */
+  get running(): Running | undefined {
+    return this.#running;
+  }
+
+  /** The same, for what needs its VM. */
+  get awake(): Running {
+    if (this.#running === undefined) throw new Error(`sandbox ${this.id} has no VM`);
+    return this.#running;
+  }
+
+  #begin(vm: Vm, guest: Guest): Running {
+    const { sandboxLog } = this.#handles;
+    const running = new Running({
+      ...{ vm, guest, sandboxLog, log: this.#logger },
+      onOutput: () => this.#idle?.touch(),
+    });
+    void vm.exited.then((exit) => {
+      guest.close(new Error(exit.reason));
       if (this.#state !== 'running') return;
       this.#state = checkTransition(this.#state, 'failed');
       // An exit that an earlier daemon recorded is already published.
       if (this.#record.exit !== undefined) return;
       const publish = (diagnosis: string) =>
-        context.events.notify({ kind: 'died', sandbox: id, exit, diagnosis });
-      void this.vm.diagnose().then(publish);
-      this.#recordExit(exit).catch((err) => log.error({ err }, 'cannot record the exit of a VM'));
+        this.#context.events.notify({ kind: 'died', sandbox: this.id, exit, diagnosis });
+      void vm.diagnose().then(publish);
+      this.#recordExit(exit).catch((err) => this.#logger.error({ err }, 'cannot record the exit of a VM'));
     });
+    return running;
   }
 
   get record(): SandboxRecord {
@@ -155,8 +162,7 @@ export class Sandbox implements SandboxHandle {
   detach(cause: Error): void {
     this.#endLifetime();
     this.#idle?.stop(false);
-    this.guest.close(cause);
-    this.vm.detach();
+    this.#running?.detach(cause);
   }
 
   /** Starts its timeouts; it now belongs to its manager. */
@@ -166,7 +172,9 @@ export class Sandbox implements SandboxHandle {
     if (this.#createdEvent === undefined)
       this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, recordOwner);
     else this.#createdEvent.publish();
-    this.#captures?.begin(this.#createdEvent === undefined || this.#record.sourceSnapshotId !== undefined);
+    this.#running?.captures?.begin(
+      this.#createdEvent === undefined || this.#record.sourceSnapshotId !== undefined,
+    );
     if (options.timeoutS > 0) {
       const leftMs = createdAtMs + options.timeoutS * 1000 - Date.now();
       this.#endLifetime = startTimer(leftMs, () => owner.expired(this), { isUnref: true });
@@ -186,25 +194,28 @@ export class Sandbox implements SandboxHandle {
     this.assertAlive();
     const execOptions = { ...options, baseEnv: baseEnvironment(this.record.options.rootfs) };
     const run = (observed: ExecEvents): ExecSession =>
-      startLogged(this.#log, request.cmd, observed, (all) => this.guest.exec(request, all, execOptions));
+      startLogged(this.#log, request.cmd, observed, (all) =>
+        this.awake.guest.exec(request, all, execOptions),
+      );
     return this.#idle === undefined ? run(events) : trackExecUse(this.#idle, events, run);
   }
 
   commands(): SandboxCommands {
     this.assertAlive();
     this.#idle?.touch();
-    return createSandboxCommands(this, this.#captures?.commands, this.#idle);
+    return createSandboxCommands(this.awake, this.#record, this.#idle);
   }
 
   service(): SandboxService {
     this.assertAlive();
     this.#idle?.touch();
-    return createSandboxService(this.guest, baseEnvironment(this.record.options.rootfs));
+    return createSandboxService(this.awake.guest, baseEnvironment(this.record.options.rootfs));
   }
 
   files(): GuestFiles {
     this.assertAlive();
-    return this.#idle === undefined ? this.guest.files : trackTransferUse(this.#idle, this.guest.files);
+    const { files } = this.awake.guest;
+    return this.#idle === undefined ? files : trackTransferUse(this.#idle, files);
   }
 
   stats(): VmUsage {
@@ -227,7 +238,7 @@ export class Sandbox implements SandboxHandle {
    */
   assertAlive(): void {
     this.assertNotEnded();
-    const reason = this.vm.ioPauseReason ?? this.hang;
+    const reason = this.#running?.hangReason;
     if (reason !== undefined)
       throw new AppError('guest_unreachable', `sandbox ${this.id} hangs: ${reason}; wait, or delete it`);
   }
@@ -237,7 +248,7 @@ export class Sandbox implements SandboxHandle {
     if (this.#state === 'deleting' || this.#state === 'deleted') {
       throw new AppError('not_found', `sandbox ${this.id} does not exist; it was deleted`);
     }
-    const reason = this.vm.exit?.reason;
+    const reason = this.#running?.vm.exit?.reason;
     if (reason !== undefined) {
       throw new AppError('internal', `sandbox ${this.id} is dead: ${reason}; delete it and create another`);
     }
@@ -288,7 +299,7 @@ export class Sandbox implements SandboxHandle {
     }
     this.#endLifetime();
     this.#idle?.stop(true);
-    this.#captures?.stop();
+    this.#running?.captures?.stop();
     const isMarked = await this.#delete.mark(this.#record, !this.#wasNeverVisible);
     this.#context.faults.reach('delete.marked');
     await releaseResources(this.#teardownContext());

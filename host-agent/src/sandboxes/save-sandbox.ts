@@ -27,7 +27,8 @@ export async function takeSnapshot(
   const { record, paths } = sandbox;
   const diskBytes = record.options.memoryMib * 2 ** 20 + (await allocatedBytes(paths.layerPath));
   using _reservation = await admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
-  sandbox.isSaving = true;
+  const { awake: running } = sandbox;
+  running.isSaving = true;
   try {
     return await snapshots.create(sandbox, signal, owner);
   } catch (error) {
@@ -36,7 +37,7 @@ export async function takeSnapshot(
     sandbox.assertAlive();
     throw describeFailure(error);
   } finally {
-    sandbox.isSaving = false;
+    running.isSaving = false;
   }
 }
 
@@ -61,8 +62,8 @@ export async function saveAndDestroy(
 ): ReturnType<typeof saveGuest> {
   const saved = await saveGuest({
     ...input,
-    vm: sandbox.vm,
-    guest: sandbox.guest,
+    vm: sandbox.awake.vm,
+    guest: sandbox.awake.guest,
     layerPath: sandbox.paths.layerPath,
     manifest: {
       compatibility: engines.current.compatibility(),

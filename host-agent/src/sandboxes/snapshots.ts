@@ -102,8 +102,8 @@ export class Snapshots {
     return this.#make(sandbox.id, signal, owner, async (dir, snapshot) => {
       const { saved, pausedMs, totalMs } = await saveGuest({
         dir,
-        vm: sandbox.vm,
-        guest: sandbox.guest,
+        vm: sandbox.awake.vm,
+        guest: sandbox.awake.guest,
         layerPath: sandbox.paths.layerPath,
         manifest: { compatibility, kernelDigest, options },
         onPaused: () => faults.reach('snapshot.paused'),

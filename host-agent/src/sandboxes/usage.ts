@@ -16,7 +16,9 @@ export function countInUse(
   leaving: readonly Sandbox[],
   sharedBytes: number,
 ): ReturnType<AdmissionOptions['inUse']> {
-  const running = [...sandboxes, ...leaving].filter(({ vm }) => vm.exit === undefined);
+  const running = [...sandboxes, ...leaving].filter(
+    ({ running }) => running !== undefined && running.vm.exit === undefined,
+  );
   const memoryMib = running.map(({ record }) => record.options.memoryMib);
   return { sandboxes: sandboxes.length, memoryMib, sharedBytes };
 }

@@ -16,14 +16,16 @@ export type VmUsage = ProcessUsage & {
 };
 
 export type UsageSource = {
-  readonly vm: Pick<Vm, 'exit' | 'identity'>;
+  /** Undefined while it is paused. */
+  readonly running: { readonly vm: Pick<Vm, 'exit' | 'identity'> } | undefined;
   readonly record: Pick<SandboxRecord, 'network'>;
   readonly paths: { readonly layerPath: string };
 };
 
 /** Undefined when its VMM has exited. Takes some 100 µs. */
-export function readVmUsage({ vm, record, paths }: UsageSource): VmUsage | undefined {
-  if (vm.exit !== undefined) return undefined;
+export function readVmUsage({ running, record, paths }: UsageSource): VmUsage | undefined {
+  if (running === undefined || running.vm.exit !== undefined) return undefined;
+  const { vm } = running;
   const usage = readProcessUsage(vm.identity);
   if (usage === undefined) return undefined;
   const layerBytes = (statSync(paths.layerPath, { throwIfNoEntry: false })?.blocks ?? 0) * SECTOR_BYTES;

@@ -34,7 +34,7 @@ export type WarmOptions = {
  * template then.
  */
 export async function warm(
-  { id, guest, record, vm }: Pick<Sandbox, 'id' | 'guest' | 'record' | 'vm'>,
+  { id, awake: { guest, vm }, record }: Pick<Sandbox, 'id' | 'awake' | 'record'>,
   { timeoutMs, hasRoot, signal }: WarmOptions,
 ): Promise<void> {
   const tooLate = () => new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`);

@@ -2,12 +2,17 @@
 // instead of waiting. Each VMM is polled too.
 import type { Logger } from 'pino';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
+import type { Running } from './running.ts';
 import type { Sandbox } from './sandbox.ts';
 
-export type Watched = Pick<Sandbox, 'id' | 'state' | 'isSaving' | 'hang'> & {
-  readonly guest: Pick<Sandbox['guest'], 'isConnected' | 'ping'>;
+export type Watched = Pick<Sandbox, 'id' | 'state'> & {
   readonly record?: Pick<Sandbox['record'], 'owner'>;
-  readonly vm: Pick<Sandbox['vm'], 'readBlockedTask' | 'responds' | 'ioPauseReason'>;
+  readonly running: WatchedVm | undefined;
+};
+
+type WatchedVm = Pick<Running, 'isSaving' | 'hang'> & {
+  readonly guest: Pick<Running['guest'], 'isConnected' | 'ping'>;
+  readonly vm: Pick<Running['vm'], 'readBlockedTask' | 'responds' | 'ioPauseReason'>;
 };
 
 type WatchdogOptions = {
@@ -24,8 +29,9 @@ const VMM_ANSWER_MS = 2000;
 /** After adoption the first poll may fail, because the VMM is not connected yet. */
 const MAX_UNANSWERED_POLLS = 2;
 
-/** State of one sandbox. Time is counted in ticks, so time in which the daemon did not run does not count. */
+/** State of one sandbox's VM. Time is counted in ticks, so time in which the daemon did not run does not count. */
 type Watch = {
+  readonly running: WatchedVm;
   isPinging: boolean;
   isReporting: boolean;
   /** Ticks since its agent last answered. */
@@ -41,7 +47,7 @@ type Watch = {
 
 export class Watchdog implements Disposable {
   readonly #options: WatchdogOptions;
-  readonly #watches = new WeakMap<Watched, Watch>();
+  readonly #watches = new WeakMap<WatchedVm, Watch>();
   readonly #timer: NodeJS.Timeout | undefined;
 
   constructor(options: WatchdogOptions) {
@@ -56,14 +62,15 @@ export class Watchdog implements Disposable {
 
   #tick(): void {
     for (const sandbox of this.#options.sandboxes()) {
-      if (sandbox.state !== 'running') continue;
-      const watch = this.#watchOf(sandbox);
+      const { running } = sandbox;
+      if (sandbox.state !== 'running' || running === undefined) continue;
+      const watch = this.#watchOf(running);
       // One ping at a time: those of a hanging guest would pile up.
-      const isSilent = watch.isPinging || !sandbox.guest.isConnected;
+      const isSilent = watch.isPinging || !watch.running.guest.isConnected;
       // A guest is paused while it is saved; that does not count as silence.
-      if (sandbox.isSaving) watch.silentTicks = 0;
+      if (watch.running.isSaving) watch.silentTicks = 0;
       else if (isSilent) watch.silentTicks += 1;
-      watch.wasSaving ||= sandbox.isSaving;
+      watch.wasSaving ||= watch.running.isSaving;
       if (!isSilent) void this.#ping(sandbox, watch);
       if (!watch.isPollingVmm) void this.#pollVmm(sandbox, watch);
       void this.#readBlocked(sandbox, watch);
@@ -71,10 +78,11 @@ export class Watchdog implements Disposable {
     }
   }
 
-  #watchOf(sandbox: Watched): Watch {
-    let watch = this.#watches.get(sandbox);
+  #watchOf(running: WatchedVm): Watch {
+    let watch = this.#watches.get(running);
     if (watch === undefined) {
       watch = {
+        running,
         isPinging: false,
         isReporting: false,
         silentTicks: 0,
@@ -83,7 +91,7 @@ export class Watchdog implements Disposable {
         wasSaving: false,
         blockedTask: undefined,
       };
-      this.#watches.set(sandbox, watch);
+      this.#watches.set(running, watch);
     }
     return watch;
   }
@@ -91,10 +99,10 @@ export class Watchdog implements Disposable {
   async #ping(sandbox: Watched, watch: Watch): Promise<void> {
     watch.isPinging = true;
     try {
-      await sandbox.guest.ping();
+      await watch.running.guest.ping();
       watch.silentTicks = 0;
-      if (sandbox.hang !== undefined) this.#emit(sandbox, { kind: 'recovered', sandbox: sandbox.id });
-      sandbox.hang = undefined;
+      if (watch.running.hang !== undefined) this.#emit(sandbox, { kind: 'recovered', sandbox: sandbox.id });
+      watch.running.hang = undefined;
     } catch {
       // The connection broke, which is logged elsewhere, and it is reconnected. Until it answers, it counts as
       // silent.
@@ -105,14 +113,14 @@ export class Watchdog implements Disposable {
 
   async #report(sandbox: Watched, watch: Watch): Promise<void> {
     watch.isReporting = true;
-    const subject = (await sandbox.vm.responds(VMM_ANSWER_MS))
+    const subject = (await watch.running.vm.responds(VMM_ANSWER_MS))
       ? 'the guest agent'
       : 'the VMM, and so its guest,';
     watch.isReporting = false;
-    if (sandbox.state !== 'running' || sandbox.isSaving || watch.silentTicks < TICKS) return;
-    const reason = sandbox.vm.ioPauseReason ?? `${subject} has not answered for ${this.#seconds} s`;
-    if (reason === sandbox.hang) return;
-    sandbox.hang = reason;
+    if (isOver(sandbox, watch) || watch.running.isSaving || watch.silentTicks < TICKS) return;
+    const reason = watch.running.vm.ioPauseReason ?? `${subject} has not answered for ${this.#seconds} s`;
+    if (reason === watch.running.hang) return;
+    watch.running.hang = reason;
     this.#emit(sandbox, { kind: 'hung', sandbox: sandbox.id, reason });
   }
 
@@ -123,10 +131,10 @@ export class Watchdog implements Disposable {
   /** A guest whose VMM alone hangs is usable, but saving, growing and stopping it may fail. */
   async #pollVmm(sandbox: Watched, watch: Watch): Promise<void> {
     watch.isPollingVmm = true;
-    watch.wasSaving = sandbox.isSaving;
-    const responds = await sandbox.vm.responds(this.#options.timeoutMs);
+    watch.wasSaving = watch.running.isSaving;
+    const responds = await watch.running.vm.responds(this.#options.timeoutMs);
     watch.isPollingVmm = false;
-    if (sandbox.state !== 'running' || watch.wasSaving) return;
+    if (isOver(sandbox, watch) || watch.wasSaving) return;
     const before = watch.unansweredPolls;
     watch.unansweredPolls = responds ? 0 : before + 1;
     if (watch.unansweredPolls === MAX_UNANSWERED_POLLS)
@@ -137,7 +145,7 @@ export class Watchdog implements Disposable {
 
   /** An agent may answer while commands never end because their disk is blocked. */
   async #readBlocked(sandbox: Watched, watch: Watch): Promise<void> {
-    const task = await sandbox.vm.readBlockedTask();
+    const task = await watch.running.vm.readBlockedTask();
     if (task === undefined || task === watch.blockedTask) return;
     watch.blockedTask = task;
     this.#log(sandbox).warn({ kernel: task }, 'a task of a guest is blocked');
@@ -150,4 +158,9 @@ export class Watchdog implements Disposable {
   #log(sandbox: Watched): Logger {
     return this.#options.log.child({ sandbox: sandbox.id });
   }
+}
+
+/** What was found out while waiting says nothing about another VM. */
+function isOver({ state, running }: Watched, watch: Watch): boolean {
+  return state !== 'running' || running !== watch.running;
 }

@@ -30,7 +30,7 @@ t.test('the events of one sandbox have its owner and no details of the host', as
   const snapshot = await manager.get(id).snapshot(undefined, { owner: { key: 'k', tenant: 'acme' } });
   const [fork] = await manager.fork(snapshot.id, 1, undefined, { principal: caller });
   await manager.deleteSnapshot(snapshot.id);
-  await manager.get(fork?.id ?? '').vm.kill();
+  await manager.get(fork?.id ?? '').awake.vm.kill();
   await until(() => kinds(daemon).includes('died'));
   await manager.delete(id);
   await manager.delete(fork?.id ?? '');
@@ -159,7 +159,7 @@ t.test('a retried delete is published once', async (t) => {
   const daemon = await startMemoryDaemon(t);
   let failures = 1;
   const { id } = await daemon.manager.create({});
-  const { guest } = daemon.manager.get(id);
+  const { guest } = daemon.manager.get(id).awake;
   const close = guest.close.bind(guest);
   guest.close = (error) => {
     if (failures-- > 0) throw new Error('not now');

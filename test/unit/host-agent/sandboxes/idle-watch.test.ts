@@ -190,7 +190,7 @@ t.test('counters are those of the VM while it runs', async (t) => {
       id,
       record,
       paths: { layerPath: '/nothing' },
-      vm: { exit: undefined, identity },
+      running: { vm: { exit: undefined, identity } },
       ...change,
     };
     const context = { directories, idle: { ...HOST_IDLE, ...(readCounters && { readCounters }) } };
@@ -209,7 +209,7 @@ t.test('counters are those of the VM while it runs', async (t) => {
   t.match(await keptOf('linked', { record: { network: { tap: 'lo', guestIp: '10.0.0.2' } } }), {
     networkBytes: Number,
   });
-  t.equal(await keptOf('dead', { vm: { exit: {}, identity } }), undefined);
+  t.equal(await keptOf('dead', { running: { vm: { exit: {}, identity } } }), undefined);
   t.same(await keptOf('made', {}, ({ id }) => ({ cpuMs: id.length, networkBytes: 9 })), {
     cpuMs: 4,
     networkBytes: 9,

@@ -186,7 +186,7 @@ t.test('an open connection keeps it, even without traffic', async (t) => {
 
 t.test('a command that cannot start is not a use that never ends', async (t) => {
   const { clock, sandbox, gone } = await start(t);
-  sandbox.guest.close(new Error('the channel broke'));
+  sandbox.awake.guest.close(new Error('the channel broke'));
   t.throws(() => run(sandbox), { code: 'guest_unreachable' });
   await clock.pass(2 * MINUTE);
   await gone();

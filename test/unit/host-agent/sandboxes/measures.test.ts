@@ -29,15 +29,20 @@ async function read(metrics: Metrics): Promise<Map<string, number>> {
 
 const SELF = { pid: process.pid, startTicks: readStartTicks(process.pid) ?? 0 };
 
+type Change = { readonly vm?: object; readonly hangReason?: string; readonly [name: string]: unknown };
+
 /** A sandbox whose VMM is this process. */
-function makeSandbox(id: string, layerPath: string, change: object = {}): Sandbox {
+function makeSandbox(
+  id: string,
+  layerPath: string,
+  { vm = { exit: undefined, identity: SELF }, hangReason, ...change }: Change = {},
+): Sandbox {
   return {
     id,
     state: 'running',
-    hang: undefined,
+    running: { vm, hangReason },
     paths: { layerPath },
     record: { options: { memoryMib: 100 } },
-    vm: { exit: undefined, ioPauseReason: undefined, identity: SELF },
     ...change,
   } as unknown as Sandbox;
 }
@@ -45,15 +50,17 @@ function makeSandbox(id: string, layerPath: string, change: object = {}): Sandbo
 t.test('sandboxes are counted by state, and running ones have memory reserved', async (t) => {
   const layer = join(t.testdir(), 'layer');
   writeFileSync(layer, Buffer.alloc(8192, 1));
-  const vm = { identity: SELF, exit: undefined, ioPauseReason: undefined };
   const all = [
     makeSandbox('well', layer, { record: { options: { memoryMib: 300 }, network: { tap: 'lo' } } }),
     makeSandbox('well too', layer),
     makeSandbox('well as well', layer),
-    makeSandbox('full disk', layer, { vm: { ...vm, ioPauseReason: 'the disk is full' } }),
-    makeSandbox('silent', layer, { hang: 'it does not answer' }),
-    makeSandbox('dead', layer, { state: 'failed', vm: { ...vm, exit: { reason: 'it ended' } } }),
-    makeSandbox('leaving', layer, { state: 'deleting', vm: { ...vm, exit: { reason: 'it ended' } } }),
+    makeSandbox('full disk', layer, { hangReason: 'the disk is full' }),
+    makeSandbox('silent', layer, { hangReason: 'it does not answer' }),
+    makeSandbox('dead', layer, { state: 'failed', vm: { identity: SELF, exit: { reason: 'it ended' } } }),
+    makeSandbox('leaving', layer, {
+      state: 'deleting',
+      vm: { identity: SELF, exit: { reason: 'it ended' } },
+    }),
   ];
   const metricsSource = {
     sandboxes: new Map(all.map((sandbox) => [sandbox.id, sandbox])),

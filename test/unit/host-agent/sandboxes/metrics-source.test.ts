@@ -153,7 +153,7 @@ t.test('a failed delete after a timeout is retried until it is not needed', asyn
       return timer;
     },
   });
-  const { guest } = manager.get(id);
+  const { guest } = manager.get(id).awake;
   const close = guest.close.bind(guest);
   let failures = 2;
   guest.close = (error) => {

@@ -57,7 +57,7 @@ t.test('a source that dies while it is saved has no snapshot, and that is the re
       if (fails) throw new Error('the VMM is gone');
     };
     await t.rejects(manager.get(id).snapshot(), { code: 'internal', message: /is dead: the guest panicked/ });
-    t.equal(manager.get(id).isSaving, false);
+    t.equal(manager.get(id).awake.isSaving, false);
   }
   t.same(readdirSync(join(home.dataDir, 'snapshots')), []);
 });

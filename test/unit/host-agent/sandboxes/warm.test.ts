@@ -72,7 +72,7 @@ async function warmed(hasRoot: boolean, stays = 0) {
     },
   };
   const vm = { identity: { pid: 2 ** 23, startTicks: 0 } };
-  const sandbox = { id: 'sbx_1', guest, record: {}, vm } as unknown as Sandbox;
+  const sandbox = { id: 'sbx_1', awake: { guest, vm }, record: {} } as unknown as Sandbox;
   await warm(sandbox, { timeoutMs: 60_000, hasRoot, signal });
   return requests;
 }

@@ -36,8 +36,7 @@ function watch(t: Test): { readonly fake: Fake; readonly logged: string[] } {
     waiting: [],
     isAgentWell: true,
   };
-  const sandbox: Watched = Object.assign(fake, {
-    id: 'sbx_1',
+  const running = Object.assign(fake, {
     guest: {
       get isConnected() {
         return fake.isConnected;
@@ -56,6 +55,13 @@ function watch(t: Test): { readonly fake: Fake; readonly logged: string[] } {
       readBlockedTask: async () => fake.blockedTask,
     },
   });
+  const sandbox: Watched = {
+    id: 'sbx_1',
+    get state() {
+      return fake.state;
+    },
+    running,
+  };
   const logged: string[] = [];
   const log = pino({}, { write: (line: string) => void logged.push(JSON.parse(line).msg) });
   const events = new LifecycleEvents();
@@ -161,7 +167,6 @@ function watchByHand(t: Test) {
   const requests = { pings: 0, vmm: [] as number[] };
   const answers: ((isWell: boolean) => void)[] = [];
   const sandbox = {
-    id: 'sbx_1',
     state: 'running' as Watched['state'],
     isSaving: false,
     hang: undefined as string | undefined,
@@ -185,7 +190,14 @@ function watchByHand(t: Test) {
   const log = pino({}, { write: (line: string) => void logged.push(JSON.parse(line).msg) });
   const events = new LifecycleEvents();
   events.subscribe((event) => void logged.push(`${event.kind} ${'reason' in event ? event.reason : ''}`));
-  const options = { timeoutMs: 3000, sandboxes: () => [sandbox], events, log };
+  const watched: Watched = {
+    id: 'sbx_1',
+    get state() {
+      return sandbox.state;
+    },
+    running: sandbox,
+  };
+  const options = { timeoutMs: 3000, sandboxes: () => [watched], events, log };
   const watchdog = new Watchdog(options);
   const look = async (times = 1) => {
     for (let at = 0; at < times; at++) {

@@ -1,0 +1,44 @@
+// What a sandbox has only while its VM runs: the VM, the connection to its guest, and what copies the guest's output to
+// the sandbox's log. A sandbox that is paused has none; after its resume it has another.
+import type { Logger } from 'pino';
+import type { Vm } from '../engines/engine.ts';
+import type { Guest } from '../guest/guest.ts';
+import type { SandboxLog } from '../logs/index.ts';
+import { LogCaptures } from './log-captures.ts';
+
+export type RunningOptions = {
+  readonly vm: Vm;
+  readonly guest: Guest;
+  /** Absent: the sandbox has no durable log. */
+  readonly sandboxLog: SandboxLog | undefined;
+  readonly log: Logger;
+  /** The guest's service wrote output. */
+  readonly onOutput: () => void;
+};
+
+export class Running {
+  readonly vm: Vm;
+  readonly guest: Guest;
+  readonly captures: LogCaptures | undefined;
+  /** Why its guest is unusable at present; set by the watchdog. */
+  hang: string | undefined;
+  /** Its guest stands still to be saved, or will soon. */
+  isSaving = false;
+
+  constructor({ vm, guest, sandboxLog, log, onOutput }: RunningOptions) {
+    this.vm = vm;
+    this.guest = guest;
+    this.captures = sandboxLog && new LogCaptures({ guest, log: sandboxLog, logger: log, onOutput });
+  }
+
+  /** Why its guest does not answer; undefined if it does. */
+  get hangReason(): string | undefined {
+    return this.vm.ioPauseReason ?? this.hang;
+  }
+
+  /** Detaches from the VM: the guest keeps running, and a later daemon adopts it. */
+  detach(cause: Error): void {
+    this.guest.close(cause);
+    this.vm.detach();
+  }
+}
