@@ -31,6 +31,13 @@ export const MAX_INT64 = 2n ** 63n - 1n;
 /** Maximum number of entries in one page of a list. */
 export const MAX_PAGE_ITEMS = 1000;
 
+// ---- labels ----
+
+/** Maximum number of labels of one object. */
+export const MAX_LABELS = 64;
+/** Maximum number of label filters of one list. */
+export const MAX_LABEL_FILTERS = 64;
+
 // ---- one sandbox ----
 
 export const MAX_VCPUS = 32;

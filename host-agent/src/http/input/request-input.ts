@@ -121,9 +121,10 @@ function readPath(c: HttpContext, path: string, schema: z.ZodObject): Record<str
 
 function readQueries(c: HttpContext, schema: z.ZodObject): Record<string, string> {
   const found: Record<string, string> = {};
-  for (const name of Object.keys(schema.shape)) {
-    const text = readQuery(c.req.url, name);
-    if (text !== undefined) found[name] = text;
+  for (const [name, field] of Object.entries(schema.shape)) {
+    const isRepeatable = z.globalRegistry.get(field)?.type === 'array';
+    const text = isRepeatable ? readAll(c.req.url, name).join(',') : readQuery(c.req.url, name);
+    if (text !== undefined && text !== '') found[name] = text;
   }
   return found;
 }
@@ -131,14 +132,22 @@ function readQueries(c: HttpContext, schema: z.ZodObject): Record<string, string
 // Decodes the path and query of a request strictly. Errors name the invalid part.
 /** The first value of a parameter; undefined if absent or empty. AppError invalid_argument if it cannot be decoded. */
 export function readQuery(url: string, name: string): string | undefined {
+  const [value] = encodedValues(url, name);
+  return value === undefined ? undefined : decodeText(value, `query ${name}`) || undefined;
+}
+
+/** Every value of a repeatable parameter that is not empty. */
+function readAll(url: string, name: string): readonly string[] {
+  const values = encodedValues(url, name).map((value) => decodeText(value, `query ${name}`));
+  return values.filter((value) => value !== '');
+}
+
+function encodedValues(url: string, name: string): readonly string[] {
   const [, query = ''] = url.split('#', 1)[0]?.split(/\?(.*)/s) ?? [];
-  for (const pair of query.split('&')) {
+  return query.split('&').flatMap((pair) => {
     const [, key = '', value = ''] = /^([^=]*)=?(.*)$/s.exec(pair.replaceAll('+', ' ')) ?? [];
-    if (key === name || lenientlyDecoded(key) === name) {
-      return decodeText(value, `query ${name}`) || undefined;
-    }
-  }
-  return undefined;
+    return key === name || lenientlyDecoded(key) === name ? [value] : [];
+  });
 }
 
 /** The distinct names of all parameters. A name that cannot be decoded stays encoded. */
