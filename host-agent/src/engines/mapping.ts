@@ -1,8 +1,10 @@
 // Where a VMM process maps its guest's memory, which pages differ from the file, and copies of both.
-import { open, readFile } from 'node:fs/promises';
+import type { Stats } from 'node:fs';
+import { open, readFile, stat } from 'node:fs/promises';
 import process from 'node:process';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import { openProcessFile } from '../lib/untrusted-path.ts';
+import type { GuestMemory } from './engine.ts';
 
 export type Mapping = {
   readonly startAddress: number;
@@ -10,7 +12,7 @@ export type Mapping = {
   /** Offset in the file. */
   readonly fileOffset: number;
 };
-type Range = { readonly offset: number; readonly length: number };
+export type Range = { readonly offset: number; readonly length: number };
 
 export const PAGE_BYTES = 4096;
 const ENTRY_BYTES = 8;
@@ -84,6 +86,18 @@ export async function readChangedRanges(pid: number, mapping: Mapping): Promise<
 }
 
 const CHUNK_BYTES = 1 << 20;
+
+/** Changes when the file is replaced or modified. */
+export function versionKey({ dev, ino, size, mtimeMs }: Stats): string {
+  return [dev, ino, size, mtimeMs].join();
+}
+
+/** Whether the memory is a private mapping of this file as it is now. */
+export async function mapsFile(memory: GuestMemory, path: string): Promise<boolean> {
+  if (memory.kind !== 'copy-on-write' || memory.origin?.path !== path) return false;
+  const stats = await stat(path).catch(() => undefined);
+  return stats !== undefined && versionKey(stats) === memory.origin.key;
+}
 
 /** The rest of a copy, to be made while the guest is paused. */
 export type FinishCopy = () => Promise<void>;

@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Vm } from '../engines/engine.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { SandboxLog } from '../logs/index.ts';
-import { LogCaptures } from './log-captures.ts';
+import { LogCaptures } from './command-logs.ts';
 
 export type RunningOptions = {
   readonly vm: Vm;

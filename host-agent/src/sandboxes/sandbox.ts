@@ -11,7 +11,6 @@ import { baseEnvironment } from '../images/index.ts';
 import type { SnapshotMaker } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
-import { LogCaptures } from './command-logs.ts';
 import { createSandboxCommands, type SandboxCommands } from './commands.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';

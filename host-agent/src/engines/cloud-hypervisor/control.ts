@@ -6,7 +6,7 @@ import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import { connectLink, type SocketLink } from '../../lib/socket-link.ts';
 import { deadline } from '../../lib/wait.ts';
 import type { Control, Controlled, ControlOptions, GuestState, VmmKind } from '../control.ts';
-import type { SavedVm, SaveOptions } from '../engine.ts';
+import type { SaveOptions, WrittenVm } from '../engine.ts';
 import { isNoVm, VmmApi } from './api.ts';
 import { EventTail, hasPanicked, hasPowerOff, hasReset, hasShutDown } from './events.ts';
 import { apiSocketOf, type CloudHypervisorFiles, VMM_NAME, vmmFiles } from './files.ts';
@@ -89,7 +89,7 @@ class CloudHypervisorControl implements Control {
     await this.#api.put('vm.resume', undefined, call);
   }
 
-  async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
+  async save(options: SaveOptions): Promise<WrittenVm> {
     const { log } = this.#options;
     const terminate = (reason: string) => this.#vm.terminate(reason);
     const { identity } = this.#vm;

@@ -38,9 +38,9 @@ import {
   privateMappings,
   readChangedRanges,
   readMapping,
+  versionKey,
 } from '../../../../host-agent/src/engines/mapping.ts';
 import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/save.ts';
-import { versionKey } from '../../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { limitLog } from '../../../../host-agent/src/engines/vmm.ts';
 import { compileGuestProgram } from '../../../support/guest-program.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
