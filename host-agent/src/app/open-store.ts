@@ -15,7 +15,7 @@ import { Metrics, measureProcess } from '../metrics/metrics.ts';
 import { LifecycleEvents, logLifecycleEvents, type StoredEvent } from '../sandboxes/lifecycle-events.ts';
 import { countLifecycleEvents } from '../sandboxes/measures.ts';
 import { Store } from '../store/store.ts';
-import { openTelemetry, type Telemetry } from '../telemetry/telemetry.ts';
+import { openTelemetry, type Telemetry } from '../telemetry/index.ts';
 import { refuseCareless } from './careless.ts';
 import type { AppContext } from './context.ts';
 

@@ -7,7 +7,7 @@ import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
 import type { StoredEvent } from '../sandboxes/lifecycle-events.ts';
-import type { Telemetry } from '../telemetry/telemetry.ts';
+import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
 import type { AuditSink } from './middleware/audit.ts';
 

@@ -2,7 +2,7 @@
 import { createMiddleware } from 'hono/factory';
 import { hasKey, hideKeys } from '../../lib/logger.ts';
 import type { Metrics } from '../../metrics/metrics.ts';
-import type { Telemetry } from '../../telemetry/telemetry.ts';
+import type { Telemetry } from '../../telemetry/index.ts';
 import { addressOf, endOf, type HttpEnv, headerOf } from '../context.ts';
 import { findRoute } from '../serve-routes.ts';
 
