@@ -144,6 +144,9 @@ export const MAX_LIST_ENTRIES = 10_000;
 export const MAX_LIST_DEPTH = 256;
 /** The longest path that Linux takes, bytes. */
 export const MAX_PATH_BYTES = 4095;
+/** Maximum number of watches of one sandbox at a time, and of directories in all of them together. */
+export const MAX_FILE_WATCHES = 16;
+export const MAX_WATCHED_DIRECTORIES = 20_000;
 
 // ---- service ----
 

@@ -10,6 +10,7 @@ bool add_files(napi_env env, napi_value exports);
 bool add_tree_making(napi_env env, napi_value exports);
 bool add_tree_reading(napi_env env, napi_value exports);
 bool add_tree_changing(napi_env env, napi_value exports);
+bool add_inotify(napi_env env, napi_value exports);
 bool add_spawn(napi_env env, napi_value exports);
 bool add_children(napi_env env, napi_value exports);
 bool add_system(napi_env env, napi_value exports);
@@ -24,7 +25,7 @@ NAPI_MODULE_INIT() {
   bool (*const parts[])(napi_env, napi_value) = {
       add_poll,        add_io,    add_frames,   add_direct_file, add_intake, add_files, add_tree_making,
       add_tree_reading, add_tree_changing, add_spawn, add_children, add_system,      add_network, add_connections,
-      add_tty,         add_vsock, add_root,     add_memory_directory,
+      add_tty,         add_vsock, add_root,     add_memory_directory, add_inotify,
   };
   bool ok = true;
   for (auto add : parts) ok = ok && add(env, exports);

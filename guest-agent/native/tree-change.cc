@@ -1,6 +1,7 @@
 // Reads and changes single files for the calls of files, with the rights of a user; see tree.h.
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,27 @@ METHOD(act_as) {
   if (result == 0) result = syscall(SYS_setresgid, same, static_cast<gid_t>(gid), same);
   if (result == 0) result = syscall(SYS_setresuid, same, static_cast<uid_t>(uid), same);
   return outcome(env, static_cast<int>(result));
+}
+
+// ownAs(uid, gid): what this thread creates belongs to them, with root's rights; `ownAs(0, 0)` ends it. 0 or -errno.
+// The kernel gives an entry its owner as it makes it, so no name is resolved again for that.
+METHOD(own_as) {
+  ARGUMENTS(2);
+  double uid, gid;
+  CHECK(read_double(env, arguments[0], &uid));
+  CHECK(read_double(env, arguments[1], &gid));
+  // These calls return the id from before, and no error.
+  syscall(SYS_setfsgid, static_cast<gid_t>(gid));
+  syscall(SYS_setfsuid, static_cast<uid_t>(uid));
+  const gid_t now_gid = static_cast<gid_t>(syscall(SYS_setfsgid, static_cast<gid_t>(-1)));
+  const uid_t now_uid = static_cast<uid_t>(syscall(SYS_setfsuid, static_cast<uid_t>(-1)));
+  if (now_uid != static_cast<uid_t>(uid) || now_gid != static_cast<gid_t>(gid)) return to_number(env, -EPERM);
+  // Another user than root lost root's capabilities for files: they are effective again.
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct data[2] = {};
+  if (syscall(SYS_capget, &header, data) < 0) return outcome(env, -1);
+  for (auto& word : data) word.effective = word.permitted;
+  return outcome(env, static_cast<int>(syscall(SYS_capset, &header, data)));
 }
 
 // reopen(place, flags): opens the file that an O_PATH descriptor names; a FIFO or device is not waited for
@@ -160,7 +182,7 @@ bool add_tree_changing(napi_env env, napi_value exports) {
       {"actAs", act_as},           {"reopen", reopen},           {"changeMode", change_mode},
       {"changeOwner", change_owner}, {"changeTime", change_time}, {"renameEntry", rename_entry},
       {"removeEmpty", remove_empty}, {"copyBytes", copy_bytes},   {"seek", seek},
-      {"coarseClock", coarse_clock},
+      {"coarseClock", coarse_clock}, {"ownAs", own_as},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

@@ -9,6 +9,7 @@ import {
   type FilePull,
   type FilePush,
   type FileRead,
+  type FileWatch,
   type FileWrite,
   type Freeze,
   type Identity,
@@ -26,6 +27,8 @@ import { startFileCall } from './files/calls.ts';
 import { startDirectoryPull } from './files/directory-pull.ts';
 import { startFileRead, startPull } from './files/pull.ts';
 import { startPush } from './files/push.ts';
+import type { WatchBudget } from './files/watch/budget.ts';
+import { startFileWatch } from './files/watch/watch.ts';
 import { startFileWrite } from './files/write.ts';
 import { logError } from './lib/log.ts';
 import { growDisk } from './machine/grow-disk.ts';
@@ -40,6 +43,7 @@ export type CallContext = ExecContext & {
   readonly trim: Pick<MemoryTrim, 'resetBaseline'>;
   readonly streamCount: () => number;
   readonly isEmulated: boolean;
+  readonly watches: WatchBudget;
   /** Large files that are pushed bypass the page cache. */
   readonly writesDirect: boolean;
   /** Incarnation of the host process that sent the call. */
@@ -100,6 +104,8 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     startFileRead(stream, request.fileRead as FileRead, context.isEmulated);
   } else if (request.fileWrite) {
     startFileWrite(stream, request.fileWrite as FileWrite);
+  } else if (request.fileWatch) {
+    startFileWatch(context, stream, request.fileWatch as FileWatch);
   } else {
     throw new AgentError('unsupported', 'this agent does not know the request; bake the profile again');
   }

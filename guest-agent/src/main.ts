@@ -1,7 +1,7 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
-import { CLOCK, COMMANDS, FREEZE, GuestConnection, NETWORK } from '@sandboxd/proto';
+import { CLOCK, COMMANDS, FREEZE, GuestConnection, NETWORK, WATCH } from '@sandboxd/proto';
 import { mountModules } from './boot/modules.ts';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
@@ -10,6 +10,7 @@ import { serveChannels } from './channel/serve.ts';
 import { CommandTable } from './commands/table.ts';
 import { ExecCgroups, readGuestSize } from './exec/cgroups.ts';
 import { Freezer } from './exec/freezer.ts';
+import { WatchBudget } from './files/watch/budget.ts';
 import { hasKernelParameter, readHasDiskErrors, readIsEmulated } from './lib/kernel-parameters.ts';
 import { logError } from './lib/log.ts';
 import { MemoryTrim } from './machine/memory-trim.ts';
@@ -70,7 +71,7 @@ const connection: GuestConnection = new GuestConnection({
     bootId,
     agentStartUs,
     agentReadyUs,
-    capabilities: [CLOCK, NETWORK, COMMANDS, ...(cgroups.canFreeze ? [FREEZE] : [])],
+    capabilities: [CLOCK, NETWORK, COMMANDS, WATCH, ...(cgroups.canFreeze ? [FREEZE] : [])],
   }),
   onHello: ({ incarnation }) => {
     freezer.greeted(incarnation);
@@ -91,6 +92,7 @@ const context = {
   commands,
   service,
   trim,
+  watches: new WatchBudget(),
   isEmulated,
   writesDirect: isEmulated || readHasDiskErrors(),
   incarnation: () => connection.incarnation,

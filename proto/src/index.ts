@@ -12,3 +12,4 @@ export * from './message-list.ts';
 export * from './messages.ts';
 export * from './service-records.ts';
 export * from './tar/index.ts';
+export * from './watch-records.ts';

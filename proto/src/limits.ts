@@ -55,6 +55,13 @@ export const NETWORK = 'network';
 /** Capability of a guest that keeps a table of commands, and runs detached ones. */
 export const COMMANDS = 'commands';
 
+/** Capability of a guest that watches directories, and gives pushed files an owner. */
+export const WATCH = 'watch';
+
+/** Maximum watches of files at the same time, and directories that all of them watch together. */
+export const MAX_FILE_WATCHES = 16;
+export const MAX_WATCHED_DIRECTORIES = 20_000;
+
 /** Maximum detached commands that run at the same time. */
 export const MAX_DETACHED_COMMANDS = 256;
 /** Maximum running commands in the table; attached ones beyond it run unlisted. */

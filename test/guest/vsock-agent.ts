@@ -6,6 +6,7 @@ import { serveVsock } from '../../guest-agent/src/channel/serve.ts';
 import { CommandTable } from '../../guest-agent/src/commands/table.ts';
 import { ExecCgroups } from '../../guest-agent/src/exec/cgroups.ts';
 import { Freezer } from '../../guest-agent/src/exec/freezer.ts';
+import { WatchBudget } from '../../guest-agent/src/files/watch/budget.ts';
 import { MemoryTrim } from '../../guest-agent/src/machine/memory-trim.ts';
 import { Poller } from '../../guest-agent/src/native/poller.ts';
 import { Reaper } from '../../guest-agent/src/reap/reaper.ts';
@@ -41,6 +42,7 @@ const connection: GuestConnection = new GuestConnection({
         commands,
         trim: new MemoryTrim(),
         service,
+        watches: new WatchBudget(),
         isEmulated: false,
         writesDirect: false,
         incarnation: () => connection.incarnation,

@@ -7,6 +7,7 @@ import type { FileDescription } from '../../host-agent/src/guest/file-descriptio
 import type {
   ByteSource,
   FileCallAnswer,
+  GuestFiles,
   PulledFile,
   PushResult,
   ReadFile,
@@ -141,6 +142,8 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     contentBytes: 0,
     entry: FILE,
   });
+  onWatch: GuestFiles['watch'] = () => ({ consumed: () => {}, cancel: () => {} });
+
   onWrite: (write: FileWriteInput, read: ByteSource) => Promise<FileDescription> = async (_write, read) => {
     while ((await read()) !== undefined);
     return FILE;
@@ -193,6 +196,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         call: (call) => this.onFileCall(call),
         read: (read) => this.onRead(read),
         write: (write, read) => this.onWrite(write, read),
+        watch: (watch, events) => this.onWatch(watch, events),
       }),
       stats: () => {
         this.get(id);

@@ -15,6 +15,8 @@ import {
   removeFilesQuery,
   removeResult,
   statFileQuery,
+  watchEvent,
+  watchFilesQuery,
   writeContentQuery,
 } from '../schemas/file.ts';
 import { sandboxPath } from '../schemas/id.ts';
@@ -71,7 +73,7 @@ export const fileRoutes = {
     summary: 'Upload a tar archive and extract it in the guest',
     description:
       'The archive may hold regular files, directories, symbolic links and hard links, with mode and ' +
-      'modification time. Root owns what is extracted. The guest never writes outside of path.',
+      'modification time. Root, or `owner`, owns what is extracted. The guest never writes outside of path.',
     access: 'exec',
     params: sandboxPath,
     query: pushFilesQuery,
@@ -122,6 +124,36 @@ export const fileRoutes = {
     answers: [{ status: 200, description: 'a page of entries', content: json(fileList) }],
     errors: { 400: FAILED, 404: MISSING, 502: GUEST },
     example: { params: { id: SANDBOX_ID }, query: { path: '/etc', limit: '2' } },
+  },
+  watchFiles: {
+    method: 'GET',
+    path: '/sandboxes/:id/files/watch',
+    tag: 'files',
+    summary: 'Watch a directory for changes',
+    description:
+      'The answer is a stream of server-sent events, or of JSON lines if Accept names application/x-ndjson. It begins ' +
+      'with `armed` and has no past: list the directory after that. The rights of the user apply to every directory.',
+    access: 'read',
+    readsGuest: true,
+    params: sandboxPath,
+    query: watchFilesQuery,
+    transport: 'stream',
+    answers: [
+      {
+        status: 200,
+        description: 'the changes; the data field of each server-sent event holds the same JSON as a line',
+        content: {
+          'text/event-stream': { kind: 'bytes' },
+          'application/x-ndjson': { kind: 'lines', schema: watchEvent },
+        },
+      },
+    ],
+    errors: { 400: FAILED, 404: MISSING, 501: 'the agent of the sandbox is too old', 502: GUEST },
+    example: {
+      params: { id: SANDBOX_ID },
+      query: { path: '/srv' },
+      answer: { type: 'armed', directories: 1 },
+    },
   },
   readContent: {
     method: 'GET',

@@ -8,8 +8,9 @@ import {
   MAX_LIST_DEPTH,
   MAX_LIST_ENTRIES,
   MAX_PATH_BYTES,
+  MAX_WATCHED_DIRECTORIES,
 } from '../limits.ts';
-import { count, dateTime, warnings, word } from './answers.ts';
+import { count, dateTime, flag, warnings, word } from './answers.ts';
 import { nextCursor } from './page.ts';
 
 const PATH_ERROR = '{name} must be an absolute path of the guest, got {value}';
@@ -30,12 +31,6 @@ export const readFileQuery = z.object({
   format: queryChoice(['raw', 'tar'], 'raw', {
     description: 'raw: the bytes of one file; tar: a directory or file as a tar archive',
   }),
-});
-
-export const pushFilesQuery = z.object({
-  path: path.describe(
-    'absolute path of the target directory in the guest; it and its parents are created if missing',
-  ),
 });
 
 export const pushResult = z
@@ -69,6 +64,18 @@ const queryText = (description: string, pattern: RegExp, error: string, maxChars
     .optional()
     .transform((value) => value || undefined)
     .meta({ description });
+
+export const pushFilesQuery = z.object({
+  path: path.describe(
+    'absolute path of the target directory in the guest; it and its parents are created if missing',
+  ),
+  owner: queryText(
+    'who owns what is created, as name|uid[:group|gid]; default: root',
+    /^[^\0]+$/,
+    USER_ERROR,
+    MAX_USER_CHARS,
+  ),
+});
 
 const absolute = 'must be an absolute path of the guest without a NUL character';
 const ABSOLUTE = /^\/[^\0]*$/;
@@ -132,6 +139,16 @@ export const writeContentQuery = z.object({
     5,
   ),
   parents: querySwitch('false', false, 'false: missing directories of the path are an error'),
+});
+
+export const watchFilesQuery = z.object({
+  ...place,
+  recursive: querySwitch(
+    'true',
+    true,
+    `true: watch the directories in it, too, at all levels; at most ${MAX_WATCHED_DIRECTORIES} in all watches of a ` +
+      'sandbox',
+  ),
 });
 
 export const removeFilesQuery = z.object({
@@ -213,6 +230,50 @@ export const fileEntry = z
     warnings,
   })
   .describe('a file of the guest');
+
+export const WATCH_EVENTS = [
+  'armed',
+  'create',
+  'write',
+  'attrib',
+  'remove',
+  'rename',
+  'overflow',
+  'end',
+] as const;
+export const WATCH_ENDS = ['removed', 'unreadable', 'limit', 'lost', 'stopping'] as const;
+
+export const watchEvent = z
+  .object({
+    type: z
+      .enum(WATCH_EVENTS)
+      .describe(
+        'armed: every change from here on is reported. create: a new entry, or another one in place of it. write: ' +
+          'new content. attrib: other permissions, owner or time. remove: the entry is gone. rename: it has a new ' +
+          'name. overflow: changes were lost, list the directory again. end: nothing follows',
+      ),
+    path: word(
+      'absolute path below the root of the request; bytes that are not UTF-8 are shown as U+FFFD',
+    ).optional(),
+    path_base64: word('the path as base64, if it is not UTF-8').optional(),
+    from: word('of a rename: the former path').optional(),
+    from_base64: word('the former path as base64, if it is not UTF-8').optional(),
+    directory: flag('the entry is a directory'),
+    closed: flag('of a write: the program has closed the file'),
+    directories: count('of armed and overflow: number of directories that are watched').optional(),
+    reason: z
+      .enum(WATCH_ENDS)
+      .optional()
+      .describe(
+        'of end. removed: the directory was removed, moved or unmounted. unreadable: the user may no longer read it. ' +
+          'limit: there are too many directories. lost: the sandbox ended, or does not respond. stopping: the daemon ' +
+          'stops',
+      ),
+    message: word('of end: the reason as a sentence').optional(),
+  })
+  .describe('one change in a watched directory');
+
+export type WatchEventBody = z.output<typeof watchEvent>;
 
 export const fileList = z
   .object({

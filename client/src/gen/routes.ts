@@ -37,6 +37,7 @@ export const ROUTES = {
   removeFiles: {"method":"DELETE","path":"/sandboxes/{id}/files","summary":"Remove a file or directory"},
   statFile: {"method":"GET","path":"/sandboxes/{id}/files/stat","summary":"Show a file: kind, size, permissions, owner, times"},
   listFiles: {"method":"GET","path":"/sandboxes/{id}/files/list","summary":"List a directory, optionally with its subdirectories"},
+  watchFiles: {"method":"GET","path":"/sandboxes/{id}/files/watch","summary":"Watch a directory for changes"},
   readContent: {"method":"GET","path":"/sandboxes/{id}/files/content","summary":"Read one file, or a range of its bytes"},
   writeContent: {"method":"PUT","path":"/sandboxes/{id}/files/content","summary":"Write one file, all of it or nothing"},
   makeDirectory: {"method":"POST","path":"/sandboxes/{id}/files/mkdir","summary":"Make a directory"},
@@ -97,6 +98,7 @@ export type Calls = {
   removeFiles: { readonly body: undefined; readonly answer: Schemas['RemoveResult'] };
   statFile: { readonly body: undefined; readonly answer: Schemas['FileEntry'] };
   listFiles: { readonly body: undefined; readonly answer: Schemas['FileList'] };
+  watchFiles: { readonly body: undefined; readonly answer: undefined };
   readContent: { readonly body: undefined; readonly answer: undefined };
   writeContent: { readonly body: undefined; readonly answer: Schemas['FileEntry'] };
   makeDirectory: { readonly body: Schemas['MakeDirectoryRequest']; readonly answer: Schemas['FileEntry'] };

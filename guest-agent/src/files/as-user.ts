@@ -39,6 +39,24 @@ export function actAs<T>({ uid, gid, groups }: Actor, work: () => T): T {
   }
 }
 
+export type Owner = Pick<Actor, 'uid' | 'gid'>;
+
+/** Runs `work`, whose files belong to the owner, with root's rights. It must be synchronous. */
+export function ownAs<T>({ uid, gid }: Owner, work: () => T): T {
+  if (uid === 0 && gid === 0) return work();
+  const result = addon.ownAs(uid, gid);
+  try {
+    if (result < 0) throw new AgentError('internal', `cannot make files of user ${uid} (error ${-result})`);
+    return work();
+  } finally {
+    ownAsRoot();
+  }
+}
+
+function ownAsRoot(): void {
+  if (addon.ownAs(0, 0) < 0) throw new Error('cannot make files of root again');
+}
+
 /** Going on with another user's rights would be worse than an end of the guest. */
 function becomeRoot(): void {
   if (addon.actAs(0, 0, []) < 0) throw new Error('cannot act as root again');
@@ -49,49 +67,97 @@ export type Step<T> = Generator<undefined, T, undefined>;
 
 /** Runs the steps as the user; their result, or the AgentError that they throw, is the call's. */
 export function runSteps(stream: Stream, actor: Actor, steps: Step<ResultInput>): void {
-  let isOver = false;
-  const end = (): void => {
-    isOver = true;
+  const run = new SlicedRun(actor, steps, (result) => stream.finish(result));
+  stream.handlers = {
+    cancel: () => {
+      run.stop();
+      stream.finish({ error: { code: 'cancelled', message: 'the call was cancelled' } });
+    },
+    lost: () => run.stop(),
   };
-  const stop = (): void => {
-    if (isOver) return;
-    end();
+  run.start();
+}
+
+/** Yielded by steps that can do nothing until `resume`. */
+export const PARK = 'park';
+export type ParkedStep<T> = Generator<undefined | typeof PARK, T, undefined>;
+
+/** Runs steps as the user, in slices. */
+export class SlicedRun {
+  readonly #actor: Actor;
+  readonly #steps: ParkedStep<ResultInput>;
+  readonly #finish: (result: ResultInput) => void;
+  readonly #afterSlice: () => void;
+  #isOver = false;
+  /** A slice runs, or is due. */
+  #isActive = false;
+  /** `resume` came while a slice ran. */
+  #isResumed = false;
+
+  /** `finish` gets the result, or the AgentError that the steps throw. `afterSlice` runs as root. */
+  constructor(
+    actor: Actor,
+    steps: ParkedStep<ResultInput>,
+    finish: (result: ResultInput) => void,
+    afterSlice: () => void = () => undefined,
+  ) {
+    this.#actor = actor;
+    this.#steps = steps;
+    this.#finish = finish;
+    this.#afterSlice = afterSlice;
+  }
+
+  start(): void {
+    this.#isActive = true;
+    this.#slice();
+  }
+
+  /** Continues parked steps, soon. */
+  resume(): void {
+    this.#isResumed = true;
+    if (this.#isOver || this.#isActive) return;
+    this.#isActive = true;
+    setImmediate(() => this.#slice());
+  }
+
+  /** Ends the steps; there is no result. */
+  stop(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
     // The caller is gone: errors of the clean-up are only logged.
     try {
-      actAs(actor, () => steps.return({}));
+      actAs(this.#actor, () => this.#steps.return({}));
     } catch (error) {
       logError('a cancelled file call', error);
     }
-  };
-  stream.handlers = {
-    cancel: () => {
-      stop();
-      stream.finish({ error: { code: 'cancelled', message: 'the call was cancelled' } });
-    },
-    lost: stop,
-  };
-  const slice = (): void => {
-    if (isOver) return;
+  }
+
+  #slice(): void {
+    if (this.#isOver) return;
     const until = performance.now() + SLICE_MS;
     try {
-      const result = actAs(actor, () => {
+      const result = actAs(this.#actor, () => {
         for (;;) {
-          const step = steps.next();
+          this.#isResumed = false;
+          const step = this.#steps.next();
           if (step.done === true) return step.value;
+          if (step.value === PARK) return PARK;
           if (performance.now() > until) return undefined;
         }
       });
-      if (result === undefined) {
-        setImmediate(slice);
+      if (result === undefined || result === PARK) {
+        this.#isActive = result === undefined;
+        if (this.#isActive) setImmediate(() => this.#slice());
+        this.#afterSlice();
+        if (this.#isResumed) this.resume();
         return;
       }
-      end();
-      stream.finish(result);
+      this.#isOver = true;
+      this.#finish(result);
     } catch (error) {
-      end();
+      this.#isOver = true;
       if (!(error instanceof AgentError)) throw error;
-      stream.finish({ error: { code: error.code, message: error.message } });
+      this.#finish({ error: { code: error.code, message: error.message } });
     }
-  };
-  slice();
+  }
 }

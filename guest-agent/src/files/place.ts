@@ -28,6 +28,11 @@ export class Root implements Disposable {
     this.#fd = fd;
   }
 
+  /** Its descriptor, which stays the root's. */
+  get fd(): number {
+    return this.#fd;
+  }
+
   [Symbol.dispose](): void {
     addon.close(this.#fd);
   }

@@ -10,6 +10,7 @@ import {
   TarReader,
 } from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
+import { findActor, type Owner, ownAs, readNames } from './as-user.ts';
 import { Destination } from './destination.ts';
 import { Extractor } from './extractor.ts';
 import { toPathBytes } from './guest-path.ts';
@@ -22,16 +23,20 @@ const OTHERS: readonly (readonly [string, string])[] = [
   ['504b0304', 'zip'],
 ];
 const GZIP = [0x1f, 0x8b] as const;
+const ROOT: Owner = { uid: 0, gid: 0 };
 /** Below this size, a direct write is not worth the switch. */
 const INTAKE_BYTES = 512 * 1024;
 
 /** Throws AgentError when the destination cannot be opened or created. */
-export function startPush(stream: Stream, { path }: FilePush, writesDirect: boolean): void {
-  new Push(stream, new Extractor(Destination.open(toPathBytes(path)), writesDirect));
+export function startPush(stream: Stream, { path, owner }: FilePush, writesDirect: boolean): void {
+  const actor = owner === '' ? ROOT : findActor(owner, readNames());
+  const destination = ownAs(actor, () => Destination.open(toPathBytes(path)));
+  new Push(stream, new Extractor(destination, writesDirect), actor);
 }
 
 class Push {
   readonly #stream: Stream;
+  readonly #owner: Owner;
   readonly #extractor: Extractor;
   readonly #reader: TarReader;
   #gunzip: Gunzip | undefined;
@@ -39,10 +44,11 @@ class Push {
   #hasBegun = false;
   #isOver = false;
 
-  constructor(stream: Stream, extractor: Extractor) {
+  constructor(stream: Stream, extractor: Extractor, owner: Owner) {
     this.#stream = stream;
+    this.#owner = owner;
     this.#extractor = extractor;
-    this.#reader = new TarReader(extractor, { isForRoot: true });
+    this.#reader = new TarReader(extractor, { isForRoot: true, dropsSetId: owner.uid !== 0 });
     stream.handlers = {
       data: (_flow, chunk) => this.#attempt(() => this.#take(chunk)),
       end: () => this.#attempt(() => this.#end()),
@@ -128,7 +134,7 @@ class Push {
   #attempt(step: () => void): void {
     if (this.#isOver) return;
     try {
-      step();
+      ownAs(this.#owner, step);
     } catch (error) {
       if (!(error instanceof TarError || error instanceof AgentError)) {
         this.#finish(undefined);

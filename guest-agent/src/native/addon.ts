@@ -92,6 +92,8 @@ export interface Addon {
   // tree-change.cc
   /** Sets the effective user of this thread; `actAs(0, 0, [])` before anything else may run. */
   actAs(uid: number, gid: number, groups: readonly number[]): number;
+  /** What this thread creates belongs to them, with root's rights; `ownAs(0, 0)` before anything else may run. */
+  ownAs(uid: number, gid: number): number;
   reopen(place: number, flags: number): number;
   changeMode(fd: number, mode: number): number;
   changeOwner(fd: number, uid: number, gid: number): number;
@@ -102,6 +104,10 @@ export interface Addon {
   seek(fd: number, position: number): number;
   /** Microseconds since 1970 of the clock that stamps changes of files. */
   coarseClock(): number;
+  // inotify.cc
+  openInotify(): number;
+  watchDirectory(inotify: number, place: number, mask: number): number;
+  unwatchDirectory(inotify: number, number: number): number;
   // spawn.cc
   spawn(spec: SpawnSpec): number;
   // children.cc

@@ -8,6 +8,7 @@ import {
   type FileInfo,
   type FilePushResult,
   type FileReadInput,
+  type FileWatchInput,
   type FileWriteInput,
   FLOW,
   ProtocolViolation,
@@ -19,6 +20,7 @@ import type { PullStream } from '../lib/byte-queue.ts';
 import { toError } from '../lib/errors.ts';
 import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
 import { type FileDescription, toDescription } from './file-description.ts';
+import { type FileWatchEvents, type FileWatching, requireWatch } from './file-watch.ts';
 import { count } from './outcome.ts';
 import { PullBody } from './pull-body.ts';
 
@@ -57,11 +59,13 @@ export interface GuestFiles {
   read(read: FileReadInput, signal?: AbortSignal): Promise<ReadFile>;
   /** Replaces a file's content. AppError also precondition_failed. */
   write(write: FileWriteInput, read: ByteSource, signal?: AbortSignal): Promise<FileDescription>;
-  /** Extracts a tar archive into `path`. */
-  pushFiles(path: string, read: ByteSource, signal?: AbortSignal): Promise<PushResult>;
+  /** Extracts a tar archive into `path`. `owner`, as name|uid[:group|gid], owns what is created; default: root. */
+  pushFiles(path: string, read: ByteSource, signal?: AbortSignal, owner?: string): Promise<PushResult>;
   pullFile(path: string, maxBytes: number, signal?: AbortSignal): Promise<PulledFile>;
   /** A tar archive of the directory. */
   pullDirectory(path: string, signal?: AbortSignal): Promise<PulledFile>;
+  /** Changes in a directory from now on. AppError also exhausted, unsupported; others come as events. */
+  watch(watch: FileWatchInput, events: FileWatchEvents): FileWatching;
 }
 
 export type FileCallOptions = {
@@ -75,8 +79,14 @@ export type FileCallOptions = {
 export type ByteSource = () => Promise<Uint8Array | undefined>;
 
 /** Sends an archive that the guest extracts into `path`. AppError with the guest's reason, or the signal's. */
-export function pushFiles(options: FileCallOptions, path: string, read: ByteSource): Promise<PushResult> {
-  return send(options, { filePush: { path } }, read, (result) => {
+export async function pushFiles(
+  options: FileCallOptions,
+  path: string,
+  read: ByteSource,
+  owner = '',
+): Promise<PushResult> {
+  if (owner !== '') requireWatch(options.channel);
+  return send(options, { filePush: { path, owner } }, read, (result) => {
     if (!result.filePush) throw toFailure(result, 'push');
     return toPushResult(result.filePush as FilePushResult);
   });

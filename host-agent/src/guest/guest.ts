@@ -22,6 +22,7 @@ import { GuestClock } from './clock.ts';
 import { type CommandChannel, GuestCommands } from './commands.ts';
 import { startExec } from './exec.ts';
 import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
+import { watchFiles } from './file-watch.ts';
 import {
   callFiles,
   type FileCallOptions,
@@ -88,12 +89,13 @@ export class Guest {
   readonly service = new GuestService(this.#calls);
   readonly commands = new GuestCommands(this.#calls, () => this.#explainLoss());
   readonly files: GuestFiles = {
-    pushFiles: async (path, read, signal) => pushFiles(this.#fileCall(signal), path, read),
+    pushFiles: async (path, read, signal, owner) => pushFiles(this.#fileCall(signal), path, read, owner),
     pullFile: async (path, maxBytes, signal) => pullFile(this.#fileCall(signal), path, maxBytes),
     pullDirectory: async (path, signal) => pullDirectory(this.#fileCall(signal), path),
     call: async (call, signal) => callFiles(this.#fileCall(signal), call),
     read: async (read, signal) => readFile(this.#fileCall(signal), read),
     write: async (write, read, signal) => writeFile(this.#fileCall(signal), write, read),
+    watch: (watch, events) => watchFiles(this.#fileCall(undefined), watch, events),
   };
 
   constructor(options: GuestOptions) {

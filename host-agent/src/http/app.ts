@@ -19,6 +19,7 @@ import { sandboxHandlers } from './routes/sandboxes.ts';
 import { serviceHandlers } from './routes/service.ts';
 import { singleFileHandlers } from './routes/single-files.ts';
 import { snapshotHandlers } from './routes/snapshots.ts';
+import { watchHandlers } from './routes/watch-files.ts';
 import { createNotFound, guardLiteralPaths, serveRoutes } from './serve-routes.ts';
 import type { HttpServices } from './services.ts';
 
@@ -46,6 +47,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...logHandlers(services),
     ...fileHandlers(services),
     ...singleFileHandlers(services),
+    ...watchHandlers(services),
     ...snapshotHandlers(services),
   };
   guardLiteralPaths(app, Object.values(routes));

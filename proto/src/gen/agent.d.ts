@@ -911,6 +911,9 @@ export namespace sandboxd {
                 /** Request fileWrite. */
                 fileWrite?: (sandboxd.agent.v1.FileWrite.$Properties|null);
 
+                /** Request fileWatch. */
+                fileWatch?: (sandboxd.agent.v1.FileWatch.$Properties|null);
+
                 /** Request growDisk. */
                 growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
@@ -930,7 +933,7 @@ export namespace sandboxd {
                 commandAttach?: (sandboxd.agent.v1.CommandAttach.$Properties|null);
 
                 /** Request call. */
-                call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach");
+                call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach");
 
                 /**
                  * Creates a new Request instance using the specified properties.
@@ -1000,6 +1003,9 @@ export namespace sandboxd {
                     /** Request fileWrite */
                     fileWrite?: (sandboxd.agent.v1.FileWrite.$Properties|null);
 
+                    /** Request fileWatch */
+                    fileWatch?: (sandboxd.agent.v1.FileWatch.$Properties|null);
+
                     /** Request growDisk */
                     growDisk?: (sandboxd.agent.v1.GrowDisk.$Properties|null);
 
@@ -1019,7 +1025,7 @@ export namespace sandboxd {
                     commandAttach?: (sandboxd.agent.v1.CommandAttach.$Properties|null);
 
                     /** Request call */
-                    call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach");
+                    call?: ("exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1039,6 +1045,7 @@ export namespace sandboxd {
                   fileCall?: sandboxd.agent.v1.FileCall.$Shape|null;
                   fileRead?: sandboxd.agent.v1.FileRead.$Shape|null;
                   fileWrite?: sandboxd.agent.v1.FileWrite.$Shape|null;
+                  fileWatch?: sandboxd.agent.v1.FileWatch.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
                   freeze?: sandboxd.agent.v1.Freeze.$Shape|null;
@@ -1047,7 +1054,7 @@ export namespace sandboxd {
                   commandAttach?: sandboxd.agent.v1.CommandAttach.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "commandList"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandList.$Shape; commandCall?: null; commandAttach?: null }|{ call?: "commandCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall: sandboxd.agent.v1.CommandCall.$Shape; commandAttach?: null }|{ call?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach: sandboxd.agent.v1.CommandAttach.$Shape })
+                  ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileWatch"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch: sandboxd.agent.v1.FileWatch.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "commandList"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandList.$Shape; commandCall?: null; commandAttach?: null }|{ call?: "commandCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall: sandboxd.agent.v1.CommandCall.$Shape; commandAttach?: null }|{ call?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach: sandboxd.agent.v1.CommandAttach.$Shape })
                 );
             }
 
@@ -1100,6 +1107,9 @@ export namespace sandboxd {
                 /** Result fileCall. */
                 fileCall?: (sandboxd.agent.v1.FileCallResult.$Properties|null);
 
+                /** Result fileWatch. */
+                fileWatch?: (sandboxd.agent.v1.FileWatchResult.$Properties|null);
+
                 /** Result growDisk. */
                 growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
@@ -1119,7 +1129,7 @@ export namespace sandboxd {
                 commandAttach?: (sandboxd.agent.v1.CommandAttachResult.$Properties|null);
 
                 /** Result value. */
-                value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach");
+                value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach");
 
                 /**
                  * Creates a new Result instance using the specified properties.
@@ -1183,6 +1193,9 @@ export namespace sandboxd {
                     /** Result fileCall */
                     fileCall?: (sandboxd.agent.v1.FileCallResult.$Properties|null);
 
+                    /** Result fileWatch */
+                    fileWatch?: (sandboxd.agent.v1.FileWatchResult.$Properties|null);
+
                     /** Result growDisk */
                     growDisk?: (sandboxd.agent.v1.GrowDiskResult.$Properties|null);
 
@@ -1202,7 +1215,7 @@ export namespace sandboxd {
                     commandAttach?: (sandboxd.agent.v1.CommandAttachResult.$Properties|null);
 
                     /** Result value */
-                    value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach");
+                    value?: ("exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach");
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -1220,6 +1233,7 @@ export namespace sandboxd {
                   filePull?: sandboxd.agent.v1.FilePullResult.$Shape|null;
                   dirPull?: sandboxd.agent.v1.DirPullResult.$Shape|null;
                   fileCall?: sandboxd.agent.v1.FileCallResult.$Shape|null;
+                  fileWatch?: sandboxd.agent.v1.FileWatchResult.$Shape|null;
                   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                   setClock?: sandboxd.agent.v1.SetClockResult.$Shape|null;
                   freeze?: sandboxd.agent.v1.FreezeResult.$Shape|null;
@@ -1228,7 +1242,7 @@ export namespace sandboxd {
                   commandAttach?: sandboxd.agent.v1.CommandAttachResult.$Shape|null;
                   $unknowns?: Uint8Array[];
                 } & (
-                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape; commandList?: null; command?: null; commandAttach?: null }|{ value?: "commandList"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandListResult.$Shape; command?: null; commandAttach?: null }|{ value?: "command"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command: sandboxd.agent.v1.CommandStatus.$Shape; commandAttach?: null }|{ value?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach: sandboxd.agent.v1.CommandAttachResult.$Shape })
+                  ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "fileWatch"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch: sandboxd.agent.v1.FileWatchResult.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape; commandList?: null; command?: null; commandAttach?: null }|{ value?: "commandList"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandListResult.$Shape; command?: null; commandAttach?: null }|{ value?: "command"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command: sandboxd.agent.v1.CommandStatus.$Shape; commandAttach?: null }|{ value?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach: sandboxd.agent.v1.CommandAttachResult.$Shape })
                 );
             }
 
@@ -3812,6 +3826,9 @@ export namespace sandboxd {
                 /** FilePush path. */
                 path: string;
 
+                /** FilePush owner. */
+                owner: string;
+
                 /**
                  * Creates a new FilePush instance using the specified properties.
                  * @param [properties] Properties to set
@@ -3846,6 +3863,9 @@ export namespace sandboxd {
 
                     /** FilePush path */
                     path?: (string|null);
+
+                    /** FilePush owner */
+                    owner?: (string|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -5293,6 +5313,158 @@ export namespace sandboxd {
 
                 /** Shape of a FileWrite. */
                 type $Shape = sandboxd.agent.v1.FileWrite.$Properties;
+            }
+
+            /**
+             * Properties of a FileWatch.
+             * @deprecated Use sandboxd.agent.v1.FileWatch.$Properties instead.
+             */
+            interface IFileWatch extends sandboxd.agent.v1.FileWatch.$Properties {
+            }
+
+            /** Represents a FileWatch. */
+            class FileWatch {
+
+                /**
+                 * Constructs a new FileWatch.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileWatch.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileWatch place. */
+                place?: (sandboxd.agent.v1.FilePlace.$Properties|null);
+
+                /** FileWatch recursive. */
+                recursive: boolean;
+
+                /**
+                 * Creates a new FileWatch instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileWatch instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileWatch.$Shape): sandboxd.agent.v1.FileWatch & sandboxd.agent.v1.FileWatch.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileWatch.$Properties): sandboxd.agent.v1.FileWatch;
+
+                /**
+                 * Encodes the specified FileWatch message. Does not implicitly {@link sandboxd.agent.v1.FileWatch.verify|verify} messages.
+                 * @param message FileWatch message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileWatch.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileWatch message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileWatch & sandboxd.agent.v1.FileWatch.$Shape} FileWatch
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileWatch & sandboxd.agent.v1.FileWatch.$Shape;
+            }
+
+            namespace FileWatch {
+
+                /** Properties of a FileWatch. */
+                interface $Properties {
+
+                    /** FileWatch place */
+                    place?: (sandboxd.agent.v1.FilePlace.$Properties|null);
+
+                    /** FileWatch recursive */
+                    recursive?: (boolean|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileWatch. */
+                type $Shape = sandboxd.agent.v1.FileWatch.$Properties;
+            }
+
+            /**
+             * Properties of a FileWatchResult.
+             * @deprecated Use sandboxd.agent.v1.FileWatchResult.$Properties instead.
+             */
+            interface IFileWatchResult extends sandboxd.agent.v1.FileWatchResult.$Properties {
+            }
+
+            /** Represents a FileWatchResult. */
+            class FileWatchResult {
+
+                /**
+                 * Constructs a new FileWatchResult.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileWatchResult.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileWatchResult reason. */
+                reason: sandboxd.agent.v1.FileWatchResult.Reason;
+
+                /**
+                 * Creates a new FileWatchResult instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileWatchResult instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileWatchResult.$Shape): sandboxd.agent.v1.FileWatchResult & sandboxd.agent.v1.FileWatchResult.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileWatchResult.$Properties): sandboxd.agent.v1.FileWatchResult;
+
+                /**
+                 * Encodes the specified FileWatchResult message. Does not implicitly {@link sandboxd.agent.v1.FileWatchResult.verify|verify} messages.
+                 * @param message FileWatchResult message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileWatchResult.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileWatchResult message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileWatchResult & sandboxd.agent.v1.FileWatchResult.$Shape} FileWatchResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileWatchResult & sandboxd.agent.v1.FileWatchResult.$Shape;
+            }
+
+            namespace FileWatchResult {
+
+                /** Properties of a FileWatchResult. */
+                interface $Properties {
+
+                    /** FileWatchResult reason */
+                    reason?: (sandboxd.agent.v1.FileWatchResult.Reason|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileWatchResult. */
+                type $Shape = sandboxd.agent.v1.FileWatchResult.$Properties;
+
+                /** Reason enum. */
+                enum Reason {
+
+                    /** UNKNOWN value */
+                    UNKNOWN = 0,
+
+                    /** REMOVED value */
+                    REMOVED = 1,
+
+                    /** UNREADABLE value */
+                    UNREADABLE = 2,
+
+                    /** TOO_MANY value */
+                    TOO_MANY = 3
+                }
             }
 
             /**

@@ -2111,13 +2111,14 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.FileCall.$Properties|null} [fileCall] Request fileCall
                  * @property {sandboxd.agent.v1.FileRead.$Properties|null} [fileRead] Request fileRead
                  * @property {sandboxd.agent.v1.FileWrite.$Properties|null} [fileWrite] Request fileWrite
+                 * @property {sandboxd.agent.v1.FileWatch.$Properties|null} [fileWatch] Request fileWatch
                  * @property {sandboxd.agent.v1.GrowDisk.$Properties|null} [growDisk] Request growDisk
                  * @property {sandboxd.agent.v1.SetClock.$Properties|null} [setClock] Request setClock
                  * @property {sandboxd.agent.v1.Freeze.$Properties|null} [freeze] Request freeze
                  * @property {sandboxd.agent.v1.CommandList.$Properties|null} [commandList] Request commandList
                  * @property {sandboxd.agent.v1.CommandCall.$Properties|null} [commandCall] Request commandCall
                  * @property {sandboxd.agent.v1.CommandAttach.$Properties|null} [commandAttach] Request commandAttach
-                 * @property {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach"} [call] Request call
+                 * @property {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2144,6 +2145,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   fileCall?: sandboxd.agent.v1.FileCall.$Shape|null;
                  *   fileRead?: sandboxd.agent.v1.FileRead.$Shape|null;
                  *   fileWrite?: sandboxd.agent.v1.FileWrite.$Shape|null;
+                 *   fileWatch?: sandboxd.agent.v1.FileWatch.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDisk.$Shape|null;
                  *   setClock?: sandboxd.agent.v1.SetClock.$Shape|null;
                  *   freeze?: sandboxd.agent.v1.Freeze.$Shape|null;
@@ -2152,7 +2154,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   commandAttach?: sandboxd.agent.v1.CommandAttach.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "commandList"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandList.$Shape; commandCall?: null; commandAttach?: null }|{ call?: "commandCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall: sandboxd.agent.v1.CommandCall.$Shape; commandAttach?: null }|{ call?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach: sandboxd.agent.v1.CommandAttach.$Shape })
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "fileWatch"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch: sandboxd.agent.v1.FileWatch.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape; commandList?: null; commandCall?: null; commandAttach?: null }|{ call?: "commandList"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandList.$Shape; commandCall?: null; commandAttach?: null }|{ call?: "commandCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall: sandboxd.agent.v1.CommandCall.$Shape; commandAttach?: null }|{ call?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach: sandboxd.agent.v1.CommandAttach.$Shape })
                  * )} sandboxd.agent.v1.Request.$Shape
                  */
 
@@ -2268,6 +2270,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Request.prototype.fileWrite = null;
 
                 /**
+                 * Request fileWatch.
+                 * @member {sandboxd.agent.v1.FileWatch.$Properties|null|undefined} fileWatch
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.fileWatch = null;
+
+                /**
                  * Request growDisk.
                  * @member {sandboxd.agent.v1.GrowDisk.$Properties|null|undefined} growDisk
                  * @memberof sandboxd.agent.v1.Request
@@ -2320,12 +2330,12 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * Request call.
-                 * @member {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach"|undefined} call
+                 * @member {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach"|undefined} call
                  * @memberof sandboxd.agent.v1.Request
                  * @instance
                  */
                 $Object.defineProperty(Request.prototype, "call", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "fileRead", "fileWrite", "growDisk", "setClock", "freeze", "commandList", "commandCall", "commandAttach"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "fileRead", "fileWrite", "fileWatch", "growDisk", "setClock", "freeze", "commandList", "commandCall", "commandAttach"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2379,6 +2389,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.FileRead.encode(message.fileRead, writer.uint32(/* id 14, wireType 2 =*/114).fork(), _depth + 1).ldelim();
                     if (message.fileWrite != null && $Object.hasOwnProperty.call(message, "fileWrite"))
                         $root.sandboxd.agent.v1.FileWrite.encode(message.fileWrite, writer.uint32(/* id 17, wireType 2 =*/138).fork(), _depth + 1).ldelim();
+                    if (message.fileWatch != null && $Object.hasOwnProperty.call(message, "fileWatch"))
+                        $root.sandboxd.agent.v1.FileWatch.encode(message.fileWatch, writer.uint32(/* id 18, wireType 2 =*/146).fork(), _depth + 1).ldelim();
                     if (message.serviceConfigure != null && $Object.hasOwnProperty.call(message, "serviceConfigure"))
                         $root.sandboxd.agent.v1.ServiceConfigure.encode(message.serviceConfigure, writer.uint32(/* id 20, wireType 2 =*/162).fork(), _depth + 1).ldelim();
                     if (message.serviceControl != null && $Object.hasOwnProperty.call(message, "serviceControl"))
@@ -2525,6 +2537,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                 message.call = "fileWrite";
                                 continue;
                             }
+                        case 18: {
+                                if (wireType !== 2)
+                                    break;
+                                message.fileWatch = $root.sandboxd.agent.v1.FileWatch.decode(reader, reader.size(), $undefined, _depth + 1, message.fileWatch);
+                                message.call = "fileWatch";
+                                continue;
+                            }
                         case 30: {
                                 if (wireType !== 2)
                                     break;
@@ -2602,13 +2621,14 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.FilePullResult.$Properties|null} [filePull] Result filePull
                  * @property {sandboxd.agent.v1.DirPullResult.$Properties|null} [dirPull] Result dirPull
                  * @property {sandboxd.agent.v1.FileCallResult.$Properties|null} [fileCall] Result fileCall
+                 * @property {sandboxd.agent.v1.FileWatchResult.$Properties|null} [fileWatch] Result fileWatch
                  * @property {sandboxd.agent.v1.GrowDiskResult.$Properties|null} [growDisk] Result growDisk
                  * @property {sandboxd.agent.v1.SetClockResult.$Properties|null} [setClock] Result setClock
                  * @property {sandboxd.agent.v1.FreezeResult.$Properties|null} [freeze] Result freeze
                  * @property {sandboxd.agent.v1.CommandListResult.$Properties|null} [commandList] Result commandList
                  * @property {sandboxd.agent.v1.CommandStatus.$Properties|null} [command] Result command
                  * @property {sandboxd.agent.v1.CommandAttachResult.$Properties|null} [commandAttach] Result commandAttach
-                 * @property {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach"} [value] Result value
+                 * @property {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach"} [value] Result value
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2633,6 +2653,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   filePull?: sandboxd.agent.v1.FilePullResult.$Shape|null;
                  *   dirPull?: sandboxd.agent.v1.DirPullResult.$Shape|null;
                  *   fileCall?: sandboxd.agent.v1.FileCallResult.$Shape|null;
+                 *   fileWatch?: sandboxd.agent.v1.FileWatchResult.$Shape|null;
                  *   growDisk?: sandboxd.agent.v1.GrowDiskResult.$Shape|null;
                  *   setClock?: sandboxd.agent.v1.SetClockResult.$Shape|null;
                  *   freeze?: sandboxd.agent.v1.FreezeResult.$Shape|null;
@@ -2641,7 +2662,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   commandAttach?: sandboxd.agent.v1.CommandAttachResult.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape; commandList?: null; command?: null; commandAttach?: null }|{ value?: "commandList"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandListResult.$Shape; command?: null; commandAttach?: null }|{ value?: "command"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command: sandboxd.agent.v1.CommandStatus.$Shape; commandAttach?: null }|{ value?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach: sandboxd.agent.v1.CommandAttachResult.$Shape })
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "fileWatch"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch: sandboxd.agent.v1.FileWatchResult.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null; commandList?: null; command?: null; commandAttach?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape; commandList?: null; command?: null; commandAttach?: null }|{ value?: "commandList"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandListResult.$Shape; command?: null; commandAttach?: null }|{ value?: "command"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command: sandboxd.agent.v1.CommandStatus.$Shape; commandAttach?: null }|{ value?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach: sandboxd.agent.v1.CommandAttachResult.$Shape })
                  * )} sandboxd.agent.v1.Result.$Shape
                  */
 
@@ -2741,6 +2762,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Result.prototype.fileCall = null;
 
                 /**
+                 * Result fileWatch.
+                 * @member {sandboxd.agent.v1.FileWatchResult.$Properties|null|undefined} fileWatch
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.fileWatch = null;
+
+                /**
                  * Result growDisk.
                  * @member {sandboxd.agent.v1.GrowDiskResult.$Properties|null|undefined} growDisk
                  * @memberof sandboxd.agent.v1.Result
@@ -2793,12 +2822,12 @@ export const sandboxd = $root.sandboxd = (() => {
 
                 /**
                  * Result value.
-                 * @member {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach"|undefined} value
+                 * @member {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach"|undefined} value
                  * @memberof sandboxd.agent.v1.Result
                  * @instance
                  */
                 $Object.defineProperty(Result.prototype, "value", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "growDisk", "setClock", "freeze", "commandList", "command", "commandAttach"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "fileWatch", "growDisk", "setClock", "freeze", "commandList", "command", "commandAttach"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2850,6 +2879,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.DirPullResult.encode(message.dirPull, writer.uint32(/* id 12, wireType 2 =*/98).fork(), _depth + 1).ldelim();
                     if (message.fileCall != null && $Object.hasOwnProperty.call(message, "fileCall"))
                         $root.sandboxd.agent.v1.FileCallResult.encode(message.fileCall, writer.uint32(/* id 13, wireType 2 =*/106).fork(), _depth + 1).ldelim();
+                    if (message.fileWatch != null && $Object.hasOwnProperty.call(message, "fileWatch"))
+                        $root.sandboxd.agent.v1.FileWatchResult.encode(message.fileWatch, writer.uint32(/* id 18, wireType 2 =*/146).fork(), _depth + 1).ldelim();
                     if (message.serviceStatus != null && $Object.hasOwnProperty.call(message, "serviceStatus"))
                         $root.sandboxd.agent.v1.ServiceStatus.encode(message.serviceStatus, writer.uint32(/* id 20, wireType 2 =*/162).fork(), _depth + 1).ldelim();
                     if (message.serviceOutput != null && $Object.hasOwnProperty.call(message, "serviceOutput"))
@@ -2977,6 +3008,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.fileCall = $root.sandboxd.agent.v1.FileCallResult.decode(reader, reader.size(), $undefined, _depth + 1, message.fileCall);
                                 message.value = "fileCall";
+                                continue;
+                            }
+                        case 18: {
+                                if (wireType !== 2)
+                                    break;
+                                message.fileWatch = $root.sandboxd.agent.v1.FileWatchResult.decode(reader, reader.size(), $undefined, _depth + 1, message.fileWatch);
+                                message.value = "fileWatch";
                                 continue;
                             }
                         case 30: {
@@ -9499,6 +9537,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * Properties of a FilePush.
                  * @typedef {Object} sandboxd.agent.v1.FilePush.$Properties
                  * @property {string|null} [path] FilePush path
+                 * @property {string|null} [owner] FilePush owner
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -9539,6 +9578,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 FilePush.prototype.path = "";
 
                 /**
+                 * FilePush owner.
+                 * @member {string} owner
+                 * @memberof sandboxd.agent.v1.FilePush
+                 * @instance
+                 */
+                FilePush.prototype.owner = "";
+
+                /**
                  * Creates a new FilePush instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.FilePush
@@ -9572,6 +9619,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         throw $Error("max depth exceeded");
                     if (message.path != null && $Object.hasOwnProperty.call(message, "path") && message.path !== "")
                         writer.uint32(/* id 1, wireType 2 =*/10).string(message.path);
+                    if (message.owner != null && $Object.hasOwnProperty.call(message, "owner") && message.owner !== "")
+                        writer.uint32(/* id 2, wireType 2 =*/18).string(message.owner);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -9623,6 +9672,15 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.path = value;
                                 else
                                     delete message.path;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.owner = value;
+                                else
+                                    delete message.owner;
                                 continue;
                             }
                         }
@@ -13256,6 +13314,345 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return FileWrite;
+            })();
+
+            v1.FileWatch = (function() {
+
+                /**
+                 * Properties of a FileWatch.
+                 * @typedef {Object} sandboxd.agent.v1.FileWatch.$Properties
+                 * @property {sandboxd.agent.v1.FilePlace.$Properties|null} [place] FileWatch place
+                 * @property {boolean|null} [recursive] FileWatch recursive
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileWatch.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileWatch
+                 * @augments sandboxd.agent.v1.FileWatch.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileWatch.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileWatch.
+                 * @typedef {sandboxd.agent.v1.FileWatch.$Properties} sandboxd.agent.v1.FileWatch.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileWatch.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileWatch.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileWatch.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileWatch = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileWatch place.
+                 * @member {sandboxd.agent.v1.FilePlace.$Properties|null|undefined} place
+                 * @memberof sandboxd.agent.v1.FileWatch
+                 * @instance
+                 */
+                FileWatch.prototype.place = null;
+
+                /**
+                 * FileWatch recursive.
+                 * @member {boolean} recursive
+                 * @memberof sandboxd.agent.v1.FileWatch
+                 * @instance
+                 */
+                FileWatch.prototype.recursive = false;
+
+                /**
+                 * Creates a new FileWatch instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileWatch
+                 * @static
+                 * @param {sandboxd.agent.v1.FileWatch.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileWatch} FileWatch instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileWatch.$Shape): sandboxd.agent.v1.FileWatch & sandboxd.agent.v1.FileWatch.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileWatch.$Properties): sandboxd.agent.v1.FileWatch;
+                 * }}
+                 */
+                FileWatch.create = function(properties) {
+                    return new FileWatch(properties);
+                };
+
+                /**
+                 * Encodes the specified FileWatch message. Does not implicitly {@link sandboxd.agent.v1.FileWatch.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileWatch
+                 * @static
+                 * @param {sandboxd.agent.v1.FileWatch.$Properties} message FileWatch message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileWatch.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.place != null && $Object.hasOwnProperty.call(message, "place"))
+                        $root.sandboxd.agent.v1.FilePlace.encode(message.place, writer.uint32(/* id 1, wireType 2 =*/10).fork(), _depth + 1).ldelim();
+                    if (message.recursive != null && $Object.hasOwnProperty.call(message, "recursive") && message.recursive !== false)
+                        writer.uint32(/* id 2, wireType 0 =*/16).bool(message.recursive);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileWatch message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileWatch
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileWatch & sandboxd.agent.v1.FileWatch.$Shape} FileWatch
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileWatch.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileWatch();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                message.place = $root.sandboxd.agent.v1.FilePlace.decode(reader, reader.size(), $undefined, _depth + 1, message.place);
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.recursive = value;
+                                else
+                                    delete message.recursive;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileWatch;
+            })();
+
+            v1.FileWatchResult = (function() {
+
+                /**
+                 * Properties of a FileWatchResult.
+                 * @typedef {Object} sandboxd.agent.v1.FileWatchResult.$Properties
+                 * @property {sandboxd.agent.v1.FileWatchResult.Reason|null} [reason] FileWatchResult reason
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileWatchResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileWatchResult
+                 * @augments sandboxd.agent.v1.FileWatchResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileWatchResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileWatchResult.
+                 * @typedef {sandboxd.agent.v1.FileWatchResult.$Properties} sandboxd.agent.v1.FileWatchResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileWatchResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileWatchResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileWatchResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileWatchResult = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileWatchResult reason.
+                 * @member {sandboxd.agent.v1.FileWatchResult.Reason} reason
+                 * @memberof sandboxd.agent.v1.FileWatchResult
+                 * @instance
+                 */
+                FileWatchResult.prototype.reason = 0;
+
+                /**
+                 * Creates a new FileWatchResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileWatchResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FileWatchResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileWatchResult} FileWatchResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileWatchResult.$Shape): sandboxd.agent.v1.FileWatchResult & sandboxd.agent.v1.FileWatchResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileWatchResult.$Properties): sandboxd.agent.v1.FileWatchResult;
+                 * }}
+                 */
+                FileWatchResult.create = function(properties) {
+                    return new FileWatchResult(properties);
+                };
+
+                /**
+                 * Encodes the specified FileWatchResult message. Does not implicitly {@link sandboxd.agent.v1.FileWatchResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileWatchResult
+                 * @static
+                 * @param {sandboxd.agent.v1.FileWatchResult.$Properties} message FileWatchResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileWatchResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.reason != null && $Object.hasOwnProperty.call(message, "reason") && message.reason !== 0)
+                        writer.uint32(/* id 1, wireType 0 =*/8).int32(message.reason);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileWatchResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileWatchResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileWatchResult & sandboxd.agent.v1.FileWatchResult.$Shape} FileWatchResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileWatchResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileWatchResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.int32())
+                                    message.reason = value;
+                                else
+                                    delete message.reason;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                /**
+                 * Reason enum.
+                 * @name sandboxd.agent.v1.FileWatchResult.Reason
+                 * @enum {number}
+                 * @property {number} UNKNOWN=0 UNKNOWN value
+                 * @property {number} REMOVED=1 REMOVED value
+                 * @property {number} UNREADABLE=2 UNREADABLE value
+                 * @property {number} TOO_MANY=3 TOO_MANY value
+                 */
+                FileWatchResult.Reason = (function() {
+                    const valuesById = $Object.create(null), values = $Object.create(valuesById);
+                    values[valuesById[0] = "UNKNOWN"] = 0;
+                    values[valuesById[1] = "REMOVED"] = 1;
+                    values[valuesById[2] = "UNREADABLE"] = 2;
+                    values[valuesById[3] = "TOO_MANY"] = 3;
+                    return values;
+                })();
+
+                return FileWatchResult;
             })();
 
             v1.GrowDisk = (function() {

@@ -53,10 +53,13 @@ type State =
   | 'padding'
   | 'ended';
 
+const SET_ID_BITS = 0o6000;
+
 export class TarReader {
   readonly #sink: TarSink;
   readonly #hasAttributes: boolean;
   readonly #isForRoot: boolean;
+  readonly #dropsSetId: boolean;
   readonly #extensions = new Extensions();
   readonly #block = Buffer.allocUnsafeSlow(BLOCK_BYTES);
   #blockBytes = 0;
@@ -72,9 +75,13 @@ export class TarReader {
   #isFile = false;
   #extension: { readonly header: TarHeader; readonly chunks: Buffer[] } | undefined;
 
-  /** `isForRoot`: all members will belong to root, regardless of their owner in the archive. */
-  constructor(sink: TarSink, { hasAttributes = false, isForRoot = false } = {}) {
+  /**
+   * `isForRoot`: all members will belong to root, regardless of their owner in the archive; with `dropsSetId`, to
+   * another user.
+   */
+  constructor(sink: TarSink, { hasAttributes = false, isForRoot = false, dropsSetId = false } = {}) {
     this.#sink = sink;
+    this.#dropsSetId = dropsSetId;
     this.#hasAttributes = hasAttributes;
     this.#isForRoot = isForRoot;
   }
@@ -184,7 +191,8 @@ export class TarReader {
   #onMember(plain: TarHeader, block: Buffer): void {
     const found = this.#extensions.apply(plain);
     const { pax } = this.#extensions;
-    const header = this.#isForRoot ? { ...found, mode: modeForRoot(found.mode, block, pax) } : found;
+    const kept = this.#dropsSetId ? found.mode & ~SET_ID_BITS : found.mode;
+    const header = this.#isForRoot ? { ...found, mode: modeForRoot(kept, block, pax) } : found;
     this.#header = header;
     if (this.#hasAttributes) this.#attributes = readAttributes(block, header.flag, pax);
     this.#left = header.sizeBytes;

@@ -31,11 +31,16 @@ export function fileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
       return c.body(null, 200, headers);
     },
 
-    pushFiles: async ({ params: { id }, query: { path } }, c) => {
+    pushFiles: async ({ params: { id }, query: { path, owner } }, c) => {
       const guestFiles = guestOf(host, c, id).files();
       const body = readBody(c, bodyIdleMs);
       try {
-        const { files, bytes } = await guestFiles.pushFiles(path, orEmptyArchive(body.read), clientSignal(c));
+        const { files, bytes } = await guestFiles.pushFiles(
+          path,
+          orEmptyArchive(body.read),
+          clientSignal(c),
+          owner,
+        );
         return { files, bytes };
       } finally {
         body.discard(); // after an early response the client may still send

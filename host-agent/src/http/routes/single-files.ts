@@ -31,7 +31,7 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
     to?: Buffer,
   ) => {
     const answer = await call(c, id, place, operation);
-    return { ...toEntry(expectEntry(answer.entry), to ?? toPath(place)), left_out: answer.count };
+    return { ...toEntry(expectEntry(answer.entry), to ?? toFilePath(place)), left_out: answer.count };
   };
 
   return {
@@ -44,7 +44,7 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
     listFiles: async ({ params: { id }, query: { depth, limit, cursor, ...place } }, c) => {
       const after = Buffer.from(cursor ?? '', 'base64url');
       const { entries, hasMore } = await call(c, id, place, { list: { depth, maxEntries: limit, after } });
-      const directory = toPath(place);
+      const directory = toFilePath(place);
       const last = entries.slice(0, limit).at(-1);
       return {
         entries: entries.slice(0, limit).map((entry) => toEntry(entry, join(directory, entry.path))),
@@ -109,7 +109,7 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
           ifMatch: [...ifMatch],
           ifNoneMatch: ifNoneMatch.map((tag) => tag.replace(/^W\//, '')),
         };
-        const entry = toEntry(await files.write(write, body.read, clientSignal(c)), toPath(place));
+        const entry = toEntry(await files.write(write, body.read, clientSignal(c)), toFilePath(place));
         c.header('ETag', entry.etag);
         return entry;
       } finally {
@@ -124,14 +124,14 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
     },
 
     moveFile: async ({ params: { id }, body: { overwrite, to, to_base64, ...place } }, c) => {
-      const name = toPath({ path: to, path_base64: to_base64 }, 'to');
+      const name = toFilePath({ path: to, path_base64: to_base64 }, 'to');
       const operation = { move: { to: name, replaces: overwrite } };
       const { left_out: _, ...entry } = await describe(c, id, place, operation, name);
       return entry;
     },
 
     copyFile: async ({ params: { id }, body: { overwrite, recursive, to, to_base64, ...place } }, c) => {
-      const name = toPath({ path: to, path_base64: to_base64 }, 'to');
+      const name = toFilePath({ path: to, path_base64: to_base64 }, 'to');
       return await describe(c, id, place, { copy: { to: name, replaces: overwrite, recursive } }, name);
     },
 
@@ -153,7 +153,10 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
 }
 
 /** The bytes of the path, of which a request has one form. AppError invalid_argument. */
-function toPath({ path, path_base64: base64 }: Pick<Place, 'path' | 'path_base64'>, name = 'path'): Buffer {
+export function toFilePath(
+  { path, path_base64: base64 }: Pick<Place, 'path' | 'path_base64'>,
+  name = 'path',
+): Buffer {
   if ((path === undefined) === (base64 === undefined))
     throw new AppError(
       'invalid_argument',
@@ -166,8 +169,8 @@ function toPath({ path, path_base64: base64 }: Pick<Place, 'path' | 'path_base64
   throw new AppError('invalid_argument', `${name}_base64 must be the bytes of an absolute path of the guest`);
 }
 
-function toPlace(place: Place) {
-  return { path: toPath(place), root: Buffer.from(place.root ?? ''), user: place.user ?? '' };
+export function toPlace(place: Place) {
+  return { path: toFilePath(place), root: Buffer.from(place.root ?? ''), user: place.user ?? '' };
 }
 
 function toMode(mode: string | undefined): { readonly mode?: number } {

@@ -84,12 +84,14 @@ export function trackTransferUse(idle: IdleWatch, files: GuestFiles): GuestFiles
     return work().finally(end);
   };
   return {
-    pushFiles: (path, read, signal) => during(() => files.pushFiles(path, read, signal)),
+    pushFiles: (...push) => during(() => files.pushFiles(...push)),
     pullFile: (path, maxBytes, signal) => pull(() => files.pullFile(path, maxBytes, signal)),
     pullDirectory: (path, signal) => pull(() => files.pullDirectory(path, signal)),
     read: (read, signal) => pull(() => files.read(read, signal)),
     call: (call, signal) => during(() => files.call(call, signal)),
     write: (write, read, signal) => during(() => files.write(write, read, signal)),
+    // Looking on is no use of the sandbox.
+    watch: (watch, events) => files.watch(watch, events),
   };
 }
 

@@ -184,7 +184,7 @@ t.test('every byte is consumed, also one that comes alone, and is looked at', as
       },
       finish: (result: object) => void results.push(result),
     };
-    startPush(stream as unknown as Stream, { path: join(dir, path) }, false);
+    startPush(stream as unknown as Stream, { path: join(dir, path), owner: '' }, false);
     return { stream, results, consumed: () => consumed };
   };
   const whole = begin('alone');

@@ -20,6 +20,7 @@ import { FdLink } from '../../../../guest-agent/src/channel/fd-link.ts';
 import { CommandTable } from '../../../../guest-agent/src/commands/table.ts';
 import { type Cgroup, ExecCgroups } from '../../../../guest-agent/src/exec/cgroups.ts';
 import { Freezer } from '../../../../guest-agent/src/exec/freezer.ts';
+import { WatchBudget } from '../../../../guest-agent/src/files/watch/budget.ts';
 import { MemoryTrim } from '../../../../guest-agent/src/machine/memory-trim.ts';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 import { Poller } from '../../../../guest-agent/src/native/poller.ts';
@@ -104,6 +105,7 @@ export function startLocalAgent(
     trim: new MemoryTrim(),
     commands: new CommandTable(2 ** 29),
     service,
+    watches: new WatchBudget(),
     isEmulated,
     writesDirect: isEmulated,
     incarnation: () => connection.incarnation,

@@ -275,6 +275,7 @@ t.test('tracked uses pass on all calls and events', async (t) => {
       requests.push(all);
       return Promise.reject(new Error('no room'));
     },
+    watch: () => ({ consumed: () => undefined, cancel: () => undefined }),
   });
   const { signal } = new AbortController();
   const read = async () => undefined;

@@ -138,6 +138,7 @@ t.test('a transfer keeps it until its last byte, its failure or its cancellation
     call: () => called.promise,
     read: () => Promise.reject(new Error('there is none')),
     write: () => Promise.reject(new Error('there is none')),
+    watch: () => ({ consumed: () => undefined, cancel: () => undefined }),
   });
   const isKept = async (): Promise<boolean> => {
     const before = ends;
@@ -148,6 +149,8 @@ t.test('a transfer keeps it until its last byte, its failure or its cancellation
   t.ok(await isKept(), 'a push');
   pushed.resolve({ files: 0, bytes: 0 });
   await push;
+  files.watch({}, { records: () => undefined, end: () => undefined, failed: () => undefined });
+  t.notOk(await isKept(), 'a watch does not keep it');
   t.notOk(await isKept());
   const call = files.call({});
   t.ok(await isKept(), 'a call');
