@@ -1,7 +1,7 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
-import { CLOCK, COMMANDS, FREEZE, GuestConnection, NETWORK } from '@sandboxd/proto';
+import { CLOCK, COMMANDS, FREEZE, GuestConnection, NETWORK, SLEEP } from '@sandboxd/proto';
 import { mountModules } from './boot/modules.ts';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
@@ -70,7 +70,7 @@ const connection: GuestConnection = new GuestConnection({
     bootId,
     agentStartUs,
     agentReadyUs,
-    capabilities: [CLOCK, NETWORK, COMMANDS, ...(cgroups.canFreeze ? [FREEZE] : [])],
+    capabilities: [CLOCK, NETWORK, COMMANDS, SLEEP, ...(cgroups.canFreeze ? [FREEZE] : [])],
   }),
   onHello: ({ incarnation }) => {
     freezer.greeted(incarnation);

@@ -55,6 +55,9 @@ export const NETWORK = 'network';
 /** Capability of a guest that keeps a table of commands, and runs detached ones. */
 export const COMMANDS = 'commands';
 
+/** Capability of a guest that writes its disks out when it is frozen, and that continues after a pause (Wake). */
+export const SLEEP = 'sleep';
+
 /** Maximum detached commands that run at the same time. */
 export const MAX_DETACHED_COMMANDS = 256;
 /** Maximum running commands in the table; attached ones beyond it run unlisted. */

@@ -6,21 +6,21 @@ import {
   type Channel,
   CLOCK,
   connectHost,
-  FREEZE,
   type HelloReply,
   type IdentityInput,
   NETWORK,
   type RequestInput,
   type Result,
+  SLEEP,
   type StatsResult,
+  type WakeInput,
 } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { backOffMs } from '../lib/back-off.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
 import { deadline } from '../lib/wait.ts';
 import { badAnswer, causeOf, refusalOf, toCallError, unreachable } from './agent-errors.ts';
-import { GuestClock } from './clock.ts';
+import { GuestClock, nowUs } from './clock.ts';
 import { type CommandChannel, GuestCommands } from './commands.ts';
 import { startExec } from './exec.ts';
 import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
@@ -34,6 +34,7 @@ import {
   readFile,
   writeFile,
 } from './files.ts';
+import { GuestHold } from './hold.ts';
 import { GuestService } from './service.ts';
 
 /** Opens connections to the agent; the engine's VM implements it. */
@@ -60,12 +61,6 @@ const MAX_RECONNECT_PAUSE_MS = 60_000;
 /** A connection that lasted this long resets the backoff. */
 const STABLE_MS = 60_000;
 const CALL_TIMEOUT_MS = 30_000;
-/** An idle guest answers within a millisecond; a busy one is not waited for. */
-const HOLD_TIMEOUT_MS = 1000;
-/** On an idle host; the guest allows its commands half a second. */
-const FREEZE_TIMEOUT_MS = 10_000;
-/** Interval between retries of a thaw that the guest did not accept. */
-const THAW_PAUSE_MS = 1000;
 
 type ConnectOptions = {
   /** The guest may be in the middle of a frame. */
@@ -83,7 +78,6 @@ export class Guest {
   #connectedAtMs = Number.NEGATIVE_INFINITY;
   /** Number of consecutive short-lived connections. */
   #shortLived = 0;
-  #holds = 0;
   readonly #onConnect = new Set<() => void>();
   /** Whether the guest announced the capability. Throws AppError guest_unreachable. */
   readonly can = (capability: string): boolean => this.#usable().can(capability);
@@ -92,6 +86,10 @@ export class Guest {
     open: (request, handlers) => this.#usable().open(request, handlers),
     can: this.can,
   };
+  readonly #hold = new GuestHold(
+    (...call) => this.#call(...call),
+    () => this.#channel,
+  );
   readonly service = new GuestService(this.#calls);
   readonly commands = new GuestCommands(this.#calls, () => this.#explainLoss());
   readonly files: GuestFiles = {
@@ -144,12 +142,12 @@ export class Guest {
    * Connects to a guest of an earlier daemon. False if it did not answer within `waitMs`; then reconnecting continues
    * in the background.
    */
-  async adopt(waitMs: number): Promise<boolean> {
+  async adopt(waitMs: number, options: ConnectOptions = {}): Promise<boolean> {
     // The earlier daemon may have been killed while the guest was paused, for an unknown time.
     this.#clock.distrust();
     try {
       using limit = deadline(waitMs, () => new Error(`the guest agent did not answer within ${waitMs} ms`));
-      await this.connect(limit.signal);
+      await this.connect(limit.signal, options);
       return true;
     } catch (error) {
       this.#onLost(toError(error));
@@ -211,6 +209,23 @@ export class Guest {
     }, signal);
   }
 
+  /**
+   * Continues a guest that was paused: gives it entropy, corrects its clock, and thaws its commands. `network`: its
+   * interface is set up again.
+   */
+  async wake(input: Omit<WakeInput, 'unixTimeUs'>): Promise<void> {
+    if (!this.can(SLEEP)) {
+      await this.#call({ freeze: { isFrozen: false } });
+      this.stepClock();
+      return;
+    }
+    await this.#clock.settle(async () => {
+      const unixTimeUs = nowUs();
+      const { wake } = await this.#call({ wake: { ...input, unixTimeUs } });
+      return { fromUs: unixTimeUs, toUs: wake?.unixTimeUs ?? 0 };
+    });
+  }
+
   async stats(signal?: AbortSignal): Promise<StatsResult> {
     const result = await this.#call({ stats: {} }, signal);
     if (!result.stats) throw badAnswer('no statistics');
@@ -222,56 +237,13 @@ export class Guest {
     await this.#call({ growDisk: {} }, signal);
   }
 
-  /**
-   * Freezes the guest's commands and service, stops sending, and waits until the guest has read everything. Returns
-   * true if it has, so that a fork needs no resync. `release` must follow, even if this rejects. AppError
-   * guest_unreachable if the commands may not be frozen: a fork would resume them before it has its own identity.
-   */
-  async hold(): Promise<boolean> {
-    const channel = this.#usable();
-    this.#holds += 1;
-    using limit = loadScaledTimeout({
-      timeoutMs: FREEZE_TIMEOUT_MS,
-      reason: (waitedMs) =>
-        new AppError('guest_unreachable', `the guest agent did not stop its commands within ${waitedMs} ms`),
-    });
-    // Older agents do not support it.
-    const frozen = channel.can(FREEZE)
-      ? this.#call({ freeze: { isFrozen: true } }, limit.signal)
-      : Promise.resolve();
-    const quiet = this.#quiet(channel);
-    // The thaw is the first message after the hold, as nothing can be started before it.
-    if (channel.can(FREEZE)) this.#thaw(channel);
-    const [isQuiet] = await Promise.all([quiet, frozen]);
-    return isQuiet;
-  }
-
-  /** A guest that does not answer soon is left as it is. */
-  #quiet(channel: Channel): Promise<boolean> {
-    const answered = channel.hold().then(
-      () => true,
-      () => false,
-    );
-    const timeout = new Promise<boolean>((resolve) => setTimeout(resolve, HOLD_TIMEOUT_MS, false).unref());
-    return Promise.race([answered, timeout]);
+  /** See GuestHold. */
+  async hold(options?: { readonly sync?: boolean }): Promise<boolean> {
+    return await this.#hold.hold(this.#usable(), options);
   }
 
   release(): void {
     this.#channel?.release();
-  }
-
-  /** Retries if the guest refuses the thaw or does not read; after a reconnect, the hello thaws. */
-  #thaw(channel: Channel): void {
-    const holds = this.#holds;
-    const tryAgain = (): void => {
-      if (this.#channel === channel && this.#holds === holds) this.#thaw(channel);
-    };
-    const retry = () => void setTimeout(tryAgain, THAW_PAUSE_MS).unref();
-    try {
-      channel.open({ freeze: { isFrozen: false } }, { result: (result) => refusalOf(result) && retry() });
-    } catch {
-      retry();
-    }
   }
 
   /** Round trip to the agent, in milliseconds. */
