@@ -1,7 +1,7 @@
 // The engine-specific part of a VM besides its probe: the VMM's control protocol, and how it reports a guest's end. The
 // rest of a VM's life is the same for each engine: start.ts, vmm.ts, adoption.ts.
 import type { Logger } from 'pino';
-import type { SavedVm, SaveOptions, Vm, VmmIdentity, VmPaths } from './engine.ts';
+import type { SaveOptions, Vm, VmmIdentity, VmPaths, WrittenVm } from './engine.ts';
 
 /** Files of one incarnation that every VMM has. */
 export type VmmFiles = {
@@ -65,7 +65,7 @@ export interface Control {
   readState(): Promise<GuestState>;
   resume(): Promise<void>;
   /** Rejects with the cause; then the guest has been resumed, or the VM is being ended. */
-  save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }>;
+  save(options: SaveOptions): Promise<WrittenVm>;
   resizeDisk(index: number, sizeBytes: number): Promise<void>;
   openChannel: Vm['openChannel'];
   /** Rejects if there is no answer within `timeoutMs`. */

@@ -83,6 +83,16 @@ export type SavedVm = {
   readonly statePath: string;
 };
 
+export type WrittenVm = SavedVm & {
+  /** How long the guest was paused until everything was written. */
+  readonly pausedMs: number;
+  /**
+   * Present if only changes were written: `memoryPath` is the unchanged `base`, which becomes the guest's memory when
+   * these changes are applied (see page-log.ts).
+   */
+  readonly changesPath?: string;
+};
+
 export type SaveOptions = {
   /** Existing directory for the files, on the VM's own file system. The files must not exist in it yet. */
   readonly dir: string;
@@ -96,6 +106,13 @@ export type SaveOptions = {
   readonly afterPause?: () => void;
   /** Leave the VM paused: the caller does not need it any more. */
   readonly staysPaused?: boolean;
+  /** With `staysPaused`: runs while the guest is paused and everything is written. If it rejects, the guest resumes. */
+  readonly commit?: (written: WrittenVm) => Promise<void>;
+  /**
+   * The memory file that this VM was restored from with `ownsMemory`. If it still maps exactly that file, only pages
+   * that differ from it are written.
+   */
+  readonly base?: string;
 };
 
 export type VmExit = {
@@ -124,7 +141,7 @@ export interface Vm {
    * Writes memory and device state. The guest is paused as briefly as possible and then resumed, also if the save fails
    * (the rejection has the stage). Returns how long it was paused.
    */
-  save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }>;
+  save(options: SaveOptions): Promise<WrittenVm>;
   /** Grows a disk, by its index in the spec, to `sizeBytes`; the guest sees the new size at once. */
   resizeDisk(index: number, sizeBytes: number): Promise<void>;
   /** Sends SIGKILL; resolves when the VMM has exited. */
@@ -207,7 +224,15 @@ export type ColdBootOptions = BootOptions & {
   readonly memoryPath?: string;
 };
 
-export type RestoreOptions = BootOptions & { readonly saved: SavedVm };
+export type RestoreOptions = BootOptions & {
+  readonly saved: SavedVm;
+  /**
+   * No other VM uses the saved memory, and its file does not change while this VM exists: the VMM maps the file itself.
+   */
+  readonly ownsMemory?: boolean;
+  /** Runs when the guest is loaded, right before it runs. If it rejects, the guest has not run and the VM is ended. */
+  readonly beforeRun?: () => Promise<void>;
+};
 
 export type AdoptOptions = { readonly log: Logger; readonly onResumed?: () => void };
 

@@ -1,12 +1,26 @@
 // Copies guest memory that a VMM maps privately from a file. The file never changes, so it is copied while the guest
 // runs; the VMM's own pages are copied while it is paused.
-import { open } from 'node:fs/promises';
+import type { Stats } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
 import process from 'node:process';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import { openProcessFile } from '../lib/untrusted-path.ts';
+import type { GuestMemory } from './engine.ts';
 import { type Mapping, mappedFile, readChangedRanges } from './mapping.ts';
 
 const CHUNK_BYTES = 1 << 20;
+
+/** Changes when the file is replaced or modified. */
+export function versionKey({ dev, ino, size, mtimeMs }: Stats): string {
+  return [dev, ino, size, mtimeMs].join();
+}
+
+/** Whether the memory is a private mapping of this file as it is now. */
+export async function mapsFile(memory: GuestMemory, path: string): Promise<boolean> {
+  if (memory.kind !== 'copy-on-write' || memory.origin?.path !== path) return false;
+  const stats = await stat(path).catch(() => undefined);
+  return stats !== undefined && versionKey(stats) === memory.origin.key;
+}
 
 /** The rest of a copy, to be made while the guest is paused. */
 export type FinishCopy = () => Promise<void>;

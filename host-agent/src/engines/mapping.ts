@@ -7,7 +7,7 @@ export type Mapping = {
   /** Offset in the file. */
   readonly fileOffset: number;
 };
-type Range = { readonly offset: number; readonly length: number };
+export type Range = { readonly offset: number; readonly length: number };
 
 export const PAGE_BYTES = 4096;
 const ENTRY_BYTES = 8;

@@ -42,7 +42,7 @@ export type Launch = {
   readonly view: View;
   readonly memory: GuestMemory;
   /** Runs after the VMM's first answer and makes the guest run; absent: nothing to do. */
-  readonly run?: () => Promise<void>;
+  readonly run?: (vm: Vmm) => Promise<void>;
 };
 
 export async function startVmm(kind: VmmKind, options: BootOptions, launch: Launch): Promise<Vmm> {
@@ -64,7 +64,7 @@ export async function startVmm(kind: VmmKind, options: BootOptions, launch: Laun
     await Promise.all([options.onSpawn?.(identity), reach(vm, signal)]);
     // The VMM inherited the daemon's scheduling.
     resetScheduling(process.pid, kind.unbatched);
-    await run?.();
+    await run?.(vm);
     signal?.throwIfAborted();
     const watched = vm.control.watch();
     await (signal === undefined ? watched : raceSignal(watched, signal));

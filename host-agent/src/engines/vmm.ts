@@ -12,7 +12,7 @@ import {
   type VmmKind,
   VmmRefusal,
 } from './control.ts';
-import type { SavedVm, SaveOptions, Vm, VmExit, VmmIdentity } from './engine.ts';
+import type { SaveOptions, Vm, VmExit, VmmIdentity, WrittenVm } from './engine.ts';
 import { leaveJail } from './jail/jail.ts';
 import { explainExitCode, readBlockedTask, readLastWords } from './last-words.ts';
 import { limitLog } from './log-limit.ts';
@@ -104,7 +104,7 @@ export class Vmm implements Vm, Controlled {
 
   openChannel: Vm['openChannel'] = (signal) => this.control.openChannel(signal);
 
-  async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
+  async save(options: SaveOptions): Promise<WrittenVm> {
     this.#assertRunning();
     if (this.ioPauseReason !== undefined)
       throw new AppError('exhausted', `the VM cannot be saved now: ${this.ioPauseReason}`, { stage: 'save' });

@@ -136,6 +136,7 @@ export class MemoryEngine implements Engine {
   async restore(options: RestoreOptions): Promise<Vm> {
     await this.host.onRestore(++this.host.counts.restores);
     const state = JSON.parse(await readFile(options.saved.statePath, 'utf8')) as AgentState;
+    await options.beforeRun?.();
     return this.#start(options, { kind: 'copy-on-write', path: options.saved.memoryPath }, state);
   }
 
@@ -229,21 +230,26 @@ class MemoryVm implements Vm {
     whilePaused,
     afterPause,
     staysPaused = false,
+    commit,
   }: SaveOptions): ReturnType<Vm['save']> {
     const count = ++this.#host.counts.saves;
     await this.#host.onSave(count);
     const machine = this.#machine;
     await beforePause?.();
     machine.isPaused = true;
+    let isSaved = false;
     try {
       const saved: SavedVm = { memoryPath: join(dir, 'memory'), statePath: join(dir, 'state') };
       await writeFile(saved.memoryPath, this.#host.savedMemory);
       await writeFile(saved.statePath, JSON.stringify(machine.agent.saved));
       await whilePaused();
       await this.#host.onPaused(count);
-      return { ...saved, pausedMs: 1 };
+      const written = { ...saved, pausedMs: 1 };
+      if (staysPaused) await commit?.(written);
+      isSaved = true;
+      return written;
     } finally {
-      machine.isPaused = staysPaused;
+      machine.isPaused = staysPaused && (isSaved || commit === undefined);
       afterPause?.();
     }
   }

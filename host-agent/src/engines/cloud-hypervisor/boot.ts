@@ -13,6 +13,7 @@ export function bootVm(options: BootOptions, setup: VmmSetup): Promise<Vm> {
   return startVmm(
     options,
     setup,
+    { kind: 'anonymous' },
     [spec.kernelPath],
     (files) => symlink(spec.kernelPath, files.startKernelPath),
     async (api, files) => {

@@ -4,7 +4,7 @@ import { AGENT_VSOCK_PORT } from '@sandboxd/proto';
 import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import type { SocketLink } from '../../lib/socket-link.ts';
 import type { Control, Controlled, ControlOptions, GuestState, VmmKind } from '../control.ts';
-import type { SavedVm, SaveOptions } from '../engine.ts';
+import type { SaveOptions, WrittenVm } from '../engine.ts';
 import { VmmApi } from './api.ts';
 import { isNoVm } from './api-error.ts';
 import { EventTail, hasPanicked, hasPowerOff, hasReset, hasShutDown } from './events.ts';
@@ -89,7 +89,7 @@ class CloudHypervisorControl implements Control {
     await this.#api.put('vm.resume', undefined, call);
   }
 
-  async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
+  async save(options: SaveOptions): Promise<WrittenVm> {
     const { log } = this.#options;
     const terminate = (reason: string) => this.#vm.terminate(reason);
     const { identity } = this.#vm;

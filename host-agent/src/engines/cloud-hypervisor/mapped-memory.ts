@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { copyMappedFile, copyOwnPages, type FinishCopy } from '../mapped-copy.ts';
 import { type Mapping, privateMappings } from '../mapping.ts';
+import { logOwnPages, type PageLogOptions } from '../page-log.ts';
 import { MEMORY_FILE } from './saved-files.ts';
 import { type SavedState, unknownForm } from './saved-state.ts';
 
@@ -72,6 +73,15 @@ export async function beginMappedGuest(
   if (mappings === undefined || first === undefined) return undefined;
   await copyMappedFile(pid, first, memoryBytes, target);
   return () => copyOwnPages(pid, mappings, target);
+}
+
+/** The same for a fork whose memory file is its own: only what differs from it is written, to the new file `target`. */
+export async function beginMappedLog(
+  pid: number,
+  log: Omit<PageLogOptions, 'pid' | 'mappings'>,
+): Promise<FinishCopy | undefined> {
+  const mappings = findMemory(await readFile(`/proc/${pid}/maps`, 'utf8'), log.memoryBytes);
+  return mappings && (() => logOwnPages({ ...log, pid, mappings }));
 }
 
 /** From the text of /proc/<pid>/maps. A large guest has two mappings, because of the address hole below 4 GiB. */

@@ -1,6 +1,7 @@
 // Starts a VM from a saved one.
 import { rm, stat } from 'node:fs/promises';
 import type { RestoreOptions, SavedVm, Vm } from '../engine.ts';
+import { versionKey } from '../mapped-copy.ts';
 import { isDirect } from '../start.ts';
 import { dropMemoryRanges, setMappedMemory, setPlainMemory } from './mapped-memory.ts';
 import { type MemoryMode, type MemoryModes, requestOf } from './memory-modes.ts';
@@ -16,12 +17,15 @@ const ADD_TIMEOUT_MS = 60_000;
 const RESTORE_BASE_MS = 60_000;
 const SLOWEST_MIB_PER_S = 50;
 
-export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: MemoryModes): Promise<Vm> {
+export async function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: MemoryModes): Promise<Vm> {
   const { spec, saved, signal, log } = options;
   const timeoutMs = RESTORE_BASE_MS + (spec.memoryMib / SLOWEST_MIB_PER_S) * 1000;
-  return startVmm(
+  const { memoryPath: path } = saved;
+  const origin = options.ownsMemory && { path, key: versionKey(await stat(path)) };
+  return await startVmm(
     options,
     setup,
+    origin ? { kind: 'copy-on-write', path, origin } : { kind: 'anonymous' },
     // The VMM opens the memory by a link in its own directory; the file itself must be readable for it.
     [saved.memoryPath],
     (files) => linkMemory(saved, files.startDir),
@@ -48,6 +52,7 @@ export function restoreVm(options: RestoreOptions, setup: VmmSetup, modes: Memor
         await api.put('vm.add-net', buildNetConfig(spec.net), { timeoutMs: ADD_TIMEOUT_MS, signal });
       // A separate request, so that a cancelled fork never runs.
       signal?.throwIfAborted();
+      await options.beforeRun?.();
       await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS, signal });
     },
   );

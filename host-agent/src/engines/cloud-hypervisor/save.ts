@@ -1,17 +1,18 @@
 // Saves a guest: memory and device state of one moment. The guest is paused meanwhile and then resumed in any case. A
 // guest that can neither be resumed nor trusted is ended.
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { toError } from '../../lib/errors.ts';
 import { runProgram } from '../../lib/programs.ts';
 import { everyOne } from '../../lib/wait.ts';
-import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
+import type { SaveOptions, VmmIdentity, WrittenVm } from '../engine.ts';
 import { withoutDiskLimits } from '../jail/cgroups.ts';
 import { takeBack } from '../jail/jail.ts';
-import type { FinishCopy } from '../mapped-copy.ts';
+import { type FinishCopy, mapsFile } from '../mapped-copy.ts';
 import type { VmmApi } from './api.ts';
 import { ApiError, isStillRestoring } from './api-error.ts';
-import { beginMappedGuest } from './mapped-memory.ts';
+import { beginMappedGuest, beginMappedLog } from './mapped-memory.ts';
 import {
   collectSaved,
   MAX_SAVED_BESIDE_BYTES,
@@ -43,30 +44,31 @@ type SaveContext = {
   readonly terminate: (reason: string) => Promise<void>;
 };
 
-export async function saveVm(
-  context: SaveContext,
-  options: SaveOptions,
-): Promise<SavedVm & { readonly pausedMs: number }> {
+export async function saveVm(context: SaveContext, options: SaveOptions): Promise<WrittenVm> {
   const { identity, claimProgram, terminate, log } = context;
   const { memoryBytes } = options;
   const deadlineMs = performance.now() + RETRY_FOR_MS;
   for (let retryMs = FIRST_RETRY_MS; ; retryMs = Math.min(LONGEST_RETRY_MS, retryMs * 2)) {
     try {
-      const finishMemory = await beginMemory(context, options);
-      const isMemoryThere = finishMemory !== undefined;
+      const memory = await beginMemory(context, options);
+      const isMemoryThere = memory !== undefined;
       await using staging = await Staging.open({
         ...{ identity, terminate, log, names: SAVED_FILES },
         ...{ maxBytes: (isMemoryThere ? 0 : memoryBytes) + MAX_SAVED_BESIDE_BYTES },
         reserved: isMemoryThere ? [MEMORY_FILE] : [],
       });
       const from = staging.path;
-      const pausedMs = await saveOnce(context, options, from, finishMemory);
-      await staging.close();
-      const collecting = { from, to: options.dir, memoryBytes, isMemoryThere, claimProgram, log };
-      const saved = await collectSaved(collecting);
-      if (isMemoryThere) await takeBack(saved.memoryPath);
-      else await digHoles(saved.memoryPath, log);
-      return { ...saved, pausedMs };
+      const collect = async (pausedMs: number): Promise<WrittenVm> => {
+        await staging.close();
+        const there = memory && { memoryPath: memory.memoryPath };
+        const collecting = { from, to: options.dir, memoryBytes, ...there, claimProgram, log };
+        const saved = await collectSaved(collecting);
+        if (memory === undefined) await digHoles(saved.memoryPath, log);
+        else if (memory.changesPath === undefined) await takeBack(saved.memoryPath);
+        const { changesPath } = memory ?? {};
+        return { ...saved, pausedMs, ...(changesPath !== undefined && { changesPath }) };
+      };
+      return await saveOnce(context, options, { staging: from, memory, collect });
     } catch (error) {
       if (!isStillRestoring(error) || performance.now() >= deadlineMs) throw error;
       await sleep(retryMs);
@@ -74,46 +76,63 @@ export async function saveVm(
   }
 }
 
+type Memory = Pick<WrittenVm, 'memoryPath' | 'changesPath'> & { readonly finish: FinishCopy };
+
+type SaveSteps = {
+  readonly staging: string;
+  /** Undefined: the VMM writes it. */
+  readonly memory: Memory | undefined;
+  /** Takes over what the VMM wrote. */
+  readonly collect: (pausedMs: number) => Promise<WrittenVm>;
+};
+
 /** Undefined if the VMM must write the memory: for a cold-booted guest, or an unknown version. */
 async function beginMemory(
   { api, identity, log }: SaveContext,
-  { memoryBytes, dir }: SaveOptions,
-): Promise<FinishCopy | undefined> {
+  { memoryBytes, dir, base }: SaveOptions,
+): Promise<Memory | undefined> {
   try {
     const { version } = await api.ping({ timeoutMs: PAUSE_TIMEOUT_MS });
     if (!knowsSavedState(version)) return undefined;
-    return await beginMappedGuest(identity.pid, memoryBytes, memoryPathOf(dir));
+    if (base !== undefined && (await mapsFile(identity.memory, base))) {
+      const changesPath = join(dir, 'changes');
+      const finish = await beginMappedLog(identity.pid, { memoryBytes, base, target: changesPath });
+      if (finish !== undefined) return { memoryPath: base, changesPath, finish };
+    }
+    const memoryPath = memoryPathOf(dir);
+    const finish = await beginMappedGuest(identity.pid, memoryBytes, memoryPath);
+    return finish && { memoryPath, finish };
   } catch (err) {
     log.debug({ err: toError(err) }, 'the memory of a fork cannot be read, the VMM writes it');
     return undefined;
   }
 }
 
-/** Returns how long the guest was paused. */
-async function saveOnce(
-  context: SaveContext,
-  options: SaveOptions,
-  staging: string,
-  finishMemory: FinishCopy | undefined,
-): Promise<number> {
+async function saveOnce(context: SaveContext, options: SaveOptions, steps: SaveSteps): Promise<WrittenVm> {
+  let pausedMs = 0;
+  let written: WrittenVm | undefined;
   try {
     await options.beforePause?.();
-    return await saveWhilePaused(context, options, staging, finishMemory);
+    const pausedAt = performance.now();
+    written = await saveWhilePaused(context, options, steps, pausedAt);
+    pausedMs = performance.now() - pausedAt;
   } finally {
     options.afterPause?.();
   }
+  return written ?? (await steps.collect(pausedMs));
 }
 
+/** Undefined if the files remain to be collected. */
 async function saveWhilePaused(
   context: SaveContext,
   options: SaveOptions,
-  staging: string,
-  finishMemory: FinishCopy | undefined,
-): Promise<number> {
+  { staging, memory, collect }: SaveSteps,
+  pausedAt: number,
+): Promise<WrittenVm | undefined> {
   const { api } = context;
-  const pausedAt = performance.now();
   await pause(context);
   let isDone = false;
+  let written: WrittenVm | undefined;
   try {
     const timeoutMs = Math.min(
       MAX_SAVE_MS,
@@ -123,16 +142,20 @@ async function saveWhilePaused(
     const body = { destination_url: `file://${staging}` };
     await withoutDiskLimits(context.identity.jail?.cgroup, () =>
       api.put('vm.snapshot', body, { timeoutMs }).catch((error: unknown) => {
-        if (finishMemory === undefined || !isMemoryRefused(error)) throw error;
+        if (memory === undefined || !isMemoryRefused(error)) throw error;
       }),
     );
     // After the VMM has accepted: a refusal must not have cost a copy of the disk.
-    await everyOne([finishMemory?.(), options.whilePaused()]);
+    await everyOne([memory?.finish(), options.whilePaused()]);
+    if (options.staysPaused) {
+      written = await collect(performance.now() - pausedAt);
+      await options.commit?.(written);
+    }
     isDone = true;
   } finally {
     if (!isDone || options.staysPaused !== true) await resume(context);
   }
-  return performance.now() - pausedAt;
+  return written;
 }
 
 /**

@@ -29,8 +29,8 @@ type CollectOptions = {
   readonly from: string;
   readonly to: string;
   readonly memoryBytes: number;
-  /** The memory is in `to` already; the VMM did not write it. */
-  readonly isMemoryThere?: boolean;
+  /** The file that has the memory; absent: the VMM wrote it. */
+  readonly memoryPath?: string;
   /** Path of native/claim.c. */
   readonly claimProgram: string;
   readonly log: Logger;
@@ -54,9 +54,9 @@ export async function collectSaved(options: CollectOptions): Promise<SavedVm> {
     if (!isJson(text)) throw incomplete(`${name} is no JSON`);
   }
   const written = join(from, MEMORY_FILE);
-  const saved = { memoryPath: memoryPathOf(to), statePath: join(to, 'state') };
+  const saved = { memoryPath: options.memoryPath ?? memoryPathOf(to), statePath: join(to, 'state') };
   await writeFile(saved.statePath, JSON.stringify({ formatVersion: 1, config, state }), { mode: 0o600 });
-  if (options.isMemoryThere !== true) await takeOver(written, saved.memoryPath, options);
+  if (options.memoryPath === undefined) await takeOver(written, saved.memoryPath, options);
   // In `to`, no other process can replace the file.
   await using memory = await openRegular(saved.memoryPath);
   const { size } = await memory.stat();

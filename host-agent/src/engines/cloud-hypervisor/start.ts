@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import type { VmmKind } from '../control.ts';
-import type { BootOptions, Vm } from '../engine.ts';
+import type { BootOptions, GuestMemory, Vm } from '../engine.ts';
 import type { Jail, View } from '../jail/jail.ts';
 import { KVM_PATH } from '../kvm-device.ts';
 import { startVmm as startProcess } from '../start.ts';
@@ -30,6 +30,7 @@ export type VmmSetup = {
 export async function startVmm(
   options: BootOptions,
   { kind, program, jail }: VmmSetup,
+  memory: GuestMemory,
   reads: readonly string[],
   prepare: (files: CloudHypervisorFiles) => Promise<void>,
   run: (api: VmmApi, files: CloudHypervisorFiles) => Promise<void>,
@@ -48,7 +49,7 @@ export async function startVmm(
     program,
     argv0: VMM_NAME,
     args: vmmArguments(files),
-    memory: { kind: 'anonymous' },
+    memory,
     jail,
     view: viewOf(options, files, reads),
     run: () => run(api, files),

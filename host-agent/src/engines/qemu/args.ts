@@ -28,6 +28,8 @@ type QemuArgsOptions = {
   readonly memoryFd?: number | undefined;
   /** Inherited descriptor of the device state to restore. */
   readonly incomingFd?: number;
+  /** The guest is loaded, but not run. */
+  readonly waits?: boolean;
   readonly controlSocketPath: string;
   readonly agentSocketPath: string;
   readonly consolePath: string;
@@ -142,6 +144,7 @@ export function buildQemuArgs(options: QemuArgsOptions): string[] {
     '-global',
     'migration.send-configuration=off',
     ...(options.incomingFd === undefined ? [] : ['-incoming', `fd:${options.incomingFd}`]),
+    ...(options.waits ? ['-S'] : []),
   ];
 }
 

@@ -1,17 +1,23 @@
 // Starts a VM, from its kernel or from saved state.
-import { access, open } from 'node:fs/promises';
+import { access, open, realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { runProgram } from '../../lib/programs.ts';
+import { openRegular } from '../../lib/untrusted-path.ts';
+import { poll } from '../../lib/wait.ts';
 import type { BootOptions, ColdBootOptions, GuestMemory, RestoreOptions, Vm } from '../engine.ts';
 import type { Jail, View } from '../jail/jail.ts';
 import { KVM_PATH } from '../kvm-device.ts';
+import { versionKey } from '../mapped-copy.ts';
 import { findProgram } from '../program.ts';
 import { isDirect, startVmm } from '../start.ts';
+import type { Vmm } from '../vmm.ts';
 import { FIRST_INHERITED_FD } from '../vmm-process.ts';
 import { type Accelerator, buildQemuArgs, qemuCommandLine } from './args.ts';
 import { bootingQemu, QEMU } from './control.ts';
 import { QEMU_PROGRAM, qemuFiles } from './files.ts';
 import { SEALED_MAPPING, type SealedMemories } from './sealed-memory.ts';
+
+const LOAD_POLL_MS = 2;
 
 /** What was found to work on this host. */
 export type QemuSetup = {
@@ -33,6 +39,13 @@ export function bootQemu(options: ColdBootOptions, setup: QemuSetup): Promise<Vm
 export async function restoreQemu(options: RestoreOptions, setup: QemuSetup): Promise<Vm> {
   const { memoryPath, statePath } = options.saved;
   await using state = await open(statePath, 'r');
+  if (options.ownsMemory) {
+    // No other VM is harmed by what this one writes into it.
+    await using file = await openRegular(memoryPath);
+    const origin = { path: memoryPath, key: versionKey(await file.stat()) };
+    const memory: GuestMemory = { kind: 'copy-on-write', path: await realpath(memoryPath), origin };
+    return await startQemu(options, setup, memory, { stateFd: state.fd, memoryFd: file.fd });
+  }
   const sealed = await setup.memories.hold(memoryPath);
   try {
     const inherited = { stateFd: state.fd, memoryFd: sealed.fd };
@@ -47,12 +60,12 @@ export async function restoreQemu(options: RestoreOptions, setup: QemuSetup): Pr
 }
 
 async function startQemu(
-  options: BootOptions,
+  options: BootOptions & Pick<RestoreOptions, 'beforeRun' | 'ownsMemory'>,
   { program: name, accelerator, jail }: QemuSetup,
   memory: GuestMemory,
   inherited?: Inherited,
 ): Promise<Vm> {
-  const { spec, paths } = options;
+  const { spec, paths, beforeRun } = options;
   const program = findProgram(name);
   const files = qemuFiles(paths);
   // In its jail it cannot find its own directory.
@@ -63,8 +76,10 @@ async function startQemu(
     isDirect: isDirect(options, jail),
     memory,
     ...(inherited !== undefined && { incomingFd: FIRST_INHERITED_FD, memoryFd: FIRST_INHERITED_FD + 1 }),
+    waits: beforeRun !== undefined,
     ...files,
   });
+  const ownsFile = memory.kind === 'file' || (memory.kind === 'copy-on-write' && options.ownsMemory === true);
   const inheritedFds = inherited === undefined ? [] : [inherited.stateFd, inherited.memoryFd];
   args.push(...firmware.flatMap((path) => ['-L', path]));
   const disks = (isReadOnly: boolean) =>
@@ -80,13 +95,36 @@ async function startQemu(
       files.consolePath,
       files.statePath,
       ...disks(false),
-      ...(memory.kind === 'file' ? [memory.path] : []),
+      ...(ownsFile ? [memory.path] : []),
     ],
     devices: accelerator === 'kvm' ? [KVM_PATH] : [],
   };
-  const launch = { program, argv0: QEMU_PROGRAM, args, memory, inheritedFds, jail, view };
+  const run = beforeRun && ((vm: Vmm) => runLoaded(vm, beforeRun, options.signal));
+  const launch = {
+    program,
+    argv0: QEMU_PROGRAM,
+    args,
+    memory,
+    inheritedFds,
+    jail,
+    view,
+    ...(run && { run }),
+  };
   const kind = inherited === undefined ? bootingQemu(qemuCommandLine(spec, accelerator)) : QEMU;
   return await startVmm(kind, options, launch);
+}
+
+/** The saved state is loaded by the VMM's main loop, usually before its first answer. */
+async function runLoaded(vm: Vmm, beforeRun: () => Promise<void>, signal?: AbortSignal): Promise<void> {
+  const either = signal === undefined ? vm.ended : AbortSignal.any([signal, vm.ended]);
+  await poll(
+    async () => ((await vm.checkState()).kind === 'paused' ? true : undefined),
+    LOAD_POLL_MS,
+    either,
+  );
+  await beforeRun();
+  signal?.throwIfAborted();
+  await vm.control.resume();
 }
 
 const firmwareOf = new Map<string, Promise<readonly string[]>>();

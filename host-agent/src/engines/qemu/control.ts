@@ -4,7 +4,7 @@ import { AppError, toError } from '../../lib/errors.ts';
 import { connectLink, connectUnix, type SocketLink } from '../../lib/socket-link.ts';
 import { tailFile } from '../../lib/tail.ts';
 import type { Control, Controlled, ControlOptions, GuestState, VmmKind } from '../control.ts';
-import type { SavedVm, SaveOptions } from '../engine.ts';
+import type { SaveOptions, WrittenVm } from '../engine.ts';
 import { diskNode } from './args.ts';
 import { controlSocketOf, type QemuFiles, qemuFiles } from './files.ts';
 import { IO_ERROR, IoPause } from './io-pause.ts';
@@ -123,7 +123,7 @@ class QemuControl implements Control {
     await this.#connected().execute('cont');
   }
 
-  async save(options: SaveOptions): Promise<SavedVm & { readonly pausedMs: number }> {
+  async save(options: SaveOptions): Promise<WrittenVm> {
     const { identity } = this.#vm;
     const resume = () => this.#resumeAfterSave();
     return this.#ioPause.duringSave(() =>

@@ -5,13 +5,21 @@ import process from 'node:process';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import { readSmall } from '../../lib/untrusted-path.ts';
 import { everyOne } from '../../lib/wait.ts';
-import type { FileVersion, SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
+import type { FileVersion, SaveOptions, VmmIdentity, WrittenVm } from '../engine.ts';
 import { takeBack } from '../jail/jail.ts';
-import { checkSize, copyMappedFile, copyOwnPages, copyProcessFile, type FinishCopy } from '../mapped-copy.ts';
+import {
+  checkSize,
+  copyMappedFile,
+  copyOwnPages,
+  copyProcessFile,
+  type FinishCopy,
+  mapsFile,
+  versionKey,
+} from '../mapped-copy.ts';
 import { readMapping } from '../mapping.ts';
+import { logOwnPages } from '../page-log.ts';
 import { qemuFiles } from './files.ts';
 import type { QmpClient } from './qmp.ts';
-import { versionKey } from './sealed-memory.ts';
 
 /** For writing some 200 KiB; only an overloaded disk takes longer. */
 const STATE_TIMEOUT_MS = 30_000;
@@ -29,12 +37,21 @@ type SaveContext = {
 export async function saveQemu(
   { identity, control, resume }: SaveContext,
   options: SaveOptions,
-): Promise<SavedVm & { readonly pausedMs: number }> {
-  const memoryPath = join(options.dir, 'memory');
-  const statePath = join(options.dir, 'state');
+): Promise<WrittenVm> {
   const own = qemuFiles(identity.paths).statePath;
-  const finishMemory = await beginMemoryCopy(identity, options.memoryBytes, memoryPath);
+  const memory = await beginMemory(identity, options);
+  const write = async (pausedAt: number): Promise<WrittenVm> => {
+    const statePath = join(options.dir, 'state');
+    const state = await readSmall(own, MAX_STATE_BYTES);
+    if (state.length === 0) throw new Error('the VMM has saved no state of its devices');
+    await writeFile(statePath, state, { mode: 0o600 });
+    if (identity.jail !== undefined && memory.changesPath === undefined) await takeBack(memory.memoryPath);
+    const { memoryPath, changesPath } = memory;
+    const pausedMs = performance.now() - pausedAt;
+    return { memoryPath, statePath, pausedMs, ...(changesPath !== undefined && { changesPath }) };
+  };
   let pausedAt = 0;
+  let written: WrittenVm | undefined;
   try {
     await options.beforePause?.();
     pausedAt = performance.now();
@@ -45,9 +62,13 @@ export async function saveQemu(
         // Despite its name this is not specific to Xen: it saves all device state, no memory, no disks. `live: false`
         // keeps the disks active, because the guest resumes.
         control.execute('xen-save-devices-state', { filename: own, live: false }, STATE_TIMEOUT_MS),
-        finishMemory(),
+        memory.finish(),
         options.whilePaused(),
       ]);
+      if (options.staysPaused) {
+        written = await write(pausedAt);
+        await options.commit?.(written);
+      }
     } catch (error) {
       await resume().catch(() => undefined);
       throw error;
@@ -56,11 +77,23 @@ export async function saveQemu(
   } finally {
     options.afterPause?.();
   }
-  const state = await readSmall(own, MAX_STATE_BYTES);
-  if (state.length === 0) throw new Error('the VMM has saved no state of its devices');
-  await writeFile(statePath, state, { mode: 0o600 });
-  if (identity.jail !== undefined) await takeBack(memoryPath);
-  return { memoryPath, statePath, pausedMs: performance.now() - pausedAt };
+  return written ?? (await write(pausedAt));
+}
+
+type Memory = Pick<WrittenVm, 'memoryPath' | 'changesPath'> & { readonly finish: FinishCopy };
+
+/** Only the changes where the guest maps a memory file of its own, else all of it. */
+async function beginMemory(identity: VmmIdentity, { dir, memoryBytes, base }: SaveOptions): Promise<Memory> {
+  const { pid, memory } = identity;
+  if (base !== undefined && memory.kind === 'copy-on-write' && (await mapsFile(memory, base))) {
+    const mapping = await readMapping(pid, memory.path);
+    checkSize(mapping.sizeBytes, memoryBytes);
+    const changesPath = join(dir, 'changes');
+    const finish = () => logOwnPages({ pid, mappings: [mapping], memoryBytes, base, target: changesPath });
+    return { memoryPath: base, changesPath, finish };
+  }
+  const memoryPath = join(dir, 'memory');
+  return { memoryPath, finish: await beginMemoryCopy(identity, memoryBytes, memoryPath) };
 }
 
 /**

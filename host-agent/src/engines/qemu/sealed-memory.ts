@@ -2,11 +2,12 @@
 // so a compromised VMM could change the memory of every other fork. Forks therefore map a copy in a sealed memfd, which
 // no process can write to, not even root. There is one copy per saved guest while it has forks.
 import { once } from 'node:events';
-import { closeSync, fstatSync, openSync, type Stats } from 'node:fs';
+import { closeSync, fstatSync, openSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { AppError, toError } from '../../lib/errors.ts';
 import { startProgram } from '../../lib/programs.ts';
 import type { FileVersion } from '../engine.ts';
+import { versionKey } from '../mapped-copy.ts';
 
 const NAME = 'saved-memory';
 /** The name of the mapping in /proc/<pid>/maps. */
@@ -97,10 +98,6 @@ export class SealedMemories {
 async function identify(path: string): Promise<{ readonly key: string; readonly allocatedBytes: number }> {
   const stats = await stat(path);
   return { key: versionKey(stats), allocatedBytes: stats.blocks * 512 };
-}
-
-export function versionKey({ dev, ino, size, mtimeMs }: Stats): string {
-  return [dev, ino, size, mtimeMs].join();
 }
 
 /** A descriptor of the copy. The program that creates it must live until the daemon has opened it. */

@@ -24,7 +24,7 @@ import { ENGINE_NAMES, makeAdopters, makeEngines } from '../../../../host-agent/
 import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-command-line.ts';
 import { hostCpu, kvmObstacle, readKvmFacts } from '../../../../host-agent/src/engines/kvm-device.ts';
 import { limitLog } from '../../../../host-agent/src/engines/log-limit.ts';
-import { checkSize, copyOwnPages } from '../../../../host-agent/src/engines/mapped-copy.ts';
+import { checkSize, copyOwnPages, versionKey } from '../../../../host-agent/src/engines/mapped-copy.ts';
 import {
   changedRanges,
   mappedFile,
@@ -35,7 +35,6 @@ import {
 } from '../../../../host-agent/src/engines/mapping.ts';
 import { findProgram, readProgramFacts } from '../../../../host-agent/src/engines/program.ts';
 import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/save.ts';
-import { versionKey } from '../../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { compileGuestProgram } from '../../../support/guest-program.ts';
 import { HELPERS } from '../../../support/helper-programs.ts';
 import { until } from '../../../support/until.ts';

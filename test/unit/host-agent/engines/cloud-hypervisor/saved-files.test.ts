@@ -150,7 +150,7 @@ t.test('what was saved is read again as it was written, and nothing else is', as
   t.equal(readFileSync(join(start, 'state.json'), 'utf8'), texts.state);
   const there = collectSaved({
     ...{ from: join(memoryPath, '..'), to: join(saved.memoryPath, '..'), memoryBytes: CONTENT.length },
-    ...{ isMemoryThere: true, claimProgram: '/bin/false', log: pino({ level: 'silent' }) },
+    ...{ memoryPath: saved.memoryPath, claimProgram: '/bin/false', log: pino({ level: 'silent' }) },
   });
   t.same(await there, saved, 'memory that is there already is left alone');
   for (const text of ['', '{"formatVersion":2,"config":"","state":""}', '{"formatVersion":1,"config":""}']) {

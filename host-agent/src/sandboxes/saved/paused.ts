@@ -1,0 +1,352 @@
+// What a paused sandbox is kept as: a directory beside its writable layer, which stays in its place. The memory file
+// belongs to the sandbox alone and is never shared, because later pauses change it in place.
+//
+//   pauseGuest ──▶ (VMM is ended) ──▶ settlePaused ──▶ openPaused, restore with `beforeRun: markAwake`
+//        │ fails: the guest runs on        ▲ again after a crash
+//        ▼
+//   dropPaused, when a VMM is found that a killed daemon had paused
+//
+// The manifest decides. `paused`: everything is on disk, of the moment that the layer has, so the guest must not run
+// from anything else. `awake`: a guest runs, or ran, that maps the memory file; the layer has changed since.
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { z } from 'zod';
+import type { SavedVm, Vm, WrittenVm } from '../../engines/engine.ts';
+import { takeBack } from '../../engines/jail/jail.ts';
+import { applyPageLog } from '../../engines/page-log.ts';
+import type { Guest } from '../../guest/guest.ts';
+import { AppError, errnoOf, toError } from '../../lib/errors.ts';
+import type { Faults } from '../../lib/faults.ts';
+import { openRegular } from '../../lib/untrusted-path.ts';
+import { ChunkChecksums } from './chunk-checksums.ts';
+import { flush } from './save.ts';
+
+const MANIFEST_FILE = 'manifest.json';
+const NEW_MANIFEST_FILE = 'manifest.json.new';
+const CHECKSUMS_FILE = 'checksums';
+
+/** Paths are relative to the directory: `<generation>/<name>`. */
+const pausedSchema = z.object({
+  formatVersion: z.literal(1),
+  phase: z.enum(['paused', 'awake']),
+  /** Counts the pauses; each has a directory for its new files. */
+  generation: z.number().int(),
+  savedAt: z.string(),
+  memory: z.object({ path: z.string(), sizeBytes: z.number().int(), mtimeMs: z.number() }),
+  /** Of the memory file; without `changes`. */
+  checksumsPath: z.string(),
+  /** To be applied to the memory file once its VMM has ended. */
+  changesPath: z.string().optional(),
+  state: z.object({ path: z.string(), checksum: z.number().int() }),
+  layer: z.object({ sizeBytes: z.number().int(), mtimeMs: z.number() }),
+  /** As in a saved guest. */
+  compatibility: z.record(z.string(), z.string()),
+  needsResync: z.boolean(),
+});
+
+export type PausedManifest = z.infer<typeof pausedSchema>;
+
+export type PauseInput = {
+  /** See pausedDir. */
+  readonly dir: string;
+  readonly vm: Vm;
+  readonly guest: Pick<Guest, 'hold' | 'release' | 'stepClock'>;
+  readonly layerPath: string;
+  readonly memoryBytes: number;
+  readonly compatibility: Readonly<Record<string, string>>;
+  readonly faults: Faults;
+  /** Until everything is on disk it makes the guest run on. */
+  readonly signal?: AbortSignal;
+};
+
+export type PauseResult = {
+  /** How long the guest was paused until everything was written, like that of a snapshot. */
+  readonly pausedMs: number;
+  /** From the start to the moment when everything is on disk. */
+  readonly totalMs: number;
+  /** What was written, without the layer. */
+  readonly bytesWritten: number;
+  /** Whether only what changed since the last pause was written. */
+  readonly isIncremental: boolean;
+};
+
+export function pausedDir(sandboxDir: string): string {
+  return join(sandboxDir, 'paused');
+}
+
+/**
+ * Saves a running guest and leaves it paused, with everything flushed to disk: now its VMM can be killed, and then
+ * `settlePaused` follows. On any failure the guest runs on, and what was written is removed.
+ */
+export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
+  const { dir, vm, guest, layerPath, memoryBytes, faults, signal } = input;
+  const startedAt = performance.now();
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const before = await readPaused(dir);
+  if (before?.phase === 'paused')
+    throw new AppError('internal', `${dir} holds a paused guest, but its VM runs`, { stage: 'save' });
+  const generation = (before?.generation ?? 0) + 1;
+  const own = join(dir, String(generation));
+  await rm(own, { recursive: true, force: true });
+  await mkdir(own, { mode: 0o700 });
+  let isQuiet = false;
+  let isDurable = false;
+  try {
+    const { changesPath, pausedMs } = await vm.save({
+      dir: own,
+      memoryBytes,
+      ...(before !== undefined && { base: join(dir, before.memory.path) }),
+      staysPaused: true,
+      beforePause: async () => {
+        // Most of it is on disk before the guest is paused.
+        await flushIfExists(join(own, 'memory'));
+        await flushLayer(layerPath);
+        faults.reach('pause.memory');
+        signal?.throwIfAborted();
+        isQuiet = await guest.hold();
+      },
+      whilePaused: async () => {
+        faults.reach('pause.paused');
+        signal?.throwIfAborted();
+      },
+      commit: async (written) => {
+        faults.reach('pause.written');
+        const manifest = await describe(input, { written, generation, before, isQuiet });
+        faults.reach('pause.flushed');
+        signal?.throwIfAborted();
+        await commit(dir, manifest, before, () => faults.reach('pause.durable'));
+        isDurable = true;
+      },
+      afterPause: () => {
+        guest.release();
+        if (!isDurable) guest.stepClock();
+      },
+    });
+    const isIncremental = changesPath !== undefined;
+    const totalMs = performance.now() - startedAt;
+    return { pausedMs, totalMs, bytesWritten: await allocatedIn(own), isIncremental };
+  } catch (error) {
+    await rm(own, { recursive: true, force: true }).catch(() => undefined);
+    signal?.throwIfAborted();
+    throw error;
+  }
+}
+
+type Description = {
+  readonly written: WrittenVm;
+  readonly generation: number;
+  readonly before: PausedManifest | undefined;
+  readonly isQuiet: boolean;
+};
+
+/** Computes the checksums, and flushes all files. */
+async function describe(
+  { dir, layerPath, compatibility, signal }: PauseInput,
+  { written, generation, before, isQuiet }: Description,
+): Promise<PausedManifest> {
+  const { memoryPath, changesPath, statePath } = written;
+  const relative = (path: string) => path.slice(dir.length + 1);
+  const own = join(dir, String(generation));
+  let checksumsPath = before?.checksumsPath;
+  if (changesPath === undefined || checksumsPath === undefined) {
+    const path = join(own, CHECKSUMS_FILE);
+    await (await ChunkChecksums.of(memoryPath, signal)).store(path);
+    await flush(path);
+    checksumsPath = relative(path);
+  }
+  await Promise.all([flush(changesPath ?? memoryPath), flush(statePath), flushLayer(layerPath)]);
+  await flush(own);
+  const layer = await stat(layerPath);
+  const memory = await stat(memoryPath);
+  return {
+    formatVersion: 1,
+    phase: 'paused',
+    generation,
+    savedAt: new Date().toISOString(),
+    memory: { path: relative(memoryPath), sizeBytes: memory.size, mtimeMs: memory.mtimeMs },
+    checksumsPath,
+    ...(changesPath !== undefined && { changesPath: relative(changesPath) }),
+    state: { path: relative(statePath), checksum: crc32(await readFile(statePath)) },
+    layer: { sizeBytes: layer.size, mtimeMs: layer.mtimeMs },
+    compatibility: { ...compatibility },
+    needsResync: !isQuiet,
+  };
+}
+
+/** A manifest that may or may not be on disk is taken back before the guest runs on. */
+async function commit(
+  dir: string,
+  manifest: PausedManifest,
+  before: PausedManifest | undefined,
+  onDone: () => void,
+): Promise<void> {
+  await prepareManifest(dir, manifest);
+  try {
+    await publishManifest(dir);
+    await flush(dirname(dir));
+    onDone();
+  } catch (error) {
+    // A removal needs no space: then the next pause saves everything.
+    const back = before === undefined ? removeManifest(dir) : writePaused(dir, before);
+    await back.catch(() => removeManifest(dir));
+    throw error;
+  }
+}
+
+/**
+ * Applies what the last pause saved to the memory file; its VMM must have ended. To be repeated after a failure or a
+ * crash. Returns how many bytes were written.
+ */
+export async function settlePaused(dir: string, faults: Faults): Promise<number> {
+  const manifest = await requirePaused(dir);
+  const memoryPath = join(dir, manifest.memory.path);
+  await takeBack(memoryPath);
+  let bytesWritten = 0;
+  let settled = manifest;
+  if (manifest.changesPath !== undefined) {
+    const ranges = await applyPageLog(join(dir, manifest.changesPath), memoryPath);
+    faults.reach('pause.applied');
+    const checksums = await ChunkChecksums.load(join(dir, manifest.checksumsPath), manifest.memory.sizeBytes);
+    await checksums.update(memoryPath, ranges);
+    const checksumsPath = join(String(manifest.generation), CHECKSUMS_FILE);
+    await checksums.store(join(dir, checksumsPath));
+    await flush(join(dir, checksumsPath));
+    await flush(join(dir, String(manifest.generation)));
+    const { changesPath: _, ...rest } = manifest;
+    settled = {
+      ...rest,
+      checksumsPath,
+      memory: { ...manifest.memory, mtimeMs: (await stat(memoryPath)).mtimeMs },
+    };
+    await writePaused(dir, settled);
+    bytesWritten = ranges.reduce((sum, { length }) => sum + length, 0);
+  }
+  await sweep(dir, settled);
+  faults.reach('pause.settled');
+  return bytesWritten;
+}
+
+export type PausedGuest = { readonly vm: SavedVm; readonly manifest: PausedManifest };
+
+/**
+ * The guest to restore, settled and checked: the device state by its checksum, the memory by its size and time, and by
+ * its checksums if these differ. AppError internal if it is damaged, or if it was awake since.
+ */
+export async function openPaused(dir: string, layerPath: string, faults: Faults): Promise<PausedGuest> {
+  if ((await requirePaused(dir)).changesPath !== undefined) await settlePaused(dir, faults);
+  const manifest = await requirePaused(dir);
+  const { memory, state, layer } = manifest;
+  const vm = { memoryPath: join(dir, memory.path), statePath: join(dir, state.path) };
+  if (crc32(await readFile(vm.statePath).catch(() => '')) !== state.checksum)
+    throw damaged(vm.statePath, 'has another checksum');
+  const found = await stat(vm.memoryPath).catch(() => undefined);
+  if (found?.size !== memory.sizeBytes) throw damaged(vm.memoryPath, 'is missing or has another size');
+  if (Math.abs(found.mtimeMs - memory.mtimeMs) >= 1) await verifyPaused(dir);
+  if ((await stat(layerPath)).size !== layer.sizeBytes) throw damaged(layerPath, 'has another size');
+  return { vm, manifest };
+}
+
+/** Compares all of the memory with its checksums. AppError internal if it is damaged. */
+export async function verifyPaused(dir: string, signal?: AbortSignal): Promise<void> {
+  const { memory, checksumsPath } = await requirePaused(dir);
+  const path = join(dir, memory.path);
+  const stored = await ChunkChecksums.load(join(dir, checksumsPath), memory.sizeBytes);
+  const offset = stored.findDifference(await ChunkChecksums.of(path, signal));
+  if (offset !== undefined) throw damaged(path, `differs from its checksum at ${offset}`);
+}
+
+/** Right before the guest runs again: from now on the saved state must not be restored any more. */
+export async function markAwake(dir: string, faults: Faults): Promise<void> {
+  const manifest = await requirePaused(dir);
+  if (manifest.changesPath !== undefined) throw new AppError('internal', `${dir} is not settled`);
+  await writePaused(dir, { ...manifest, phase: 'awake' });
+  faults.reach('resume.awake');
+}
+
+/**
+ * Before the daemon adopts a VMM that exists, whose guest would run on although it was saved. Does nothing if no pause
+ * was completed.
+ */
+export async function dropPaused(dir: string): Promise<void> {
+  const manifest = await readPaused(dir);
+  if (manifest?.phase !== 'paused') return;
+  const { changesPath, ...rest } = manifest;
+  if (changesPath !== undefined) {
+    // The VMM still maps the memory file, to which nothing was applied.
+    await writePaused(dir, { ...rest, phase: 'awake' });
+    return;
+  }
+  await removeManifest(dir);
+  await rm(dir, { recursive: true, force: true });
+}
+
+/** Undefined if there is none. AppError internal if it cannot be read. */
+export async function readPaused(dir: string): Promise<PausedManifest | undefined> {
+  const path = join(dir, MANIFEST_FILE);
+  try {
+    return pausedSchema.parse(JSON.parse(await readFile(path, 'utf8')));
+  } catch (error) {
+    if (errnoOf(error) === 'ENOENT') return undefined;
+    throw new AppError('internal', `cannot read ${path}: ${toError(error).message}`, { cause: error });
+  }
+}
+
+async function requirePaused(dir: string): Promise<PausedManifest> {
+  const manifest = await readPaused(dir);
+  if (manifest?.phase === 'paused') return manifest;
+  throw new AppError('internal', `${dir} holds no paused guest`, { stage: 'restore' });
+}
+
+/** It is on disk when this resolves. */
+async function writePaused(dir: string, manifest: PausedManifest): Promise<void> {
+  await prepareManifest(dir, manifest);
+  await publishManifest(dir);
+}
+
+async function prepareManifest(dir: string, manifest: PausedManifest): Promise<void> {
+  const text = `${JSON.stringify(manifest, null, 2)}\n`;
+  await writeFile(join(dir, NEW_MANIFEST_FILE), text, { mode: 0o600, flush: true });
+}
+
+async function publishManifest(dir: string): Promise<void> {
+  await rename(join(dir, NEW_MANIFEST_FILE), join(dir, MANIFEST_FILE));
+  await flush(dir);
+}
+
+async function removeManifest(dir: string): Promise<void> {
+  await rm(join(dir, MANIFEST_FILE), { force: true });
+  await flush(dir);
+}
+
+/** Removes the files of earlier pauses. */
+async function sweep(dir: string, { memory, state, checksumsPath }: PausedManifest): Promise<void> {
+  const kept = [memory.path, state.path, checksumsPath];
+  for (const entry of await readdir(dir, { withFileTypes: true })) {
+    if (!entry.isDirectory()) continue;
+    const names = await readdir(join(dir, entry.name));
+    const unused = names.filter((name) => !kept.includes(join(entry.name, name)));
+    for (const name of unused) await rm(join(dir, entry.name, name), { recursive: true, force: true });
+    if (unused.length === names.length) await rm(join(dir, entry.name), { recursive: true });
+  }
+}
+
+async function flushIfExists(path: string): Promise<void> {
+  await flush(path).catch((error) => {
+    if (errnoOf(error) !== 'ENOENT') throw error;
+  });
+}
+
+async function flushLayer(path: string): Promise<void> {
+  await using layer = await openRegular(path);
+  await layer.sync();
+}
+
+async function allocatedIn(dir: string): Promise<number> {
+  const sizes = (await readdir(dir)).map(async (name) => (await stat(join(dir, name))).blocks * 512);
+  return (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, 0);
+}
+
+function damaged(path: string, what: string): AppError {
+  return new AppError('internal', `the paused sandbox is damaged: ${path} ${what}`, { stage: 'verify' });
+}
