@@ -62,6 +62,13 @@ export const DEFAULT_VCPUS = 1;
 export const DEFAULT_MEMORY_MIB = 512;
 export const DEFAULT_DISK_BYTES = 4 * GIB;
 
+/** Maximum length of a name, of a label's key without its domain, and of its value. */
+export const MAX_NAME_CHARS = 63;
+/** Maximum number of labels of a sandbox, a snapshot or an image. */
+export const MAX_LABELS = 64;
+/** Maximum total length of the names and values in the environment of a sandbox, which is stored with it. */
+export const MAX_SANDBOX_ENV_CHARS = 64 * KIB;
+
 export const MAX_FORKS = 64;
 
 /** The limits of one daemon, which never exceed those of the API, and the CPUs of its host. */

@@ -89,6 +89,13 @@ METHOD(set_clock) {
   return undefined(env);
 }
 
+// sync(): writes the cached data of all file systems to their disks
+METHOD(sync_disks) {
+  ARGUMENTS(0);
+  sync();
+  return undefined(env);
+}
+
 // shiftClock(us): shifts the clock by `us` unless it is 0; returns the resulting time, in microseconds since 1970
 METHOD(shift_clock) {
   ARGUMENTS(1);
@@ -226,6 +233,7 @@ bool add_system(napi_env env, napi_value exports) {
       {"mount", mount_file_system}, {"unmount", unmount},      {"makeDevice", make_device},
       {"setHostname", set_hostname},
       {"setClock", set_clock},      {"shiftClock", shift_clock},  {"addEntropy", add_entropy}, {"bringUp", bring_up},
+      {"sync", sync_disks},
       {"runInBatches", run_in_batches}, {"limitFiles", limit_files},
       {"growFileSystem", grow_file_system}, {"holdCode", hold_code},
       {"trimMemory", trim_memory},

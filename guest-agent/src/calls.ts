@@ -20,6 +20,7 @@ import {
   type ServiceOutput,
   type SetClock,
   type Stream,
+  type Wake,
 } from '@sandboxd/proto';
 import { attachCommand, callCommand, listCommands } from './commands/calls.ts';
 import { type ExecContext, startExec } from './exec/session.ts';
@@ -32,9 +33,10 @@ import { startFileWatch } from './files/watch/watch.ts';
 import { startFileWrite } from './files/write.ts';
 import { logError } from './lib/log.ts';
 import { growDisk } from './machine/grow-disk.ts';
-import { applyIdentity, correctClock } from './machine/identity.ts';
+import { applyIdentity, correctClock, wakeUp } from './machine/identity.ts';
 import type { MemoryTrim } from './machine/memory-trim.ts';
 import { readStats } from './machine/stats.ts';
+import { addon } from './native/addon.ts';
 import { configureService, controlService, streamOutput } from './service/calls.ts';
 import type { Supervisor } from './service/supervisor.ts';
 
@@ -76,6 +78,11 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     context.freezer.thaw();
     context.trim.resetBaseline();
     stream.finish({ identity: { unixTimeUs } });
+  } else if (request.wake) {
+    const unixTimeUs = wakeUp(request.wake as Wake);
+    context.freezer.thaw();
+    context.trim.resetBaseline();
+    stream.finish({ wake: { unixTimeUs } });
   } else if (request.freeze) {
     freeze(context, stream, request.freeze as Freeze);
   } else if (request.stats) {
@@ -111,8 +118,11 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
   }
 }
 
-function freeze({ freezer, incarnation }: CallContext, stream: Stream, { isFrozen }: Freeze): void {
-  const answer = (): void => stream.finish({ freeze: {} });
+function freeze({ freezer, incarnation }: CallContext, stream: Stream, { isFrozen, sync }: Freeze): void {
+  const answer = (): void => {
+    if (isFrozen && sync) addon.sync();
+    stream.finish({ freeze: {} });
+  };
   if (isFrozen) {
     freezer.freeze(incarnation(), answer);
     return;

@@ -1,7 +1,7 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
-import { CLOCK, COMMANDS, FREEZE, GuestConnection, NETWORK, WATCH } from '@sandboxd/proto';
+import { CLOCK, COMMANDS, FREEZE, GuestConnection, NETWORK, SLEEP, WATCH } from '@sandboxd/proto';
 import { mountModules } from './boot/modules.ts';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
@@ -71,7 +71,7 @@ const connection: GuestConnection = new GuestConnection({
     bootId,
     agentStartUs,
     agentReadyUs,
-    capabilities: [CLOCK, NETWORK, COMMANDS, WATCH, ...(cgroups.canFreeze ? [FREEZE] : [])],
+    capabilities: [CLOCK, NETWORK, COMMANDS, SLEEP, WATCH, ...(cgroups.canFreeze ? [FREEZE] : [])],
   }),
   onHello: ({ incarnation }) => {
     freezer.greeted(incarnation);

@@ -61,6 +61,8 @@ export const WATCH = 'watch';
 /** Maximum watches of files at the same time, and directories that all of them watch together. */
 export const MAX_FILE_WATCHES = 16;
 export const MAX_WATCHED_DIRECTORIES = 20_000;
+/** Capability of a guest that writes its disks out when it is frozen, and that continues after a pause (Wake). */
+export const SLEEP = 'sleep';
 
 /** Maximum detached commands that run at the same time. */
 export const MAX_DETACHED_COMMANDS = 256;

@@ -29,6 +29,8 @@ import type {
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
 
+import { fakeInfo } from './fake-info.ts';
+
 export type Script = (exec: FakeExec) => void;
 
 /** One exec as a test sees it from the guest's side. */
@@ -155,15 +157,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   }
 
   add(id = newId('sbx')): SandboxInfo {
-    const info = {
-      id,
-      createdAt: new Date('2024-05-06T07:08:09.010Z'),
-      memoryMib: 512,
-      vcpus: 1,
-      diskBytes: 2 ** 32,
-      rootfs: { kind: 'profile', name: 'base' } as const,
-      workdir: `/data/sandboxes/${id}`,
-    };
+    const info = fakeInfo(id);
     this.#infos.set(id, info);
     return info;
   }

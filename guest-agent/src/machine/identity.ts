@@ -1,5 +1,5 @@
 // The guest's identity: everything that two copies of one memory image must not share, set in one call.
-import { AgentError, type Identity, type Network, type SetClock } from '@sandboxd/proto';
+import { AgentError, type Identity, type Network, type SetClock, type Wake } from '@sandboxd/proto';
 import { enterRoot } from '../boot/enter-root.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { applyNetwork, checkNetwork } from './network.ts';
@@ -27,12 +27,30 @@ export function checkIdentity(identity: Identity): void {
       `machine id ${JSON.stringify(identity.machineId)} is not 32 hexadecimal digits`,
     );
   }
-  const entropyBytes = identity.entropy.length;
+  checkRenewal(identity);
+}
+
+/** What no two moments of one guest may share either. */
+function checkRenewal({
+  entropy,
+  unixTimeUs,
+  network,
+}: Pick<Identity, 'entropy' | 'unixTimeUs' | 'network'>): void {
+  const entropyBytes = entropy.length;
   if (entropyBytes < MIN_ENTROPY_BYTES || entropyBytes > MAX_ENTROPY_BYTES) {
     throw new AgentError('invalid', `${entropyBytes} bytes of entropy are not 32 to 512`);
   }
-  if (identity.unixTimeUs <= 0) throw new AgentError('invalid', 'the time is missing');
-  if (identity.network) checkNetwork(identity.network as Network);
+  if (unixTimeUs <= 0) throw new AgentError('invalid', 'the time is missing');
+  if (network) checkNetwork(network as Network);
+}
+
+/** The same guest continues after a pause. Returns the clock's time as `applyIdentity` does. */
+export function wakeUp(wake: Wake): number {
+  checkRenewal(wake);
+  addon.addEntropy(wake.entropy);
+  addon.setClock(wake.unixTimeUs);
+  if (wake.network) applyNetwork(wake.network as Network);
+  return addon.shiftClock(0);
 }
 
 /**

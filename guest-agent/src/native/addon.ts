@@ -125,6 +125,8 @@ export interface Addon {
   /** Shifts the clock by `us` unless that is 0. Returns the resulting time, in microseconds since 1970. */
   shiftClock(us: number): number;
   addEntropy(bytes: Uint8Array): void;
+  /** Writes the cached data of all file systems to their disks. */
+  sync(): void;
   bringUp(interfaceName: string): void;
   runInBatches(): void;
   limitFiles(count: number): void;

@@ -11,14 +11,16 @@ import {
   NETWORK,
   type RequestInput,
   type Result,
+  SLEEP,
   type StatsResult,
+  type WakeInput,
 } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { backOffMs } from '../lib/back-off.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { deadline } from '../lib/wait.ts';
 import { badAnswer, causeOf, refusalOf, toCallError, unreachable } from './agent-errors.ts';
-import { GuestClock } from './clock.ts';
+import { GuestClock, nowUs } from './clock.ts';
 import { type CommandChannel, GuestCommands } from './commands.ts';
 import { startExec } from './exec.ts';
 import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
@@ -33,7 +35,7 @@ import {
   readFile,
   writeFile,
 } from './files.ts';
-import { GuestFreeze } from './freeze.ts';
+import { GuestHold } from './hold.ts';
 import { GuestService } from './service.ts';
 
 /** Opens connections to the agent; the engine's VM implements it. */
@@ -73,7 +75,6 @@ export class Guest {
   #lastCause: Error = new Error('not connected yet');
   #isClosed = false;
   readonly #clock: GuestClock;
-  readonly #freeze: GuestFreeze;
   #reconnecting: Promise<void> | undefined;
   #connectedAtMs = Number.NEGATIVE_INFINITY;
   /** Number of consecutive short-lived connections. */
@@ -86,6 +87,10 @@ export class Guest {
     open: (request, handlers) => this.#usable().open(request, handlers),
     can: this.can,
   };
+  readonly #hold = new GuestHold(
+    (...call) => this.#call(...call),
+    () => this.#channel,
+  );
   readonly service = new GuestService(this.#calls);
   readonly commands = new GuestCommands(this.#calls, () => this.#explainLoss());
   readonly files: GuestFiles = {
@@ -102,10 +107,6 @@ export class Guest {
     this.#options = options;
     const canShift = () => this.#channel?.can(CLOCK);
     this.#clock = new GuestClock({ canShift, call: (...call) => this.#call(...call) }, options.log);
-    this.#freeze = new GuestFreeze({
-      isCurrent: (channel) => this.#channel === channel,
-      call: (...call) => this.#call(...call),
-    });
   }
 
   get isConnected(): boolean {
@@ -143,12 +144,12 @@ export class Guest {
    * Connects to a guest of an earlier daemon. False if it did not answer within `waitMs`; then reconnecting continues
    * in the background.
    */
-  async adopt(waitMs: number): Promise<boolean> {
+  async adopt(waitMs: number, options: ConnectOptions = {}): Promise<boolean> {
     // The earlier daemon may have been killed while the guest was paused, for an unknown time.
     this.#clock.distrust();
     try {
       using limit = deadline(waitMs, () => new Error(`the guest agent did not answer within ${waitMs} ms`));
-      await this.connect(limit.signal);
+      await this.connect(limit.signal, options);
       return true;
     } catch (error) {
       this.#onLost(toError(error));
@@ -210,6 +211,23 @@ export class Guest {
     }, signal);
   }
 
+  /**
+   * Continues a guest that was paused: gives it entropy, corrects its clock, and thaws its commands. `network`: its
+   * interface is set up again.
+   */
+  async wake(input: Omit<WakeInput, 'unixTimeUs'>): Promise<void> {
+    if (!this.can(SLEEP)) {
+      await this.#call({ freeze: { isFrozen: false } });
+      this.stepClock();
+      return;
+    }
+    await this.#clock.settle(async () => {
+      const unixTimeUs = nowUs();
+      const { wake } = await this.#call({ wake: { ...input, unixTimeUs } });
+      return { fromUs: unixTimeUs, toUs: wake?.unixTimeUs ?? 0 };
+    });
+  }
+
   async stats(signal?: AbortSignal): Promise<StatsResult> {
     const result = await this.#call({ stats: {} }, signal);
     if (!result.stats) throw badAnswer('no statistics');
@@ -221,13 +239,9 @@ export class Guest {
     await this.#call({ growDisk: {} }, signal);
   }
 
-  /**
-   * Freezes the guest's commands and service, stops sending, and waits until the guest has read everything. Returns
-   * true if it has, so that a fork needs no resync. `release` must follow, even if this rejects. AppError
-   * guest_unreachable if the commands may not be frozen: a fork would resume them before it has its own identity.
-   */
-  async hold(): Promise<boolean> {
-    return this.#freeze.hold(this.#usable());
+  /** See GuestHold. */
+  async hold(options?: { readonly sync?: boolean }): Promise<boolean> {
+    return await this.#hold.hold(this.#usable(), options);
   }
 
   release(): void {

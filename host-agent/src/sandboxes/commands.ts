@@ -4,7 +4,7 @@ import type { CommandInfo } from '../guest/command-info.ts';
 import type { GuestCommands } from '../guest/commands.ts';
 import { baseEnvironment } from '../images/index.ts';
 import { newId } from '../lib/ids.ts';
-import type { IdleWatch } from './idle/idle-watch.ts';
+import type { SandboxUse } from './idle/sandbox-use.ts';
 import type { SandboxRecord } from './record.ts';
 import type { Running } from './running.ts';
 
@@ -23,13 +23,12 @@ type AttachedCall = 'consumed' | 'write' | 'closeStdin' | 'signal' | 'resize' | 
 export function createSandboxCommands(
   { guest: { commands }, captures }: Pick<Running, 'guest' | 'captures'>,
   record: SandboxRecord,
-  idle: IdleWatch | undefined,
+  uses: SandboxUse,
 ): SandboxCommands {
   const baseEnv = baseEnvironment(record.options.rootfs);
   /** A request that waits is a use until its end. */
   const using = async <T>(work: Promise<T>): Promise<T> => {
-    const end = idle?.beginUse();
-    return await work.finally(() => end?.());
+    return await work.finally(uses.beginUse());
   };
   return {
     list: (signal) => commands.list(signal),
@@ -46,7 +45,7 @@ export function createSandboxCommands(
     },
     attach: (id, request, events) => {
       // Reading alone is no use of the sandbox.
-      const end = request.input === 'none' ? undefined : idle?.beginUse();
+      const end = request.input === 'none' ? undefined : uses.beginUse();
       try {
         const stream = commands.attach(id, request, {
           ...events,

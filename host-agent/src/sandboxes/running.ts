@@ -22,7 +22,7 @@ export class Running {
   readonly captures: LogCaptures | undefined;
   /** Why its guest is unusable at present; set by the watchdog. */
   hang: string | undefined;
-  /** Its guest stands still to be saved, or will soon. */
+  /** Its guest is paused to be saved, or will be soon. */
   isSaving = false;
 
   constructor({ vm, guest, sandboxLog, log, onOutput }: RunningOptions) {

@@ -14,9 +14,11 @@ import type { SandboxLog } from '../logs/index.ts';
 import { createSandboxCommands, type SandboxCommands } from './commands.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
+import { SandboxUse } from './idle/sandbox-use.ts';
 import type { SandboxHandle } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { startLogged } from './log-capture.ts';
+import { expiryOf, metadataOf } from './metadata.ts';
 import { checkTransition, type SandboxRecord, type SandboxState, toInfo } from './record.ts';
 import { RecordedDelete } from './recorded-delete.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
@@ -29,7 +31,7 @@ import type {
 } from './resources/resource.ts';
 import { Running } from './running.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
-import type { SandboxInfo, SnapshotInfo } from './types.ts';
+import type { IdleRule, SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, type VmUsage } from './vm-usage.ts';
 
 /** What a sandbox needs from its manager. */
@@ -63,7 +65,7 @@ export class Sandbox implements SandboxHandle {
   #leaving: Promise<void> | undefined;
   #deletionReason = '';
   #endLifetime: () => void = () => undefined;
-  #idle: IdleWatch | undefined;
+  readonly #use: SandboxUse;
   readonly #log: SandboxLog | undefined;
   #running: Running | undefined;
 
@@ -74,6 +76,7 @@ export class Sandbox implements SandboxHandle {
     this.id = id;
     this.#context = context;
     this.#record = record;
+    this.#use = new SandboxUse(metadataOf(record).lastUsedAtMs ?? record.createdAtMs);
     this.#isAnnounced = record.isReady;
     if (record.isReady) this.#announced.resolve();
     this.#handles = handles;
@@ -100,7 +103,7 @@ export class Sandbox implements SandboxHandle {
     const { sandboxLog } = this.#handles;
     const running = new Running({
       ...{ vm, guest, sandboxLog, log: this.#logger },
-      onOutput: () => this.#idle?.touch(),
+      onOutput: () => this.#use.noteActivity(),
     });
     void vm.exited.then((exit) => {
       guest.close(new Error(exit.reason));
@@ -130,7 +133,8 @@ export class Sandbox implements SandboxHandle {
   }
 
   get info(): SandboxInfo {
-    return toInfo(this.id, this.record, this.paths.dir);
+    const { lastUsedAtMs } = this.#use;
+    return toInfo(this.id, this.record, this.paths.dir, { state: this.#state, lastUsedAtMs });
   }
 
   /** The record with which it becomes visible to users, for the registry, and the event that is persisted with it. */
@@ -160,28 +164,35 @@ export class Sandbox implements SandboxHandle {
   /** Detaches from the VM: the guest keeps running, and a later daemon adopts it. */
   detach(cause: Error): void {
     this.#endLifetime();
-    this.#idle?.stop(false);
+    this.#use.stop(false);
     this.#running?.detach(cause);
   }
 
   /** Starts its timeouts; it now belongs to its manager. */
   beginLife(owner: SandboxOwner): void {
     this.#owner = owner;
-    const { options, createdAtMs, owner: recordOwner } = this.record;
+    const { options, owner: recordOwner } = this.record;
     if (this.#createdEvent === undefined)
       this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, recordOwner);
     else this.#createdEvent.publish();
     this.#running?.captures?.begin(
       this.#createdEvent === undefined || this.#record.sourceSnapshotId !== undefined,
     );
-    if (options.timeoutS > 0) {
-      const leftMs = createdAtMs + options.timeoutS * 1000 - Date.now();
-      this.#endLifetime = startTimer(leftMs, () => owner.expired(this), { isUnref: true });
-    }
-    if (options.idle !== undefined) {
-      const onIdle = (signal: AbortSignal) => owner.idle(this, signal);
-      this.#idle = watchIdle(this, this.#context, options.idle, onIdle);
-    }
+    this.#startLifetime(owner);
+    const { idle } = options;
+    if (idle !== undefined) this.#use.watch(() => this.#watchIdle(idle, owner));
+  }
+
+  #startLifetime(owner: SandboxOwner): void {
+    this.#endLifetime();
+    const expiresAtMs = expiryOf(this.#record);
+    if (expiresAtMs === undefined) return;
+    const leftMs = expiresAtMs - Date.now();
+    this.#endLifetime = startTimer(leftMs, () => owner.expired(this), { isUnref: true });
+  }
+
+  #watchIdle(rule: IdleRule, owner: SandboxOwner): IdleWatch {
+    return watchIdle(this, this.#context, rule, (signal) => owner.idle(this, signal));
   }
 
   /** Writes a line to its durable log. */
@@ -196,25 +207,24 @@ export class Sandbox implements SandboxHandle {
       startLogged(this.#log, request.cmd, observed, (all) =>
         this.awake.guest.exec(request, all, execOptions),
       );
-    return this.#idle === undefined ? run(events) : trackExecUse(this.#idle, events, run);
+    return trackExecUse(this.#use, events, run);
   }
 
   commands(): SandboxCommands {
     this.assertAlive();
-    this.#idle?.touch();
-    return createSandboxCommands(this.awake, this.#record, this.#idle);
+    this.#use.touch();
+    return createSandboxCommands(this.awake, this.#record, this.#use);
   }
 
   service(): SandboxService {
     this.assertAlive();
-    this.#idle?.touch();
+    this.#use.touch();
     return createSandboxService(this.awake.guest, baseEnvironment(this.record.options.rootfs));
   }
 
   files(): GuestFiles {
     this.assertAlive();
-    const { files } = this.awake.guest;
-    return this.#idle === undefined ? files : trackTransferUse(this.#idle, files);
+    return trackTransferUse(this.#use, this.awake.guest.files);
   }
 
   stats(): VmUsage {
@@ -227,7 +237,7 @@ export class Sandbox implements SandboxHandle {
   async snapshot(signal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
     this.assertAlive();
     if (this.#owner === undefined) throw new Error('a sandbox without a manager cannot be saved');
-    const endUse = this.#idle?.beginUse();
+    const endUse = this.#use.beginUse();
     return this.#owner.snapshot(this, signal, by).finally(endUse);
   }
 
@@ -297,7 +307,7 @@ export class Sandbox implements SandboxHandle {
       if (this.#isAnnounced) this.#delete.begin([...events, { kind: 'deleted', sandbox: this.id }]);
     }
     this.#endLifetime();
-    this.#idle?.stop(true);
+    this.#use.stop(true);
     this.#running?.captures?.stop();
     const isMarked = await this.#delete.mark(this.#record, !this.#wasNeverVisible);
     this.#context.faults.reach('delete.marked');

@@ -1,5 +1,5 @@
 // Messages to a guest before and after a save: its commands are frozen first, and thawed before anything else is sent.
-import { FREEZE, GuestConnection, type Request, type Stream } from '@sandboxd/proto';
+import { CLOCK, FREEZE, GuestConnection, type Request, SLEEP, type Stream } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
@@ -67,4 +67,37 @@ t.test('a guest that cannot be reached is not saved', async (t) => {
   guest.close(new Error('it is gone'));
   await t.rejects(guest.hold(), { code: 'guest_unreachable', message: /it is gone/ });
   guest.release();
+});
+
+t.test('a guest whose disk alone is kept writes it out, and an older agent cannot', async (t) => {
+  const seen: Request[] = [];
+  const { guest } = await openGuest(t, [FREEZE, SLEEP], (stream, request) => {
+    seen.push(request);
+    obey(stream, request);
+  });
+  await guest.hold({ sync: true });
+  guest.release();
+  t.match(seen[0], { freeze: { isFrozen: true, sync: true } });
+  const { guest: older, calls } = await openGuest(t, [FREEZE], obey);
+  await t.rejects(older.hold({ sync: true }), { code: 'unsupported', message: /keep its memory, too/ });
+  t.same(calls, []);
+});
+
+t.test('a guest that wakes up gets entropy and the time, an older one a thaw and the time', async (t) => {
+  const entropy = Buffer.alloc(64, 7);
+  const seen: Request[] = [];
+  const answer: Calls = (stream, request) => {
+    seen.push(request);
+    if (request.wake) stream.finish({ wake: { unixTimeUs: Date.now() * 1000 } });
+    else if (request.setClock) stream.finish({ setClock: { unixTimeUs: Date.now() * 1000 } });
+    else obey(stream, request);
+  };
+  const { guest } = await openGuest(t, [CLOCK, SLEEP], answer);
+  await guest.wake({ entropy });
+  t.same(Buffer.from(seen[0]?.wake?.entropy ?? []), entropy);
+  t.ok(Math.abs(Number(seen[0]?.wake?.unixTimeUs) / 1000 - Date.now()) < 60_000);
+  seen.length = 0;
+  const { guest: older } = await openGuest(t, [CLOCK, FREEZE], answer);
+  await older.wake({ entropy });
+  t.match(seen[0], { freeze: { isFrozen: false } });
 });
