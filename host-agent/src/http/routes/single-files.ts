@@ -5,7 +5,7 @@ import type { FileDescription } from '../../guest/file-description.ts';
 import type { ReadFile } from '../../guest/files.ts';
 import { AppError } from '../../lib/errors.ts';
 
-import { clientSignal, guestOf, type HttpContext } from '../context.ts';
+import { clientSignal, guestOf, type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { readBody } from '../input/body-source.ts';
 import {
@@ -107,6 +107,8 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
     },
 
     writeContent: async ({ params: { id }, query: { mode, parents, ...place } }, c) => {
+      if (headerOf(c, 'content-range') !== undefined)
+        throw new AppError('invalid_argument', 'header content-range: a part of a file cannot be written');
       const files = filesOf(c, id);
       const { ifMatch = [], ifNoneMatch = [] } = readConditions(c);
       const body = readBody(c, bodyIdleMs);
