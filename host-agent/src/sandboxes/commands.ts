@@ -1,9 +1,10 @@
 // The commands of a sandbox by id, as other modules use them.
-import type { ExecRequest } from '@sandboxd/api';
+import { type ExecRequest, MAX_WAITING_REQUESTS } from '@sandboxd/api';
 import type { CommandInfo } from '../guest/command-types.ts';
 import type { GuestCommands } from '../guest/commands.ts';
 import type { Guest } from '../guest/guest.ts';
 import { baseEnvironment } from '../images/index.ts';
+import { ConcurrencyLimit } from '../lib/concurrency-limit.ts';
 import { newId } from '../lib/ids.ts';
 import type { CommandLogs } from './command-logs.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
@@ -21,13 +22,25 @@ export interface SandboxCommands
 
 type AttachedCall = 'consumed' | 'write' | 'closeStdin' | 'signal' | 'resize' | 'cancel';
 
+export type CommandWatchers = {
+  readonly logs: CommandLogs | undefined;
+  readonly idle: IdleWatch | undefined;
+  /** Requests that wait. Without a limit they would take all calls that the guest serves at once. */
+  readonly readers: ConcurrencyLimit;
+};
+
+/** One of a sandbox. */
+export function createReaderLimit(): ConcurrencyLimit {
+  const max = MAX_WAITING_REQUESTS;
+  return new ConcurrencyLimit({ what: 'requests of the sandbox that wait', max, maxPerClient: max });
+}
+
 export function createSandboxCommands(
   {
     guest: { commands },
     record,
   }: { readonly guest: Pick<Guest, 'commands'>; readonly record: SandboxRecord },
-  logs: CommandLogs | undefined,
-  idle: IdleWatch | undefined,
+  { logs, idle, readers }: CommandWatchers,
 ): SandboxCommands {
   const baseEnv = baseEnvironment(record.options.rootfs);
   /** A request that waits is a use until its end. */
@@ -40,7 +53,10 @@ export function createSandboxCommands(
     get: (id, signal) => commands.get(id, signal),
     signal: (id, name) => commands.signal(id, name),
     resize: (id, size) => commands.resize(id, size),
-    wait: (id, signal) => using(commands.wait(id, signal)),
+    wait: async (id, signal) => {
+      using _reader = readers.acquire(undefined);
+      return await using(commands.wait(id, signal));
+    },
     kill: (id, graceMs, signal) => using(commands.kill(id, graceMs, signal)),
     write: (...call) => using(commands.write(...call)),
     start: async (request) => {
@@ -49,17 +65,22 @@ export function createSandboxCommands(
       return info;
     },
     attach: (id, request, events) => {
+      const reader = readers.acquire(undefined);
       // Reading alone is no use of the sandbox.
-      const end = request.input === 'none' ? undefined : idle?.beginUse();
+      const endUse = request.input === 'none' ? undefined : idle?.beginUse();
+      const end = (): void => {
+        reader[Symbol.dispose]();
+        endUse?.();
+      };
       try {
         const stream = commands.attach(id, request, {
           ...events,
           end: (ended) => {
-            end?.();
+            end();
             events.end(ended);
           },
           failed: (error) => {
-            end?.();
+            end();
             events.failed(error);
           },
         });
@@ -70,12 +91,12 @@ export function createSandboxCommands(
           signal: (name) => stream.signal(name),
           resize: (size) => stream.resize(size),
           cancel: () => {
-            end?.();
+            end();
             stream.cancel();
           },
         };
       } catch (error) {
-        end?.();
+        end();
         throw error;
       }
     },

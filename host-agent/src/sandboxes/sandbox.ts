@@ -11,7 +11,7 @@ import { baseEnvironment } from '../images/index.ts';
 import type { SnapshotMaker } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
-import { createSandboxCommands, type SandboxCommands } from './commands.ts';
+import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
 import type { SandboxHandle } from './interface.ts';
@@ -70,6 +70,7 @@ export class Sandbox implements SandboxHandle {
   #deletionReason = '';
   #endLifetime: () => void = () => undefined;
   #idle: IdleWatch | undefined;
+  readonly #readers = createReaderLimit();
   readonly #log: SandboxLog | undefined;
   readonly #captures: LogCaptures | undefined;
 
@@ -193,13 +194,14 @@ export class Sandbox implements SandboxHandle {
   commands(): SandboxCommands {
     this.assertAlive();
     this.#idle?.touch();
-    return createSandboxCommands(this, this.#captures?.commands, this.#idle);
+    const logs = this.#captures?.commands;
+    return createSandboxCommands(this, { logs, idle: this.#idle, readers: this.#readers });
   }
 
   service(): SandboxService {
     this.assertAlive();
     this.#idle?.touch();
-    return createSandboxService(this.guest, baseEnvironment(this.record.options.rootfs));
+    return createSandboxService(this.guest, baseEnvironment(this.record.options.rootfs), this.#readers);
   }
 
   files(): GuestFiles {
