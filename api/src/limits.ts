@@ -122,6 +122,8 @@ export const MAX_EXEC_OUTPUT_BYTES = 16 * MIB;
 
 /** Maximum number of detached commands that run in one sandbox at a time. */
 export const MAX_DETACHED_COMMANDS = 256;
+/** Maximum number of requests of one sandbox that wait for the end or the output of a command, or of the service. */
+export const MAX_WAITING_REQUESTS = 1024;
 /** Output bytes of a detached command that the guest stores: default and maximum. */
 export const DEFAULT_OUTPUT_BUFFER_BYTES = MIB;
 export const MAX_OUTPUT_BUFFER_BYTES = 8 * MIB;

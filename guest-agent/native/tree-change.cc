@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "tree.h"
@@ -135,7 +136,39 @@ METHOD(remove_empty) {
   return outcome(env, unlinkat(parent, leaf.get(), AT_REMOVEDIR));
 }
 
-// copyBytes(from, to, length): from and to the descriptors' own positions; the number copied, 0 at the end, or -errno
+// mayWrite(parent, leaf): 0 if the effective user may write to the file, or -errno; never through a link. To open it
+// would tell as well, but an overlay then copies the file up, so that it has another inode and another time of change.
+METHOD(may_write) {
+  ARGUMENTS(2);
+  int32_t parent;
+  Name leaf;
+  CHECK(read_int(env, arguments[0], &parent));
+  CHECK(leaf.read(env, arguments[1]));
+  long result = syscall(SYS_faccessat2, parent, leaf.get(), W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW);
+  return outcome(env, static_cast<int>(result));
+}
+
+// Moves both positions over a hole of `from`, which `to` gets as well. Returns the bytes of data that follow, at most
+// `length`; 0 at the end.
+size_t skip_hole(int from, int to, size_t length) {
+  off_t at = lseek(from, 0, SEEK_CUR);
+  off_t data = lseek(from, at, SEEK_DATA);
+  if (data >= 0) {
+    off_t hole = lseek(from, data, SEEK_HOLE);
+    lseek(from, data, SEEK_SET);
+    if (data > at) lseek(to, data, SEEK_SET);
+    return hole > data ? std::min(length, static_cast<size_t>(hole - data)) : length;
+  }
+  struct stat status;
+  // ENXIO: only a hole is left. Other errors: this file system knows no holes.
+  bool is_hole = errno == ENXIO && fstat(from, &status) == 0 && status.st_size > at;
+  if (is_hole && ftruncate(to, status.st_size) == 0) return 0;
+  lseek(from, at, SEEK_SET);
+  return length;
+}
+
+// copyBytes(from, to, length): from and to the descriptors' own positions, which are the same; holes stay holes. The
+// number copied, 0 at the end, or -errno
 METHOD(copy_bytes) {
   ARGUMENTS(3);
   int32_t from, to;
@@ -143,11 +176,13 @@ METHOD(copy_bytes) {
   CHECK(read_int(env, arguments[0], &from));
   CHECK(read_int(env, arguments[1], &to));
   CHECK(read_double(env, arguments[2], &length));
-  ssize_t copied = copy_file_range(from, nullptr, to, nullptr, static_cast<size_t>(length), 0);
+  size_t wanted = skip_hole(from, to, static_cast<size_t>(length));
+  if (wanted == 0) return to_number(env, 0);
+  ssize_t copied = copy_file_range(from, nullptr, to, nullptr, wanted, 0);
   // Files of /proc give 0, other file systems errors, where a plain copy works.
   if (copied > 0) return to_number(env, static_cast<double>(copied));
   static char bytes[65536];
-  ssize_t got = read(from, bytes, sizeof bytes);
+  ssize_t got = read(from, bytes, std::min(wanted, sizeof bytes));
   if (got <= 0) return outcome(env, static_cast<int>(got));
   for (ssize_t at = 0; at < got;) {
     ssize_t put = write(to, bytes + at, static_cast<size_t>(got - at));
@@ -182,7 +217,7 @@ bool add_tree_changing(napi_env env, napi_value exports) {
       {"actAs", act_as},           {"reopen", reopen},           {"changeMode", change_mode},
       {"changeOwner", change_owner}, {"changeTime", change_time}, {"renameEntry", rename_entry},
       {"removeEmpty", remove_empty}, {"copyBytes", copy_bytes},   {"seek", seek},
-      {"coarseClock", coarse_clock}, {"ownAs", own_as},
+      {"coarseClock", coarse_clock}, {"mayWrite", may_write},   {"ownAs", own_as},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

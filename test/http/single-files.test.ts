@@ -72,12 +72,20 @@ t.test('a path has one form, and bad parameters are named', async (t) => {
     ['GET', '/stat?path=x', undefined, /absolute path/],
     ['GET', '/stat?path_base64=eA', undefined, /absolute path/],
     ['GET', '/stat?path_base64=!', undefined, /base64/],
-    ['GET', `/stat?path=/${'x'.repeat(5000)}`, undefined, /absolute path/],
+    ['GET', `/stat?path=/${'x'.repeat(5000)}`, undefined, /path is longer than 4095/],
     ['GET', '/list?path=/&depth=0', undefined, /depth/],
     ['GET', '/list?path=/&limit=10001', undefined, /limit/],
     ['GET', '/list?path=/&cursor=%20', undefined, /cursor/],
     ['PUT', '/content?path=/x&mode=99', undefined, /octal/],
     ['POST', '/mkdir', {}, /path is missing/],
+    ['POST', '/mkdir', [], /must be a JSON object/],
+    [
+      'POST',
+      '/mkdir',
+      { path: '/a\0b' },
+      /^path must be an absolute path of the guest without a NUL character, got/,
+    ],
+    ['POST', '/mkdir', { path: `/${'x'.repeat(5000)}` }, /at most 4095/],
     ['POST', '/mkdir', { path: '/x', mode: 'rwx' }, /octal/],
     ['POST', '/mkdir', { path: '/x', parents: 'yes' }, /true or false/],
     ['POST', '/move', { path: '/x' }, /to is missing/],
@@ -89,6 +97,8 @@ t.test('a path has one form, and bad parameters are named', async (t) => {
     t.equal(status, 400, `${method} ${path.slice(0, 60)}`);
     t.match(error, problem);
   }
+  const part = { method: 'PUT', body: 'x', headers: { 'content-range': 'bytes 0-0/9' } };
+  t.equal((await app.request(`${base}/content?path=/x`, part)).status, 400, 'a part is not the whole');
 });
 
 t.test('a page has no more than was asked for, and goes on behind its last entry', async (t) => {

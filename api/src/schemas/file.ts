@@ -59,7 +59,7 @@ const ROOT =
 const queryText = (description: string, pattern: RegExp, error: string, maxChars: number) =>
   z
     .string()
-    .max(maxChars, { error: `query {name} ${error}, got {value}` })
+    .max(maxChars, { error: `query {name} is longer than ${maxChars} characters` })
     .regex(new RegExp(`^$|${pattern.source}`), { error: `query {name} ${error}, got {value}` })
     .optional()
     .transform((value) => value || undefined)
@@ -77,7 +77,9 @@ export const pushFilesQuery = z.object({
   ),
 });
 
-const absolute = 'must be an absolute path of the guest without a NUL character';
+/** A NUL has an error of its own in bodies. */
+const bodyAbsolute = 'must be an absolute path of the guest';
+const absolute = `${bodyAbsolute} without a NUL character`;
 const ABSOLUTE = /^\/[^\0]*$/;
 
 /** A file, for whom it is looked up, and below which root. */
@@ -93,11 +95,13 @@ const place = {
   user: queryText(OWNER, /^[^\0]+$/, USER_ERROR, MAX_USER_CHARS),
 };
 
+const tooLong = (maxChars: number) => ({ error: `must have at most ${maxChars} characters` });
 const bodyPath = (description: string) =>
-  optionalText(text(absolute, ABSOLUTE).max(MAX_PATH_BYTES, { error: absolute }), description);
+  optionalText(text(bodyAbsolute, ABSOLUTE).max(MAX_PATH_BYTES, tooLong(MAX_PATH_BYTES)), description);
 const bodyBase64 = (description: string) =>
-  optionalText(text(BASE64_ERROR, BASE64).max(MAX_BASE64_CHARS, { error: BASE64_ERROR }), description);
-const bodyUser = optionalText(text(USER_ERROR).max(MAX_USER_CHARS, { error: USER_ERROR }), OWNER);
+  optionalText(text(BASE64_ERROR, BASE64).max(MAX_BASE64_CHARS, tooLong(MAX_BASE64_CHARS)), description);
+const bodyUser = optionalText(text(USER_ERROR).max(MAX_USER_CHARS, tooLong(MAX_USER_CHARS)), OWNER);
+const NOT_OBJECT = { error: 'must be a JSON object' };
 const bodyMode = (description: string) => optionalText(text(MODE_ERROR, MODE), description);
 
 const bodyPlace = {
@@ -157,16 +161,19 @@ export const removeFilesQuery = z.object({
 });
 
 export const makeDirectoryRequest = z
-  .object({
-    ...bodyPlace,
-    mode: bodyMode('permissions in octal; default: 0755'),
-    parents: withDefault(z.boolean({ error: 'must be true or false' }), true, 'make missing parents, too'),
-    may_exist: withDefault(
-      z.boolean({ error: 'must be true or false' }),
-      false,
-      'an existing directory is not an error; it stays as it is',
-    ),
-  })
+  .object(
+    {
+      ...bodyPlace,
+      mode: bodyMode('permissions in octal; default: 0755'),
+      parents: withDefault(z.boolean({ error: 'must be true or false' }), true, 'make missing parents, too'),
+      may_exist: withDefault(
+        z.boolean({ error: 'must be true or false' }),
+        false,
+        'an existing directory is not an error; it stays as it is',
+      ),
+    },
+    NOT_OBJECT,
+  )
   .describe('a directory to make');
 
 const target = {
@@ -179,33 +186,41 @@ const target = {
   ),
 };
 
-export const moveFileRequest = z.object({ ...bodyPlace, ...target }).describe('a file or directory to move');
+export const moveFileRequest = z
+  .object({ ...bodyPlace, ...target }, NOT_OBJECT)
+  .describe('a file or directory to move');
 
 export const copyFileRequest = z
-  .object({
-    ...bodyPlace,
-    ...target,
-    recursive: withDefault(
-      z.boolean({ error: 'must be true or false' }),
-      false,
-      'copy a directory with everything in it',
-    ),
-  })
+  .object(
+    {
+      ...bodyPlace,
+      ...target,
+      recursive: withDefault(
+        z.boolean({ error: 'must be true or false' }),
+        false,
+        'copy a directory with everything in it',
+      ),
+    },
+    NOT_OBJECT,
+  )
   .describe('a file or directory to copy');
 
 export const changeFileRequest = z
-  .object({
-    ...bodyPlace,
-    mode: bodyMode('new permissions in octal'),
-    owner: optionalText(
-      text(USER_ERROR).max(MAX_USER_CHARS, { error: USER_ERROR }),
-      'new owner, as name|uid[:group|gid]; without a group, the group stays',
-    ),
-    modified_at: optional(
-      z.iso.datetime({ error: 'must be a time as 2026-01-31T12:00:00Z', offset: true }),
-      'new modification time',
-    ),
-  })
+  .object(
+    {
+      ...bodyPlace,
+      mode: bodyMode('new permissions in octal'),
+      owner: optionalText(
+        text(USER_ERROR).max(MAX_USER_CHARS, tooLong(MAX_USER_CHARS)),
+        'new owner, as name|uid[:group|gid]; without a group, the group stays',
+      ),
+      modified_at: optional(
+        z.iso.datetime({ error: 'must be a time as 2026-01-31T12:00:00Z', offset: true }),
+        'new modification time',
+      ),
+    },
+    NOT_OBJECT,
+  )
   .describe('attributes to change; absent ones stay as they are');
 
 export const fileEntry = z

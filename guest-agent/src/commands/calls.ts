@@ -48,19 +48,35 @@ export function attachCommand(commands: CommandTable, stream: Stream, attach: Co
     throw new AgentError('conflict', 'the command is attached: its output and input are those of its client');
   if (attach.noOutput && !recorder.isInputOpen)
     throw new AgentError('conflict', 'the command takes no input: it was started without, or it was closed');
-  const hasInput = attach.input !== COMMAND_INPUT.COMMAND_INPUT_NONE;
-  if (hasInput) recorder.claimInput(stream, attach.input === COMMAND_INPUT.COMMAND_INPUT_TAKE);
-  if (attach.noOutput) writeInput(command, recorder, stream, attach.closesInput);
-  else readOutput(command, recorder, stream, attach);
+  const isTaking = attach.input === COMMAND_INPUT.COMMAND_INPUT_TAKE;
+  if (attach.noOutput) writeInput(command, recorder, stream, { isTaking, isClosing: attach.closesInput });
+  else {
+    if (attach.input !== COMMAND_INPUT.COMMAND_INPUT_NONE) recorder.claimInput(stream, isTaking);
+    readOutput(command, recorder, stream, attach);
+  }
 }
 
-function writeInput(command: Command, recorder: Recorder, stream: Stream, isClosing: boolean): void {
+function writeInput(
+  command: Command,
+  recorder: Recorder,
+  stream: Stream,
+  { isTaking, isClosing }: { readonly isTaking: boolean; readonly isClosing: boolean },
+): void {
+  let hasEnded = false;
   const leave = (): void => recorder.releaseInput(stream);
+  // What it sends from now on would be discarded.
+  const onReplaced = (): void => {
+    if (hasEnded) return;
+    leave();
+    stream.finish({ error: { code: 'conflict', message: 'another client has taken over the input' } });
+  };
+  recorder.claimInput(stream, isTaking, onReplaced);
   stream.handlers = {
     data: (_flow, chunk) => recorder.write(stream, chunk),
     end: () => {
+      hasEnded = true;
       if (isClosing) recorder.endInput(stream);
-      recorder.whenTaken(() => {
+      recorder.whenTaken(stream, () => {
         leave();
         stream.finish(toAttachResult(command, 0));
       });

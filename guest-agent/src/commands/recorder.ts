@@ -28,10 +28,11 @@ export class Recorder implements ExecStream {
   readonly #sources = new Map<Flow, Source>();
   /** Outputs whose recording continues in the next turn. */
   readonly #paused = new Set<Flow>();
-  #writer: InputStream | undefined;
+  #writer: { readonly stream: InputStream; readonly onReplaced: () => void } | undefined;
   /** Input that the command has not taken yet, by the stream that it came from; oldest first. */
   readonly #owed: { readonly stream: InputStream | undefined; bytes: number }[] = [];
-  #onTaken: (() => void) | undefined;
+  /** Streams that have sent all of their input, until the command has taken it. */
+  readonly #waiting = new Map<InputStream, () => void>();
   #hasTerminal = false;
   #isInputOpen = false;
 
@@ -93,32 +94,39 @@ export class Recorder implements ExecStream {
       if (oldest.bytes === 0) this.#owed.shift();
       oldest.stream?.consumed(part);
     }
-    if (this.#owed.length === 0) this.#onTaken?.();
+    for (const [stream, callback] of this.#waiting) {
+      if (this.#owes(stream)) continue;
+      this.#waiting.delete(stream);
+      callback();
+    }
   }
 
-  /** Makes `stream` the one whose input counts. AgentError conflict while another one is, unless it is taken. */
-  claimInput(stream: InputStream, isTaking: boolean): void {
+  /**
+   * Makes `stream` the one whose input counts. AgentError conflict while another one is, unless it is taken, which calls
+   * the other's `onReplaced`.
+   */
+  claimInput(stream: InputStream, isTaking: boolean, onReplaced: () => void = () => {}): void {
     if (this.#writer !== undefined && !isTaking)
       throw new AgentError('conflict', 'another client writes to the command');
-    this.#writer = stream;
-    this.#onTaken = undefined;
+    const replaced = this.#writer;
+    this.#writer = { stream, onReplaced };
+    replaced?.onReplaced();
   }
 
   releaseInput(stream: InputStream): void {
-    if (this.#writer !== stream) return;
-    this.#writer = undefined;
-    this.#onTaken = undefined;
+    this.#waiting.delete(stream);
+    if (this.#writer?.stream === stream) this.#writer = undefined;
   }
 
   /** Input of a stream that lost its right, or that comes too late, is discarded. */
   write(stream: InputStream, chunk: Buffer): void {
-    if (this.#writer === stream && this.#isInputOpen) this.#pass(stream, chunk);
+    if (this.#writer?.stream === stream && this.#isInputOpen) this.#pass(stream, chunk);
     else stream.consumed(chunk.length);
   }
 
   /** Ends the command's input. A terminal gets the character for it, and further input. */
   endInput(stream: InputStream): void {
-    if (this.#writer !== stream || !this.#isInputOpen) return;
+    if (this.#writer?.stream !== stream || !this.#isInputOpen) return;
     if (this.#hasTerminal) this.#pass(undefined, END_OF_INPUT);
     else {
       this.#isInputOpen = false;
@@ -126,14 +134,14 @@ export class Recorder implements ExecStream {
     }
   }
 
-  /** Calls back once the command has taken all input, or never will. */
-  whenTaken(callback: () => void): void {
-    if (this.#owed.length === 0) callback();
-    else
-      this.#onTaken = () => {
-        this.#onTaken = undefined;
-        callback();
-      };
+  /** Calls back once the command has taken the stream's input, or never will. Unless it is released before. */
+  whenTaken(stream: InputStream, callback: () => void): void {
+    if (this.#owes(stream)) this.#waiting.set(stream, callback);
+    else callback();
+  }
+
+  #owes(stream: InputStream): boolean {
+    return this.#owed.some((each) => each.stream === stream);
   }
 
   #pass(stream: InputStream | undefined, chunk: Buffer): void {

@@ -20,6 +20,8 @@ import { Recorder } from './recorder.ts';
 /** Memory for the retained output of all commands together. */
 const MAX_OUTPUT_BYTES = 16 * 2 ** 20;
 const OUTPUT_SHARE = 1 / 32;
+/** A smaller ring would make a record of each few bytes. */
+const MIN_OUTPUT_BYTES = 4096;
 const RING_ID = '0'.repeat(16);
 const ID = /^[\w-]{1,64}$/;
 
@@ -78,7 +80,9 @@ export class CommandTable {
     const attached = this.#commands.size - this.#ended.size - this.#detached;
     if (!detach && attached >= MAX_RUNNING_COMMANDS - MAX_DETACHED_COMMANDS) return undefined;
     const recorder = detach
-      ? new Recorder(new OutputRing(RING_ID, exec.outputBufferBytes, this.#output))
+      ? new Recorder(
+          new OutputRing(RING_ID, Math.max(exec.outputBufferBytes, MIN_OUTPUT_BYTES), this.#output),
+        )
       : undefined;
     const command = new Command(exec, recorder, () => this.#onEnded(command));
     this.#commands.set(id, command);

@@ -222,11 +222,12 @@ class ExecSession implements CommandControls {
   terminate(graceMs: number): void {
     this.#isTerminated = true;
     this.#stopGrace();
-    if (graceMs === 0) {
+    // A timer could outlast the command, and its cgroup's descriptor.
+    if (graceMs === 0 || this.#exit !== undefined) {
       this.#kill();
       return;
     }
-    if (this.#exit === undefined) addon.kill(-this.#pid, SIGTERM);
+    addon.kill(-this.#pid, SIGTERM);
     this.#stopGrace = startTimer(graceMs, () => this.#kill());
   }
 

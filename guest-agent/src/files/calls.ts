@@ -17,7 +17,7 @@ import {
 import { resolveUser } from '../exec/users.ts';
 import { addon } from '../native/addon.ts';
 import { findActor, type Names, readNames, runSteps, type Step } from './as-user.ts';
-import { copyTo, remove, temporaryName } from './copy.ts';
+import { copyTo, openDirectory, remove, temporaryName } from './copy.ts';
 import { pathOf } from './destination.ts';
 import { Describer, settledStatus } from './entry.ts';
 import { fileError } from './errors.ts';
@@ -107,9 +107,9 @@ function isDirectoryAt(root: Root, path: string): boolean {
   return isDirectory(status);
 }
 
-/** Of a new directory: not through a link that has been put in its place. */
-function changeMode({ parent, leaf }: Spot, mode: number, path: string): void {
-  const fd = addon.openEntry(parent, leaf, newStatus());
+/** Of a new directory: not of a link or file that has been put in its place. */
+function changeMode(spot: Spot, mode: number, path: string): void {
+  const fd = openDirectory(spot);
   if (fd < 0) throw fileError(fd, path);
   const result = addon.changeMode(fd, mode & PERMISSIONS);
   addon.close(fd);
@@ -148,7 +148,7 @@ function* move(
   describer: Describer,
   { to, replaces }: FileMove,
 ): Step<ResultInput> {
-  const from = root.spot(path);
+  const from = root.spotOfEntry(path);
   let target: Spot | undefined;
   try {
     const toText = toPath(to, 'to');
@@ -156,7 +156,7 @@ function* move(
     const moved = addon.renameEntry(from.parent, from.leaf, target.parent, target.leaf, replaces ? 1 : 0);
     if (moved === -EXDEV) {
       yield* place(from, target, { keepsAll: true, recursive: true }, replaces, toText);
-      yield* remove(from, true);
+      yield* remove(from, true, path);
     } else if (moved < 0) throw moveError(moved, path, toText);
     return entryResult(yield* statOf(root, toText, describer, true));
   } finally {
@@ -197,6 +197,11 @@ function* place(
   let isPlaced = false;
   try {
     const leftOut = yield* copyTo(from, temporary, options);
+    if (options.keepsAll && leftOut > 0)
+      throw new AgentError(
+        'invalid',
+        `${showName(toText)} is on another file system, and ${leftOut} sockets, FIFOs or devices would be lost`,
+      );
     const { parent, leaf } = target;
     const placed = addon.renameEntry(temporary.parent, temporary.leaf, parent, leaf, replaces ? 1 : 0);
     if (placed < 0) throw moveError(placed, temporary.leaf, toText);
@@ -210,7 +215,7 @@ function* place(
 /** Clean-up of a call that has failed, which has the error to tell. */
 function removeQuietly(spot: Spot): void {
   try {
-    for (const _step of { [Symbol.iterator]: () => remove(spot, true) });
+    for (const _step of { [Symbol.iterator]: () => remove(spot, true, spot.leaf) });
   } catch (error) {
     if (!(error instanceof AgentError)) throw error;
   }
@@ -224,9 +229,9 @@ function moveError(result: number, path: string, to: string): AgentError {
 }
 
 function* removeAt(root: Root, path: string, recursive: boolean): Step<ResultInput> {
-  const spot = root.spot(path);
+  const spot = root.spotOfEntry(path);
   try {
-    return { fileCall: { count: yield* remove(spot, recursive) } };
+    return { fileCall: { count: yield* remove(spot, recursive, path) } };
   } catch (error) {
     if (!recursive && error instanceof AgentError && isDirectoryAt(root, path) && error.code === 'conflict')
       throw new AgentError('conflict', `${showName(path)} is not empty; recursive removes what is in it`);

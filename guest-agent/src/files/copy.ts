@@ -7,7 +7,17 @@ import { addon } from '../native/addon.ts';
 import type { Step } from './as-user.ts';
 import { fileError } from './errors.ts';
 import type { Spot } from './place.ts';
-import { isDirectory, isRegular, isSymlink, modeOf, mtimeOf, newStatus, ownerOf, SPECIAL } from './status.ts';
+import {
+  inodeOf,
+  isDirectory,
+  isRegular,
+  isSymlink,
+  modeOf,
+  mtimeOf,
+  newStatus,
+  ownerOf,
+  SPECIAL,
+} from './status.ts';
 
 /** Each level holds two open descriptors. */
 const MAX_DEPTH = 256;
@@ -25,6 +35,9 @@ export type CopyOptions = {
   readonly recursive: boolean;
 };
 
+/** `root`: the inode of the copied directory itself, which must not be copied into itself. */
+type Copying = CopyOptions & { root?: string };
+
 /** Copies `from` to a new name in `to`. Returns the number of sockets, FIFOs and devices that were left out. */
 export function* copyTo(from: Spot, to: Spot, options: CopyOptions): Step<number> {
   const status = newStatus();
@@ -37,10 +50,10 @@ export function* copyTo(from: Spot, to: Spot, options: CopyOptions): Step<number
     );
   if (!isDirectory(status) && !isRegular(status) && !isSymlink(status))
     throw new AgentError('invalid', `${showName(from.leaf)} is neither a file nor a directory nor a link`);
-  return yield* copyEntry(from, to, options, 0);
+  return yield* copyEntry(from, to, { ...options }, 0);
 }
 
-function* copyEntry(from: Spot, to: Spot, options: CopyOptions, depth: number): Step<number> {
+function* copyEntry(from: Spot, to: Spot, options: Copying, depth: number): Step<number> {
   const status = newStatus();
   const fd = addon.openEntry(from.parent, from.leaf, status);
   if (fd === SPECIAL) return copySpecial(from, to, status, options);
@@ -50,6 +63,8 @@ function* copyEntry(from: Spot, to: Spot, options: CopyOptions, depth: number): 
       yield* copyFile(fd, status, to, options);
       return 0;
     }
+    if (inodeOf(status) === options.root)
+      throw new AgentError('invalid', `${showName(from.leaf)} is the copy itself, inside what is copied`);
     if (depth >= MAX_DEPTH)
       throw new AgentError(
         'invalid',
@@ -91,15 +106,16 @@ function* copyDirectory(
   fd: number,
   status: Float64Array,
   to: Spot,
-  options: CopyOptions,
+  options: Copying,
   depth: number,
 ): Step<number> {
   const made = addon.addDirectory(to.parent, to.leaf);
   if (made < 0) throw fileError(made, to.leaf);
-  const copy = addon.openEntry(to.parent, to.leaf, newStatus());
+  const copy = openDirectory(to);
   if (copy < 0) throw fileError(copy, to.leaf);
   let leftOut = 0;
   try {
+    if (depth === 0) options.root = inodeAt(copy);
     for (;;) {
       const names = addon.nextEntries(fd);
       if (typeof names !== 'string') throw fileError(names, to.leaf);
@@ -116,6 +132,18 @@ function* copyDirectory(
   }
 }
 
+/** A directory of that name, never through a link; or -errno. */
+export function openDirectory({ parent, leaf }: Spot): number {
+  const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
+  return addon.openBeneath(parent, leaf, flags, 0);
+}
+
+function inodeAt(fd: number): string {
+  const status = newStatus();
+  addon.statusOf(fd, status);
+  return inodeOf(status);
+}
+
 /** Sets owner, permissions and time. A copy for another user has no set-user-id bit of the original's. */
 function finish(fd: number, status: Float64Array, { keepsAll }: CopyOptions): void {
   const { uid, gid } = ownerOf(status);
@@ -128,34 +156,33 @@ function finish(fd: number, status: Float64Array, { keepsAll }: CopyOptions): vo
   if (failed !== undefined) throw fileError(failed, 'the copy');
 }
 
-/** Removes an entry, with everything in it if `recursive`. Returns the number of entries removed. */
-export function* remove({ parent, leaf }: Spot, recursive: boolean, depth = 0): Step<number> {
+/** Removes an entry, `path`, with everything in it if `recursive`. Returns the number of entries removed. */
+export function* remove({ parent, leaf }: Spot, recursive: boolean, path: string, depth = 0): Step<number> {
   const status = newStatus();
   const found = addon.statusAt(parent, leaf, status);
-  if (found < 0) throw fileError(found, leaf);
+  if (found < 0) throw fileError(found, path);
   let removed = 0;
   if (isDirectory(status) && recursive) {
     if (depth >= MAX_DEPTH)
-      throw new AgentError('invalid', `${showName(leaf)} is nested deeper than ${MAX_DEPTH} directories`);
-    removed += yield* removeContent({ parent, leaf }, depth);
+      throw new AgentError('invalid', `${showName(path)} is nested deeper than ${MAX_DEPTH} directories`);
+    removed += yield* removeContent({ parent, leaf }, path, depth);
   }
   const result = isDirectory(status) ? addon.removeEmpty(parent, leaf) : addon.removeFile(parent, leaf);
-  if (result < 0) throw fileError(result, leaf);
+  if (result < 0) throw fileError(result, path);
   return removed + 1;
 }
 
-function* removeContent({ parent, leaf }: Spot, depth: number): Step<number> {
-  const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
-  const fd = addon.openBeneath(parent, leaf, flags, 0);
-  if (fd < 0) throw fileError(fd, leaf);
+function* removeContent(spot: Spot, path: string, depth: number): Step<number> {
+  const fd = openDirectory(spot);
+  if (fd < 0) throw fileError(fd, path);
   let removed = 0;
   try {
     for (;;) {
       const names = addon.nextEntries(fd);
-      if (typeof names !== 'string') throw fileError(names, leaf);
+      if (typeof names !== 'string') throw fileError(names, path);
       if (names === '') return removed;
-      for (const each of names.slice(0, -1).split('/')) {
-        removed += yield* remove({ parent: fd, leaf: each }, true, depth + 1);
+      for (const leaf of names.slice(0, -1).split('/')) {
+        removed += yield* remove({ parent: fd, leaf }, true, `${path}/${leaf}`, depth + 1);
         yield;
       }
     }

@@ -5,6 +5,7 @@ import { addon } from '../native/addon.ts';
 import type { Step } from './as-user.ts';
 import { type Describer, settledStatus } from './entry.ts';
 import { fileError } from './errors.ts';
+import { MAX_PATH_BYTES } from './place.ts';
 import { isDirectory, isSymlink, newStatus } from './status.ts';
 
 /** Each level holds an open descriptor. */
@@ -54,6 +55,9 @@ export function* listTree(
       }
       yield;
       const path = level.path + leaf;
+      // Its entry could be neither named by a request nor by a cursor.
+      if (path.length > MAX_PATH_BYTES)
+        throw new AgentError('invalid', `${showName(path.slice(0, 80))}… is a path too long for Linux`);
       const { fd: directory } = level;
       if ((yield* settledStatus(status, () => addon.statusAt(directory, leaf, status))) < 0) continue;
       // The way's own entries were in an earlier page, but what is below them was not.

@@ -5,14 +5,18 @@ import { constants as systemConstants } from 'node:os';
 import { AgentError, type FilePlace, showName } from '@sandboxd/proto';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { fileError } from './errors.ts';
-import { isSymlink, newStatus } from './status.ts';
+import { isDirectory, isSymlink, newStatus } from './status.ts';
 
 const O_PATH = 0o10000000;
 const RESOLVE = 0x10 /* IN_ROOT */ | 0x02; /* NO_MAGICLINKS */
 /** The kernel's limit for symbolic links in one path. */
 const MAX_LINKS = 40;
 const { ENOENT, EEXIST, ENOTDIR, ELOOP, ENAMETOOLONG } = systemConstants.errno;
-const MAX_PATH_BYTES = 4095;
+/** The kernel's limit for a path, without its zero byte. */
+export const MAX_PATH_BYTES = 4095;
+
+/** What a name of a directory may end with. */
+const SLASHES = /(?:\/\.?)+$/;
 
 /** An entry of a directory: the directory's descriptor, which the caller closes, and the name. */
 export type Spot = { readonly parent: number; readonly leaf: string };
@@ -62,13 +66,24 @@ export class Root implements Disposable {
     return { parent: fd, leaf };
   }
 
+  /** As `spot`, for a name that exists: with a slash at its end it must be a directory's. Throws AgentError. */
+  spotOfEntry(path: string): Spot {
+    const spot = this.spot(path);
+    assertKind(spot, path);
+    return spot;
+  }
+
   /** Where the file itself is: as `spot`, but through links. */
   spotOfFile(path: string, makes = false): Spot {
     let at = path;
     for (let links = 0; links <= MAX_LINKS; links++) {
+      at = at.replace(SLASHES, '');
       const spot = this.spot(at, makes);
       const status = newStatus();
-      if (addon.statusAt(spot.parent, spot.leaf, status) < 0 || !isSymlink(status)) return spot;
+      if (addon.statusAt(spot.parent, spot.leaf, status) < 0 || !isSymlink(status)) {
+        assertKind(spot, path);
+        return spot;
+      }
       const target = addon.readLink(spot.parent, spot.leaf);
       addon.close(spot.parent);
       if (typeof target !== 'string') throw fileError(target, path);
@@ -102,6 +117,14 @@ export class Root implements Disposable {
     if (fd < 0) throw fileError(fd, path);
     return fd;
   }
+}
+
+/** Closes the spot and throws AgentError if the path ends as a directory's name, and is the name of something else. */
+function assertKind({ parent, leaf }: Spot, path: string): void {
+  const status = newStatus();
+  if (!SLASHES.test(path) || addon.statusAt(parent, leaf, status) < 0 || isDirectory(status)) return;
+  addon.close(parent);
+  throw fileError(-ENOTDIR, path);
 }
 
 /** The bytes of an absolute path as the addon takes them. Throws AgentError. */

@@ -56,7 +56,11 @@ export function deviceOf(status: Float64Array): number {
 
 /** A key of the inode if several names share it; undefined when it has one name. */
 export function linkKey(status: Float64Array): string | undefined {
-  return (status[4] ?? 0) < 2 ? undefined : `${status[5]}:${status[6]}:${status[7]}`;
+  return (status[4] ?? 0) < 2 ? undefined : inodeOf(status);
+}
+
+export function inodeOf(status: Float64Array): string {
+  return `${status[5]}:${status[6]}:${status[7]}`;
 }
 
 export function mtimeUsOf(status: Float64Array): number {

@@ -28,7 +28,7 @@ import {
   versionOf,
 } from './status.ts';
 
-const { EIO } = systemConstants.errno;
+const { EEXIST, EIO, EISDIR, ENOENT } = systemConstants.errno;
 const FILE_MODE = 0o644;
 const PERMISSIONS = 0o777;
 const ALL_BITS = 0o7777;
@@ -78,7 +78,13 @@ class Writing {
       const status = this.#existing(spot);
       this.#checkVersion(status);
       if (status !== undefined) assertWritable(spot, status, this.#path);
+      else if (this.#path.endsWith('/')) throw fileError(-EISDIR, this.#path);
       const fd = addon.createFile(spot.parent, this.#temporary);
+      if (fd === -ENOENT)
+        throw new AgentError(
+          'invalid',
+          `the file system of ${showName(this.#path)} makes no new files, and a write needs one; use a command`,
+        );
       if (fd < 0) throw fileError(fd, this.#path);
       return [spot, fd];
     } catch (error) {
@@ -115,8 +121,11 @@ class Writing {
           ? `${showName(this.#path)} does not exist`
           : `${showName(this.#path)} has been changed: it has another ETag`,
       );
-    if (ifNoneMatch.length > 0 && has(ifNoneMatch))
-      throw new AgentError('precondition', `${showName(this.#path)} exists`);
+    if (ifNoneMatch.length > 0 && has(ifNoneMatch)) throw this.#alreadyExists();
+  }
+
+  #alreadyExists(): AgentError {
+    return new AgentError('precondition', `${showName(this.#path)} exists`);
   }
 
   #take(chunk: Buffer): void {
@@ -166,7 +175,10 @@ class Writing {
     }
     const mode = this.#write.mode ?? (existing === undefined ? FILE_MODE : modeOf(existing) & PERMISSIONS);
     must(addon.changeMode(this.#fd, mode & ALL_BITS));
-    must(addon.renameEntry(parent, this.#temporary, parent, leaf, 1));
+    const isNew = this.#write.ifNoneMatch.includes('*');
+    const renamed = addon.renameEntry(parent, this.#temporary, parent, leaf, isNew ? 0 : 1);
+    if (renamed === -EEXIST) throw this.#alreadyExists();
+    must(renamed);
     const status = newStatus();
     must(addon.statusOf(this.#fd, status));
     return status;
@@ -214,8 +226,6 @@ function assertWritable({ parent, leaf }: Spot, status: Float64Array, path: stri
   if (isDirectory(status)) throw new AgentError('is_directory', `${showName(path)} is a directory`);
   if (!isRegular(status))
     throw new AgentError('invalid', `${showName(path)} is ${specialKind(status)}; only files can be written`);
-  const flags = constants.O_WRONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-  const fd = addon.openBeneath(parent, leaf, flags, 0);
-  if (fd < 0) throw fileError(fd, path);
-  addon.close(fd);
+  const result = addon.mayWrite(parent, leaf);
+  if (result < 0) throw fileError(result, path);
 }

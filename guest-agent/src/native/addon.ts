@@ -102,6 +102,7 @@ export interface Addon {
   removeEmpty(parent: number, leaf: string): number;
   copyBytes(from: number, to: number, length: number): number;
   seek(fd: number, position: number): number;
+  mayWrite(parent: number, leaf: string): number;
   /** Microseconds since 1970 of the clock that stamps changes of files. */
   coarseClock(): number;
   // inotify.cc

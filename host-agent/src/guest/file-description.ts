@@ -1,6 +1,6 @@
 // Descriptions of files from a guest: every text is bounded, and every number is one that JSON has.
 import { MAX_PATH_BYTES } from '@sandboxd/api';
-import type { FileEntry } from '@sandboxd/proto';
+import { type FileCallInput, type FileEntry, ProtocolViolation } from '@sandboxd/proto';
 import { toWords } from './agent-errors.ts';
 import { count } from './outcome.ts';
 
@@ -15,9 +15,11 @@ const FILE_TYPES: ReadonlyMap<number, FileType> = new Map([
   [0o020000, 'character-device'],
   [0o060000, 'block-device'],
 ]);
+const NO_NAMES: ReadonlySet<string> = new Set(['', '.', '..']);
 const MAX_NAME_CHARS = 256;
 const MAX_VERSION_CHARS = 120;
-/** Years after 9999 have no ISO form of the usual length. */
+/** The years 0 to 9999: others have no form in RFC 3339. */
+const MIN_DATE_MS = -62_167_219_200_000;
 const MAX_DATE_MS = Date.UTC(9999, 11, 31);
 
 export type FileType =
@@ -28,6 +30,8 @@ export type FileType =
   | 'socket'
   | 'character-device'
   | 'block-device';
+
+export type ListOptions = NonNullable<FileCallInput['list']>;
 
 /** Texts of a guest are bounded; numbers are counts. */
 export type FileDescription = {
@@ -67,6 +71,37 @@ export function toDescription(entry: FileEntry): FileDescription {
   };
 }
 
+/**
+ * The entries of a list. Programs join their paths to directories of their own, and ask for the next page behind the
+ * last one. ProtocolViolation for a path that leads elsewhere or is deeper than was asked for, and for a list that does
+ * not go forward.
+ */
+export function toDescriptions(
+  entries: readonly FileEntry[],
+  { depth, after }: ListOptions,
+): FileDescription[] {
+  let last = toOrder(after ?? new Uint8Array());
+  return entries.map((entry) => {
+    const order = toOrder(entry.path);
+    const parts = order.split('\0');
+    if (
+      entry.path.length > MAX_PATH_BYTES ||
+      entry.path.includes(0) ||
+      parts.some((part) => NO_NAMES.has(part))
+    )
+      throw new ProtocolViolation('a file in a list has a path that cannot be');
+    if (parts.length > (depth ?? 1)) throw new ProtocolViolation('a file in a list is too deep');
+    if (order <= last) throw new ProtocolViolation('a list of files goes back');
+    last = order;
+    return toDescription(entry);
+  });
+}
+
+/** A text that has the order of lists: by the bytes of each part of the path. */
+function toOrder(path: Uint8Array): string {
+  return Buffer.from(path).toString('latin1').replaceAll('/', '\0');
+}
+
 /** Cuts bytes from a guest to the length of a path. A copy: they are part of a larger message. */
 function toBytes(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.subarray(0, MAX_PATH_BYTES));
@@ -74,5 +109,5 @@ function toBytes(bytes: Uint8Array): Buffer {
 
 /** Clamps microseconds from a guest to a time that a Date has. */
 function toTime(us: number): number {
-  return Number.isFinite(us) ? Math.min(Math.max(Math.floor(us / 1000), -MAX_DATE_MS), MAX_DATE_MS) : 0;
+  return Number.isFinite(us) ? Math.min(Math.max(Math.floor(us / 1000), MIN_DATE_MS), MAX_DATE_MS) : 0;
 }

@@ -19,7 +19,7 @@ import {
 import type { PullStream } from '../lib/byte-queue.ts';
 import { toError } from '../lib/errors.ts';
 import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
-import { type FileDescription, toDescription } from './file-description.ts';
+import { type FileDescription, type ListOptions, toDescription, toDescriptions } from './file-description.ts';
 import { type FileWatchEvents, type FileWatching, requireWatch } from './file-watch.ts';
 import { count } from './outcome.ts';
 import { PullBody } from './pull-body.ts';
@@ -121,7 +121,7 @@ export function callFiles(options: FileCallOptions, call: FileCallInput): Promis
           settle(() => {
             if (!result.fileCall) return reject(toFailure(result, 'file'));
             try {
-              resolve(toAnswer(result.fileCall as FileCallResult, call.list?.maxEntries ?? 0));
+              resolve(toAnswer(result.fileCall as FileCallResult, call.list ?? undefined));
             } catch (error) {
               reject(badAnswer(toError(error).message));
               throw error;
@@ -292,14 +292,14 @@ function toFileInfo(file: FileInfo, maxBytes: number): Omit<PulledFile, 'body'> 
   return { sizeBytes, contentBytes, ...offset };
 }
 
-/** Throws ProtocolViolation for a list that is longer than was asked for. */
+/** Throws ProtocolViolation for a list that cannot be the answer to this call. */
 function toAnswer(
   { entry, entries, hasMore, count: counted }: FileCallResult,
-  maxEntries = 0,
+  list: ListOptions = {},
 ): FileCallAnswer {
   return {
     ...(entry && { entry: toDescription(entry as FileEntry) }),
-    entries: FILE_ENTRIES.decode(entries, maxEntries).map(toDescription),
+    entries: toDescriptions(FILE_ENTRIES.decode(entries, list.maxEntries ?? 0), list),
     hasMore,
     count: count(counted),
   };

@@ -1,8 +1,9 @@
 // The commands of a sandbox by id, as other modules use them.
-import type { ExecRequest } from '@sandboxd/api';
+import { type ExecRequest, MAX_WAITING_REQUESTS } from '@sandboxd/api';
 import type { CommandInfo } from '../guest/command-info.ts';
 import type { GuestCommands } from '../guest/commands.ts';
 import { baseEnvironment } from '../images/index.ts';
+import { ConcurrencyLimit } from '../lib/concurrency-limit.ts';
 import { newId } from '../lib/ids.ts';
 import type { SandboxUse } from './idle/sandbox-use.ts';
 import type { SandboxRecord } from './record.ts';
@@ -20,10 +21,22 @@ export interface SandboxCommands
 
 type AttachedCall = 'consumed' | 'write' | 'closeStdin' | 'signal' | 'resize' | 'cancel';
 
+export type CommandWatchers = {
+  readonly uses: SandboxUse;
+  /** Requests that wait. Without a limit they would take all calls that the guest serves at once. */
+  readonly readers: ConcurrencyLimit;
+};
+
+/** One of a sandbox. */
+export function createReaderLimit(): ConcurrencyLimit {
+  const max = MAX_WAITING_REQUESTS;
+  return new ConcurrencyLimit({ what: 'requests of the sandbox that wait', max, maxPerClient: max });
+}
+
 export function createSandboxCommands(
   { guest: { commands }, captures }: Pick<Running, 'guest' | 'captures'>,
   record: SandboxRecord,
-  uses: SandboxUse,
+  { uses, readers }: CommandWatchers,
 ): SandboxCommands {
   const baseEnv = baseEnvironment(record.options.rootfs);
   /** A request that waits is a use until its end. */
@@ -35,7 +48,10 @@ export function createSandboxCommands(
     get: (id, signal) => commands.get(id, signal),
     signal: (id, name) => commands.signal(id, name),
     resize: (id, size) => commands.resize(id, size),
-    wait: (id, signal) => using(commands.wait(id, signal)),
+    wait: async (id, signal) => {
+      using _reader = readers.acquire(undefined);
+      return await using(commands.wait(id, signal));
+    },
     kill: (id, graceMs, signal) => using(commands.kill(id, graceMs, signal)),
     write: (...call) => using(commands.write(...call)),
     start: async (request) => {
@@ -44,17 +60,22 @@ export function createSandboxCommands(
       return info;
     },
     attach: (id, request, events) => {
+      const reader = readers.acquire(undefined);
       // Reading alone is no use of the sandbox.
-      const end = request.input === 'none' ? undefined : uses.beginUse();
+      const endUse = request.input === 'none' ? undefined : uses.beginUse();
+      const end = (): void => {
+        reader[Symbol.dispose]();
+        endUse?.();
+      };
       try {
         const stream = commands.attach(id, request, {
           ...events,
           end: (ended) => {
-            end?.();
+            end();
             events.end(ended);
           },
           failed: (error) => {
-            end?.();
+            end();
             events.failed(error);
           },
         });
@@ -65,12 +86,12 @@ export function createSandboxCommands(
           signal: (name) => stream.signal(name),
           resize: (size) => stream.resize(size),
           cancel: () => {
-            end?.();
+            end();
             stream.cancel();
           },
         };
       } catch (error) {
-        end?.();
+        end();
         throw error;
       }
     },

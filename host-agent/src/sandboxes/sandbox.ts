@@ -11,7 +11,7 @@ import { baseEnvironment } from '../images/index.ts';
 import type { SnapshotMaker } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
-import { createSandboxCommands, type SandboxCommands } from './commands.ts';
+import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
 import { SandboxUse } from './idle/sandbox-use.ts';
@@ -66,6 +66,7 @@ export class Sandbox implements SandboxHandle {
   #deletionReason = '';
   #endLifetime: () => void = () => undefined;
   readonly #use: SandboxUse;
+  readonly #readers = createReaderLimit();
   readonly #log: SandboxLog | undefined;
   #running: Running | undefined;
 
@@ -213,13 +214,15 @@ export class Sandbox implements SandboxHandle {
   commands(): SandboxCommands {
     this.assertAlive();
     this.#use.touch();
-    return createSandboxCommands(this.awake, this.#record, this.#use);
+    const watchers = { uses: this.#use, readers: this.#readers };
+    return createSandboxCommands(this.awake, this.#record, watchers);
   }
 
   service(): SandboxService {
     this.assertAlive();
     this.#use.touch();
-    return createSandboxService(this.awake.guest, baseEnvironment(this.record.options.rootfs));
+    const baseEnv = baseEnvironment(this.record.options.rootfs);
+    return createSandboxService(this.awake.guest, baseEnv, this.#readers);
   }
 
   files(): GuestFiles {

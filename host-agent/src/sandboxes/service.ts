@@ -7,6 +7,7 @@ import type {
   ServiceOutputRequest,
   ServiceStatus,
 } from '../guest/service.ts';
+import type { ConcurrencyLimit } from '../lib/concurrency-limit.ts';
 import { AppError } from '../lib/errors.ts';
 
 /**
@@ -33,6 +34,7 @@ export interface SandboxService {
 export function createSandboxService(
   guest: Pick<Guest, 'service'>,
   baseEnv: Readonly<Record<string, string>>,
+  readers: ConcurrencyLimit,
 ): SandboxService {
   return {
     status: (signal) => guest.service.control('status', undefined, signal),
@@ -40,7 +42,33 @@ export function createSandboxService(
     start: (signal) => guest.service.control('start', undefined, signal),
     stop: (graceMs, signal) => guest.service.control('stop', graceMs, signal),
     restart: (signal) => guest.service.control('restart', undefined, signal),
-    output: (request, events) => guest.service.output(request, events),
+    output: (request, events) => {
+      const reader = readers.acquire(undefined);
+      const leave = (): void => reader[Symbol.dispose]();
+      try {
+        const output = guest.service.output(request, {
+          ...events,
+          end: (end) => {
+            leave();
+            events.end(end);
+          },
+          failed: (error) => {
+            leave();
+            events.failed(error);
+          },
+        });
+        return {
+          consumed: (bytes) => output.consumed(bytes),
+          cancel: () => {
+            leave();
+            output.cancel();
+          },
+        };
+      } catch (error) {
+        leave();
+        throw error;
+      }
+    },
   };
 }
 

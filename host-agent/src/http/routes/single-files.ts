@@ -98,6 +98,8 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
     },
 
     writeContent: async ({ params: { id }, query: { mode, parents, ...place } }, c) => {
+      if (headerOf(c, 'content-range') !== undefined)
+        throw new AppError('invalid_argument', 'header content-range: a part of a file cannot be written');
       const files = filesOf(c, id);
       const { ifMatch = [], ifNoneMatch = [] } = readConditions(c);
       const body = readBody(c, bodyIdleMs);

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap';
 import type { ExecOutcome } from '../../../../host-agent/src/guest/exec-types.ts';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
 import { readOutputPage, toStatusBody } from '../../../../host-agent/src/http/routes/service.ts';
+import { createReaderLimit } from '../../../../host-agent/src/sandboxes/commands.ts';
 import { createSandboxService } from '../../../../host-agent/src/sandboxes/service.ts';
 import { encodeGap, encodeRingStart } from '../../../../proto/src/service-records.ts';
 import { FrameDecoder } from '../../../../proto/src/wire/frame-decoder.ts';
@@ -90,7 +91,7 @@ t.test('a page of output that never ends is given up', async (t) => {
     }
   });
   await guest.connect();
-  const service = createSandboxService(guest, {});
+  const service = createSandboxService(guest, {}, createReaderLimit());
   await t.rejects(readOutputPage(service, { fromSeq: 0, maxBytes: 1000 }, new AbortController().signal), {
     code: 'guest_unreachable',
     message: 'the guest agent gave more output than it was asked for',

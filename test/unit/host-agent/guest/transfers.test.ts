@@ -142,15 +142,28 @@ t.test('a list has no more entries than were asked for, and none of other bytes'
     const call = callFiles({ channel: pair.host }, { list: { maxEntries: 2 } });
     return settled(pair, call);
   };
-  const answer = await list(FILE_ENTRIES.encode([entry, { ...entry, version: 'A"<1.2>' }]));
+  const at = (path: string) => ({ ...entry, path: Buffer.from(path) });
+  const answer = await list(
+    FILE_ENTRIES.encode([
+      { ...entry, mtimeUs: -1e18 },
+      { ...at('y'), version: 'A"<1.2>' },
+    ]),
+  );
+  t.match(new Date(answer.entries[0]?.modifiedAtMs ?? 0).toISOString(), /^0000-/);
   t.match(answer.entries, [{ type: 'file', mode: 0o644 }, { version: '1.2' }]);
   for (const entries of [
-    FILE_ENTRIES.encode([entry, entry, entry]),
+    FILE_ENTRIES.encode([entry, at('y'), at('z')]),
+    FILE_ENTRIES.encode([entry, entry]),
+    FILE_ENTRIES.encode([at('y'), entry]),
+    ...['', '..', '.', '../x', 'x/../..', '/etc/passwd', 'x/', 'x\0', 'x/y', 'z'.repeat(4096)].map((path) =>
+      FILE_ENTRIES.encode([at(path)]),
+    ),
+    FILE_ENTRIES.encode([at('a')]),
     Buffer.alloc(50_000),
     Buffer.from([9, 9]),
   ]) {
     const pair = answering({ fileCall: { entries } });
-    const call = callFiles({ channel: pair.host }, { list: { maxEntries: 2 } });
+    const call = callFiles({ channel: pair.host }, { list: { maxEntries: 2, after: Buffer.from('a') } });
     call.catch(() => undefined);
     await t.rejects(settle(pair.links), { name: 'ProtocolViolation' });
     await t.rejects(call, { code: 'guest_unreachable' });
