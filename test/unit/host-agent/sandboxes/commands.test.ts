@@ -26,8 +26,9 @@ t.test('requests that wait have a limit, and each gives its place back once', as
       return () => void uses--;
     },
   };
-  const sandbox = { guest, record: { options: { rootfs: { kind: 'profile', env: {} } } } } as never;
-  const commands = () => createSandboxCommands(sandbox, { logs: undefined, idle: idle as never, readers });
+  const record = { options: { rootfs: { kind: 'profile', env: {} } } } as never;
+  const running = { guest, captures: undefined } as never;
+  const commands = () => createSandboxCommands(running, record, { uses: idle as never, readers });
   const request = { fromSeq: 0, isFollowing: true, input: 'write' } as const;
   const events = { records: () => undefined, end: () => undefined, failed: () => undefined };
   const leave = new AbortController();
