@@ -17,7 +17,12 @@ import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { PublishedPort } from '../../host-agent/src/network/index.ts';
 import type { SandboxCommands } from '../../host-agent/src/sandboxes/commands.ts';
-import type { Sandboxes, SandboxHandle, SandboxHost } from '../../host-agent/src/sandboxes/interface.ts';
+import type {
+  CommitHook,
+  Sandboxes,
+  SandboxHandle,
+  SandboxHost,
+} from '../../host-agent/src/sandboxes/interface.ts';
 import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-create.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import type {
@@ -165,10 +170,16 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return info;
   }
 
-  async create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo> {
+  async create(
+    options: CreateSandboxOptions,
+    signal?: AbortSignal,
+    commit?: CommitHook<readonly SandboxInfo[]>,
+  ): Promise<SandboxInfo> {
     this.created.push(options);
     await this.onCreate(options, signal);
-    return this.add();
+    const info = this.add();
+    commit?.persist([info]);
+    return info;
   }
 
   list(): SandboxInfo[] {
@@ -198,7 +209,11 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         this.get(id);
         return this.stats;
       },
-      snapshot: () => this.snapshot(id),
+      snapshot: async (_signal, commit) => {
+        const snapshot = await this.snapshot(id);
+        commit?.persist(snapshot);
+        return snapshot;
+      },
     };
   }
 

@@ -21,7 +21,7 @@ import type { OpenedStore } from './open-store.ts';
 /** Of the listener that serves metrics only. */
 const METRICS_CONNECTIONS = 64;
 
-export type HttpDeps = Pick<OpenedStore, 'keys' | 'audit'> &
+export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
   Pick<OpenedEngines, 'isolation' | 'engines'> &
   Pick<OpenedEvents, 'journal' | 'metrics' | 'telemetry'> &
   OpenedRootfs & {
@@ -69,7 +69,7 @@ function toServices(
   deps: Omit<HttpDeps, 'audit'> & Pick<HttpServices, 'audit' | 'authenticator' | 'log'>,
 ): HttpServices {
   const { log, metrics, telemetry, journal, authenticator, audit, sandboxes, images, logs } = deps;
-  const { profiles, engines, isolation, stopping } = deps;
+  const { profiles, engines, isolation, answers, stopping } = deps;
   const isDefault = (name: string): boolean => name === defaults.profile;
   return {
     log,
@@ -78,6 +78,7 @@ function toServices(
     events: journal,
     authenticator,
     audit,
+    answers,
     sandboxes,
     images,
     logs,

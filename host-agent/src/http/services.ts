@@ -2,6 +2,7 @@
 import type { SandboxLimits } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { Journal } from '../events/index.ts';
+import type { AnswerRecords } from '../idempotency/index.ts';
 import type { Images } from '../images/index.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/index.ts';
@@ -49,6 +50,8 @@ export interface HttpServices {
   /** Absent: the daemon sends no traces. */
   readonly telemetry?: Telemetry | undefined;
   readonly events: Journal<StoredEvent>;
+  /** Answers to requests with an Idempotency-Key. */
+  readonly answers: Pick<AnswerRecords, 'find' | 'put' | 'record' | 'settle' | 'remove'>;
   readonly limits: SandboxLimits;
   /** Absent: images are disabled. */
   readonly images?: Images | undefined;

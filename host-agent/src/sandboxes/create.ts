@@ -7,6 +7,7 @@ import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Admission } from './admission.ts';
+import type { CommitHook } from './interface.ts';
 import { OwnBoot } from './own-boot.ts';
 import { inheritOptions } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
@@ -14,7 +15,7 @@ import type { Sandbox } from './sandbox.ts';
 import { SavedGuest } from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
 import type { Templates } from './templates.ts';
-import type { ResolvedSandboxOptions } from './types.ts';
+import type { ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 import { reserveShared } from './usage.ts';
 
 export type CreateInput = {
@@ -133,18 +134,22 @@ export async function commitSandboxes<T extends readonly Sandbox[]>(
   { records, faults }: Pick<ResourceContext, 'records' | 'faults'>,
   sandboxes: T,
   signal: AbortSignal,
+  commit?: CommitHook<readonly SandboxInfo[]>,
 ): Promise<T> {
   try {
     signal.throwIfAborted();
     const ready = sandboxes.map((sandbox) => ({ id: sandbox.id, ...sandbox.becomeReady() }));
     await records.putAll(ready, () => {
       for (const { event } of ready) event.persist();
+      commit?.persist(sandboxes.map(({ info }) => info));
     });
     for (const sandbox of sandboxes) sandbox.announce();
     faults.reach('start.committed');
-    signal.throwIfAborted();
+    // With a hook, another request already relies on them.
+    if (commit === undefined) signal.throwIfAborted();
     return sandboxes;
   } catch (error) {
+    await commit?.retract().catch(() => undefined);
     await Promise.allSettled(sandboxes.map((sandbox) => sandbox.discard()));
     throw error;
   }

@@ -19,7 +19,7 @@ import { commitSandboxes, createSandbox, forkGuest } from './create.ts';
 import { AutomaticEnd } from './idle/automatic-end.ts';
 import { forgetIdle } from './idle/in-use.ts';
 import { bootImported, receiveSnapshot } from './import-snapshot.ts';
-import type { Sandboxes, SandboxHost } from './interface.ts';
+import type { Sandboxes, SandboxHost, SandboxRequest, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
 import type { SandboxMetricsSource } from './measures.ts';
 import { Operations } from './operations.ts';
@@ -171,7 +171,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   async create(
     options: CreateSandboxOptions,
     requestSignal: AbortSignal | undefined,
-    request: RequestContext,
+    request: SandboxRequest,
   ): Promise<SandboxInfo> {
     const signal = this.#operations.signal(requestSignal);
     const { context, creates } = this.#options;
@@ -186,7 +186,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const input = { ...this.#shared, options: resolved, owner, signal };
     const createOne = () => createSandbox(context, input);
     const make = async () => [await context.engines.withReplacement(createOne)] as const;
-    const [sandbox] = await this.#add(need, signal, make);
+    const [sandbox] = await this.#add(need, signal, make, request);
     return sandbox.info;
   }
 
@@ -223,9 +223,9 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   }
 
   /** Called by the sandbox's own handle. */
-  async snapshot(sandbox: Sandbox, requestSignal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
+  async snapshot(sandbox: Sandbox, requestSignal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo> {
     const signal = this.#operations.signal(requestSignal);
-    const take = () => takeSnapshot(sandbox, this.#shared, signal, by?.owner);
+    const take = () => takeSnapshot(sandbox, this.#shared, signal, by);
     return this.#save(by, () => sandbox.snapshotQueue.add(take));
   }
 
@@ -247,20 +247,20 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     read: ByteSource,
     options: ImportOptions,
     requestSignal: AbortSignal | undefined,
-    by: SnapshotMaker | undefined,
+    by: SnapshotRequest | undefined,
   ): Promise<SnapshotInfo> {
     const signal = this.#operations.signal(requestSignal);
     const { context, creates } = this.#options;
     const boot = bootImported.bind(undefined, context, this.#shared);
     const parts = { ...context, ...creates, ...this.#shared, boot };
-    return this.#save(by, () => receiveSnapshot(parts, read, options, signal, by?.owner));
+    return this.#save(by, () => receiveSnapshot(parts, read, options, signal, by));
   }
 
   async fork(
     id: string,
     count: number,
     requestSignal: AbortSignal | undefined,
-    request: RequestContext,
+    request: SandboxRequest,
     publish: readonly PublishedPort[] = [],
   ): Promise<SandboxInfo[]> {
     const signal = this.#operations.signal(requestSignal);
@@ -277,7 +277,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const owner = ownerOf(request.principal);
     const input = { snapshotId: id, saved, count, publish, owner, startQueue: this.#startQueue, log, signal };
     const need = await toForkNeed(saved, count, context.reservesDisks, context.engines.current);
-    const sandboxes = await this.#add(need, signal, () => forkGuest(context, input));
+    const sandboxes = await this.#add(need, signal, () => forkGuest(context, input), request);
     return sandboxes.map(({ info }) => info);
   }
 
@@ -313,10 +313,11 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     need: Need,
     signal: AbortSignal,
     make: () => Promise<T>,
+    { commit }: SandboxRequest,
   ): Promise<T> {
     const add = async (): Promise<T> => {
       using _reservation = await this.#admission.reserve(need);
-      const sandboxes = await commitSandboxes(this.#options.context, await make(), signal);
+      const sandboxes = await commitSandboxes(this.#options.context, await make(), signal, commit);
       for (const sandbox of sandboxes) this.#register(sandbox);
       return sandboxes;
     };

@@ -8,13 +8,12 @@ import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.t
 import type { GuestFiles } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
 import { baseEnvironment } from '../images/index.ts';
-import type { SnapshotMaker } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { createSandboxCommands, type SandboxCommands } from './commands.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
-import type { SandboxHandle } from './interface.ts';
+import type { SandboxHandle, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { startLogged } from './log-capture.ts';
 import { LogCaptures } from './log-captures.ts';
@@ -34,14 +33,14 @@ import { readVmUsage, type VmUsage } from './vm-usage.ts';
 
 /** What a sandbox needs from its manager. */
 export interface SandboxOwner {
-  snapshot(sandbox: Sandbox, signal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo>;
+  snapshot(sandbox: Sandbox, signal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo>;
   /** Its timeout_s has passed. */
   expired(sandbox: Sandbox): void;
   /** No client used it for its idle_timeout_s; `signal` fires when a client uses it again. */
   idle(sandbox: Sandbox, signal: AbortSignal): Promise<void>;
 }
 
-export class Sandbox implements SandboxHandle {
+export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   readonly id: string;
   readonly paths: SandboxPaths;
   readonly vm: Vm;
@@ -214,7 +213,7 @@ export class Sandbox implements SandboxHandle {
     throw new AppError('internal', `sandbox ${this.id} is about to end; look again`);
   }
 
-  async snapshot(signal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
+  async snapshot(signal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo> {
     this.assertAlive();
     if (this.#owner === undefined) throw new Error('a sandbox without a manager cannot be saved');
     const endUse = this.#idle?.beginUse();

@@ -12,7 +12,7 @@ import {
 import type { PullStream } from '../lib/byte-queue.ts';
 import { newId } from '../lib/ids.ts';
 import type { PublishedPort } from '../network/index.ts';
-import type { Sandboxes, SandboxHandle } from './interface.ts';
+import type { CommitHook, Sandboxes, SandboxHandle, SandboxRequest, SnapshotRequest } from './interface.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
@@ -26,7 +26,7 @@ export interface AllSandboxes {
   create(
     options: CreateSandboxOptions,
     signal: AbortSignal | undefined,
-    request: RequestContext,
+    request: SandboxRequest,
   ): Promise<SandboxInfo>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
@@ -39,13 +39,13 @@ export interface AllSandboxes {
     read: ByteSource,
     options: ImportOptions,
     signal: AbortSignal | undefined,
-    by: SnapshotMaker | undefined,
+    by: SnapshotRequest | undefined,
   ): Promise<SnapshotInfo>;
   fork(
     id: string,
     count: number,
     signal: AbortSignal | undefined,
-    request: RequestContext,
+    request: SandboxRequest,
     publish?: readonly PublishedPort[],
   ): Promise<SandboxInfo[]>;
 }
@@ -59,8 +59,12 @@ export class TenantView implements Sandboxes {
     this.#request = request;
   }
 
-  create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo> {
-    return this.#host.create(options, signal, this.#request);
+  create(
+    options: CreateSandboxOptions,
+    signal?: AbortSignal,
+    commit?: CommitHook<readonly SandboxInfo[]>,
+  ): Promise<SandboxInfo> {
+    return this.#host.create(options, signal, { ...this.#request, commit });
   }
 
   list(): SandboxInfo[] {
@@ -88,7 +92,7 @@ export class TenantView implements Sandboxes {
       service: () => sandbox.service(),
       files: () => sandbox.files(),
       stats: () => sandbox.stats(),
-      snapshot: (signal) => sandbox.snapshot(signal, this.#maker),
+      snapshot: (signal, commit) => sandbox.snapshot(signal, { ...this.#maker, commit }),
     };
   }
 
@@ -108,8 +112,13 @@ export class TenantView implements Sandboxes {
     return this.#host.exportSnapshot(this.#assertVisible(id));
   }
 
-  importSnapshot(read: ByteSource, options: ImportOptions, signal?: AbortSignal): Promise<SnapshotInfo> {
-    return this.#host.importSnapshot(read, options, signal, this.#maker);
+  importSnapshot(
+    read: ByteSource,
+    options: ImportOptions,
+    signal?: AbortSignal,
+    commit?: CommitHook<SnapshotInfo>,
+  ): Promise<SnapshotInfo> {
+    return this.#host.importSnapshot(read, options, signal, { ...this.#maker, commit });
   }
 
   async deleteSnapshot(id: string): Promise<void> {
@@ -121,8 +130,10 @@ export class TenantView implements Sandboxes {
     count: number,
     signal?: AbortSignal,
     publish?: readonly PublishedPort[],
+    commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<SandboxInfo[]> {
-    return await this.#host.fork(this.#assertVisible(id), count, signal, this.#request, publish);
+    const request = { ...this.#request, commit };
+    return await this.#host.fork(this.#assertVisible(id), count, signal, request, publish);
   }
 
   get #maker(): SnapshotMaker {

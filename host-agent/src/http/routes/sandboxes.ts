@@ -36,7 +36,8 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
 
     createSandbox: async ({ body }, c) => {
       if (body.image !== undefined) requireImages(images);
-      const sandbox = await callersOf(host, c).create(toCreateOptions(body), clientSignal(c));
+      const commit = c.get('keyed')?.commitHook<readonly SandboxInfo[]>(toOneBody);
+      const sandbox = await callersOf(host, c).create(toCreateOptions(body), clientSignal(c), commit);
       c.set('log', c.var.log.child({ sandbox: sandbox.id }));
       c.get('audit').made = [sandbox.id];
       return toSandboxBody(sandbox);
@@ -141,6 +142,10 @@ export function toSandboxBody(sandbox: SandboxInfo) {
     ...(sandbox.network !== undefined && { network: toNetworkBody(sandbox.network) }),
     ...(sandbox.published !== undefined && { published: sandbox.published.map(toPortBody) }),
   };
+}
+
+function toOneBody([sandbox]: readonly SandboxInfo[]): object {
+  return sandbox === undefined ? {} : toSandboxBody(sandbox);
 }
 
 function toNetworkBody({ allowlist, gateway, guestIp }: NetworkInfo) {
