@@ -44,10 +44,6 @@ export const MAX_RECORDED_ANSWER_BYTES = MIB;
 export const MAX_KEYED_REQUESTS = 1024;
 export const MAX_KEYED_REQUESTS_OF_EACH = 256;
 
-// ---- labels ----
-
-/** Maximum number of labels of one object. */
-export const MAX_LABELS = 64;
 /** Maximum number of label filters of one list. */
 export const MAX_LABEL_FILTERS = 64;
 
@@ -74,6 +70,13 @@ export const MAX_BOOT_ARGS_CHARS = 1024;
 export const DEFAULT_VCPUS = 1;
 export const DEFAULT_MEMORY_MIB = 512;
 export const DEFAULT_DISK_BYTES = 4 * GIB;
+
+/** Maximum length of a name, of a label's key without its domain, and of its value. */
+export const MAX_NAME_CHARS = 63;
+/** Maximum number of labels of a sandbox, a snapshot or an image. */
+export const MAX_LABELS = 64;
+/** Maximum total length of the names and values in the environment of a sandbox, which is stored with it. */
+export const MAX_SANDBOX_ENV_CHARS = 64 * KIB;
 
 export const MAX_FORKS = 64;
 

@@ -19,7 +19,16 @@ export const COMMAND = {
 
 export const SANDBOX = {
   id: SANDBOX_ID,
+  name: 'build-17',
+  labels: { team: 'compilers' },
+  state: 'running',
   created_at: '2026-03-14T15:09:26.535Z',
+  expires_at: '2026-03-14T15:19:26.535Z',
+  last_used_at: '2026-03-14T15:09:26.535Z',
+  timeout_s: 600,
+  idle_timeout_s: 0,
+  idle_action: 'delete',
+  disk_bytes: 4_294_967_296,
   memory_mib: 512,
   vcpus: 1,
   profile: 'base',

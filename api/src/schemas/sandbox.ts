@@ -21,12 +21,25 @@ import {
   MIN_MEMORY_MIB,
   type RequestLimits,
 } from '../limits.ts';
-import { dateTime, warnings, word } from './answers.ts';
+import { count, dateTime, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { imageRef, pull } from './image.ts';
+import { labels, objectName } from './label.ts';
 import { networkRequest, networkResponse, publish, publishedPort } from './network.ts';
 import { nextCursor } from './page.ts';
 import { createdService } from './service.ts';
+
+/** States that clients see. */
+export const SANDBOX_STATES = [
+  'starting',
+  'running',
+  'pausing',
+  'paused',
+  'resuming',
+  'failed',
+  'deleting',
+] as const;
+export const IDLE_ACTIONS = ['delete', 'snapshot'] as const;
 
 /**
  * The settings of the daemon define the defaults of vCPUs, memory and disk. The schema shows the defaults of a daemon
@@ -59,7 +72,7 @@ export function createSandboxRequest(limits: RequestLimits) {
           'output, network traffic and CPU work; forks inherit it',
       ),
       idle_action: choice(
-        ['delete', 'snapshot'],
+        IDLE_ACTIONS,
         'delete',
 
         'action after the idle timeout: delete, or snapshot (take a snapshot and delete), which needs the ' +
@@ -115,10 +128,39 @@ function vcpus({ vcpus: max, hostCpus = max }: RequestLimits) {
 export const sandbox = z
   .object({
     id: sandboxId,
+    name: objectName.optional().describe('name of the sandbox, unique among those of its tenant'),
+    labels: labels.describe('labels by key'),
+    state: z.enum(SANDBOX_STATES).describe('state of the sandbox; later daemons may produce more of them'),
+    reason: z
+      .object({
+        code: word('machine-readable reason, such as vm_exited; later daemons may add codes'),
+        message: word('the reason as a sentence'),
+      })
+      .optional()
+      .describe('why the sandbox failed; present in the state failed'),
     created_at: dateTime('creation time'),
+    expires_at: dateTime('end of its lifetime; absent if it has none').optional(),
+    last_used_at: dateTime(
+      'last use by a client: command, transfer, service request or snapshot; now while one of them runs',
+    ),
+    timeout_s: count('lifetime in seconds, as it was last set; 0 for none'),
+    idle_timeout_s: count('idle timeout in seconds; 0 for none'),
+    idle_action: z.enum(IDLE_ACTIONS).describe('action after the idle timeout'),
+    disk_bytes: count('size of the writable layer'),
     memory_mib: z.int().min(1).describe('memory, MiB'),
     vcpus: z.int().min(1).describe('virtual CPUs'),
     profile: word('profile of the sandbox; absent if it uses an image').optional(),
+    image: z
+      .object({
+        reference: word('image reference or host path, as it was requested'),
+        digest: word('digest of the image; absent for a host path').optional(),
+      })
+      .optional()
+      .describe('container image of the sandbox; absent if it uses a profile'),
+    env_names: z
+      .array(z.string())
+      .optional()
+      .describe('names of the variables in its environment; absent in lists. Values are never shown'),
     workdir: word('directory of the sandbox on the host'),
     source_snapshot_id: snapshotId.optional().describe('source snapshot of a fork'),
     network: networkResponse.optional(),

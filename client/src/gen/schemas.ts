@@ -11,7 +11,7 @@ export interface components {
              * @description machine-readable error code; later daemons may add codes
              * @enum {string}
              */
-            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
         };
         /** @description the daemon responds */
         readonly HealthResponse: {
@@ -296,7 +296,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -349,7 +349,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -825,17 +825,65 @@ export interface components {
              * @description id of the sandbox: sbx_ and 13 characters of 0-9 and a-v
              */
             readonly id: string;
+            /** @description name of the sandbox, unique among those of its tenant */
+            readonly name?: string & (string);
+            /** @description labels by key */
+            readonly labels: {
+                readonly [key: string]: string;
+            };
+            /**
+             * @description state of the sandbox; later daemons may produce more of them
+             * @enum {string}
+             */
+            readonly state: "starting" | "running" | "pausing" | "paused" | "resuming" | "failed" | "deleting";
+            /** @description why the sandbox failed; present in the state failed */
+            readonly reason?: {
+                /** @description machine-readable reason, such as vm_exited; later daemons may add codes */
+                readonly code: string;
+                /** @description the reason as a sentence */
+                readonly message: string;
+            };
             /**
              * Format: date-time
              * @description creation time
              */
             readonly created_at: string;
+            /**
+             * Format: date-time
+             * @description end of its lifetime; absent if it has none
+             */
+            readonly expires_at?: string;
+            /**
+             * Format: date-time
+             * @description last use by a client: command, transfer, service request or snapshot; now while one of them runs
+             */
+            readonly last_used_at: string;
+            /** @description lifetime in seconds, as it was last set; 0 for none */
+            readonly timeout_s: number;
+            /** @description idle timeout in seconds; 0 for none */
+            readonly idle_timeout_s: number;
+            /**
+             * @description action after the idle timeout
+             * @enum {string}
+             */
+            readonly idle_action: "delete" | "snapshot";
+            /** @description size of the writable layer */
+            readonly disk_bytes: number;
             /** @description memory, MiB */
             readonly memory_mib: number;
             /** @description virtual CPUs */
             readonly vcpus: number;
             /** @description profile of the sandbox; absent if it uses an image */
             readonly profile?: string;
+            /** @description container image of the sandbox; absent if it uses a profile */
+            readonly image?: {
+                /** @description image reference or host path, as it was requested */
+                readonly reference: string;
+                /** @description digest of the image; absent for a host path */
+                readonly digest?: string;
+            };
+            /** @description names of the variables in its environment; absent in lists. Values are never shown */
+            readonly env_names?: readonly string[];
             /** @description directory of the sandbox on the host */
             readonly workdir: string;
             /**

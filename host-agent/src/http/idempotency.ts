@@ -12,7 +12,7 @@ import {
   show,
 } from '@sandboxd/api';
 import type { ByteSource } from '../guest/files.ts';
-import type { Answer, Question } from '../idempotency/index.ts';
+import type { Answer, Answers, Question } from '../idempotency/index.ts';
 import { ownerOf, sharerOf } from '../keys/index.ts';
 import { ConcurrencyLimit } from '../lib/concurrency-limit.ts';
 import { AppError, toError } from '../lib/errors.ts';
@@ -20,14 +20,12 @@ import type { CommitHook } from '../sandboxes/interface.ts';
 import { type HttpContext, headerOf, type KeyedRequest } from './context.ts';
 import { readBody } from './input/body-source.ts';
 import type { Input } from './input/request-input.ts';
-import type { HttpServices } from './services.ts';
 
 /** Printable ASCII without space, `"` and `\`. Two such headers become one with a space. */
 const KEY = /^[!#-[\]-~]+$/;
 
 const LINES = 'application/x-ndjson';
 
-type Answers = HttpServices['answers'];
 type Running = { readonly fingerprint: string; readonly answer: Promise<Answer | undefined> };
 
 export class Idempotency {

@@ -11,12 +11,12 @@ import {
   toPathPattern,
 } from '@sandboxd/api';
 import type { z } from 'zod';
+import type { Answers } from '../idempotency/index.ts';
 import { assertAccess } from '../keys/index.ts';
 import type { HttpApp, HttpContext } from './context.ts';
 import { HttpError } from './errors.ts';
 import { Idempotency } from './idempotency.ts';
 import { type Input, isStrict, PREFERENCE_APPLIED, readInput, STRICT } from './input/request-input.ts';
-import type { HttpServices } from './services.ts';
 
 type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 
@@ -41,7 +41,7 @@ export function serveRoutes<N extends RouteName>(
   app: HttpApp,
   routes: Readonly<Record<N, Route>>,
   handlers: Pick<Handlers, NoInfer<N>>,
-  { answers, bodyIdleMs }: Pick<HttpServices, 'answers' | 'bodyIdleMs'>,
+  { answers, bodyIdleMs }: { readonly answers: Answers; readonly bodyIdleMs?: number },
 ): void {
   const idempotency = new Idempotency(answers);
   for (const [name, route] of Object.entries<Route>(routes)) {

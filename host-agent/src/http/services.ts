@@ -2,7 +2,7 @@
 import type { SandboxLimits } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { Journal } from '../events/index.ts';
-import type { AnswerRecords } from '../idempotency/index.ts';
+import type { Answers } from '../idempotency/index.ts';
 import type { Images } from '../images/index.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/index.ts';
@@ -51,7 +51,7 @@ export interface HttpServices {
   readonly telemetry?: Telemetry | undefined;
   readonly events: Journal<StoredEvent>;
   /** Answers to requests with an Idempotency-Key. */
-  readonly answers: Pick<AnswerRecords, 'find' | 'put' | 'record' | 'settle' | 'remove'>;
+  readonly answers: Answers;
   readonly limits: SandboxLimits;
   /** Absent: images are disabled. */
   readonly images?: Images | undefined;

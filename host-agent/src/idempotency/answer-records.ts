@@ -47,6 +47,9 @@ type Stored = {
   readonly body: Uint8Array;
 };
 
+/** What requests need of the records. */
+export type Answers = Pick<AnswerRecords, 'find' | 'put' | 'record' | 'settle' | 'remove'>;
+
 type Use = { count: number; bytes: number };
 
 export class AnswerRecords {
@@ -81,7 +84,7 @@ export class AnswerRecords {
     return { fingerprint, status, content, text: zstdDecompressSync(body).toString() };
   }
 
-  /** Call within a transaction of the registry, and `settle` after it. AppError internal for an answer that is too large. */
+  /** Call within a transaction of the registry, and `settle` after it. AppError internal if the answer is too large. */
   put({ id, sharer, fingerprint }: Question, { status, text, content }: Answer): void {
     const body = zstdCompressSync(text);
     if (body.length > MAX_RECORDED_ANSWER_BYTES)

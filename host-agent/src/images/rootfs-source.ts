@@ -26,6 +26,8 @@ export type RootfsSource = Omit<RootfsRequest, 'kind'> & {
   readonly kind: RootfsRequest['kind'] | 'agent';
   /** SHA-256 of the root filesystem, whose page cache is part of a saved guest's memory. */
   readonly digest: string;
+  /** Digest of the image; absent for other sources, and in records of earlier daemons. */
+  readonly imageDigest?: string | undefined;
   readonly rootfsPath: string;
   /** Default environment of commands; the request's variables override it. */
   readonly env: Readonly<Record<string, string>>;
@@ -116,6 +118,7 @@ export class RootfsFinder {
         kind,
         name,
         digest: rootfsDigest,
+        ...(!isPath && { imageDigest: `sha256:${image.id}` }),
         rootfsPath: images.rootfsPath(image),
         env: config.env,
         workdir: '/',

@@ -6,7 +6,7 @@ import type { Guest } from '../guest/guest.ts';
 import { baseEnvironment } from '../images/index.ts';
 import { newId } from '../lib/ids.ts';
 import type { CommandLogs } from './command-logs.ts';
-import type { IdleWatch } from './idle/idle-watch.ts';
+import type { SandboxUse } from './idle/sandbox-use.ts';
 import type { SandboxRecord } from './record.ts';
 
 /** Errors as in GuestCommands. */
@@ -27,13 +27,12 @@ export function createSandboxCommands(
     record,
   }: { readonly guest: Pick<Guest, 'commands'>; readonly record: SandboxRecord },
   logs: CommandLogs | undefined,
-  idle: IdleWatch | undefined,
+  uses: SandboxUse,
 ): SandboxCommands {
   const baseEnv = baseEnvironment(record.options.rootfs);
   /** A request that waits is a use until its end. */
   const using = async <T>(work: Promise<T>): Promise<T> => {
-    const end = idle?.beginUse();
-    return await work.finally(() => end?.());
+    return await work.finally(uses.beginUse());
   };
   return {
     list: (signal) => commands.list(signal),
@@ -50,7 +49,7 @@ export function createSandboxCommands(
     },
     attach: (id, request, events) => {
       // Reading alone is no use of the sandbox.
-      const end = request.input === 'none' ? undefined : idle?.beginUse();
+      const end = request.input === 'none' ? undefined : uses.beginUse();
       try {
         const stream = commands.attach(id, request, {
           ...events,

@@ -3,11 +3,15 @@ import type { VmExit, VmmIdentity } from '../engines/engine.ts';
 import type { Owner } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { NetworkSlot } from '../network/index.ts';
+import { expiryOf, type Metadata, metadataOf } from './metadata.ts';
 import type { ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 
 export type SandboxRecord = {
   readonly createdAtMs: number;
+  /** A change of the sandbox replaces its timeouts, which its later snapshots and their forks inherit. */
   readonly options: ResolvedSandboxOptions;
+  /** Absent in records of daemons that had none. */
+  readonly metadata?: Metadata;
   readonly sourceSnapshotId?: string;
   /** Owner of the key that created it; absent: no owner. */
   readonly owner?: Owner;
@@ -34,13 +38,19 @@ export type SandboxRecord = {
 
 export type SandboxState =
   | 'running'
+  | 'pausing'
+  | 'paused'
+  | 'resuming'
   /** Its VM exited unexpectedly; the sandbox is listed until it is deleted. */
   | 'failed'
   | 'deleting'
   | 'deleted';
 
 const TRANSITIONS: Readonly<Record<SandboxState, readonly SandboxState[]>> = {
-  running: ['failed', 'deleting'],
+  running: ['pausing', 'failed', 'deleting'],
+  pausing: ['paused', 'running', 'failed', 'deleting'],
+  paused: ['resuming', 'deleting'],
+  resuming: ['running', 'paused', 'failed', 'deleting'],
   failed: ['deleting'],
   deleting: ['deleted'],
   deleted: [],
@@ -52,16 +62,36 @@ export function checkTransition(from: SandboxState, to: SandboxState): SandboxSt
   throw new AppError('internal', `a sandbox cannot go from ${from} to ${to}`);
 }
 
-export function toInfo(id: string, record: SandboxRecord, workdir: string): SandboxInfo {
-  const { options, createdAtMs, sourceSnapshotId, network } = record;
+/** What changes while a sandbox exists and is not in its record. */
+export type LiveFacts = { readonly state: SandboxState; readonly lastUsedAtMs: number };
+
+export function toInfo(
+  id: string,
+  record: SandboxRecord,
+  workdir: string,
+  { state, lastUsedAtMs }: LiveFacts,
+): SandboxInfo {
+  const { options, createdAtMs, sourceSnapshotId, network, exit } = record;
   const { allowlist = [] } = options.network ?? {};
+  const { kind, name: source, imageDigest } = options.rootfs;
+  const { name, labels, env } = metadataOf(record);
+  const expiresAtMs = expiryOf(record);
   return {
     id,
+    ...(name !== undefined && { name }),
+    labels,
+    envNames: env.map(([variable]) => variable),
+    state: state === 'deleted' ? 'deleting' : state,
+    ...(state === 'failed' && exit !== undefined && { reason: toReason(exit) }),
     createdAt: new Date(createdAtMs),
+    lastUsedAt: new Date(lastUsedAtMs),
+    ...(expiresAtMs !== undefined && { expiresAt: new Date(expiresAtMs) }),
+    timeoutS: options.timeoutS,
+    ...(options.idle && { idle: options.idle }),
     memoryMib: options.memoryMib,
     vcpus: options.vcpus,
     diskBytes: options.diskBytes,
-    rootfs: { kind: options.rootfs.kind, name: options.rootfs.name },
+    rootfs: { kind, name: source, ...(imageDigest !== undefined && { imageDigest }) },
     workdir,
     ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
     ...(network !== undefined && {
@@ -69,6 +99,11 @@ export function toInfo(id: string, record: SandboxRecord, workdir: string): Sand
     }),
     ...(options.publish && { published: options.publish }),
   };
+}
+
+/** Messages of the host about its VMM are for clients too, as those of calls to a failed sandbox. */
+function toReason({ reason }: VmExit): NonNullable<SandboxInfo['reason']> {
+  return { code: 'vm_exited', message: reason };
 }
 
 export function noSandbox(id: string): AppError {

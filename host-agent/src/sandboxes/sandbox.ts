@@ -13,10 +13,12 @@ import type { SandboxLog } from '../logs/index.ts';
 import { createSandboxCommands, type SandboxCommands } from './commands.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
+import { SandboxUse } from './idle/sandbox-use.ts';
 import type { SandboxHandle, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { startLogged } from './log-capture.ts';
 import { LogCaptures } from './log-captures.ts';
+import { expiryOf, metadataOf } from './metadata.ts';
 import { checkTransition, type SandboxRecord, type SandboxState, toInfo } from './record.ts';
 import { RecordedDelete } from './recorded-delete.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
@@ -28,7 +30,7 @@ import type {
   TeardownContext,
 } from './resources/resource.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
-import type { SandboxInfo, SnapshotInfo } from './types.ts';
+import type { IdleRule, SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, type VmUsage } from './vm-usage.ts';
 
 /** What a sandbox needs from its manager. */
@@ -68,7 +70,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   #leaving: Promise<void> | undefined;
   #deletionReason = '';
   #endLifetime: () => void = () => undefined;
-  #idle: IdleWatch | undefined;
+  readonly #use: SandboxUse;
   readonly #log: SandboxLog | undefined;
   readonly #captures: LogCaptures | undefined;
 
@@ -79,6 +81,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
     this.id = id;
     this.#context = context;
     this.#record = record;
+    this.#use = new SandboxUse(metadataOf(record).lastUsedAtMs ?? record.createdAtMs);
     this.#isAnnounced = record.isReady;
     if (record.isReady) this.#announced.resolve();
     this.#handles = handles;
@@ -94,7 +97,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
         guest: this.guest,
         log: this.#log,
         logger: log,
-        onOutput: () => this.#idle?.touch(),
+        onOutput: () => this.#use.noteActivity(),
       });
     void this.vm.exited.then((exit) => {
       this.guest.close(new Error(exit.reason));
@@ -123,7 +126,8 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   }
 
   get info(): SandboxInfo {
-    return toInfo(this.id, this.record, this.paths.dir);
+    const { lastUsedAtMs } = this.#use;
+    return toInfo(this.id, this.record, this.paths.dir, { state: this.#state, lastUsedAtMs });
   }
 
   /** The record with which it becomes visible to users, for the registry, and the event that is persisted with it. */
@@ -153,7 +157,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   /** Detaches from the VM: the guest keeps running, and a later daemon adopts it. */
   detach(cause: Error): void {
     this.#endLifetime();
-    this.#idle?.stop(false);
+    this.#use.stop(false);
     this.guest.close(cause);
     this.vm.detach();
   }
@@ -161,19 +165,26 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   /** Starts its timeouts; it now belongs to its manager. */
   beginLife(owner: SandboxOwner): void {
     this.#owner = owner;
-    const { options, createdAtMs, owner: recordOwner } = this.record;
+    const { options, owner: recordOwner } = this.record;
     if (this.#createdEvent === undefined)
       this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, recordOwner);
     else this.#createdEvent.publish();
     this.#captures?.begin(this.#createdEvent === undefined || this.#record.sourceSnapshotId !== undefined);
-    if (options.timeoutS > 0) {
-      const leftMs = createdAtMs + options.timeoutS * 1000 - Date.now();
-      this.#endLifetime = startTimer(leftMs, () => owner.expired(this), { isUnref: true });
-    }
-    if (options.idle !== undefined) {
-      const onIdle = (signal: AbortSignal) => owner.idle(this, signal);
-      this.#idle = watchIdle(this, this.#context, options.idle, onIdle);
-    }
+    this.#startLifetime(owner);
+    const { idle } = options;
+    if (idle !== undefined) this.#use.watch(() => this.#watchIdle(idle, owner));
+  }
+
+  #startLifetime(owner: SandboxOwner): void {
+    this.#endLifetime();
+    const expiresAtMs = expiryOf(this.#record);
+    if (expiresAtMs === undefined) return;
+    const leftMs = expiresAtMs - Date.now();
+    this.#endLifetime = startTimer(leftMs, () => owner.expired(this), { isUnref: true });
+  }
+
+  #watchIdle(rule: IdleRule, owner: SandboxOwner): IdleWatch {
+    return watchIdle(this, this.#context, rule, (signal) => owner.idle(this, signal));
   }
 
   /** Writes a line to its durable log. */
@@ -186,24 +197,24 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
     const execOptions = { ...options, baseEnv: baseEnvironment(this.record.options.rootfs) };
     const run = (observed: ExecEvents): ExecSession =>
       startLogged(this.#log, request.cmd, observed, (all) => this.guest.exec(request, all, execOptions));
-    return this.#idle === undefined ? run(events) : trackExecUse(this.#idle, events, run);
+    return trackExecUse(this.#use, events, run);
   }
 
   commands(): SandboxCommands {
     this.assertAlive();
-    this.#idle?.touch();
-    return createSandboxCommands(this, this.#captures?.commands, this.#idle);
+    this.#use.touch();
+    return createSandboxCommands(this, this.#captures?.commands, this.#use);
   }
 
   service(): SandboxService {
     this.assertAlive();
-    this.#idle?.touch();
+    this.#use.touch();
     return createSandboxService(this.guest, baseEnvironment(this.record.options.rootfs));
   }
 
   files(): GuestFiles {
     this.assertAlive();
-    return this.#idle === undefined ? this.guest.files : trackTransferUse(this.#idle, this.guest.files);
+    return trackTransferUse(this.#use, this.guest.files);
   }
 
   stats(): VmUsage {
@@ -216,7 +227,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   async snapshot(signal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo> {
     this.assertAlive();
     if (this.#owner === undefined) throw new Error('a sandbox without a manager cannot be saved');
-    const endUse = this.#idle?.beginUse();
+    const endUse = this.#use.beginUse();
     return this.#owner.snapshot(this, signal, by).finally(endUse);
   }
 
@@ -286,7 +297,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
       if (this.#isAnnounced) this.#delete.begin([...events, { kind: 'deleted', sandbox: this.id }]);
     }
     this.#endLifetime();
-    this.#idle?.stop(true);
+    this.#use.stop(true);
     this.#captures?.stop();
     const isMarked = await this.#delete.mark(this.#record, !this.#wasNeverVisible);
     this.#context.faults.reach('delete.marked');

@@ -1,5 +1,5 @@
 // Types of sandboxes that the rest of the host agent uses.
-import type { CreatedService, ServiceSpec } from '@sandboxd/api';
+import type { CreatedService, Labels, SANDBOX_STATES, ServiceSpec } from '@sandboxd/api';
 import type { PullMode } from '../images/index.ts';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
 import type { PublishedPort } from '../network/index.ts';
@@ -57,11 +57,23 @@ export type SandboxDefaults = {
 /** The public description of a sandbox. */
 export type SandboxInfo = {
   readonly id: string;
+  readonly name?: string;
+  readonly labels: Labels;
+  /** Names of the variables in its environment. */
+  readonly envNames: readonly string[];
+  readonly state: (typeof SANDBOX_STATES)[number];
+  /** Why it failed. */
+  readonly reason?: { readonly code: string; readonly message: string };
   readonly createdAt: Date;
+  readonly lastUsedAt: Date;
+  readonly expiresAt?: Date;
+  /** 0: no lifetime. */
+  readonly timeoutS: number;
+  readonly idle?: IdleRule;
   readonly memoryMib: number;
   readonly vcpus: number;
   readonly diskBytes: number;
-  readonly rootfs: Pick<RootfsSource, 'kind' | 'name'>;
+  readonly rootfs: Pick<RootfsSource, 'kind' | 'name' | 'imageDigest'>;
   /** The sandbox's directory on the host. */
   readonly workdir: string;
   /** The snapshot from which it was forked. */

@@ -12,6 +12,13 @@ const ID = 'sbx_0123456789abc';
 const SANDBOX = {
   id: ID,
   created_at: '2024-05-06T07:08:09.010Z',
+  labels: {},
+  state: 'running',
+  last_used_at: '2024-05-06T07:08:09.010Z',
+  timeout_s: 0,
+  idle_timeout_s: 0,
+  idle_action: 'delete',
+  disk_bytes: 2 ** 32,
   memory_mib: 512,
   vcpus: 1,
   profile: 'base',

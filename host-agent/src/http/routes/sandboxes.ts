@@ -40,10 +40,10 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       const sandbox = await callersOf(host, c).create(toCreateOptions(body), clientSignal(c), commit);
       c.set('log', c.var.log.child({ sandbox: sandbox.id }));
       c.get('audit').made = [sandbox.id];
-      return toSandboxBody(sandbox);
+      return toDetailedBody(sandbox);
     },
 
-    getSandbox: ({ params: { id } }, c) => toSandboxBody(host.as(c.get('principal')).get(id).info),
+    getSandbox: ({ params: { id } }, c) => toDetailedBody(host.as(c.get('principal')).get(id).info),
 
     readStats: ({ params: { id } }, c) => {
       const sandbox = host.as(c.get('principal')).get(id);
@@ -130,10 +130,29 @@ function toImageSource(
   return { rootfs: { kind: 'image', name: oci }, pull };
 }
 
+/** Also with what lists do not show. */
+export function toDetailedBody(sandbox: SandboxInfo) {
+  const { envNames } = sandbox;
+  return { ...toSandboxBody(sandbox), ...(envNames.length > 0 && { env_names: [...envNames] }) };
+}
+
 export function toSandboxBody(sandbox: SandboxInfo) {
+  const { name, reason, expiresAt, idle } = sandbox;
+  const { kind, name: reference, imageDigest: digest } = sandbox.rootfs;
   return {
     id: sandbox.id,
+    ...(name !== undefined && { name }),
+    labels: sandbox.labels,
+    state: sandbox.state,
+    ...(reason !== undefined && { reason }),
     created_at: sandbox.createdAt.toISOString(),
+    ...(expiresAt !== undefined && { expires_at: expiresAt.toISOString() }),
+    last_used_at: sandbox.lastUsedAt.toISOString(),
+    timeout_s: sandbox.timeoutS,
+    idle_timeout_s: idle?.timeoutS ?? 0,
+    idle_action: idle?.action ?? 'delete',
+    disk_bytes: sandbox.diskBytes,
+    ...(kind === 'image' && { image: { reference, ...(digest !== undefined && { digest }) } }),
     memory_mib: sandbox.memoryMib,
     vcpus: sandbox.vcpus,
     ...(sandbox.rootfs.kind === 'profile' && { profile: sandbox.rootfs.name }),

@@ -8,6 +8,7 @@ import type { Directories, ResourceContext } from '../resources/resource.ts';
 import type { IdleRule } from '../types.ts';
 import { readVmUsage, type UsageSource } from '../vm-usage.ts';
 import { type Counters, type IdleSources, IdleWatch } from './idle-watch.ts';
+import type { SandboxUse } from './sandbox-use.ts';
 
 /** Outside the directories of sandboxes, where their VMMs can write. */
 const idleRoot = ({ runDir }: Directories): string => join(runDir, 'idle');
@@ -46,11 +47,11 @@ export const HOST_IDLE: IdleSources = { readCounters: toCounters };
 
 /** A command is a use until it has exited. */
 export function trackExecUse(
-  idle: IdleWatch,
+  uses: Pick<SandboxUse, 'beginUse'>,
   events: ExecEvents,
   run: (events: ExecEvents) => ExecSession,
 ): ExecSession {
-  const end = idle.beginUse();
+  const end = uses.beginUse();
   try {
     return run({
       started: (pid) => events.started?.(pid),
@@ -68,9 +69,9 @@ export function trackExecUse(
 }
 
 /** A transfer is a use until its last byte, or until it is cancelled. */
-export function trackTransferUse(idle: IdleWatch, files: GuestFiles): GuestFiles {
+export function trackTransferUse(uses: Pick<SandboxUse, 'beginUse'>, files: GuestFiles): GuestFiles {
   const pull = async <T extends PulledFile>(start: () => Promise<T>): Promise<T> => {
-    const end = idle.beginUse();
+    const end = uses.beginUse();
     try {
       const pulled = await start();
       return { ...pulled, body: trackBody(pulled.body, end) };
@@ -80,7 +81,7 @@ export function trackTransferUse(idle: IdleWatch, files: GuestFiles): GuestFiles
     }
   };
   const during = <T>(work: () => Promise<T>): Promise<T> => {
-    const end = idle.beginUse();
+    const end = uses.beginUse();
     return work().finally(end);
   };
   return {

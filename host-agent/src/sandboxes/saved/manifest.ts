@@ -22,6 +22,7 @@ const rootfsSchema = z.object({
   kind: z.enum(['profile', 'image', 'agent']),
   name: z.string(),
   digest: z.string(),
+  imageDigest: z.string().optional(),
   rootfsPath: z.string(),
   env: z.record(z.string(), z.string()),
   workdir: z.string(),

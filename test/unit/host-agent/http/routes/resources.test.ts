@@ -104,6 +104,13 @@ t.test('a sandbox as it is shown', async (t) => {
   const plain = {
     id: info.id,
     created_at: '2024-05-06T07:08:09.010Z',
+    labels: {},
+    state: 'running',
+    last_used_at: '2024-05-06T07:08:09.010Z',
+    timeout_s: 0,
+    idle_timeout_s: 0,
+    idle_action: 'delete',
+    disk_bytes: 2 ** 32,
     memory_mib: 512,
     vcpus: 1,
     profile: 'base',
@@ -111,7 +118,15 @@ t.test('a sandbox as it is shown', async (t) => {
   };
   t.same((await ask(app, 'GET', `/sandboxes/${info.id}`)).body, plain);
   Object.assign(info, {
-    rootfs: { kind: 'image', name: 'nginx' },
+    name: 'web',
+    labels: { team: 'a' },
+    envNames: ['SECRET'],
+    state: 'failed',
+    reason: { code: 'vm_exited', message: 'it ended' },
+    expiresAt: new Date('2024-05-06T08:08:09.010Z'),
+    timeoutS: 3600,
+    idle: { timeoutS: 60, action: 'snapshot' },
+    rootfs: { kind: 'image', name: 'nginx', imageDigest: 'sha256:ab' },
     sourceSnapshotId: 'snap_0123456789abc',
     network: { allowlist: ['a'], gateway: '10.0.0.1', guestIp: '10.0.0.2' },
     published: [
@@ -120,19 +135,26 @@ t.test('a sandbox as it is shown', async (t) => {
     ],
   });
   const { profile: _, ...rest } = plain;
-  t.same((await ask(app, 'GET', '/sandboxes')).body, {
-    sandboxes: [
-      {
-        ...rest,
-        source_snapshot_id: 'snap_0123456789abc',
-        network: { enabled: true, allowlist: ['a'], gateway: '10.0.0.1', guest_ip: '10.0.0.2' },
-        published: [
-          { host_ip: '127.0.0.1', host_port: 1, guest_port: 2, protocol: 'tcp' },
-          { host_port: 3, guest_port: 4, protocol: 'tcp' },
-        ],
-      },
+  const listed = {
+    ...rest,
+    name: 'web',
+    labels: { team: 'a' },
+    state: 'failed',
+    reason: { code: 'vm_exited', message: 'it ended' },
+    expires_at: '2024-05-06T08:08:09.010Z',
+    timeout_s: 3600,
+    idle_timeout_s: 60,
+    idle_action: 'snapshot',
+    image: { reference: 'nginx', digest: 'sha256:ab' },
+    source_snapshot_id: 'snap_0123456789abc',
+    network: { enabled: true, allowlist: ['a'], gateway: '10.0.0.1', guest_ip: '10.0.0.2' },
+    published: [
+      { host_ip: '127.0.0.1', host_port: 1, guest_port: 2, protocol: 'tcp' },
+      { host_port: 3, guest_port: 4, protocol: 'tcp' },
     ],
-  });
+  };
+  t.same((await ask(app, 'GET', '/sandboxes')).body, { sandboxes: [listed] });
+  t.same((await ask(app, 'GET', `/sandboxes/${info.id}`)).body, { ...listed, env_names: ['SECRET'] });
 });
 
 t.test('stats: once, as lines, as messages, or only what kind they are', async (t) => {

@@ -1,0 +1,70 @@
+// Names and labels, by which clients find sandboxes. Labels have the syntax of Kubernetes.
+import { z } from 'zod';
+import { text } from '../input/fields.ts';
+import { MAX_LABELS, MAX_NAME_CHARS } from '../limits.ts';
+
+const DNS_LABEL = '[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?';
+const WORD = '[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?';
+const MAX_PREFIX_CHARS = 253;
+const MAX_KEY_CHARS = MAX_PREFIX_CHARS + 1 + MAX_NAME_CHARS;
+const KEY = new RegExp(`^(?:${DNS_LABEL}(?:\\.${DNS_LABEL})*/)?${WORD}$`);
+const VALUE = new RegExp(`^(?:${WORD})?$`);
+
+const NAME_ERROR =
+  `must be a DNS label: at most ${MAX_NAME_CHARS} of a-z, 0-9 and -, ` +
+  'with a letter or digit at the beginning and end';
+export const KEY_ERROR =
+  `must have keys of Kubernetes' syntax: at most ${MAX_NAME_CHARS} letters, digits, -, _ and ., with a letter or ` +
+  'digit at the beginning and end; before them optionally a domain name and /';
+export const VALUE_ERROR = `must be at most ${MAX_NAME_CHARS} letters, digits, -, _ and ., with a letter or digit at the beginning and end`;
+
+export type Labels = Readonly<Record<string, string>>;
+
+/** A name that is unique among the sandboxes of a tenant. */
+export const objectName = text(NAME_ERROR, new RegExp(`^${DNS_LABEL}$`));
+
+export function isLabelKey(key: string): boolean {
+  const prefixChars = key.lastIndexOf('/');
+  return key.length <= MAX_KEY_CHARS && prefixChars <= MAX_PREFIX_CHARS && KEY.test(key);
+}
+
+export function isLabelValue(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= MAX_NAME_CHARS && VALUE.test(value);
+}
+
+/** Labels by key, as a request sets them. `null` and absent mean none. */
+export const labels = labelsOf<string>(isLabelValue, { type: 'string', pattern: VALUE.source });
+
+/** Changes of labels: `null` removes a label. */
+export const labelsPatch = labelsOf<string | null>((value) => value === null || isLabelValue(value), {
+  type: ['string', 'null'],
+  pattern: VALUE.source,
+});
+
+/**
+ * Not a `z.record`, because that drops a label with the key `__proto__` instead of refusing it. Its JSON Schema is
+ * written by hand.
+ */
+function labelsOf<V>(isValid: (value: unknown) => boolean, value: object) {
+  return z
+    .unknown()
+    .superRefine((given, context) => {
+      const refuse = (message: string, ...path: string[]) =>
+        context.addIssue({ code: 'custom', message, path });
+      if (given === null || given === undefined) return;
+      if (typeof given !== 'object' || Array.isArray(given)) return refuse('must be an object of strings');
+      const entries = Object.entries(given);
+      if (entries.length > MAX_LABELS)
+        return refuse(`{name} must have at most ${MAX_LABELS} labels, got ${entries.length}`);
+      for (const [key, each] of entries) {
+        if (!isLabelKey(key)) refuse(`{name} ${KEY_ERROR}, got ${JSON.stringify(key.slice(0, 80))}`);
+        else if (!isValid(each)) refuse(VALUE_ERROR, key);
+      }
+    })
+    .meta({
+      type: 'object',
+      propertyNames: { type: 'string', maxLength: MAX_KEY_CHARS, pattern: KEY.source },
+      additionalProperties: value,
+      maxProperties: MAX_LABELS,
+    }) as unknown as z.ZodType<Readonly<Record<string, V>>, Readonly<Record<string, V>>>;
+}
