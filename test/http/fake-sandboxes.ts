@@ -236,11 +236,14 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     count: number,
     signal?: AbortSignal,
     publish: readonly PublishedPort[] = [],
+    commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<SandboxInfo[]> {
     this.getSnapshot(id);
     assertCanPublish(publish, count, {});
     await this.onFork(count, signal);
-    return Array.from({ length: count }, () => ({ ...this.add(), sourceSnapshotId: id }));
+    const forks = Array.from({ length: count }, () => ({ ...this.add(), sourceSnapshotId: id }));
+    commit?.persist(forks);
+    return forks;
   }
 
   exec(id: string, request: ExecRequest, events: ExecEvents, hasStdin = false): ExecSession {
