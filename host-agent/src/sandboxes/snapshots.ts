@@ -9,6 +9,7 @@ import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
+import { metadataOf } from './metadata.ts';
 import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
@@ -98,7 +99,9 @@ export class Snapshots {
    */
   create(sandbox: Sandbox, signal: AbortSignal, owner?: Owner): Promise<SnapshotInfo> {
     const { faults } = this.#options;
-    const { options, compatibility, kernelDigest } = sandbox.record;
+    const { options: own, compatibility, kernelDigest } = sandbox.record;
+    const { labels, env } = metadataOf(sandbox.record);
+    const options = { ...own, inherited: { labels: { ...labels }, env } };
     return this.#make(sandbox.id, signal, owner, async (dir, snapshot) => {
       const { saved, pausedMs, totalMs } = await saveGuest({
         dir,

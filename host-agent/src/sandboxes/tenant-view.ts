@@ -11,13 +11,19 @@ import {
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { newId } from '../lib/ids.ts';
-import type { PublishedPort } from '../network/index.ts';
 import type { Sandboxes, SandboxHandle } from './interface.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { noSnapshot, type Snapshots } from './snapshots.ts';
-import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
+import type {
+  CreatedSandbox,
+  CreateSandboxOptions,
+  ForkOptions,
+  ImportOptions,
+  SandboxInfo,
+  SnapshotInfo,
+} from './types.ts';
 
 export type IsVisible = (owner: Owner | undefined) => boolean;
 
@@ -27,7 +33,7 @@ export interface AllSandboxes {
     options: CreateSandboxOptions,
     signal: AbortSignal | undefined,
     request: RequestContext,
-  ): Promise<SandboxInfo>;
+  ): Promise<CreatedSandbox>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -46,7 +52,7 @@ export interface AllSandboxes {
     count: number,
     signal: AbortSignal | undefined,
     request: RequestContext,
-    publish?: readonly PublishedPort[],
+    options?: ForkOptions,
   ): Promise<SandboxInfo[]>;
 }
 
@@ -59,7 +65,7 @@ export class TenantView implements Sandboxes {
     this.#request = request;
   }
 
-  create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo> {
+  create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<CreatedSandbox> {
     return this.#host.create(options, signal, this.#request);
   }
 
@@ -116,13 +122,8 @@ export class TenantView implements Sandboxes {
     await this.#host.snapshots.delete(this.#assertVisible(id));
   }
 
-  async fork(
-    id: string,
-    count: number,
-    signal?: AbortSignal,
-    publish?: readonly PublishedPort[],
-  ): Promise<SandboxInfo[]> {
-    return await this.#host.fork(this.#assertVisible(id), count, signal, this.#request, publish);
+  async fork(id: string, count: number, signal?: AbortSignal, options?: ForkOptions): Promise<SandboxInfo[]> {
+    return await this.#host.fork(this.#assertVisible(id), count, signal, this.#request, options);
   }
 
   get #maker(): SnapshotMaker {

@@ -66,7 +66,9 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
     forkSnapshot: async ({ params: { id }, query, body }, c) => {
       const sandboxes = callersOf(host, c);
       const count = body.count || query.count;
-      const forks = await sandboxes.fork(id, count, clientSignal(c), toPorts(body.publish));
+      const { name, labels, env } = body;
+      const options = { publish: toPorts(body.publish), name, labels, env };
+      const forks = await sandboxes.fork(id, count, clientSignal(c), options);
       c.get('audit').made = forks.map((fork) => fork.id);
       const oldestFirst = forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
       return { sandboxes: oldestFirst.map(toSandboxBody) };
