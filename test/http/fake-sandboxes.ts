@@ -14,7 +14,6 @@ import type { Principal } from '../../host-agent/src/keys/index.ts';
 import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
-import type { PublishedPort } from '../../host-agent/src/network/index.ts';
 import type { SandboxCommands } from '../../host-agent/src/sandboxes/commands.ts';
 import type {
   CommitHook,
@@ -26,6 +25,7 @@ import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-create.
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import type {
   CreateSandboxOptions,
+  ForkOptions,
   ImportOptions,
   SandboxInfo,
   SnapshotInfo,
@@ -55,6 +55,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   readonly callers: (Principal | undefined)[] = [];
   readonly created: CreateSandboxOptions[] = [];
   readonly execs: FakeExec[] = [];
+  readonly forked: Omit<ForkOptions, 'publish'>[] = [];
   readonly #infos = new Map<string, SandboxInfo>();
   onCreate: (options: CreateSandboxOptions, signal?: AbortSignal) => Promise<void> = async () => {};
   onDelete: (id: string) => Promise<void> = async () => {};
@@ -235,9 +236,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     id: string,
     count: number,
     signal?: AbortSignal,
-    publish: readonly PublishedPort[] = [],
+    { publish = [], ...own }: ForkOptions = {},
     commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<SandboxInfo[]> {
+    this.forked.push(own);
     this.getSnapshot(id);
     assertCanPublish(publish, count, {});
     await this.onFork(count, signal);

@@ -141,6 +141,17 @@ t.test('what failed is tried again, also with another body', async (t) => {
   t.match(await root('POST', '/sandboxes', {}, key('k')), { status: 201, replayed: 'true' });
 });
 
+t.test('an existing sandbox that is returned by its name is recorded as well', async (t) => {
+  const { root, daemon } = await startKeyed(t);
+  const { id } = await root('POST', '/sandboxes', { name: 'n' });
+  const ask = () => root('POST', '/sandboxes', { name: 'n', if_exists: 'return' }, key('k'));
+  const [first, second] = await Promise.all([ask(), ask()]);
+  t.match(first, { status: 200, id, replayed: null });
+  t.same(second, { ...first, replayed: 'true' });
+  t.same(await ask(), { ...first, replayed: 'true' });
+  t.equal(daemon.manager.list().length, 1);
+});
+
 t.test('those that wait get the error of the one that failed; a later one is carried out', async (t) => {
   const { app, sandboxes } = makeApp();
   const failing = Promise.withResolvers<void>();

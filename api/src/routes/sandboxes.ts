@@ -42,10 +42,16 @@ export function sandboxRoutes(limits: RequestLimits) {
           content: json(sandbox),
           headers: KEYED_ANSWER,
         },
+        {
+          status: 200,
+          description: 'if_exists is return: the existing sandbox of that name',
+          content: json(sandbox),
+          headers: KEYED_ANSWER,
+        },
       ],
       errors: {
         404: 'pull is never and the image is not on this host',
-        409: 'a host port is in use, or a digest prefix matches several images',
+        409: 'the name or a host port is in use, or a digest prefix matches several images',
         500: 'the sandbox could not be started; the error names the stage',
         501: 'images or host paths are disabled on this daemon',
         502: 'the registry failed, or the guest does not respond',

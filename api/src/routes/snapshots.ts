@@ -105,9 +105,9 @@ export function snapshotRoutes(limits: RequestLimits) {
       body: jsonBody(forkRequest(limits)),
       answers: [{ status: 201, description: 'the forks', content: json(sandboxList), headers: KEYED_ANSWER }],
       errors: {
-        400: 'count in the body or query is invalid, or publish is used with more than one fork',
+        400: 'count in the body or query is invalid, or publish or name is used with more than one fork',
         404: UNKNOWN,
-        409: 'a host port is in use, or the snapshot was taken with a different engine',
+        409: 'the name or a host port is in use, or the snapshot was taken with a different engine',
         500: 'the snapshot is damaged, or a fork could not be started',
         502: 'the guest does not respond',
       },

@@ -817,6 +817,27 @@ export interface components {
             readonly publish?: readonly components["schemas"]["PortMapping"][] | null;
             /** @description a service to start and supervise */
             readonly service?: components["schemas"]["CreatedService"] | null;
+            /** @description name of the sandbox, unique among those of the tenant */
+            readonly name?: (string & (string)) | null;
+            /**
+             * @description labels by key, in the syntax of Kubernetes
+             * @default {}
+             */
+            readonly labels?: {
+                readonly [key: string]: string;
+            } | null;
+            /**
+             * @description environment variables of every command and of the service, added to those of the profile or image; those of a request override them; forks inherit them
+             * @default {}
+             */
+            readonly env?: {
+                readonly [key: string]: string;
+            } | null;
+            /**
+             * @description if the name is taken: error, or return the sandbox of that name (status 200) if its parameters are the same
+             * @default error
+             */
+            readonly if_exists?: ("error" | "return" | "") | null;
         };
         /** @description a sandbox */
         readonly SandboxResponse: {
@@ -1001,6 +1022,22 @@ export interface components {
              * @default []
              */
             readonly publish?: readonly components["schemas"]["PortMapping"][] | null;
+            /** @description name of the only fork; forks do not inherit the name */
+            readonly name?: (string & (string)) | null;
+            /**
+             * @description changes of the labels that forks inherit from the source sandbox; null removes a label
+             * @default {}
+             */
+            readonly labels?: {
+                readonly [key: string]: string | null;
+            } | null;
+            /**
+             * @description environment variables, added to those that forks inherit from the source sandbox
+             * @default {}
+             */
+            readonly env?: {
+                readonly [key: string]: string;
+            } | null;
         };
         /** @description number of files and bytes written */
         readonly PushResult: {

@@ -26,7 +26,7 @@ const KEY = /^[!#-[\]-~]+$/;
 
 const LINES = 'application/x-ndjson';
 
-type Running = { readonly fingerprint: string; readonly answer: Promise<Answer | undefined> };
+type Running = { readonly fingerprint: string; readonly answer: Promise<Answer> };
 
 export class Idempotency {
   readonly #records: Answers;
@@ -60,8 +60,6 @@ export class Idempotency {
     if (known.fingerprint !== question.fingerprint) throw mismatch(key);
     const content = route.body?.kind === 'bytes' ? await digestBody(c, bodyIdleMs) : undefined;
     const answer = 'text' in known ? known : await known.answer;
-    if (answer === undefined)
-      throw new AppError('cancelled', `the request with ${IDEMPOTENCY_KEY} ${show(key)} was not finished`);
     if (content !== undefined && answer.content !== undefined && content !== answer.content)
       throw mismatch(key);
     c.get('audit').replayed = true;
@@ -88,7 +86,7 @@ export class Idempotency {
     try {
       await this.#records.remove(id);
       const response = await carryOut();
-      const answer = await request.finish();
+      const answer = await request.finish(response);
       // What a sandbox is like may have changed since its commit, and retries get the recorded answer.
       return answer === undefined ? response : c.body(answer.text, answer.status as 201, JSON_TYPE);
     } catch (error) {
@@ -112,7 +110,7 @@ class FirstRequest implements KeyedRequest {
   readonly #records: Answers;
   readonly #question: Question;
   readonly #warnings: readonly string[];
-  readonly #done = Promise.withResolvers<Answer | undefined>();
+  readonly #done = Promise.withResolvers<Answer>();
   #answer: Answer | undefined;
   #isTracked = false;
   #content: string | undefined;
@@ -126,7 +124,7 @@ class FirstRequest implements KeyedRequest {
   }
 
   /** Rejects with the error of the request. */
-  get answer(): Promise<Answer | undefined> {
+  get answer(): Promise<Answer> {
     return this.#done.promise;
   }
 
@@ -170,9 +168,14 @@ class FirstRequest implements KeyedRequest {
     this.#done.reject(toError(error));
   }
 
-  /** The answer that was recorded; undefined for one that is tracked. */
-  async finish(): Promise<Answer | undefined> {
+  /** Resolves with the recorded answer; undefined for one that is tracked. */
+  async finish(response: Response): Promise<Answer | undefined> {
     if (this.#isTracked) return undefined;
+    if (this.#answer === undefined) {
+      // Nothing was made, such as for a name that exists.
+      this.#answer = { status: response.status, text: await response.clone().text() };
+      await this.#records.record(this.#question, this.#answer);
+    }
     this.#done.resolve(this.#answer);
     await this.#records.settle(this.#question);
     return this.#answer;

@@ -3,10 +3,10 @@ import type { ExecRequest } from '@sandboxd/api';
 import type { CommandInfo } from '../guest/command-types.ts';
 import type { GuestCommands } from '../guest/commands.ts';
 import type { Guest } from '../guest/guest.ts';
-import { baseEnvironment } from '../images/index.ts';
 import { newId } from '../lib/ids.ts';
 import type { CommandLogs } from './command-logs.ts';
 import type { SandboxUse } from './idle/sandbox-use.ts';
+import { environmentOf } from './metadata.ts';
 import type { SandboxRecord } from './record.ts';
 
 /** Errors as in GuestCommands. */
@@ -29,7 +29,7 @@ export function createSandboxCommands(
   logs: CommandLogs | undefined,
   uses: SandboxUse,
 ): SandboxCommands {
-  const baseEnv = baseEnvironment(record.options.rootfs);
+  const baseEnv = environmentOf(record);
   /** A request that waits is a use until its end. */
   const using = async <T>(work: Promise<T>): Promise<T> => {
     return await work.finally(uses.beginUse());

@@ -8,6 +8,7 @@ import { newId } from '../lib/ids.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Admission } from './admission.ts';
 import type { CommitHook } from './interface.ts';
+import type { Metadata } from './metadata.ts';
 import { OwnBoot } from './own-boot.ts';
 import { inheritOptions } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
@@ -21,6 +22,7 @@ import { reserveShared } from './usage.ts';
 export type CreateInput = {
   readonly options: ResolvedSandboxOptions;
   readonly owner: Owner | undefined;
+  readonly metadata: Metadata;
   readonly templates: Templates;
   readonly admission: Admission;
   /** Limits concurrent starts; shared by all tenants. */
@@ -31,9 +33,9 @@ export type CreateInput = {
 
 /** Rejects as `startSandbox` does. */
 export async function createSandbox(context: ResourceContext, input: CreateInput): Promise<Sandbox> {
-  const { options, owner, templates, admission, startQueue, log, signal } = input;
+  const { options, owner, metadata, templates, admission, startQueue, log, signal } = input;
   const id = newId('sbx');
-  const common = { id, options, owner, log: log.child({ sandbox: id }), signal };
+  const common = { id, options, owner, metadata, log: log.child({ sandbox: id }), signal };
   const sharer = sharerOf(owner);
   const template = await templates.obtain(options, signal, sharer);
   const own = template instanceof OwnBoot ? template : undefined;
@@ -82,6 +84,7 @@ export type ForkInput = {
   readonly count: number;
   /** Of the only copy. */
   readonly publish: readonly PublishedPort[];
+  readonly metadata: Metadata;
   /** Owner of the copies. */
   readonly owner: Owner | undefined;
   /** Limits concurrent starts; shared by all tenants. */
@@ -92,7 +95,7 @@ export type ForkInput = {
 
 /** The first failure cancels the other copies, and all are removed. */
 export async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sandbox[]> {
-  const { saved, snapshotId, count, publish, owner, log } = input;
+  const { saved, snapshotId, count, publish, owner, metadata, log } = input;
   const { manifest } = saved;
   const failed = new AbortController();
   const signal = AbortSignal.any([input.signal, failed.signal]);
@@ -110,6 +113,7 @@ export async function forkGuest(context: ResourceContext, input: ForkInput): Pro
             origin: { kind: 'saved', saved },
             sourceSnapshotId: snapshotId,
             owner,
+            metadata,
             log: log.child({ sandbox: id }),
             signal,
           }),

@@ -4,11 +4,17 @@ import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.t
 import type { GuestFiles } from '../guest/files.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
-import type { PublishedPort } from '../network/index.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { SandboxService } from './service.ts';
-import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
+import type {
+  CreatedSandbox,
+  CreateSandboxOptions,
+  ForkOptions,
+  ImportOptions,
+  SandboxInfo,
+  SnapshotInfo,
+} from './types.ts';
 import type { VmUsage } from './vm-usage.ts';
 
 /** Binds a change of the registry to sandboxes or snapshots that are made. */
@@ -59,14 +65,15 @@ export interface SandboxHost {
 /** What the client may not see is not_found. What its policy or quota does not allow: AppError forbidden. */
 export interface Sandboxes {
   /**
-   * Creates a sandbox; resolves after its guest agent answered. A cancel by `signal` rolls everything back. AppError:
-   * invalid_argument (unknown profile, bounds), exhausted, internal with the stage.
+   * Creates a sandbox, or returns the one that has its name if it asks for that; resolves after its guest agent
+   * answered. A cancel by `signal` rolls everything back. AppError: invalid_argument (unknown profile, bounds),
+   * conflict when the name is taken, exhausted, internal with the stage.
    */
   create(
     options: CreateSandboxOptions,
     signal?: AbortSignal,
     commit?: CommitHook<readonly SandboxInfo[]>,
-  ): Promise<SandboxInfo>;
+  ): Promise<CreatedSandbox>;
   /** Oldest first. */
   list(): SandboxInfo[];
   /** AppError not_found. */
@@ -106,7 +113,7 @@ export interface Sandboxes {
     snapshotId: string,
     count: number,
     signal?: AbortSignal,
-    publish?: readonly PublishedPort[],
+    options?: ForkOptions,
     commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<SandboxInfo[]>;
 }

@@ -12,7 +12,6 @@ import {
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import type { PublishedPort } from '../network/index.ts';
 import type { Table } from '../store/store.ts';
 import { Admission, type AdmissionOptions, type Need } from './admission.ts';
 import { commitSandboxes, createSandbox, forkGuest } from './create.ts';
@@ -22,11 +21,14 @@ import { bootImported, receiveSnapshot } from './import-snapshot.ts';
 import type { Sandboxes, SandboxHost, SandboxRequest, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
 import type { SandboxMetricsSource } from './measures.ts';
+import { inheritMetadata, toMetadata } from './metadata.ts';
+import { Names } from './names.ts';
 import { Operations } from './operations.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
 import {
   assertCanPublish,
+  assertOneName,
   type CreateContext,
   inheritOptions,
   resolveRootfs,
@@ -41,7 +43,14 @@ import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { Sweeps } from './sweeps.ts';
 import { Templates } from './templates.ts';
 import { type AllSandboxes, type IsVisible, TenantView } from './tenant-view.ts';
-import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
+import type {
+  CreatedSandbox,
+  CreateSandboxOptions,
+  ForkOptions,
+  ImportOptions,
+  SandboxInfo,
+  SnapshotInfo,
+} from './types.ts';
 import { countInUse, toCreateNeed, toForkNeed, toHoldings, toRequestedResources } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
@@ -79,6 +88,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #limits: Limits;
   readonly #sweeps: Sweeps;
   readonly #automaticEnd: AutomaticEnd;
+  readonly #names = new Names(() => this.#sandboxes.values());
   #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
@@ -172,18 +182,20 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     options: CreateSandboxOptions,
     requestSignal: AbortSignal | undefined,
     request: SandboxRequest,
-  ): Promise<SandboxInfo> {
+  ): Promise<CreatedSandbox> {
     const signal = this.#operations.signal(requestSignal);
     const { context, creates } = this.#options;
     const owner = ownerOf(request.principal);
     const validated = await validateCreate(options, creates, signal);
+    using name = await this.#names.acquire(request.principal, options, validated, signal);
+    if (name.existing !== undefined) return { ...name.existing.info, isExisting: true };
     using _admitted = this.#limits.admit(request, toRequestedResources(validated));
     await using pins = new AsyncDisposableStack();
     const findOptions = { signal, holds: pins, owner: sharerOf(owner) };
     const resolved = await resolveRootfs(validated, options, creates, findOptions, request.principal);
     await context.engines.chosen(signal);
     const need = toCreateNeed(resolved, context.reservesDisks);
-    const input = { ...this.#shared, options: resolved, owner, signal };
+    const input = { ...this.#shared, options: resolved, owner, metadata: toMetadata(options), signal };
     const createOne = () => createSandbox(context, input);
     const make = async () => [await context.engines.withReplacement(createOne)] as const;
     const [sandbox] = await this.#add(need, signal, make, request);
@@ -261,7 +273,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     count: number,
     requestSignal: AbortSignal | undefined,
     request: SandboxRequest,
-    publish: readonly PublishedPort[] = [],
+    { publish = [], ...own }: ForkOptions = {},
   ): Promise<SandboxInfo[]> {
     const signal = this.#operations.signal(requestSignal);
     this.#snapshots.get(id);
@@ -273,9 +285,15 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       toRequestedResources(inheritOptions(options, publish), count),
     );
     assertCanPublish(publish, count, options);
+    assertOneName(own.name, count);
+    const metadata = inheritMetadata(options.inherited, own);
     const { context, log } = this.#options;
     const owner = ownerOf(request.principal);
-    const input = { snapshotId: id, saved, count, publish, owner, startQueue: this.#startQueue, log, signal };
+    using _name = this.#names.reserve(owner, own.name);
+    const input = {
+      ...{ snapshotId: id, saved, count, publish, owner, metadata },
+      ...{ startQueue: this.#startQueue, log, signal },
+    };
     const need = await toForkNeed(saved, count, context.reservesDisks, context.engines.current);
     const sandboxes = await this.#add(need, signal, () => forkGuest(context, input), request);
     return sandboxes.map(({ info }) => info);

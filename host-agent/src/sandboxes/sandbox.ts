@@ -7,7 +7,6 @@ import type { Vm, VmExit } from '../engines/engine.ts';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
-import { baseEnvironment } from '../images/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { createSandboxCommands, type SandboxCommands } from './commands.ts';
@@ -18,7 +17,7 @@ import type { SandboxHandle, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { startLogged } from './log-capture.ts';
 import { LogCaptures } from './log-captures.ts';
-import { expiryOf, metadataOf } from './metadata.ts';
+import { environmentOf, expiryOf, metadataOf } from './metadata.ts';
 import { checkTransition, type SandboxRecord, type SandboxState, toInfo } from './record.ts';
 import { RecordedDelete } from './recorded-delete.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
@@ -194,7 +193,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
 
   exec(request: ExecRequest, events: ExecEvents, options?: Omit<ExecOptions, 'baseEnv'>): ExecSession {
     this.assertAlive();
-    const execOptions = { ...options, baseEnv: baseEnvironment(this.record.options.rootfs) };
+    const execOptions = { ...options, baseEnv: environmentOf(this.#record) };
     const run = (observed: ExecEvents): ExecSession =>
       startLogged(this.#log, request.cmd, observed, (all) => this.guest.exec(request, all, execOptions));
     return trackExecUse(this.#use, events, run);
@@ -209,7 +208,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   service(): SandboxService {
     this.assertAlive();
     this.#use.touch();
-    return createSandboxService(this.guest, baseEnvironment(this.record.options.rootfs));
+    return createSandboxService(this.guest, environmentOf(this.#record));
   }
 
   files(): GuestFiles {

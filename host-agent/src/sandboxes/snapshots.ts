@@ -10,6 +10,7 @@ import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
 import type { CommitHook } from './interface.ts';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
+import { metadataOf } from './metadata.ts';
 import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
@@ -105,7 +106,9 @@ export class Snapshots {
    */
   create(sandbox: Sandbox, signal: AbortSignal, by?: SnapshotFor): Promise<SnapshotInfo> {
     const { faults } = this.#options;
-    const { options, compatibility, kernelDigest } = sandbox.record;
+    const { options: own, compatibility, kernelDigest } = sandbox.record;
+    const { labels, env } = metadataOf(sandbox.record);
+    const options = { ...own, inherited: { labels: { ...labels }, env } };
     return this.#make(sandbox.id, signal, by, async (dir, snapshot) => {
       const { saved, pausedMs, totalMs } = await saveGuest({
         dir,

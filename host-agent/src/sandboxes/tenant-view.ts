@@ -11,13 +11,19 @@ import {
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { newId } from '../lib/ids.ts';
-import type { PublishedPort } from '../network/index.ts';
 import type { CommitHook, Sandboxes, SandboxHandle, SandboxRequest, SnapshotRequest } from './interface.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { noSnapshot, type Snapshots } from './snapshots.ts';
-import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
+import type {
+  CreatedSandbox,
+  CreateSandboxOptions,
+  ForkOptions,
+  ImportOptions,
+  SandboxInfo,
+  SnapshotInfo,
+} from './types.ts';
 
 export type IsVisible = (owner: Owner | undefined) => boolean;
 
@@ -27,7 +33,7 @@ export interface AllSandboxes {
     options: CreateSandboxOptions,
     signal: AbortSignal | undefined,
     request: SandboxRequest,
-  ): Promise<SandboxInfo>;
+  ): Promise<CreatedSandbox>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -46,7 +52,7 @@ export interface AllSandboxes {
     count: number,
     signal: AbortSignal | undefined,
     request: SandboxRequest,
-    publish?: readonly PublishedPort[],
+    options?: ForkOptions,
   ): Promise<SandboxInfo[]>;
 }
 
@@ -63,7 +69,7 @@ export class TenantView implements Sandboxes {
     options: CreateSandboxOptions,
     signal?: AbortSignal,
     commit?: CommitHook<readonly SandboxInfo[]>,
-  ): Promise<SandboxInfo> {
+  ): Promise<CreatedSandbox> {
     return this.#host.create(options, signal, { ...this.#request, commit });
   }
 
@@ -129,11 +135,11 @@ export class TenantView implements Sandboxes {
     id: string,
     count: number,
     signal?: AbortSignal,
-    publish?: readonly PublishedPort[],
+    options?: ForkOptions,
     commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<SandboxInfo[]> {
     const request = { ...this.#request, commit };
-    return await this.#host.fork(this.#assertVisible(id), count, signal, request, publish);
+    return await this.#host.fork(this.#assertVisible(id), count, signal, request, options);
   }
 
   get #maker(): SnapshotMaker {

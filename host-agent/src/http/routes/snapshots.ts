@@ -70,8 +70,10 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
     forkSnapshot: async ({ params: { id }, query, body }, c) => {
       const sandboxes = callersOf(host, c);
       const count = body.count || query.count;
+      const { name, labels, env } = body;
+      const options = { publish: toPorts(body.publish), name, labels, env };
       const commit = c.get('keyed')?.commitHook(toForksBody);
-      const forks = await sandboxes.fork(id, count, clientSignal(c), toPorts(body.publish), commit);
+      const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
       c.get('audit').made = forks.map((fork) => fork.id);
       return toForksBody(forks);
     },
