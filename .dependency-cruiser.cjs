@@ -4,7 +4,7 @@
 const FLOORS = [
   ['lib'],
   ['store', 'config'],
-  ['engines', 'guest', 'images', 'network', 'logs', 'keys', 'audit', 'metrics', 'events'],
+  ['engines', 'guest', 'images', 'network', 'logs', 'keys', 'audit', 'metrics', 'events', 'idempotency'],
   ['sandboxes'],
   ['webhooks', 'telemetry'],
   ['http'],

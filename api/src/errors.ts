@@ -19,6 +19,10 @@ export const OPERATION_ERRORS = {
     when: 'the file is not as If-Match or If-None-Match demands',
   },
   too_large: { status: 413, when: 'the body is larger than a limit of the API' },
+  idempotency_mismatch: {
+    status: 422,
+    when: 'the Idempotency-Key was used for a different request within the last day',
+  },
   internal: { status: 500, when: 'the daemon or the sandbox failed' },
   unsupported: { status: 501, when: 'the feature is disabled on this daemon' },
   upstream: { status: 502, when: 'a service outside of this host failed, such as a registry' },

@@ -31,10 +31,19 @@ export const MAX_INT64 = 2n ** 63n - 1n;
 /** Maximum number of entries in one page of a list. */
 export const MAX_PAGE_ITEMS = 1000;
 
-// ---- labels ----
+// ---- idempotency keys ----
 
-/** Maximum number of labels of one object. */
-export const MAX_LABELS = 64;
+export const MAX_IDEMPOTENCY_KEY_CHARS = 255;
+/** How long the answer to a request with a key is stored. */
+export const IDEMPOTENCY_KEPT_S = 86_400;
+/** Maximum size of all stored answers, compressed. A tenant, or a key without one, gets half of it. */
+export const MAX_RECORDED_BYTES = 64 * MIB;
+/** Maximum size of one of them. */
+export const MAX_RECORDED_ANSWER_BYTES = MIB;
+/** Maximum number of running requests with a key: in total, and of one tenant or key. */
+export const MAX_KEYED_REQUESTS = 1024;
+export const MAX_KEYED_REQUESTS_OF_EACH = 256;
+
 /** Maximum number of label filters of one list. */
 export const MAX_LABEL_FILTERS = 64;
 

@@ -5,6 +5,7 @@ import type { Bytes } from './connection/transport.ts';
 import type {
   CallOptions,
   CreateOptions,
+  KeyedOptions,
   Profiles,
   SandboxEvent,
   SandboxInfo,
@@ -89,10 +90,15 @@ export class Sandboxes {
 
   /**
    * Creates a sandbox; resolves when its guest has booted. If the signal aborts before, the daemon rolls the create
-   * back.
+   * back, unless it has an `idempotencyKey`.
    */
-  async create({ signal, timeoutMs, ...body }: CreateOptions & CallOptions = {}): Promise<Sandbox> {
-    const call = { body, signal, timeoutMs };
+  async create({
+    signal,
+    timeoutMs,
+    idempotencyKey,
+    ...body
+  }: CreateOptions & KeyedOptions = {}): Promise<Sandbox> {
+    const call = { body, signal, timeoutMs, idempotencyKey };
     return this.#requests.create('createSandbox', call, ({ id }) => this.get(id));
   }
 
@@ -111,7 +117,7 @@ export class Sandboxes {
   }
 }
 
-export type ImportSnapshotOptions = CallOptions & {
+export type ImportSnapshotOptions = KeyedOptions & {
   /** Discards its memory: sandboxes boot from its disk, so engine and CPU may differ. */
   readonly isDiskOnly?: boolean;
   /** Called with the number of bytes sent. */

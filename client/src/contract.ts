@@ -28,3 +28,13 @@ export type CallOptions = {
   /** Maximum wait for the answer; the call rejects with a TimeoutError that names the request. Default: none. */
   readonly timeoutMs?: number | undefined;
 };
+
+/** Options of calls that make something. */
+export type KeyedOptions = CallOptions & {
+  /**
+   * Identifies the call for a day: another call with the same key and arguments gets the answer of the first and makes
+   * nothing again. With a key the call is repeated as one that changes nothing, and the daemon finishes it even if it
+   * is cancelled here.
+   */
+  readonly idempotencyKey?: string | undefined;
+};

@@ -51,6 +51,10 @@ export class PreconditionError extends ApiError {
 export class TooLargeError extends ApiError {
   override readonly name = 'TooLargeError';
 }
+/** 422: the idempotency key was used for a different call. */
+export class MismatchError extends ApiError {
+  override readonly name = 'MismatchError';
+}
 /** 501: the feature is disabled on this daemon. */
 export class UnsupportedError extends ApiError {
   override readonly name = 'UnsupportedError';
@@ -74,6 +78,7 @@ const BY_STATUS: Readonly<Record<number, typeof ApiError>> = {
   409: ConflictError,
   412: PreconditionError,
   413: TooLargeError,
+  422: MismatchError,
   501: UnsupportedError,
   502: UpstreamError,
   503: UnavailableError,

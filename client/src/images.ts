@@ -1,7 +1,7 @@
 // Container images of the daemon. UnsupportedError when images are disabled.
 import type { Requests } from './connection/requests.ts';
 import type { Bytes } from './connection/transport.ts';
-import type { CallOptions, ErrorCode, ImageInfo } from './contract.ts';
+import type { CallOptions, ErrorCode, ImageInfo, KeyedOptions } from './contract.ts';
 import { ConnectionError, toApiError } from './errors.ts';
 
 /** A step of a pull. */
@@ -15,7 +15,7 @@ export type PullProgress = {
   readonly totalBytes?: number;
 };
 
-export type PullOptions = CallOptions & {
+export type PullOptions = KeyedOptions & {
   /** `missing`: pulls only if the image is not stored. */
   readonly pull?: 'always' | 'missing';
   /** Called for each step. */

@@ -6,6 +6,7 @@ import type { Bytes } from './connection/transport.ts';
 import type {
   CallOptions,
   ForkOptions,
+  KeyedOptions,
   LogRecord,
   SandboxInfo,
   SandboxStats,
@@ -77,7 +78,7 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Takes a snapshot; the sandbox keeps running. */
-  async snapshot(options: CallOptions = {}): Promise<Snapshot> {
+  async snapshot(options: KeyedOptions = {}): Promise<Snapshot> {
     const call = { params: { id: this.id }, ...options };
     return this.#requests.create('takeSnapshot', call, ({ id }) => new Snapshot(this.#requests, id));
   }
@@ -112,8 +113,13 @@ export class Snapshot implements AsyncDisposable {
   }
 
   /** Forks sandboxes from the snapshot, all or none; `count` defaults to 1. */
-  async fork({ signal, timeoutMs, ...body }: ForkOptions & CallOptions = {}): Promise<Sandbox[]> {
-    const call = { params: { id: this.id }, body, signal, timeoutMs };
+  async fork({
+    signal,
+    timeoutMs,
+    idempotencyKey,
+    ...body
+  }: ForkOptions & KeyedOptions = {}): Promise<Sandbox[]> {
+    const call = { params: { id: this.id }, body, signal, timeoutMs, idempotencyKey };
     return this.#requests.createAll('forkSnapshot', call, ({ sandboxes }) =>
       sandboxes.map(({ id }) => new Sandbox(this.#requests, id)),
     );

@@ -275,6 +275,7 @@ t.test('every code of the catalogue has its status', async (t) => {
     conflict: 409,
     precondition_failed: 412,
     too_large: 413,
+    idempotency_mismatch: 422,
     internal: 500,
     unsupported: 501,
     upstream: 502,

@@ -1,8 +1,7 @@
 // Sandboxes without virtual machines: what each test makes of create and exec, and a record of what was asked.
-import { EventEmitter } from 'node:events';
 import type { ExecRequest } from '@sandboxd/api';
 import type { FileCallInput, FileReadInput, FileWriteInput } from '@sandboxd/proto';
-import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
+import type { ExecEvents, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
 import type { FileDescription } from '../../host-agent/src/guest/file-description.ts';
 import type {
   ByteSource,
@@ -16,86 +15,28 @@ import type { Principal } from '../../host-agent/src/keys/index.ts';
 import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
-import type { PublishedPort } from '../../host-agent/src/network/index.ts';
 import type { SandboxCommands } from '../../host-agent/src/sandboxes/commands.ts';
-import type { Sandboxes, SandboxHandle, SandboxHost } from '../../host-agent/src/sandboxes/interface.ts';
+import type {
+  CommitHook,
+  Sandboxes,
+  SandboxHandle,
+  SandboxHost,
+} from '../../host-agent/src/sandboxes/interface.ts';
 import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-create.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import type {
   CreateSandboxOptions,
+  ForkOptions,
   ImportOptions,
   SandboxInfo,
   SnapshotInfo,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
 
+import { FakeExec, type Script } from './fake-exec.ts';
 import { fakeInfo } from './fake-info.ts';
 
-export type Script = (exec: FakeExec) => void;
-
-/** One exec as a test sees it from the guest's side. */
-export class FakeExec extends EventEmitter implements ExecSession {
-  readonly request: ExecRequest;
-  readonly hasStdin: boolean;
-  readonly events: ExecEvents;
-  readonly calls: string[] = [];
-  readonly stdin: Buffer[] = [];
-  consumedBytes = 0;
-  sentBytes = 0;
-  isStdinFull = false;
-  isCancelled = false;
-
-  constructor(request: ExecRequest, events: ExecEvents, hasStdin: boolean) {
-    super();
-    this.request = request;
-    this.hasStdin = hasStdin;
-    this.events = events;
-  }
-
-  output(stream: 'stdout' | 'stderr', data: string | Buffer): void {
-    const chunk = Buffer.from(data);
-    this.sentBytes += chunk.length;
-    this.events.output(stream, chunk);
-  }
-
-  exit(outcome: Partial<ExecOutcome> = {}): void {
-    this.events.exit({ exitCode: 0, durationMs: 1, ...outcome });
-  }
-
-  get stdinText(): string {
-    return Buffer.concat(this.stdin).toString();
-  }
-
-  consumed(bytes: number): void {
-    this.consumedBytes += bytes;
-    this.emit('consumed', bytes);
-  }
-
-  write(chunk: Uint8Array): boolean {
-    this.stdin.push(Buffer.from(chunk));
-    this.emit('stdin');
-    return !this.isStdinFull;
-  }
-
-  closeStdin(): void {
-    this.calls.push('closeStdin');
-    this.emit('closeStdin');
-  }
-
-  signal(name: string): void {
-    this.calls.push(`signal ${name}`);
-  }
-
-  resize(size: { cols: number; rows: number }): void {
-    this.calls.push(`resize ${size.cols}x${size.rows}`);
-  }
-
-  cancel(): void {
-    this.isCancelled = true;
-    this.calls.push('cancel');
-    this.emit('cancel');
-  }
-}
+export { FakeExec, type Script } from './fake-exec.ts';
 
 export const FILE: FileDescription = {
   path: Buffer.from('name'),
@@ -115,6 +56,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   readonly callers: (Principal | undefined)[] = [];
   readonly created: CreateSandboxOptions[] = [];
   readonly execs: FakeExec[] = [];
+  readonly forked: Omit<ForkOptions, 'publish'>[] = [];
   readonly #infos = new Map<string, SandboxInfo>();
   onCreate: (options: CreateSandboxOptions, signal?: AbortSignal) => Promise<void> = async () => {};
   onDelete: (id: string) => Promise<void> = async () => {};
@@ -162,10 +104,16 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return info;
   }
 
-  async create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo> {
+  async create(
+    options: CreateSandboxOptions,
+    signal?: AbortSignal,
+    commit?: CommitHook<readonly SandboxInfo[]>,
+  ): Promise<SandboxInfo> {
     this.created.push(options);
     await this.onCreate(options, signal);
-    return this.add();
+    const info = this.add();
+    commit?.persist([info]);
+    return info;
   }
 
   list(): SandboxInfo[] {
@@ -196,7 +144,11 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         this.get(id);
         return this.stats;
       },
-      snapshot: () => this.snapshot(id),
+      snapshot: async (_signal, commit) => {
+        const snapshot = await this.snapshot(id);
+        commit?.persist(snapshot);
+        return snapshot;
+      },
     };
   }
 
@@ -288,12 +240,16 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     id: string,
     count: number,
     signal?: AbortSignal,
-    publish: readonly PublishedPort[] = [],
+    { publish = [], ...own }: ForkOptions = {},
+    commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<SandboxInfo[]> {
+    this.forked.push(own);
     this.getSnapshot(id);
     assertCanPublish(publish, count, {});
     await this.onFork(count, signal);
-    return Array.from({ length: count }, () => ({ ...this.add(), sourceSnapshotId: id }));
+    const forks = Array.from({ length: count }, () => ({ ...this.add(), sourceSnapshotId: id }));
+    commit?.persist(forks);
+    return forks;
   }
 
   exec(id: string, request: ExecRequest, events: ExecEvents, hasStdin = false): ExecSession {

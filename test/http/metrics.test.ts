@@ -7,7 +7,7 @@ import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/san
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { until } from '../support/until.ts';
 import { openKeyring } from './keyed.ts';
-import { ask, ENGINE, makeApp, NO_EVENTS, RawClient, serve, UNGUARDED } from './support.ts';
+import { ask, ENGINE, MemoryAnswers, makeApp, NO_EVENTS, RawClient, serve, UNGUARDED } from './support.ts';
 
 async function read(url: string, key?: string): Promise<{ status: number; text: string; type: string }> {
   const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
@@ -113,6 +113,7 @@ t.test('an address of their own has the metrics and nothing else', async (t) => 
     sandboxes,
     metrics: new Metrics(),
     events: NO_EVENTS,
+    answers: new MemoryAnswers(),
     engine: () => ENGINE,
     listUnbakedProfiles: async () => [],
     stopping: new AbortController().signal,

@@ -12,6 +12,7 @@ import {
 } from '../../host-agent/src/http/index.ts';
 import type { HttpServerOptions } from '../../host-agent/src/http/server/server.ts';
 import type { HttpServices } from '../../host-agent/src/http/services.ts';
+import type { Question, Answer as RecordedAnswer } from '../../host-agent/src/idempotency/index.ts';
 import { withoutKeys } from '../../host-agent/src/lib/logger.ts';
 import { Metrics } from '../../host-agent/src/metrics/metrics.ts';
 import { isJson, withCheckedAnswer } from '../support/answers.ts';
@@ -37,6 +38,24 @@ export const ENGINE: EngineInfo = {
   tried: [],
 };
 
+/** Answers of keyed requests without a registry. */
+export class MemoryAnswers {
+  readonly #all = new Map<string, RecordedAnswer & Pick<Question, 'fingerprint'>>();
+  find(id: string) {
+    return this.#all.get(id);
+  }
+  put({ id, fingerprint }: Question, answer: RecordedAnswer): void {
+    this.#all.set(id, { ...answer, fingerprint });
+  }
+  async record(question: Question, answer: RecordedAnswer): Promise<void> {
+    this.put(question, answer);
+  }
+  async settle(): Promise<void> {}
+  async remove(id: string): Promise<void> {
+    this.#all.delete(id);
+  }
+}
+
 export type LogLine = { readonly [key: string]: unknown };
 export type Fixture = {
   app: HttpApp;
@@ -57,6 +76,7 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
     sandboxes,
     ...UNGUARDED,
     events: NO_EVENTS,
+    answers: new MemoryAnswers(),
     limits: LIMITS,
     metrics: new Metrics(),
     stopping: new AbortController().signal,

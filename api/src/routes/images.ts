@@ -9,7 +9,7 @@ import {
 } from '../schemas/image.ts';
 import { pageQuery } from '../schemas/page.ts';
 import { IMAGE } from './examples.ts';
-import { json, jsonBody, type Route } from './route.ts';
+import { json, jsonBody, KEYED, KEYED_ANSWER, type Route } from './route.ts';
 
 const OFF = 'images are disabled on this daemon';
 const UNKNOWN = 'the image is not on this host';
@@ -47,8 +47,12 @@ export const imageRoutes = {
     access: 'images',
     formerly: 'create',
     isExperimental: true,
+    headers: KEYED,
     body: jsonBody(pullImageRequest),
-    answers: MADE,
+    answers: [
+      { ...MADE[0], headers: KEYED_ANSWER },
+      { ...MADE[1], headers: KEYED_ANSWER },
+    ],
     errors: {
       400: 'the reference cannot be parsed',
       404: 'pull is never and the image is not on this host',

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { ERRORS, type ErrorStatus } from '../errors.ts';
 import type { EXEC_FRAME } from '../exec-frames.ts';
+import { MAX_IDEMPOTENCY_KEY_CHARS } from '../limits.ts';
 import type { Operation } from '../schemas/policy.ts';
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
@@ -87,6 +88,28 @@ export type Route = {
   readonly example?: Example;
 };
 
+/** The header of a request whose retries get the same answer and make nothing again. */
+export const IDEMPOTENCY_KEY = 'Idempotency-Key';
+/** The header of an answer that an earlier request with the key got. */
+export const REPLAYED = 'Idempotent-Replayed';
+
+/** Headers of a route that takes an Idempotency-Key. */
+export const KEYED = {
+  [IDEMPOTENCY_KEY]:
+    `identifies the request for its retries, at most ${MAX_IDEMPOTENCY_KEY_CHARS} printable ASCII characters, such ` +
+    'as a UUID; for a day after a success a request with the same key, from the same client, gets the same answer; ' +
+    'with a key the daemon finishes the request even if the client disconnects',
+} as const;
+/** Headers of its successful answers. */
+export const KEYED_ANSWER = {
+  [REPLAYED]: 'true: an earlier request with this Idempotency-Key got this answer',
+} as const;
+
+/** Whether the route takes an Idempotency-Key. */
+export function takesIdempotencyKey({ headers }: Pick<Route, 'headers'>): boolean {
+  return headers !== undefined && IDEMPOTENCY_KEY in headers;
+}
+
 /** Matches the paths of a route as the client sends them: percent-encoded, without the query. */
 export function toPathPattern({ path }: Pick<Route, 'path'>): RegExp {
   return new RegExp(`^${path.replace(/:\w+(?:\{(.+)\})?/g, (_, form = '[^/]+') => form)}$`);
@@ -102,6 +125,7 @@ export function errorsOf(route: Route): Partial<Record<ErrorStatus, string>> {
     ...(body !== undefined && { 408: ERRORS.timeout.when }),
     ...(body?.kind === 'json' && { 413: ERRORS.too_large.when }),
     ...(body !== undefined && { 415: ERRORS.unsupported_media.when }),
+    ...(takesIdempotencyKey(route) && { 422: ERRORS.idempotency_mismatch.when }),
     500: ERRORS.internal.when,
     503: `${ERRORS.exhausted.when}; or ${ERRORS.cancelled.when}`,
     ...route.errors,

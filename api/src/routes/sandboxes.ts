@@ -5,7 +5,7 @@ import { pageQuery } from '../schemas/page.ts';
 import { createSandboxRequest, sandbox, sandboxList } from '../schemas/sandbox.ts';
 import { sandboxStats } from '../schemas/stats.ts';
 import { SANDBOX, SANDBOX_ID, SANDBOX_STATS } from './examples.ts';
-import { json, jsonBody, type Route } from './route.ts';
+import { json, jsonBody, KEYED, KEYED_ANSWER, type Route } from './route.ts';
 
 const UNKNOWN = 'the sandbox does not exist';
 
@@ -29,15 +29,29 @@ export function sandboxRoutes(limits: RequestLimits) {
       tag: 'sandboxes',
       summary: 'Create a sandbox and wait until its guest responds',
       description:
-        'If the client disconnects, the daemon cancels the creation and rolls it back. If the image must be ' +
-        'pulled or converted first, the key also needs the operation images.',
+        'If the client disconnects, the daemon cancels the creation and rolls it back, unless the request has an ' +
+        'Idempotency-Key. If the image must be pulled or converted first, the key also needs the operation images.',
       access: 'create',
       alsoNeeds: { operation: 'exec', when: 'the request or the image starts a service' },
+      headers: KEYED,
       body: jsonBody(createSandboxRequest(limits)),
-      answers: [{ status: 201, description: 'the sandbox; its guest responds', content: json(sandbox) }],
+      answers: [
+        {
+          status: 201,
+          description: 'the sandbox; its guest responds',
+          content: json(sandbox),
+          headers: KEYED_ANSWER,
+        },
+        {
+          status: 200,
+          description: 'if_exists is return: the existing sandbox of that name',
+          content: json(sandbox),
+          headers: KEYED_ANSWER,
+        },
+      ],
       errors: {
         404: 'pull is never and the image is not on this host',
-        409: 'a host port is in use, or a digest prefix matches several images',
+        409: 'the name or a host port is in use, or a digest prefix matches several images',
         500: 'the sandbox could not be started; the error names the stage',
         501: 'images or host paths are disabled on this daemon',
         502: 'the registry failed, or the guest does not respond',

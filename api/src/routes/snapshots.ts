@@ -5,7 +5,7 @@ import { pageQuery } from '../schemas/page.ts';
 import { sandboxList } from '../schemas/sandbox.ts';
 import { forkQuery, forkRequest, importSnapshotQuery, snapshot, snapshotList } from '../schemas/snapshot.ts';
 import { SANDBOX, SANDBOX_ID, SNAPSHOT, SNAPSHOT_ID } from './examples.ts';
-import { json, jsonBody, type Route } from './route.ts';
+import { json, jsonBody, KEYED, KEYED_ANSWER, type Route } from './route.ts';
 
 const UNKNOWN = 'the snapshot does not exist';
 
@@ -18,7 +18,8 @@ export function snapshotRoutes(limits: RequestLimits) {
       summary: 'Take a snapshot of a running sandbox, which continues to run',
       access: 'snapshot',
       params: sandboxPath,
-      answers: [{ status: 201, description: 'the snapshot', content: json(snapshot) }],
+      headers: KEYED,
+      answers: [{ status: 201, description: 'the snapshot', content: json(snapshot), headers: KEYED_ANSWER }],
       errors: { 404: 'the sandbox does not exist', 502: 'the guest does not respond' },
       example: { params: { id: SANDBOX_ID }, answer: SNAPSHOT },
     },
@@ -71,8 +72,9 @@ export function snapshotRoutes(limits: RequestLimits) {
         'The key of a tenant may not import.',
       access: 'snapshot',
       query: importSnapshotQuery,
+      headers: KEYED,
       body: { kind: 'bytes', contentType: 'application/octet-stream', description: 'the archive' },
-      answers: [{ status: 201, description: 'the snapshot', content: json(snapshot) }],
+      answers: [{ status: 201, description: 'the snapshot', content: json(snapshot), headers: KEYED_ANSWER }],
       errors: {
         400: 'the body is not a snapshot archive, is truncated or was modified',
         409: 'this host has a different engine, CPU or root filesystem; the error names the difference',
@@ -99,12 +101,13 @@ export function snapshotRoutes(limits: RequestLimits) {
       access: 'fork',
       params: snapshotPath,
       query: forkQuery(limits),
+      headers: KEYED,
       body: jsonBody(forkRequest(limits)),
-      answers: [{ status: 201, description: 'the forks', content: json(sandboxList) }],
+      answers: [{ status: 201, description: 'the forks', content: json(sandboxList), headers: KEYED_ANSWER }],
       errors: {
-        400: 'count in the body or query is invalid, or publish is used with more than one fork',
+        400: 'count in the body or query is invalid, or publish or name is used with more than one fork',
         404: UNKNOWN,
-        409: 'a host port is in use, or the snapshot was taken with a different engine',
+        409: 'the name or a host port is in use, or the snapshot was taken with a different engine',
         500: 'the snapshot is damaged, or a fork could not be started',
         502: 'the guest does not respond',
       },

@@ -32,10 +32,10 @@ export function isLabelValue(value: unknown): value is string {
   return typeof value === 'string' && value.length <= MAX_NAME_CHARS && VALUE.test(value);
 }
 
-/** Labels by key, as a request sets them. `null` and absent mean none. */
+/** Labels by key. */
 export const labels = labelsOf<string>(isLabelValue, { type: 'string', pattern: VALUE.source });
 
-/** Changes of labels: `null` removes a label. */
+/** Changes of labels, a JSON merge patch (RFC 7396): `null` removes a label, and others stay. */
 export const labelsPatch = labelsOf<string | null>((value) => value === null || isLabelValue(value), {
   type: ['string', 'null'],
   pattern: VALUE.source,

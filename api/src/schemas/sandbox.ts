@@ -1,5 +1,6 @@
 // Sandboxes: the create request, and the sandbox in responses.
 import { z } from 'zod';
+import { environment } from '../input/environment.ts';
 import {
   choice,
   integer,
@@ -16,6 +17,7 @@ import {
   DEFAULT_VCPUS,
   MAX_BOOT_ARGS_CHARS,
   MAX_PROFILE_NAME_CHARS,
+  MAX_SANDBOX_ENV_CHARS,
   MAX_SECONDS,
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
@@ -97,6 +99,17 @@ export function createSandboxRequest(limits: RequestLimits) {
       network: optional(networkRequest, 'hosts that the guest may reach; no network by default'),
       publish,
       service: optional(createdService, 'a service to start and supervise'),
+      name: optionalText(objectName, 'name of the sandbox, unique among those of the tenant'),
+      labels: withDefault(labels, {}, 'labels by key, in the syntax of Kubernetes'),
+      env: sandboxEnv(
+        'environment variables of every command and of the service, added to those of the profile or image; ' +
+          'those of a request override them; forks inherit them',
+      ),
+      if_exists: choice(
+        ['error', 'return'],
+        'error',
+        'if the name is taken: error, or return the sandbox of that name (status 200) if its parameters are the same',
+      ),
     },
     { error: 'must be a JSON object' },
   );
@@ -106,12 +119,29 @@ export function createSandboxRequest(limits: RequestLimits) {
     ({ profile, image }) => profile === undefined || image === undefined,
     { error: 'and image exclude each other; send one of them', path: ['profile'] },
   );
-  return rule(
+  const withName = rule(
     withOneSource,
+    'if_exists return needs a name',
+    ({ if_exists, name }) => if_exists === 'error' || name !== undefined,
+    { error: 'return needs a name, by which an existing sandbox is found', path: ['if_exists'] },
+  );
+  return rule(
+    withName,
     'a service needs a cmd unless an image has one',
     ({ service, image }) => service === undefined || image !== undefined || service.cmd !== undefined,
     { error: 'must be a non-empty array of strings, the program first', path: ['service', 'cmd'] },
   ).describe('a sandbox to create; every field is optional');
+}
+
+/** Environment variables that are stored with a sandbox, so their size is limited. */
+export function sandboxEnv(description: string) {
+  const chars = MAX_SANDBOX_ENV_CHARS;
+  return rule(
+    withDefault(environment, {}, description),
+    `names and values have at most ${chars} characters together`,
+    (env) => Object.entries(env).flat().join('').length <= chars,
+    { error: `{name} must have at most ${chars} characters in names and values` },
+  );
 }
 
 /** At most the CPUs of the host: more vCPUs would only compete with each other. */

@@ -1,12 +1,14 @@
 // Snapshots and their forks.
 import { z } from 'zod';
-import { integer, rule, withDefault } from '../input/fields.ts';
+import { integer, optionalText, rule, withDefault } from '../input/fields.ts';
 import { queryInteger, querySwitch } from '../input/query.ts';
 import type { RequestLimits } from '../limits.ts';
 import { count, dateTime, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
+import { labelsPatch, objectName } from './label.ts';
 import { publish } from './network.ts';
 import { nextCursor } from './page.ts';
+import { sandboxEnv } from './sandbox.ts';
 
 export const snapshot = z
   .object({
@@ -44,11 +46,24 @@ export function forkRequest({ fork }: RequestLimits) {
         'number of forks; overrides count of the query unless it is 0',
       ),
       publish,
+      name: optionalText(objectName, 'name of the only fork; forks do not inherit the name'),
+      labels: withDefault(
+        labelsPatch,
+        {},
+        'changes of the labels that forks inherit from the source sandbox; null removes a label',
+      ),
+      env: sandboxEnv('environment variables, added to those that forks inherit from the source sandbox'),
     },
     { error: 'must be a JSON object' },
   );
-  return rule(
+  const withOneName = rule(
     fields,
+    'name needs a count of 1, from the body or the query',
+    ({ count, name }) => name === undefined || count <= 1,
+    { error: 'name needs count 1, because names are unique, got {value}', path: ['count'] },
+  );
+  return rule(
+    withOneName,
     'publish needs a count of 1, from the body or the query',
     ({ count, publish }) => publish.length === 0 || count <= 1,
     { error: 'publish needs count 1, because host ports are exclusive, got {value}', path: ['count'] },

@@ -1,5 +1,5 @@
 // Calls of API routes: path, key, time limit, retries and errors.
-import type { CallOptions, ErrorCode } from '../contract.ts';
+import type { CallOptions, ErrorCode, KeyedOptions } from '../contract.ts';
 import {
   CertificateError,
   ConnectionError,
@@ -29,7 +29,7 @@ const MAX_LIST_CHARS = 256 << 20;
 /** After an abort, how long a create waits for an answer that may be on its way. */
 const GRACE_MS = 500;
 
-export type Call<N extends RouteName> = CallOptions & {
+export type Call<N extends RouteName> = KeyedOptions & {
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string | number | undefined>>;
   readonly body?: Calls[N]['body'];
@@ -38,7 +38,7 @@ export type Call<N extends RouteName> = CallOptions & {
   readonly accept?: string;
   /** Further headers, such as conditions. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** The request may safely be repeated; default: true for GET. */
+  /** The request may safely be repeated; default: true for GET, and for a request with an idempotency key. */
   readonly isIdempotent?: boolean;
   /** Called with the length of a JSON answer. */
   readonly onChars?: (count: number) => void;
@@ -175,7 +175,7 @@ export class Requests {
 
   #toWire<N extends RouteName>(name: N, call: Call<N>, signal: AbortSignal): WireRequest {
     const { method, path } = ROUTES[name];
-    const { params = {}, query = {}, body, bytes, accept, headers } = call;
+    const { params = {}, query = {}, body, bytes, accept, headers, idempotencyKey } = call;
     const search = new URLSearchParams(
       Object.entries(query).flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)]])),
     ).toString();
@@ -191,6 +191,7 @@ export class Requests {
         // Strict handling makes the daemon reject a misspelt field instead of ignoring it.
         ...(body !== undefined && { 'content-type': 'application/json', prefer: 'handling=strict' }),
         ...(bytes !== undefined && { 'content-type': 'application/octet-stream' }),
+        ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
         ...headers,
       },
       body: bytes ?? (body === undefined ? undefined : JSON.stringify(body)),
@@ -223,10 +224,11 @@ export class Requests {
   /** Retries idempotent requests, and requests that the daemon cannot have received. */
   async #repeat<T>(
     name: RouteName,
-    { isIdempotent = ROUTES[name].method === 'GET' }: { readonly isIdempotent?: boolean },
+    call: Call<RouteName>,
     signal: AbortSignal,
     work: () => Promise<T>,
   ): Promise<T> {
+    const { isIdempotent = ROUTES[name].method === 'GET' || isRepeatedByKey(call) } = call;
     for (let attempt = 0; ; attempt++) {
       try {
         return await work();
@@ -238,6 +240,11 @@ export class Requests {
       }
     }
   }
+}
+
+/** A stream cannot be sent again. */
+function isRepeatedByKey({ idempotencyKey, bytes }: Call<RouteName>): boolean {
+  return idempotencyKey !== undefined && (bytes === undefined || bytes instanceof Uint8Array);
 }
 
 /** Whether the request may be sent again. */

@@ -11,7 +11,7 @@ export interface components {
              * @description machine-readable error code; later daemons may add codes
              * @enum {string}
              */
-            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
         };
         /** @description the daemon responds */
         readonly HealthResponse: {
@@ -296,7 +296,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -349,7 +349,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -817,6 +817,27 @@ export interface components {
             readonly publish?: readonly components["schemas"]["PortMapping"][] | null;
             /** @description a service to start and supervise */
             readonly service?: components["schemas"]["CreatedService"] | null;
+            /** @description name of the sandbox, unique among those of the tenant */
+            readonly name?: (string & (string)) | null;
+            /**
+             * @description labels by key, in the syntax of Kubernetes
+             * @default {}
+             */
+            readonly labels?: {
+                readonly [key: string]: string;
+            } | null;
+            /**
+             * @description environment variables of every command and of the service, added to those of the profile or image; those of a request override them; forks inherit them
+             * @default {}
+             */
+            readonly env?: {
+                readonly [key: string]: string;
+            } | null;
+            /**
+             * @description if the name is taken: error, or return the sandbox of that name (status 200) if its parameters are the same
+             * @default error
+             */
+            readonly if_exists?: ("error" | "return" | "") | null;
         };
         /** @description a sandbox */
         readonly SandboxResponse: {
@@ -1001,6 +1022,22 @@ export interface components {
              * @default []
              */
             readonly publish?: readonly components["schemas"]["PortMapping"][] | null;
+            /** @description name of the only fork; forks do not inherit the name */
+            readonly name?: (string & (string)) | null;
+            /**
+             * @description changes of the labels that forks inherit from the source sandbox; null removes a label
+             * @default {}
+             */
+            readonly labels?: {
+                readonly [key: string]: string | null;
+            } | null;
+            /**
+             * @description environment variables, added to those that forks inherit from the source sandbox
+             * @default {}
+             */
+            readonly env?: {
+                readonly [key: string]: string;
+            } | null;
         };
         /** @description number of files and bytes written */
         readonly PushResult: {

@@ -20,7 +20,7 @@ import type { OpenedEvents, OpenedStore } from './open-store.ts';
 /** Of the listener that serves metrics only. */
 const METRICS_CONNECTIONS = 64;
 
-export type HttpDeps = Pick<OpenedStore, 'keys' | 'audit'> &
+export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
   Pick<OpenedEngines, 'isolation' | 'engines'> &
   Pick<OpenedEvents, 'journal' | 'metrics' | 'telemetry'> &
   OpenedRootfs & {
@@ -68,7 +68,7 @@ function toServices(
   deps: Omit<HttpDeps, 'audit'> & Pick<HttpServices, 'audit' | 'authenticator' | 'log'>,
 ): HttpServices {
   const { log, metrics, telemetry, journal, authenticator, audit, sandboxes, images, logs } = deps;
-  const { profiles, engines, isolation, stopping } = deps;
+  const { profiles, engines, isolation, answers, stopping } = deps;
   const isDefault = (name: string): boolean => name === defaults.profile;
   return {
     log,
@@ -77,6 +77,7 @@ function toServices(
     events: journal,
     authenticator,
     audit,
+    answers,
     sandboxes,
     images,
     logs,

@@ -6,6 +6,7 @@ import about from '../../package.json' with { type: 'json' };
 import { ANCHOR_TABLE, AUDIT_DIR, AuditTrail } from '../audit/index.ts';
 import { type Config, formatListen, isLoopback } from '../config/index.ts';
 import { Journal } from '../events/journal.ts';
+import { AnswerRecords } from '../idempotency/index.ts';
 import { KeyRegistry } from '../keys/index.ts';
 import { readDescriptorLimit, shareDescriptors } from '../lib/descriptors.ts';
 import { AppError } from '../lib/errors.ts';
@@ -25,6 +26,7 @@ export type OpenedStore = {
   readonly store: Store;
   readonly registryPath: string;
   readonly keys: KeyRegistry;
+  readonly answers: AnswerRecords;
   /** Undefined when the audit trail is off. */
   readonly audit: AuditTrail | undefined;
 };
@@ -49,7 +51,9 @@ export async function openStore({ config, log, resources }: AppContext): Promise
     config.audit && new AuditTrail({ ...config.audit, dir, anchors: store.table(ANCHOR_TABLE), log });
   resources.defer(() => audit?.close());
   resources.use(followKeys(keys, audit, log));
-  return { store, registryPath, keys, audit };
+  const answers = new AnswerRecords(store, log);
+  resources.defer(() => answers.close());
+  return { store, registryPath, keys, answers, audit };
 }
 
 /** Copies key changes of commands to the audit trail, which only the daemon writes. */

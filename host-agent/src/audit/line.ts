@@ -59,6 +59,8 @@ export type RequestEntry = {
   readonly reached?: true;
   /** The effective request, including defaults and inherited values. */
   readonly effective?: Readonly<Record<string, unknown>>;
+  /** The answer of an earlier request with the same Idempotency-Key: nothing was made. */
+  readonly replayed?: true;
   readonly decision: 'allowed' | 'denied' | 'unauthenticated';
   /** Set if the request was refused. */
   readonly reason?: string;

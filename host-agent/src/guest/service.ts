@@ -42,7 +42,7 @@ export class GuestService {
     this.#channel = channel;
   }
 
-  /** `baseEnv` is the sandbox's own environment. AppError invalid_argument, guest_unreachable. */
+  /** `baseEnv` is what the spec's own variables are added to. AppError invalid_argument, guest_unreachable. */
   configure(
     spec: ServiceSpec,
     baseEnv: Readonly<Record<string, string>>,
@@ -162,7 +162,7 @@ function toWireSpec(spec: ServiceSpec, baseEnv: Readonly<Record<string, string>>
   return {
     cmd: [...spec.cmd],
     env: toList(spec.env),
-    baseEnv: spec.env_exact ? [] : toList(baseEnv),
+    baseEnv: toList(baseEnv),
     makeCwd: spec.env_exact,
     cwd: spec.cwd ?? '',
     user: spec.user ?? '',

@@ -51,7 +51,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...snapshotHandlers(services),
   };
   guardLiteralPaths(app, Object.values(routes));
-  serveRoutes(app, routes, handlers, services.bodyIdleMs);
+  serveRoutes(app, routes, handlers, services);
   return finish(app, Object.values(routes));
 }
 
@@ -60,7 +60,7 @@ export function createMetricsApp(services: HttpServices): HttpApp {
   const app: HttpApp = new Hono<HttpEnv>();
   app.use(requestId, logging(services.log), audit(services.audit), authentication(services.authenticator));
   const { health, readMetrics } = ROUTES;
-  serveRoutes(app, { health, readMetrics }, metaHandlers(services));
+  serveRoutes(app, { health, readMetrics }, metaHandlers(services), services);
   return finish(app, [health, readMetrics]);
 }
 

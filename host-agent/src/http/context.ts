@@ -4,10 +4,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Context, Hono } from 'hono';
 import type { Logger } from 'pino';
+import type { ByteSource } from '../guest/files.ts';
 import type { Principal } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError } from '../lib/errors.ts';
-import type { SandboxHandle, SandboxHost } from '../sandboxes/interface.ts';
+import type { CommitHook, SandboxHandle, SandboxHost } from '../sandboxes/interface.ts';
 
 /** A connection that a route may hijack instead of answering. `head` holds the bytes received after the request. */
 export type Takeover = {
@@ -29,6 +30,8 @@ export type AuditNotes = {
   made?: readonly string[];
   /** The requested properties of a new resource, after defaults. */
   effective?: Readonly<Record<string, unknown>>;
+  /** The answer is that of an earlier request with the same Idempotency-Key. */
+  replayed?: true;
   /** The request reached a guest, so it may have had effects even if it failed. */
   reached?: true;
 };
@@ -41,7 +44,15 @@ export type HttpEnv = {
     readonly direct?: DirectAnswer;
     readonly ending?: AbortSignal;
   };
-  Variables: { requestId: string; traceId?: string; log: Logger; principal: Principal; audit: AuditNotes };
+  Variables: {
+    requestId: string;
+    traceId?: string;
+    log: Logger;
+    principal: Principal;
+    audit: AuditNotes;
+    /** Set if the request has an Idempotency-Key. */
+    keyed?: KeyedRequest;
+  };
 };
 
 export type HttpApp = Hono<HttpEnv>;
@@ -83,10 +94,22 @@ export function endOf({ env }: HttpContext): EventEmitter | undefined {
   return takeover?.socket ?? outgoing;
 }
 
-// A signal that aborts with AppError cancelled when the client disconnects.
+/** Carries out a request with an Idempotency-Key, and records its answer. */
+export interface KeyedRequest {
+  /** Binds the answer to a transaction. */
+  commitHook<T>(toBody: (made: T) => object): CommitHook<T>;
+  /** Records the answer of work without a transaction, which may go on after the response began. */
+  track<T>(work: Promise<T>, toBody: (made: T) => object): Promise<void>;
+  /** Notes the bytes of a streamed body, to compare them with those of retries. */
+  observe(read: ByteSource): ByteSource;
+}
+
+// A signal that aborts with AppError cancelled when the client disconnects. With an Idempotency-Key it never aborts: a
+// retry gets the answer.
 export function clientSignal(c: HttpContext): AbortSignal {
   const { signal } = c.req.raw;
   const disconnected = new AbortController();
+  if (c.get('keyed') !== undefined) return disconnected.signal;
   const onAbort = () => disconnected.abort(new AppError('cancelled', 'the client left before the answer'));
   if (signal.aborted) onAbort();
   else signal.addEventListener('abort', onAbort, { once: true });

@@ -7,12 +7,15 @@ import {
   type RouteName,
   type Routes,
   show,
+  takesIdempotencyKey,
   toPathPattern,
 } from '@sandboxd/api';
 import type { z } from 'zod';
+import type { Answers } from '../idempotency/index.ts';
 import { assertAccess } from '../keys/index.ts';
 import type { HttpApp, HttpContext } from './context.ts';
 import { HttpError } from './errors.ts';
+import { Idempotency } from './idempotency.ts';
 import { type Input, isStrict, PREFERENCE_APPLIED, readInput, STRICT } from './input/request-input.ts';
 
 type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
@@ -38,8 +41,9 @@ export function serveRoutes<N extends RouteName>(
   app: HttpApp,
   routes: Readonly<Record<N, Route>>,
   handlers: Pick<Handlers, NoInfer<N>>,
-  bodyIdleMs?: number,
+  { answers, bodyIdleMs }: { readonly answers: Answers; readonly bodyIdleMs?: number },
 ): void {
+  const idempotency = new Idempotency(answers);
   for (const [name, route] of Object.entries<Route>(routes)) {
     const handle = handlers[name as N] as Handler<Route>;
     const [answer] = route.answers;
@@ -47,14 +51,19 @@ export function serveRoutes<N extends RouteName>(
       assertAccess(c.get('principal'), route);
       if (isStrict(c)) c.header(PREFERENCE_APPLIED, STRICT);
       const input = await readInput(c, route, bodyIdleMs);
-      const reply: unknown = await handle(input, c);
-      if (reply instanceof Response) return reply;
-      if (answer?.status === 204) return c.body(null, 204);
-      // The schemas of GET responses have no warnings.
-      const hasWarnings = route.method !== 'GET' && input.warnings.length > 0;
-      const { warnings } = input;
-      const body = hasWarnings ? { ...(reply as object), warnings } : (reply as object);
-      return c.json(body, answer?.status === 201 ? 201 : 200);
+      const carryOut = async (): Promise<Response> => {
+        const reply: unknown = await handle(input, c);
+        if (reply instanceof Response) return reply;
+        if (answer?.status === 204) return c.body(null, 204);
+        // The schemas of GET responses have no warnings.
+        const hasWarnings = route.method !== 'GET' && input.warnings.length > 0;
+        const { warnings } = input;
+        const body = hasWarnings ? { ...(reply as object), warnings } : (reply as object);
+        return c.json(body, answer?.status === 201 ? 201 : 200);
+      };
+      return takesIdempotencyKey(route)
+        ? idempotency.answer(c, route, input, bodyIdleMs, carryOut)
+        : carryOut();
     });
   }
 }

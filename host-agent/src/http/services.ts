@@ -2,6 +2,7 @@
 import type { SandboxLimits } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { Journal } from '../events/journal.ts';
+import type { Answers } from '../idempotency/index.ts';
 import type { Images } from '../images/index.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/metrics.ts';
@@ -49,6 +50,8 @@ export interface HttpServices {
   /** Absent: the daemon sends no traces. */
   readonly telemetry?: Telemetry | undefined;
   readonly events: Journal<StoredEvent>;
+  /** Answers to requests with an Idempotency-Key. */
+  readonly answers: Answers;
   readonly limits: SandboxLimits;
   /** Absent: images are disabled. */
   readonly images?: Images | undefined;

@@ -2,10 +2,10 @@
 import { type ExecRequest, MAX_WAITING_REQUESTS } from '@sandboxd/api';
 import type { CommandInfo } from '../guest/command-info.ts';
 import type { GuestCommands } from '../guest/commands.ts';
-import { baseEnvironment } from '../images/index.ts';
 import { ConcurrencyLimit } from '../lib/concurrency-limit.ts';
 import { newId } from '../lib/ids.ts';
 import type { SandboxUse } from './idle/sandbox-use.ts';
+import { environmentOf } from './metadata.ts';
 import type { SandboxRecord } from './record.ts';
 import type { Running } from './running.ts';
 
@@ -38,7 +38,7 @@ export function createSandboxCommands(
   record: SandboxRecord,
   { uses, readers }: CommandWatchers,
 ): SandboxCommands {
-  const baseEnv = baseEnvironment(record.options.rootfs);
+  const baseEnv = environmentOf(record);
   /** A request that waits is a use until its end. */
   const using = async <T>(work: Promise<T>): Promise<T> => {
     return await work.finally(uses.beginUse());

@@ -7,6 +7,8 @@ import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { PublishedPort } from '../network/index.ts';
 import type { Admission } from './admission.ts';
+import type { CommitHook } from './interface.ts';
+import type { Metadata } from './metadata.ts';
 import { inheritOptions } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -14,12 +16,13 @@ import { SavedGuest } from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
 import { OwnBoot } from './template-making.ts';
 import type { Templates } from './templates.ts';
-import type { ResolvedSandboxOptions } from './types.ts';
+import type { ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 import { reserveShared } from './usage.ts';
 
 export type CreateInput = {
   readonly options: ResolvedSandboxOptions;
   readonly owner: Owner | undefined;
+  readonly metadata: Metadata;
   readonly templates: Templates;
   readonly admission: Admission;
   /** Limits concurrent starts; shared by all tenants. */
@@ -30,9 +33,9 @@ export type CreateInput = {
 
 /** Rejects as `startSandbox` does. */
 export async function createSandbox(context: ResourceContext, input: CreateInput): Promise<Sandbox> {
-  const { options, owner, templates, admission, startQueue, log, signal } = input;
+  const { options, owner, metadata, templates, admission, startQueue, log, signal } = input;
   const id = newId('sbx');
-  const common = { id, options, owner, log: log.child({ sandbox: id }), signal };
+  const common = { id, options, owner, metadata, log: log.child({ sandbox: id }), signal };
   const sharer = sharerOf(owner);
   const template = await templates.obtain(options, signal, sharer);
   const own = template instanceof OwnBoot ? template : undefined;
@@ -81,6 +84,7 @@ export type ForkInput = {
   readonly count: number;
   /** Of the only copy. */
   readonly publish: readonly PublishedPort[];
+  readonly metadata: Metadata;
   /** Owner of the copies. */
   readonly owner: Owner | undefined;
   /** Limits concurrent starts; shared by all tenants. */
@@ -91,7 +95,7 @@ export type ForkInput = {
 
 /** The first failure cancels the other copies, and all are removed. */
 export async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sandbox[]> {
-  const { saved, snapshotId, count, publish, owner, log } = input;
+  const { saved, snapshotId, count, publish, owner, metadata, log } = input;
   const { manifest } = saved;
   const failed = new AbortController();
   const signal = AbortSignal.any([input.signal, failed.signal]);
@@ -109,6 +113,7 @@ export async function forkGuest(context: ResourceContext, input: ForkInput): Pro
             origin: { kind: 'saved', saved },
             sourceSnapshotId: snapshotId,
             owner,
+            metadata,
             log: log.child({ sandbox: id }),
             signal,
           }),
@@ -133,18 +138,22 @@ export async function commitSandboxes<T extends readonly Sandbox[]>(
   { records, faults }: Pick<ResourceContext, 'records' | 'faults'>,
   sandboxes: T,
   signal: AbortSignal,
+  commit?: CommitHook<readonly SandboxInfo[]>,
 ): Promise<T> {
   try {
     signal.throwIfAborted();
     const ready = sandboxes.map((sandbox) => ({ id: sandbox.id, ...sandbox.becomeReady() }));
     await records.putAll(ready, () => {
       for (const { event } of ready) event.persist();
+      commit?.persist(sandboxes.map(({ info }) => info));
     });
     for (const sandbox of sandboxes) sandbox.announce();
     faults.reach('start.committed');
-    signal.throwIfAborted();
+    // With a hook, another request already relies on them.
+    if (commit === undefined) signal.throwIfAborted();
     return sandboxes;
   } catch (error) {
+    await commit?.retract().catch(() => undefined);
     await Promise.allSettled(sandboxes.map((sandbox) => sandbox.discard()));
     throw error;
   }

@@ -7,7 +7,6 @@ import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
 import type { RootfsFinder } from '../images/index.ts';
-import type { Owner } from '../keys/index.ts';
 import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
@@ -20,7 +19,7 @@ import { ArchiveReader, type ByteSource } from './saved/archive/read-archive.ts'
 import { describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './saved/manifest.ts';
 import { flush } from './saved/save.ts';
 import { findDifferences, SavedGuest } from './saved/saved-guest.ts';
-import type { Snapshots } from './snapshots.ts';
+import type { SnapshotFor, Snapshots } from './snapshots.ts';
 import { startSandbox } from './start.ts';
 import type { ImportOptions, SnapshotInfo } from './types.ts';
 
@@ -46,7 +45,7 @@ export async function receiveSnapshot(
   read: ByteSource,
   { isDiskOnly }: ImportOptions,
   signal: AbortSignal,
-  owner?: Owner,
+  by?: SnapshotFor,
 ): Promise<SnapshotInfo> {
   let readFailure: { readonly error: unknown } | undefined;
   const source: ByteSource = () =>
@@ -65,7 +64,7 @@ export async function receiveSnapshot(
       const input = { dir, archive, manifest, options, signal };
       return isDiskOnly ? boot(input) : importGuest(input);
     };
-    return await snapshots.import(manifest.sourceId, fill, signal, owner);
+    return await snapshots.import(manifest.sourceId, fill, signal, by);
   } catch (error) {
     signal.throwIfAborted();
     // The reader of the request knows best why the bytes ended.

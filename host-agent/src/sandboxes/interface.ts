@@ -2,14 +2,35 @@
 import type { ExecRequest } from '@sandboxd/api';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
-import type { Principal, RequestedResources } from '../keys/index.ts';
+import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
-import type { PublishedPort } from '../network/index.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { SandboxService } from './service.ts';
-import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
+import type {
+  CreatedSandbox,
+  CreateSandboxOptions,
+  ForkOptions,
+  ImportOptions,
+  SandboxInfo,
+  SnapshotInfo,
+} from './types.ts';
 import type { VmUsage } from './vm-usage.ts';
+
+/** Binds a change of the registry to sandboxes or snapshots that are made. */
+export type CommitHook<T> = {
+  /** Called within the transaction that makes them visible: its writes are there if and only if they are. */
+  persist(made: T): void;
+  /** They were undone after that. */
+  retract(): Promise<void>;
+};
+
+/** The client of a create or fork, and what is bound to its commit. */
+export type SandboxRequest = RequestContext & {
+  readonly commit?: CommitHook<readonly SandboxInfo[]> | undefined;
+};
+/** The same for a snapshot. */
+export type SnapshotRequest = SnapshotMaker & { readonly commit?: CommitHook<SnapshotInfo> | undefined };
 
 /**
  * One sandbox. Calls that need its guest: AppError not_found when it was deleted, internal with the cause when its VM
@@ -32,7 +53,7 @@ export interface SandboxHandle {
    * Saves the sandbox, which keeps running. A cancel by `signal` undoes everything. AppError exhausted, internal with
    * the stage.
    */
-  snapshot(signal?: AbortSignal): Promise<SnapshotInfo>;
+  snapshot(signal?: AbortSignal, commit?: CommitHook<SnapshotInfo>): Promise<SnapshotInfo>;
 }
 
 /** The sandboxes of all tenants; `as` is the view of one client. */
@@ -44,10 +65,15 @@ export interface SandboxHost {
 /** What the client may not see is not_found. What its policy or quota does not allow: AppError forbidden. */
 export interface Sandboxes {
   /**
-   * Creates a sandbox; resolves after its guest agent answered. A cancel by `signal` rolls everything back. AppError:
-   * invalid_argument (unknown profile, bounds), exhausted, internal with the stage.
+   * Creates a sandbox, or returns the one that has its name if it asks for that; resolves after its guest agent
+   * answered. A cancel by `signal` rolls everything back. AppError: invalid_argument (unknown profile, bounds),
+   * conflict when the name is taken, exhausted, internal with the stage.
    */
-  create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo>;
+  create(
+    options: CreateSandboxOptions,
+    signal?: AbortSignal,
+    commit?: CommitHook<readonly SandboxInfo[]>,
+  ): Promise<CreatedSandbox>;
   /** Oldest first. */
   list(): SandboxInfo[];
   /** AppError not_found. */
@@ -70,7 +96,12 @@ export interface Sandboxes {
    * Imports a snapshot of another host. AppError conflict with the reason why it cannot run here, invalid_argument
    * for a malformed stream, exhausted; everything is undone then.
    */
-  importSnapshot(read: ByteSource, options: ImportOptions, signal?: AbortSignal): Promise<SnapshotInfo>;
+  importSnapshot(
+    read: ByteSource,
+    options: ImportOptions,
+    signal?: AbortSignal,
+    commit?: CommitHook<SnapshotInfo>,
+  ): Promise<SnapshotInfo>;
   /** Resolves when its files are removed; its forks keep running. AppError not_found. */
   deleteSnapshot(id: string): Promise<void>;
   /**
@@ -82,6 +113,7 @@ export interface Sandboxes {
     snapshotId: string,
     count: number,
     signal?: AbortSignal,
-    publish?: readonly PublishedPort[],
+    options?: ForkOptions,
+    commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<SandboxInfo[]>;
 }

@@ -12,20 +12,22 @@ import {
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import type { PublishedPort } from '../network/index.ts';
 import type { Table } from '../store/store.ts';
 import { Admission, type AdmissionOptions, type Need } from './admission.ts';
 import { commitSandboxes, createSandbox, forkGuest } from './create.ts';
 import { AutomaticEnd } from './idle/automatic-end.ts';
 import { forgetIdle } from './idle/in-use.ts';
 import { bootImported, receiveSnapshot } from './import-snapshot.ts';
-import type { Sandboxes, SandboxHost } from './interface.ts';
+import type { Sandboxes, SandboxHost, SandboxRequest, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
 import type { SandboxMetricsSource } from './measures.ts';
+import { inheritMetadata, toMetadata } from './metadata.ts';
+import { Names } from './names.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
 import {
   assertCanPublish,
+  assertOneName,
   type CreateContext,
   inheritOptions,
   resolveRootfs,
@@ -40,7 +42,14 @@ import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { Operations, Sweeps } from './sweeps.ts';
 import { Templates } from './templates.ts';
 import { type AllSandboxes, type IsVisible, TenantView } from './tenant-view.ts';
-import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
+import type {
+  CreatedSandbox,
+  CreateSandboxOptions,
+  ForkOptions,
+  ImportOptions,
+  SandboxInfo,
+  SnapshotInfo,
+} from './types.ts';
 import { countInUse, toCreateNeed, toForkNeed, toHoldings, toRequestedResources } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
@@ -78,6 +87,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #limits: Limits;
   readonly #sweeps: Sweeps;
   readonly #automaticEnd: AutomaticEnd;
+  readonly #names = new Names(() => this.#sandboxes.values());
   #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
@@ -171,22 +181,24 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   async create(
     options: CreateSandboxOptions,
     requestSignal: AbortSignal | undefined,
-    request: RequestContext,
-  ): Promise<SandboxInfo> {
+    request: SandboxRequest,
+  ): Promise<CreatedSandbox> {
     const signal = this.#operations.signal(requestSignal);
     const { context, creates } = this.#options;
     const owner = ownerOf(request.principal);
     const validated = await validateCreate(options, creates, signal);
+    using name = await this.#names.acquire(request.principal, options, validated, signal);
+    if (name.existing !== undefined) return { ...name.existing.info, isExisting: true };
     using _admitted = this.#limits.admit(request, toRequestedResources(validated));
     await using pins = new AsyncDisposableStack();
     const findOptions = { signal, holds: pins, owner: sharerOf(owner) };
     const resolved = await resolveRootfs(validated, options, creates, findOptions, request.principal);
     await context.engines.chosen(signal);
     const need = toCreateNeed(resolved, context.settings.reservesDisks);
-    const input = { ...this.#shared, options: resolved, owner, signal };
+    const input = { ...this.#shared, options: resolved, owner, metadata: toMetadata(options), signal };
     const createOne = () => createSandbox(context, input);
     const make = async () => [await context.engines.withReplacement(createOne)] as const;
-    const [sandbox] = await this.#add(need, signal, make);
+    const [sandbox] = await this.#add(need, signal, make, request);
     return sandbox.info;
   }
 
@@ -223,9 +235,9 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   }
 
   /** Called by the sandbox's own handle. */
-  async snapshot(sandbox: Sandbox, requestSignal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
+  async snapshot(sandbox: Sandbox, requestSignal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo> {
     const signal = this.#operations.signal(requestSignal);
-    const take = () => takeSnapshot(sandbox, this.#shared, signal, by?.owner);
+    const take = () => takeSnapshot(sandbox, this.#shared, signal, by);
     return this.#save(by, () => sandbox.snapshotQueue.add(take));
   }
 
@@ -247,21 +259,21 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     read: ByteSource,
     options: ImportOptions,
     requestSignal: AbortSignal | undefined,
-    by: SnapshotMaker | undefined,
+    by: SnapshotRequest | undefined,
   ): Promise<SnapshotInfo> {
     const signal = this.#operations.signal(requestSignal);
     const { context, creates } = this.#options;
     const boot = bootImported.bind(undefined, context, this.#shared);
     const parts = { ...context, ...creates, ...this.#shared, boot };
-    return this.#save(by, () => receiveSnapshot(parts, read, options, signal, by?.owner));
+    return this.#save(by, () => receiveSnapshot(parts, read, options, signal, by));
   }
 
   async fork(
     id: string,
     count: number,
     requestSignal: AbortSignal | undefined,
-    request: RequestContext,
-    publish: readonly PublishedPort[] = [],
+    request: SandboxRequest,
+    { publish = [], ...own }: ForkOptions = {},
   ): Promise<SandboxInfo[]> {
     const signal = this.#operations.signal(requestSignal);
     this.#snapshots.get(id);
@@ -273,11 +285,17 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       toRequestedResources(inheritOptions(options, publish), count),
     );
     assertCanPublish(publish, count, options);
+    assertOneName(own.name, count);
+    const metadata = inheritMetadata(options.inherited, own);
     const { context, log } = this.#options;
     const owner = ownerOf(request.principal);
-    const input = { snapshotId: id, saved, count, publish, owner, startQueue: this.#startQueue, log, signal };
+    using _name = this.#names.reserve(owner, own.name);
+    const input = {
+      ...{ snapshotId: id, saved, count, publish, owner, metadata },
+      ...{ startQueue: this.#startQueue, log, signal },
+    };
     const need = await toForkNeed(saved, count, context.settings.reservesDisks, context.engines.current);
-    const sandboxes = await this.#add(need, signal, () => forkGuest(context, input));
+    const sandboxes = await this.#add(need, signal, () => forkGuest(context, input), request);
     return sandboxes.map(({ info }) => info);
   }
 
@@ -313,10 +331,11 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     need: Need,
     signal: AbortSignal,
     make: () => Promise<T>,
+    { commit }: SandboxRequest,
   ): Promise<T> {
     const add = async (): Promise<T> => {
       using _reservation = await this.#admission.reserve(need);
-      const sandboxes = await commitSandboxes(this.#options.context, await make(), signal);
+      const sandboxes = await commitSandboxes(this.#options.context, await make(), signal, commit);
       for (const sandbox of sandboxes) this.#register(sandbox);
       return sandboxes;
     };

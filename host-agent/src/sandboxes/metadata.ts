@@ -1,5 +1,10 @@
 // What clients may set and change of a sandbox that exists: name, labels, environment, end of its lifetime.
-import type { Labels } from '@sandboxd/api';
+import { createHash } from 'node:crypto';
+import { type CreatedService, type Labels, MAX_LABELS, MAX_SANDBOX_ENV_CHARS } from '@sandboxd/api';
+import { baseEnvironment } from '../images/index.ts';
+import type { RootfsSource } from '../images/rootfs-source.ts';
+import { AppError } from '../lib/errors.ts';
+import type { CreateSandboxOptions, ForkOptions } from './types.ts';
 
 export type Metadata = {
   /** Unique among the sandboxes of its owner's tenant. */
@@ -7,11 +12,16 @@ export type Metadata = {
   readonly labels: Labels;
   /** Variables of every command and of the service. Pairs, because the registry renames a variable `__proto__`. */
   readonly env: readonly (readonly [string, string])[];
+  /** Of the service as the create asked for it, for a later create of the same name. */
+  readonly serviceHash?: string;
   /** Absent: `timeoutS` counts from the creation. */
   readonly expiresAtMs?: number;
   /** As of the last time that it was stored; absent: its creation. */
   readonly lastUsedAtMs?: number;
 };
+
+/** What forks of a snapshot get from its source. */
+export type Inherited = Pick<Metadata, 'labels' | 'env'>;
 
 export const NO_METADATA: Metadata = { labels: {}, env: [] };
 
@@ -28,4 +38,55 @@ export function expiryOf(
   const { timeoutS } = record.options;
   if (timeoutS <= 0) return undefined;
   return metadataOf(record).expiresAtMs ?? record.createdAtMs + timeoutS * 1000;
+}
+
+export function toMetadata({ name, labels = {}, env = {}, service }: CreateSandboxOptions): Metadata {
+  const serviceHash = service && hashService(service);
+  return {
+    ...(name !== undefined && { name }),
+    labels,
+    env: Object.entries(env),
+    ...(serviceHash !== undefined && { serviceHash }),
+  };
+}
+
+/** Equal for equal services, whatever the order of their fields. */
+export function hashService(service: CreatedService): string {
+  const sorted = (_: string, value: unknown): unknown =>
+    typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+      : value;
+  return createHash('sha256').update(JSON.stringify(service, sorted)).digest('hex');
+}
+
+/** AppError invalid_argument if the inherited and the requested ones are too many together. */
+export function inheritMetadata(
+  { labels, env }: Inherited = NO_METADATA,
+  { name, labels: changes = {}, env: ownEnv = {} }: Omit<ForkOptions, 'publish'>,
+): Metadata {
+  const allEnv = Object.entries({ ...Object.fromEntries(env), ...ownEnv });
+  if (allEnv.flat().join('').length > MAX_SANDBOX_ENV_CHARS)
+    throw new AppError(
+      'invalid_argument',
+      `env must have at most ${MAX_SANDBOX_ENV_CHARS} characters in names and values, those that the fork ` +
+        'inherits included',
+    );
+  return { ...(name !== undefined && { name }), labels: patchLabels(labels, changes), env: allEnv };
+}
+
+/** `null` removes a label. AppError invalid_argument if too many remain. */
+export function patchLabels(labels: Labels, changes: Readonly<Record<string, string | null>>): Labels {
+  const changed = Object.entries({ ...labels, ...changes });
+  const kept = changed.filter((entry): entry is [string, string] => entry[1] !== null);
+  if (kept.length <= MAX_LABELS) return Object.fromEntries(kept);
+  const message = `labels must be at most ${MAX_LABELS}, those that exist included, got ${kept.length}`;
+  throw new AppError('invalid_argument', message);
+}
+
+/** Environment of commands before the request's variables. */
+export function environmentOf({
+  options: { rootfs },
+  ...record
+}: WithMetadata & { readonly options: { readonly rootfs: RootfsSource } }): Readonly<Record<string, string>> {
+  return { ...baseEnvironment(rootfs), ...Object.fromEntries(metadataOf(record).env) };
 }

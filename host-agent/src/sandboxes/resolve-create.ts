@@ -14,6 +14,7 @@ import type { RootfsSource } from '../images/rootfs-source.ts';
 import { assertOperation, type Principal } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { PublishedPort } from '../network/index.ts';
+import type { Inherited } from './metadata.ts';
 import { resolveService } from './service.ts';
 import type { CreateSandboxOptions, ResolvedSandboxOptions, SandboxDefaults } from './types.ts';
 
@@ -41,7 +42,7 @@ export async function validateCreate(
  */
 export async function resolveRootfs(
   validated: ResolvedSandboxOptions,
-  { service: requested, pull = 'missing' }: CreateSandboxOptions,
+  { service: requested, pull = 'missing', env = {} }: CreateSandboxOptions,
   { roots }: CreateContext,
   findOptions: FindOptions,
   principal: Principal,
@@ -52,7 +53,7 @@ export async function resolveRootfs(
   const onMake = () => assertOperation(principal, 'images', 'create');
   const pullOptions = kind === 'image' ? { ...findOptions, onMake } : findOptions;
   const found = await roots.find({ kind, name, ...(isPath && { isPath }) }, mode, pullOptions);
-  const service = resolveService(requested, found.service);
+  const service = resolveService(requested, found.service, Object.keys(env));
   if (service !== undefined) assertOperation(principal, 'exec');
   const { service: _, ...options } = validated;
   return { ...options, rootfs: found.rootfs, ...(service && { service }) };
@@ -116,6 +117,12 @@ export function assertCanPublish(
 }
 
 /** AppError invalid_argument. */
+export function assertOneName(name: string | undefined, count: number): void {
+  if (name === undefined || count === 1) return;
+  throw new AppError('invalid_argument', `name needs count 1, because names are unique, got ${count}`);
+}
+
+/** AppError invalid_argument. */
 function assertFewPorts({ length }: readonly PublishedPort[]): void {
   if (length <= MAX_PUBLISHED) return;
   throw new AppError('invalid_argument', `publish must have at most ${MAX_PUBLISHED} ports, got ${length}`);
@@ -144,9 +151,9 @@ function checkRange(field: string, value: number, min: number, max: number): num
  * and the service runs. The timeout starts again. `publish`: the copy's own ports.
  */
 export function inheritOptions(
-  saved: ResolvedSandboxOptions,
+  saved: ResolvedSandboxOptions & { readonly inherited?: Inherited | undefined },
   publish: readonly PublishedPort[] = [],
 ): ResolvedSandboxOptions {
-  const { service: _, publish: _ports, ...options } = saved;
+  const { service: _, publish: _ports, inherited: _inherited, ...options } = saved;
   return { ...options, bootArgs: '', ...(publish.length > 0 && { publish }) };
 }

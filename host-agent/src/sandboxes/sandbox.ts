@@ -7,18 +7,16 @@ import type { Vm, VmExit } from '../engines/engine.ts';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
-import { baseEnvironment } from '../images/index.ts';
-import type { SnapshotMaker } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
 import { SandboxUse } from './idle/sandbox-use.ts';
-import type { SandboxHandle } from './interface.ts';
+import type { SandboxHandle, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { startLogged } from './log-capture.ts';
-import { expiryOf, metadataOf } from './metadata.ts';
+import { environmentOf, expiryOf, metadataOf } from './metadata.ts';
 import { checkTransition, type SandboxRecord, type SandboxState, toInfo } from './record.ts';
 import { RecordedDelete } from './recorded-delete.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
@@ -36,14 +34,14 @@ import { readVmUsage, type VmUsage } from './vm-usage.ts';
 
 /** What a sandbox needs from its manager. */
 export interface SandboxOwner {
-  snapshot(sandbox: Sandbox, signal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo>;
+  snapshot(sandbox: Sandbox, signal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo>;
   /** Its timeout_s has passed. */
   expired(sandbox: Sandbox): void;
   /** No client used it for its idle_timeout_s; `signal` fires when a client uses it again. */
   idle(sandbox: Sandbox, signal: AbortSignal): Promise<void>;
 }
 
-export class Sandbox implements SandboxHandle {
+export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   readonly id: string;
   readonly paths: SandboxPaths;
   readonly #context: ResourceContext;
@@ -203,7 +201,7 @@ export class Sandbox implements SandboxHandle {
 
   exec(request: ExecRequest, events: ExecEvents, options?: Omit<ExecOptions, 'baseEnv'>): ExecSession {
     this.assertAlive();
-    const execOptions = { ...options, baseEnv: baseEnvironment(this.record.options.rootfs) };
+    const execOptions = { ...options, baseEnv: environmentOf(this.#record) };
     const run = (observed: ExecEvents): ExecSession =>
       startLogged(this.#log, request.cmd, observed, (all) =>
         this.awake.guest.exec(request, all, execOptions),
@@ -221,8 +219,7 @@ export class Sandbox implements SandboxHandle {
   service(): SandboxService {
     this.assertAlive();
     this.#use.touch();
-    const baseEnv = baseEnvironment(this.record.options.rootfs);
-    return createSandboxService(this.awake.guest, baseEnv, this.#readers);
+    return createSandboxService(this.awake.guest, environmentOf(this.#record), this.#readers);
   }
 
   files(): GuestFiles {
@@ -237,7 +234,7 @@ export class Sandbox implements SandboxHandle {
     throw new AppError('internal', `sandbox ${this.id} is about to end; look again`);
   }
 
-  async snapshot(signal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
+  async snapshot(signal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo> {
     this.assertAlive();
     if (this.#owner === undefined) throw new Error('a sandbox without a manager cannot be saved');
     const endUse = this.#use.beginUse();

@@ -1,5 +1,4 @@
 // Saves a sandbox: as a user's snapshot while it keeps running, or to destroy it afterwards.
-import type { Owner } from '../keys/index.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { type Admission, asNoSpace } from './admission.ts';
@@ -7,7 +6,7 @@ import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { SavedManifest } from './saved/manifest.ts';
 import { type SaveInput, saveGuest } from './saved/save.ts';
-import type { Snapshots } from './snapshots.ts';
+import type { SnapshotFor, Snapshots } from './snapshots.ts';
 import type { SnapshotInfo } from './types.ts';
 
 type TakeSnapshotDeps = {
@@ -20,7 +19,7 @@ export async function takeSnapshot(
   sandbox: Sandbox,
   { admission, snapshots }: TakeSnapshotDeps,
   signal: AbortSignal,
-  owner?: Owner,
+  by?: SnapshotFor,
 ): Promise<SnapshotInfo> {
   signal.throwIfAborted();
   sandbox.assertAlive();
@@ -30,7 +29,7 @@ export async function takeSnapshot(
   const { awake: running } = sandbox;
   running.isSaving = true;
   try {
-    return await snapshots.create(sandbox, signal, owner);
+    return await snapshots.create(sandbox, signal, by);
   } catch (error) {
     signal.throwIfAborted();
     // If the sandbox died or was deleted, that is the better reason.

@@ -38,7 +38,7 @@ export function createSandboxService(
 ): SandboxService {
   return {
     status: (signal) => guest.service.control('status', undefined, signal),
-    configure: (spec, signal) => guest.service.configure(spec, baseEnv, signal),
+    configure: (spec, signal) => guest.service.configure(spec, spec.env_exact ? {} : baseEnv, signal),
     start: (signal) => guest.service.control('start', undefined, signal),
     stop: (graceMs, signal) => guest.service.control('stop', graceMs, signal),
     restart: (signal) => guest.service.control('restart', undefined, signal),
@@ -75,13 +75,18 @@ export function createSandboxService(
 /** The stop signal of a request that does not set one. */
 const DEFAULT_SIGNAL = 'SIGTERM';
 
-/** Undefined when neither has a command. AppError invalid_argument for a service without a command. */
+/**
+ * Undefined when neither has a command. `overridden` are variables that the environment of the sandbox sets: they
+ * replace those of the image. AppError invalid_argument for a service without a command.
+ */
 export function resolveService(
   request: CreatedService | undefined,
   image: ServiceSpec | undefined,
+  overridden: readonly string[] = [],
 ): ServiceSpec | undefined {
   if (image === undefined) return request?.cmd && { ...request, cmd: request.cmd };
-  if (request === undefined) return image.cmd.length > 0 ? image : undefined;
+  const env = Object.fromEntries(Object.entries(image.env).filter(([name]) => !overridden.includes(name)));
+  if (request === undefined) return image.cmd.length > 0 ? { ...image, env } : undefined;
   const cmd = request.cmd ?? image.cmd;
   if (cmd.length === 0) {
     const message = 'service.cmd is missing, and the image names no command either; send service.cmd';
@@ -91,7 +96,7 @@ export function resolveService(
   return {
     ...request,
     cmd,
-    env: { ...image.env, ...request.env },
+    env: { ...env, ...request.env },
     env_exact: true,
     stop_signal: stop_signal === DEFAULT_SIGNAL ? image.stop_signal : stop_signal,
     ...(user !== undefined && { user }),

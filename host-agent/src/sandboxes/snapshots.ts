@@ -8,7 +8,9 @@ import { AppError, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import type { Table } from '../store/store.ts';
+import type { CommitHook } from './interface.ts';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
+import { metadataOf } from './metadata.ts';
 import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
@@ -30,6 +32,12 @@ export type SnapshotRecord = {
   readonly owner?: Owner;
   /** False until every file is on disk, and again during a delete. */
   readonly isComplete: boolean;
+};
+
+/** For whom a snapshot is made, and what is bound to its commit. */
+export type SnapshotFor = {
+  readonly owner: Owner | undefined;
+  readonly commit?: CommitHook<SnapshotInfo> | undefined;
 };
 
 type SnapshotsOptions = {
@@ -96,10 +104,12 @@ export class Snapshots {
    * Saves a running sandbox, which keeps running. AppError with everything undone; the signal's reason when
    * cancelled.
    */
-  create(sandbox: Sandbox, signal: AbortSignal, owner?: Owner): Promise<SnapshotInfo> {
+  create(sandbox: Sandbox, signal: AbortSignal, by?: SnapshotFor): Promise<SnapshotInfo> {
     const { faults } = this.#options;
-    const { options, compatibility, kernelDigest } = sandbox.record;
-    return this.#make(sandbox.id, signal, owner, async (dir, snapshot) => {
+    const { options: own, compatibility, kernelDigest } = sandbox.record;
+    const { labels, env } = metadataOf(sandbox.record);
+    const options = { ...own, inherited: { labels: { ...labels }, env } };
+    return this.#make(sandbox.id, signal, by, async (dir, snapshot) => {
       const { saved, pausedMs, totalMs } = await saveGuest({
         dir,
         vm: sandbox.awake.vm,
@@ -124,9 +134,9 @@ export class Snapshots {
     sourceId: string,
     fill: (dir: string) => Promise<SavedGuest>,
     signal: AbortSignal,
-    owner?: Owner,
+    by?: SnapshotFor,
   ): Promise<SnapshotInfo> {
-    return this.#make(sourceId, signal, owner, async (dir, snapshot) => ({
+    return this.#make(sourceId, signal, by, async (dir, snapshot) => ({
       saved: await fill(dir),
       event: { kind: 'snapshot-imported', snapshot, sandbox: sourceId },
     }));
@@ -142,7 +152,7 @@ export class Snapshots {
   async #make(
     sourceId: string,
     signal: AbortSignal,
-    owner: Owner | undefined,
+    { owner, commit }: SnapshotFor = { owner: undefined },
     fill: (
       dir: string,
       id: string,
@@ -157,6 +167,7 @@ export class Snapshots {
     const undone = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner);
     let isCommitted = false;
     undo.defer(async () => {
+      if (isCommitted) await commit?.retract();
       await (isCommitted ? records.remove(id, undone.persist) : records.remove(id));
       events.published();
     });
@@ -172,14 +183,19 @@ export class Snapshots {
     faults.reach('snapshot.published');
     const complete = { ...record, isComplete: true };
     const pending = events.prepare(event, owner);
-    await records.put(id, complete, pending.persist);
+    const published = new SavedGuest(this.#dir(id), saved.manifest, true);
+    const entry = { record: complete, saved: published };
+    await records.put(id, complete, () => {
+      pending.persist();
+      commit?.persist(toInfo(id, entry));
+    });
     isCommitted = true;
     await records.flush();
     faults.reach('snapshot.committed');
-    signal.throwIfAborted();
+    // With a hook, another request already relies on it.
+    if (commit === undefined) signal.throwIfAborted();
     undo.move();
-    const published = new SavedGuest(this.#dir(id), saved.manifest, true);
-    this.#entries.set(id, { record: complete, saved: published });
+    this.#entries.set(id, entry);
     this.#checksums.add(published);
     pending.publish();
     return this.get(id);
@@ -204,18 +220,7 @@ export class Snapshots {
 
   /** AppError not_found. */
   get(id: string): SnapshotInfo {
-    const { record, saved } = this.#find(id);
-    return {
-      id,
-      createdAt: new Date(record.createdAtMs),
-      sourceId: record.sourceId,
-      dir: saved.dir,
-      memoryPath: saved.vm.memoryPath,
-      rootfsPath: saved.diskPath,
-      statePath: saved.vm.statePath,
-      memoryMib: saved.manifest.options.memoryMib,
-      vcpus: saved.manifest.options.vcpus,
-    };
+    return toInfo(id, this.#find(id));
   }
 
   /** The saved guest, for forks. AppError not_found, conflict when this engine cannot restore it. */
@@ -281,6 +286,20 @@ export class Snapshots {
   #dir(id: string): string {
     return join(snapshotsRoot(this.#options.dataDir), id);
   }
+}
+
+function toInfo(id: string, { record, saved }: Pick<Entry, 'record' | 'saved'>): SnapshotInfo {
+  return {
+    id,
+    createdAt: new Date(record.createdAtMs),
+    sourceId: record.sourceId,
+    dir: saved.dir,
+    memoryPath: saved.vm.memoryPath,
+    rootfsPath: saved.diskPath,
+    statePath: saved.vm.statePath,
+    memoryMib: saved.manifest.options.memoryMib,
+    vcpus: saved.manifest.options.vcpus,
+  };
 }
 
 export function noSnapshot(id: string): AppError {

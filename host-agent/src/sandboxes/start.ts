@@ -2,11 +2,11 @@
 // failure unwinds.
 import type { Logger } from 'pino';
 import type { Engine } from '../engines/engine.ts';
-import { baseEnvironment } from '../images/index.ts';
 import type { Owner } from '../keys/index.ts';
 import { AppError, firstLine, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
+import { environmentOf, type Metadata, metadataOf } from './metadata.ts';
 import type { SandboxRecord } from './record.ts';
 import { explainExit } from './resources/agent.ts';
 import { sandboxPaths } from './resources/files.ts';
@@ -22,6 +22,7 @@ export type StartInput = {
   /** The user's snapshot from which it is forked. */
   readonly sourceSnapshotId?: string;
   readonly owner?: Owner | undefined;
+  readonly metadata?: Metadata;
   /** Absent: a client waits for it. */
   readonly isBackground?: boolean;
   readonly log: Logger;
@@ -130,7 +131,7 @@ async function explainFailure({ vm }: Handles, startAborted: AbortSignal, error:
 function newRecord(
   { system }: ResourceContext,
   engine: Engine,
-  { id, options, origin, sourceSnapshotId, owner }: StartInput,
+  { id, options, origin, sourceSnapshotId, owner, metadata }: StartInput,
 ): SandboxRecord {
   // A copy's guest runs from the agent image with which it was saved.
   const agentPath = origin.kind === 'saved' ? origin.saved.manifest.options.rootfs.agentPath : undefined;
@@ -145,6 +146,7 @@ function newRecord(
     kernelDigest: origin.kind === 'saved' ? origin.saved.manifest.kernelDigest : system.kernel.digest,
     ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
     ...(owner && { owner }),
+    ...(metadata && { metadata }),
   };
 }
 
@@ -166,10 +168,12 @@ function layerBytes(origin: StartFrom, diskBytes: number): number {
  * one.
  */
 async function startService({ record, handles }: StartContext, signal: AbortSignal): Promise<void> {
-  const { service, rootfs } = record.options;
+  const { service } = record.options;
   if (service === undefined) return;
+  // An image's service has the environment of its image already.
+  const env = service.env_exact ? Object.fromEntries(metadataOf(record).env) : environmentOf(record);
   try {
-    await handles.guest?.service.configure(service, baseEnvironment(rootfs), signal);
+    await handles.guest?.service.configure(service, env, signal);
   } catch (error) {
     throw new AppError('internal', toError(error).message, { cause: error });
   }

@@ -11,13 +11,19 @@ import {
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { newId } from '../lib/ids.ts';
-import type { PublishedPort } from '../network/index.ts';
-import type { Sandboxes, SandboxHandle } from './interface.ts';
+import type { CommitHook, Sandboxes, SandboxHandle, SandboxRequest, SnapshotRequest } from './interface.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { noSnapshot, type Snapshots } from './snapshots.ts';
-import type { CreateSandboxOptions, ImportOptions, SandboxInfo, SnapshotInfo } from './types.ts';
+import type {
+  CreatedSandbox,
+  CreateSandboxOptions,
+  ForkOptions,
+  ImportOptions,
+  SandboxInfo,
+  SnapshotInfo,
+} from './types.ts';
 
 export type IsVisible = (owner: Owner | undefined) => boolean;
 
@@ -26,8 +32,8 @@ export interface AllSandboxes {
   create(
     options: CreateSandboxOptions,
     signal: AbortSignal | undefined,
-    request: RequestContext,
-  ): Promise<SandboxInfo>;
+    request: SandboxRequest,
+  ): Promise<CreatedSandbox>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -39,14 +45,14 @@ export interface AllSandboxes {
     read: ByteSource,
     options: ImportOptions,
     signal: AbortSignal | undefined,
-    by: SnapshotMaker | undefined,
+    by: SnapshotRequest | undefined,
   ): Promise<SnapshotInfo>;
   fork(
     id: string,
     count: number,
     signal: AbortSignal | undefined,
-    request: RequestContext,
-    publish?: readonly PublishedPort[],
+    request: SandboxRequest,
+    options?: ForkOptions,
   ): Promise<SandboxInfo[]>;
 }
 
@@ -59,8 +65,12 @@ export class TenantView implements Sandboxes {
     this.#request = request;
   }
 
-  create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<SandboxInfo> {
-    return this.#host.create(options, signal, this.#request);
+  create(
+    options: CreateSandboxOptions,
+    signal?: AbortSignal,
+    commit?: CommitHook<readonly SandboxInfo[]>,
+  ): Promise<CreatedSandbox> {
+    return this.#host.create(options, signal, { ...this.#request, commit });
   }
 
   list(): SandboxInfo[] {
@@ -88,7 +98,7 @@ export class TenantView implements Sandboxes {
       service: () => sandbox.service(),
       files: () => sandbox.files(),
       stats: () => sandbox.stats(),
-      snapshot: (signal) => sandbox.snapshot(signal, this.#maker),
+      snapshot: (signal, commit) => sandbox.snapshot(signal, { ...this.#maker, commit }),
     };
   }
 
@@ -108,8 +118,13 @@ export class TenantView implements Sandboxes {
     return this.#host.exportSnapshot(this.#assertVisible(id));
   }
 
-  importSnapshot(read: ByteSource, options: ImportOptions, signal?: AbortSignal): Promise<SnapshotInfo> {
-    return this.#host.importSnapshot(read, options, signal, this.#maker);
+  importSnapshot(
+    read: ByteSource,
+    options: ImportOptions,
+    signal?: AbortSignal,
+    commit?: CommitHook<SnapshotInfo>,
+  ): Promise<SnapshotInfo> {
+    return this.#host.importSnapshot(read, options, signal, { ...this.#maker, commit });
   }
 
   async deleteSnapshot(id: string): Promise<void> {
@@ -120,9 +135,11 @@ export class TenantView implements Sandboxes {
     id: string,
     count: number,
     signal?: AbortSignal,
-    publish?: readonly PublishedPort[],
+    options?: ForkOptions,
+    commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<SandboxInfo[]> {
-    return await this.#host.fork(this.#assertVisible(id), count, signal, this.#request, publish);
+    const request = { ...this.#request, commit };
+    return await this.#host.fork(this.#assertVisible(id), count, signal, request, options);
   }
 
   get #maker(): SnapshotMaker {

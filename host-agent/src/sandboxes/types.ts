@@ -24,6 +24,24 @@ export type CreateSandboxOptions = {
   readonly network?: NetworkWish | undefined;
   /** Host ports that are forwarded to it; they imply a network. */
   readonly publish?: readonly PublishedPort[] | undefined;
+  /** Unique among the sandboxes of the tenant. */
+  readonly name?: string | undefined;
+  readonly labels?: Labels | undefined;
+  /** Variables of every command and of the service. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  /** What to do when the name is taken; absent: error. */
+  readonly ifExists?: 'error' | 'return' | undefined;
+};
+
+export type ForkOptions = {
+  /** Of the only copy. */
+  readonly publish?: readonly PublishedPort[] | undefined;
+  /** Of the only copy. */
+  readonly name?: string | undefined;
+  /** Changes of the inherited labels; null removes one. */
+  readonly labels?: Readonly<Record<string, string | null>> | undefined;
+  /** Added to the inherited environment. */
+  readonly env?: Readonly<Record<string, string>> | undefined;
 };
 
 /** After `timeoutS` seconds without use it is deleted, or saved and deleted. */
@@ -81,6 +99,9 @@ export type SandboxInfo = {
   readonly network?: NetworkInfo;
   readonly published?: readonly PublishedPort[];
 };
+
+/** `isExisting`: it had the requested name already. */
+export type CreatedSandbox = SandboxInfo & { readonly isExisting?: true };
 
 export type NetworkInfo = NetworkWish & { readonly guestIp: string; readonly gateway: string };
 

@@ -1,11 +1,12 @@
 // The manager with the operator as its principal, who sees everything, as in a daemon without keys.
 import { OPERATOR, type RequestContext, type SnapshotMaker } from '../../../host-agent/src/keys/index.ts';
-import type { PublishedPort } from '../../../host-agent/src/network/index.ts';
 import { SandboxManager } from '../../../host-agent/src/sandboxes/manager.ts';
 import type { ByteSource } from '../../../host-agent/src/sandboxes/saved/archive/read-archive.ts';
 import type { IsVisible } from '../../../host-agent/src/sandboxes/tenant-view.ts';
 import type {
+  CreatedSandbox,
   CreateSandboxOptions,
+  ForkOptions,
   ImportOptions,
   SandboxInfo,
   SnapshotInfo,
@@ -18,7 +19,7 @@ export class OperatorManager extends SandboxManager {
     options: CreateSandboxOptions,
     signal?: AbortSignal,
     request: RequestContext = AS_OPERATOR,
-  ): Promise<SandboxInfo> {
+  ): Promise<CreatedSandbox> {
     return super.create(options, signal, request);
   }
 
@@ -27,9 +28,9 @@ export class OperatorManager extends SandboxManager {
     count: number,
     signal?: AbortSignal,
     request: RequestContext = AS_OPERATOR,
-    publish: readonly PublishedPort[] = [],
+    options?: ForkOptions,
   ): Promise<SandboxInfo[]> {
-    return super.fork(id, count, signal, request, publish);
+    return super.fork(id, count, signal, request, options);
   }
 
   override list(isVisible: IsVisible = () => true): SandboxInfo[] {

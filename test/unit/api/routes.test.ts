@@ -129,7 +129,7 @@ t.test('errors: those of every route, of its kind, and its own', (t) => {
   const statuses = (name: keyof typeof ROUTES) => Object.keys(errorsOf(ROUTES[name])).map(Number);
   t.same(statuses('health'), [400, 403, 500, 503]);
   t.same(statuses('listSandboxes'), [400, 401, 403, 500, 503]);
-  t.same(statuses('createSandbox'), [400, 401, 403, 404, 408, 409, 413, 415, 500, 501, 502, 503]);
+  t.same(statuses('createSandbox'), [400, 401, 403, 404, 408, 409, 413, 415, 422, 500, 501, 502, 503]);
   t.ok(statuses('execWebSocket').includes(426));
   t.ok(statuses('readLogs').includes(501));
   for (const [name, route] of routes) {

@@ -3,7 +3,7 @@
 import { type Input, UsageError } from '@sandboxd/api/command-line';
 import { suggest } from '@sandboxd/api/suggest';
 import type { Client } from '../../client.ts';
-import type { CreateOptions } from '../../contract.ts';
+import type { CreateOptions, KeyedOptions } from '../../contract.ts';
 import { ApiError, NotFoundError, UpstreamError } from '../../errors.ts';
 import type { Sandbox } from '../../sandbox.ts';
 import { attach, attachJson } from '../attach.ts';
@@ -57,6 +57,11 @@ export const run: Verb = {
       help: 'action after the idle timeout; default: delete',
     },
     timeout: { type: 'string', placeholder: 'time', help: 'maximum lifetime, such as 30s, 10m or 2h' },
+    'idempotency-key': {
+      type: 'string',
+      placeholder: 'key',
+      help: 'a run with the key of an earlier one uses its sandbox, for a day',
+    },
     pull: {
       type: 'string',
       placeholder: 'when',
@@ -81,7 +86,8 @@ export const run: Verb = {
       throw new UpstreamError(error.status, `${error.message}${near}`, error.requestId, error.code);
     });
     const service = isDetached && cmd.length > 0 ? { service: toService(cmd, options) } : {};
-    const sandbox = await create(session, { ...request, ...service });
+    const idempotencyKey = input.text('idempotency-key');
+    const sandbox = await create(session, { ...request, ...service, idempotencyKey });
     if (isDetached) {
       if (isJson) terminal.printJson(await sandbox.info({ signal }));
       else terminal.print(sandbox.id);
@@ -104,7 +110,10 @@ async function remove(sandbox: Sandbox, { complain }: Session): Promise<void> {
   });
 }
 
-async function create({ client, terminal, signal }: Parameters<Verb['run']>[1], request: CreateOptions) {
+async function create(
+  { client, terminal, signal }: Parameters<Verb['run']>[1],
+  request: CreateOptions & KeyedOptions,
+) {
   using _ = terminal.progress('creating a sandbox');
   return await client.sandboxes.create({ ...request, signal });
 }

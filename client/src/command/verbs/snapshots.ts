@@ -1,4 +1,5 @@
 // `sandbox snapshot`, `snapshots` and `fork`.
+import { UsageError } from '@sandboxd/api/command-line';
 import { formatAge } from '../terminal.ts';
 import { toCount, toPort } from '../units.ts';
 import type { Verb } from '../verb.ts';
@@ -8,11 +9,18 @@ export const snapshot: Verb = {
   operands: '<sandbox>',
   completes: ['sandbox'],
   summary: 'Take a snapshot of a sandbox, which keeps running',
-  flags: {},
+  flags: {
+    'idempotency-key': {
+      type: 'string',
+      placeholder: 'key',
+      help: 'with the key of an earlier snapshot: print that one, for a day',
+    },
+  },
   example: 'sandbox snapshot $ID',
-  async run({ operands: [id = ''] }, { client, terminal, signal, isJson }) {
+  async run({ operands: [id = ''], text }, { client, terminal, signal, isJson }) {
     using progress = terminal.progress('saving');
-    const taken = await client.sandboxes.get(id).snapshot({ signal });
+    const idempotencyKey = text('idempotency-key');
+    const taken = await client.sandboxes.get(id).snapshot({ signal, idempotencyKey });
     progress[Symbol.dispose]();
     if (isJson) terminal.printJson(await taken.info({ signal }));
     else terminal.print(taken.id);
@@ -61,18 +69,27 @@ export const fork: Verb = {
       placeholder: 'port:port',
       help: 'publish a port: host port, port in the fork; for a single fork',
     },
+    'idempotency-key': {
+      type: 'string',
+      placeholder: 'key',
+      help: 'with the key of an earlier fork of the snapshot: print its forks, for a day',
+    },
   },
   example: 'sandbox fork -n 3 $ID',
   async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
     const publish = texts('publish').map(toPort);
     const count = toCount('number', text('number') ?? '1');
-    using progress = terminal.progress('forking');
     const isSnapshot = id.startsWith('snap_');
+    const idempotencyKey = text('idempotency-key');
+    if (idempotencyKey !== undefined && !isSnapshot)
+      throw new UsageError('--idempotency-key is for forks of a snapshot: a sandbox has changed in between');
+    using progress = terminal.progress('forking');
     const source = isSnapshot
       ? client.snapshots.get(id)
       : await client.sandboxes.get(id).snapshot({ signal });
     try {
-      const forks = await source.fork({ count, ...(publish.length > 0 && { publish }), signal });
+      const options = { ...(publish.length > 0 && { publish }), signal, idempotencyKey };
+      const forks = await source.fork({ count, ...options });
       progress[Symbol.dispose]();
       if (isJson) terminal.printJson(await Promise.all(forks.map((each) => each.info({ signal }))));
       else for (const each of forks) terminal.print(each.id);

@@ -24,6 +24,8 @@ export type Input<R extends Route> = {
     : R extends { body: { kind: 'json'; schema: infer S extends z.ZodType } }
       ? z.output<S>
       : undefined;
+  /** The JSON body before its validation. */
+  readonly json: unknown;
   /** Unknown fields and parameters. */
   readonly warnings: readonly string[];
 };
@@ -47,11 +49,12 @@ export async function readInput<R extends Route>(
   const unknown = findUnknownParameters(Object.keys(route.query?.shape ?? {}), namesOfQuery(c.req.url));
   if (strict && unknown.length > 0) throw new AppError('invalid_argument', unknown.join('; '));
   const hasJson = body?.kind === 'json' && transport !== 'websocket';
-  const sent = hasJson ? checked(checkBody(body.schema, await readJson(c, idleMs), strict)) : undefined;
+  const json = hasJson ? await readJson(c, idleMs) : undefined;
+  const sent = hasJson ? checked(checkBody(body.schema, json, strict)) : undefined;
   const takesNoBody = body === undefined && route.method !== 'GET';
   const unexpected = takesNoBody && hasBody(c) ? await readUnexpectedBody(c, strict, idleMs) : [];
   const warnings = [...unknown, ...(sent?.warnings ?? unexpected)];
-  return { params, query, body: sent?.value, warnings } as unknown as Input<R>;
+  return { params, query, body: sent?.value, json, warnings } as unknown as Input<R>;
 }
 
 function hasBody(c: HttpContext): boolean {

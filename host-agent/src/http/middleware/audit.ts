@@ -58,7 +58,7 @@ export function auditRefusal(
 
 function describe(c: HttpContext, startedAt: number): Omit<RequestEntry, 'event'> {
   const principal = c.get('principal');
-  const { made, effective, reached } = c.get('audit');
+  const { made, effective, reached, replayed } = c.get('audit');
   const { status } = c.res;
   return {
     request: c.get('requestId'),
@@ -68,6 +68,7 @@ function describe(c: HttpContext, startedAt: number): Omit<RequestEntry, 'event'
     ...(made && { made }),
     ...(effective && { effective }),
     ...(reached && status >= 400 && { reached }),
+    ...(replayed && { replayed }),
     ...judge(status, c.error?.message),
     status,
     ms: Math.round((performance.now() - startedAt) * 10) / 10,

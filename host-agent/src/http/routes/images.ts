@@ -93,14 +93,22 @@ async function answerImage(
 ) {
   const signal = clientSignal(c);
   const owner = sharerOf(ownerOf(c.get('principal')));
-  if (!(c.req.header('accept') ?? '').includes(LINES)) return toImageBody(await convert({ signal, owner }));
+  const keyed = c.get('keyed');
+  if (!(c.req.header('accept') ?? '').includes(LINES)) {
+    const converted = convert({ signal, owner });
+    await keyed?.track(converted, toImageBody);
+    return toImageBody(await converted);
+  }
   const disconnected = new AbortController();
-  const lines = new ImageLines(() => disconnected.abort(new AppError('cancelled', 'the client left')));
-  convert({
+  const onDisconnect = () => disconnected.abort(new AppError('cancelled', 'the client left'));
+  const lines = new ImageLines(keyed === undefined ? onDisconnect : () => undefined);
+  const converted = convert({
     owner,
     signal: AbortSignal.any([signal, disconnected.signal]),
     onProgress: (line, layer) => lines.progress(line, layer),
-  }).then(
+  });
+  const recorded = keyed?.track(converted, toImageBody).then(() => converted) ?? converted;
+  recorded.then(
     (image) => lines.succeed({ ...toImageBody(image), ...(warnings.length > 0 && { warnings }) }),
     (error: unknown) => {
       c.var.log.info({ err: error }, 'image pull or import failed');

@@ -34,10 +34,13 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       return { sandboxes: entries.map(toSandboxBody), ...next };
     },
 
-    createSandbox: async ({ body }, c) => {
+    createSandbox: async ({ body, warnings }, c) => {
       if (body.image !== undefined) requireImages(images);
-      const sandbox = await callersOf(host, c).create(toCreateOptions(body), clientSignal(c));
+      const commit = c.get('keyed')?.commitHook<readonly SandboxInfo[]>(toOneBody);
+      const sandbox = await callersOf(host, c).create(toCreateOptions(body), clientSignal(c), commit);
       c.set('log', c.var.log.child({ sandbox: sandbox.id }));
+      if (sandbox.isExisting)
+        return c.json({ ...toDetailedBody(sandbox), ...(warnings.length > 0 && { warnings }) }, 200);
       c.get('audit').made = [sandbox.id];
       return toDetailedBody(sandbox);
     },
@@ -97,7 +100,7 @@ export function callersOf(host: SandboxHost, c: HttpContext): Sandboxes {
 
 /** Converts the body of a create request to options. */
 function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSandboxOptions {
-  const { profile, image, pull, network, publish, service } = body;
+  const { profile, image, pull, network, publish, service, name, labels, env } = body;
   return {
     ...(profile !== undefined && { rootfs: { kind: 'profile', name: profile } }),
     ...(image !== undefined && toImageSource(image, pull)),
@@ -110,6 +113,10 @@ function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSa
     ...(network?.enabled === true && { network: { allowlist: network.allowlist } }),
     ...(publish.length > 0 && { publish: toPorts(publish) }),
     service,
+    name,
+    labels,
+    env,
+    ifExists: body.if_exists,
   };
 }
 
@@ -160,6 +167,10 @@ export function toSandboxBody(sandbox: SandboxInfo) {
     ...(sandbox.network !== undefined && { network: toNetworkBody(sandbox.network) }),
     ...(sandbox.published !== undefined && { published: sandbox.published.map(toPortBody) }),
   };
+}
+
+function toOneBody([sandbox]: readonly SandboxInfo[]): object {
+  return sandbox === undefined ? {} : toDetailedBody(sandbox);
 }
 
 function toNetworkBody({ allowlist, gateway, guestIp }: NetworkInfo) {

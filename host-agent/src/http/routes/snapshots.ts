@@ -4,7 +4,7 @@ import { ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import type { PullStream } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
-import type { SnapshotInfo } from '../../sandboxes/types.ts';
+import type { SandboxInfo, SnapshotInfo } from '../../sandboxes/types.ts';
 import { clientSignal, type HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
@@ -23,7 +23,8 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   };
   return {
     takeSnapshot: async ({ params: { id } }, c) => {
-      const snapshot = await host.as(c.get('principal')).get(id).snapshot(clientSignal(c));
+      const commit = c.get('keyed')?.commitHook(toSnapshotBody);
+      const snapshot = await host.as(c.get('principal')).get(id).snapshot(clientSignal(c), commit);
       c.get('audit').made = [snapshot.id];
       return toSnapshotBody(snapshot);
     },
@@ -50,7 +51,10 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       const body = readBody(c, bodyIdleMs);
       try {
         const sandboxes = host.as(c.get('principal'));
-        const snapshot = await sandboxes.importSnapshot(body.read, { isDiskOnly }, clientSignal(c));
+        const keyed = c.get('keyed');
+        const read = keyed?.observe(body.read) ?? body.read;
+        const commit = keyed?.commitHook(toSnapshotBody);
+        const snapshot = await sandboxes.importSnapshot(read, { isDiskOnly }, clientSignal(c), commit);
         c.get('audit').made = [snapshot.id];
         return toSnapshotBody(snapshot);
       } finally {
@@ -66,12 +70,20 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
     forkSnapshot: async ({ params: { id }, query, body }, c) => {
       const sandboxes = callersOf(host, c);
       const count = body.count || query.count;
-      const forks = await sandboxes.fork(id, count, clientSignal(c), toPorts(body.publish));
+      const { name, labels, env } = body;
+      const options = { publish: toPorts(body.publish), name, labels, env };
+      const commit = c.get('keyed')?.commitHook(toForksBody);
+      const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
       c.get('audit').made = forks.map((fork) => fork.id);
-      const oldestFirst = forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
-      return { sandboxes: oldestFirst.map(toSandboxBody) };
+      return toForksBody(forks);
     },
   } satisfies Partial<Handlers>;
+}
+
+/** Oldest first. */
+function toForksBody(forks: readonly SandboxInfo[]) {
+  const oldestFirst = forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
+  return { sandboxes: oldestFirst.map(toSandboxBody) };
 }
 
 /** Releases `slot` at the end of the stream, in every case. */

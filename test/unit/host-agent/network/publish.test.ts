@@ -220,17 +220,17 @@ t.test('a port that anybody has is taken, and free again after a delete', async 
   const { id } = await manager.get(source.id).snapshot();
   const [plain] = await manager.fork(id, 1);
   t.equal(plain?.published, undefined, 'not inherited');
-  await t.rejects(manager.fork(id, 2, undefined, undefined, publish), {
+  await t.rejects(manager.fork(id, 2, undefined, undefined, { publish }), {
     code: 'invalid_argument',
     message: /count 1/,
   });
-  await t.rejects(manager.fork(id, 1, undefined, undefined, publish), { code: 'conflict' });
+  await t.rejects(manager.fork(id, 1, undefined, undefined, { publish }), { code: 'conflict' });
   const other = [{ hostPort: 8081, guestPort: 80 }];
-  const [fork] = await manager.fork(id, 1, undefined, undefined, other);
+  const [fork] = await manager.fork(id, 1, undefined, undefined, { publish: other });
   t.same(fork?.published, other);
   const bare = await manager.create({});
   const saved = await manager.get(bare.id).snapshot();
-  await t.rejects(manager.fork(saved.id, 1, undefined, undefined, other), {
+  await t.rejects(manager.fork(saved.id, 1, undefined, undefined, { publish: other }), {
     code: 'invalid_argument',
     message: /snapshot that has a network/,
   });

@@ -84,15 +84,15 @@ t.test('published ports alone give an empty allowlist, and a copy has its own po
   const snapshot = await manager.get(info.id).snapshot();
   const [plain] = await manager.fork(snapshot.id, 1);
   t.notOk('published' in (plain ?? {}), 'the ports of its source are taken');
-  const [fork] = await manager.fork(snapshot.id, 1, undefined, undefined, [
-    { hostPort: 9090, guestPort: 80 },
-  ]);
+  const [fork] = await manager.fork(snapshot.id, 1, undefined, undefined, {
+    publish: [{ hostPort: 9090, guestPort: 80 }],
+  });
   t.match(fork, { published: [{ hostPort: 9090 }], network: { guestIp: '10.0.3.2' } });
   t.same(
     recorder.calls.filter((call) => call.startsWith('publish')),
     ['publish [8080] tap1', 'publish [] tap2', 'publish [9090] tap3'],
   );
-  await t.rejects(manager.fork(snapshot.id, 2, undefined, undefined, publish), {
+  await t.rejects(manager.fork(snapshot.id, 2, undefined, undefined, { publish }), {
     message: /needs count 1/,
   });
 });
