@@ -7,7 +7,6 @@ import type { FileDescription } from '../../host-agent/src/guest/file-descriptio
 import type {
   ByteSource,
   FileCallAnswer,
-  GuestFiles,
   PulledFile,
   PushResult,
   ReadFile,
@@ -28,6 +27,7 @@ import type {
   SnapshotInfo,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
+import { watchOf } from './fake-watch.ts';
 
 export type Script = (exec: FakeExec) => void;
 
@@ -142,7 +142,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     contentBytes: 0,
     entry: FILE,
   });
-  onWatch: GuestFiles['watch'] = () => ({ consumed: () => {}, cancel: () => {} });
+  onWatch = watchOf([]);
 
   onWrite: (write: FileWriteInput, read: ByteSource) => Promise<FileDescription> = async (_write, read) => {
     while ((await read()) !== undefined);
