@@ -15,7 +15,8 @@ const STATUS_404 = { name: 'NotFoundError' };
 const daemon = await startDaemon(t);
 const client = new Client({ host: await checkedUrl(t, daemon.url) });
 const sandbox = await client.sandboxes.create({ memory_mib: 512 });
-const sh = (script: string, on: Sandbox = sandbox) => on.exec(['sh', '-c', script]).text();
+const sh = async (script: string, on: Sandbox = sandbox) =>
+  (await on.exec(['sh', '-c', script]).text()).trim();
 
 /** Events until the end of the watch, or of the test. */
 async function follow(
