@@ -18,6 +18,7 @@ export type Profiles = Schemas['ProfilesResponse'];
 export type WhoAmI = Schemas['WhoamiResponse'];
 export type PushResult = Schemas['PushResult'];
 export type FileEntry = Schemas['FileEntry'];
+export type WatchEvent = Schemas['WatchEvent'];
 export type CopyResult = Schemas['CopyResult'];
 export type TerminalSize = Schemas['ResizeFrame'];
 

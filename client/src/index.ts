@@ -20,6 +20,7 @@ export type {
   FileOptions,
   FileStream,
   Files,
+  PushOptions,
   ReadOptions,
   WriteOptions,
 } from './files/files.ts';

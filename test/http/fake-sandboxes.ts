@@ -6,7 +6,6 @@ import type { FileDescription } from '../../host-agent/src/guest/file-descriptio
 import type {
   ByteSource,
   FileCallAnswer,
-  GuestFiles,
   PulledFile,
   PushResult,
   ReadFile,
@@ -32,6 +31,7 @@ import type {
   SnapshotInfo,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
+import { watchOf } from './fake-watch.ts';
 
 import { FakeExec, type Script } from './fake-exec.ts';
 import { fakeInfo } from './fake-info.ts';
@@ -86,7 +86,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     contentBytes: 0,
     entry: FILE,
   });
-  onWatch: GuestFiles['watch'] = () => ({ consumed: () => {}, cancel: () => {} });
+  onWatch = watchOf([]);
 
   onWrite: (write: FileWriteInput, read: ByteSource) => Promise<FileDescription> = async (_write, read) => {
     while ((await read()) !== undefined);

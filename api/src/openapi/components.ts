@@ -19,6 +19,7 @@ import {
   moveFileRequest,
   pushResult,
   removeResult,
+  watchEvent,
 } from '../schemas/file.ts';
 import { image, imageList, imageRef, pullImageRequest } from '../schemas/image.ts';
 import { logRecord, logsResponse } from '../schemas/log.ts';
@@ -85,6 +86,7 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   PushResult: pushResult,
   FileEntry: fileEntry,
   FileList: fileList,
+  WatchEvent: watchEvent,
   CopyResult: copyResult,
   RemoveResult: removeResult,
   MakeDirectoryRequest: makeDirectoryRequest,

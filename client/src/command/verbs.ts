@@ -17,6 +17,7 @@ import { service } from './verbs/service.ts';
 import { fork, snapshot, snapshots } from './verbs/snapshots.ts';
 import { stats } from './verbs/stats.ts';
 import { version } from './verbs/version.ts';
+import { watch } from './verbs/watch.ts';
 
 export const VERBS: readonly Verb[] = [
   run,
@@ -33,6 +34,7 @@ export const VERBS: readonly Verb[] = [
   mkdir,
   mv,
   edit,
+  watch,
   logs,
   snapshot,
   snapshots,

@@ -1,10 +1,11 @@
 // Files of a sandbox: read and written as bytes, streams and directories.
 import { platform } from '#platform';
+import { readLines } from '../connection/lines.ts';
 import type { Requests } from '../connection/requests.ts';
 import { readText } from '../connection/requests.ts';
 import type { Bytes, WireAnswer } from '../connection/transport.ts';
-import type { CallOptions, CopyResult, FileEntry, PushResult } from '../contract.ts';
-import { NotFoundError } from '../errors.ts';
+import type { CallOptions, CopyResult, FileEntry, PushResult, WatchEvent } from '../contract.ts';
+import { ConnectionError, NotFoundError } from '../errors.ts';
 import { packFile, splitPath } from './one-file.ts';
 
 /** 2^53 − 1, which requests the whole file. */
@@ -25,6 +26,11 @@ export type WriteOptions = CallOptions & {
   readonly mode?: number;
   /** Required for a stream. */
   readonly sizeBytes?: number;
+};
+
+export type PushOptions = CallOptions & {
+  /** Who owns what is created, as name|uid[:group|gid]; default: root. */
+  readonly owner?: string;
 };
 
 /** Options of calls about single files. */
@@ -91,14 +97,14 @@ export class Files {
   async extract(
     directory: string,
     archive: Bytes | Uint8Array,
-    options: CallOptions = {},
+    { owner, ...options }: PushOptions = {},
   ): Promise<PushResult> {
-    const query = { path: directory };
+    const query = { path: directory, owner };
     return this.#requests.call('pushFiles', { params: { id: this.#id }, query, bytes: archive, ...options });
   }
 
   /** Copies a local directory's contents into the sandbox. Not in browsers. */
-  async push(local: string, directory: string, options: CallOptions = {}): Promise<PushResult> {
+  async push(local: string, directory: string, options: PushOptions = {}): Promise<PushResult> {
     return this.extract(directory, platform.packDirectory(local), options);
   }
 
@@ -148,6 +154,30 @@ export class Files {
       // An empty page with a cursor would loop forever.
       cursor = page.entries.length === 0 ? undefined : page.next_cursor;
     } while (cursor !== undefined);
+  }
+
+  /**
+   * Changes in a directory, with `recursive` also in those in it, until the loop ends or the signal aborts. The first
+   * event is `armed`: list the directory after it, and again after `overflow`. The last one is `end`, with the reason.
+   * ConnectionError when the connection is lost: watch again, and list again.
+   */
+  async *watch(
+    path: string,
+    { recursive = false, ...options }: FileOptions & { readonly recursive?: boolean } = {},
+  ): AsyncGenerator<WatchEvent, void> {
+    const { query, call } = split(options);
+    const { body } = await this.#requests.stream('watchFiles', {
+      ...this.#call(call),
+      query: { ...query, path, ...(recursive && { recursive: 'true' }) },
+      accept: 'application/x-ndjson',
+    });
+    for await (const line of readLines(body)) {
+      if (line === '') continue;
+      const event = JSON.parse(line) as WatchEvent;
+      yield event;
+      if (event.type === 'end') return;
+    }
+    throw new ConnectionError('the watch ended without a reason: the connection was lost');
   }
 
   /** The content of a file with its ETag, or the bytes from `first` to `last` of it. */

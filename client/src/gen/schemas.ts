@@ -1096,6 +1096,41 @@ export interface components {
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
         };
+        /** @description one change in a watched directory */
+        readonly WatchEvent: {
+            /**
+             * @description armed: every change from here on is reported. create: a new entry, or another one in place of it. write: new content. attrib: other permissions, owner or time. remove: the entry is gone. rename: it has a new name. overflow: changes were lost, list the directory again. end: nothing follows
+             * @enum {string}
+             */
+            readonly type: "armed" | "create" | "write" | "attrib" | "remove" | "rename" | "overflow" | "end";
+            /** @description absolute path below the root of the request; bytes that are not UTF-8 are shown as U+FFFD */
+            readonly path?: string;
+            /** @description the path as base64, if it is not UTF-8 */
+            readonly path_base64?: string;
+            /** @description of a rename: the former path */
+            readonly from?: string;
+            /** @description the former path as base64, if it is not UTF-8 */
+            readonly from_base64?: string;
+            /**
+             * @description the entry is a directory
+             * @constant
+             */
+            readonly directory?: true;
+            /**
+             * @description of a write: the program has closed the file
+             * @constant
+             */
+            readonly closed?: true;
+            /** @description of armed and overflow: number of directories that are watched */
+            readonly directories?: number;
+            /**
+             * @description of end. removed: the directory was removed, moved or unmounted. unreadable: the user may no longer read it. limit: there are too many directories. lost: the sandbox ended, or does not respond. stopping: the daemon stops
+             * @enum {string}
+             */
+            readonly reason?: "removed" | "unreadable" | "limit" | "lost" | "stopping";
+            /** @description of end: the reason as a sentence */
+            readonly message?: string;
+        };
         /** @description the copy */
         readonly CopyResult: {
             /** @description last part of the path */

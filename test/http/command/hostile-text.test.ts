@@ -66,6 +66,11 @@ const ANSWERS: readonly [RegExp, unknown][] = [
   [/ \/sandboxes\/[^/]*$/, SANDBOX],
 ];
 
+const WATCHED = [
+  { type: 'rename', path: EVIL, from: EVIL },
+  { type: 'end', reason: 'lost', message: EVIL },
+];
+
 /** `isWilling`: answers what is asked for; otherwise each answer is an error. */
 async function serveEvil(t: Test, isWilling: boolean): Promise<string> {
   const server = createServer((incoming, outgoing) => {
@@ -78,6 +83,8 @@ async function serveEvil(t: Test, isWilling: boolean): Promise<string> {
       for (const each of [{ progress: EVIL }, layer]) outgoing.write(`${JSON.stringify(each)}\n`);
       setTimeout(() => outgoing.end(`${JSON.stringify({ image: IMAGE })}\n`), 500);
     } else if (isWilling && line === 'GET /events') outgoing.end(`id: 1\ndata: ${JSON.stringify(EVENT)}\n\n`);
+    else if (isWilling && line.endsWith('/files/watch'))
+      outgoing.end(`${WATCHED.map((event) => JSON.stringify(event)).join('\n')}\n`);
     else if (isWilling && found !== undefined) outgoing.end(JSON.stringify(found));
     else outgoing.writeHead(404, { 'x-request-id': 'req_1' }).end(JSON.stringify({ error: EVIL }));
   });
@@ -102,6 +109,7 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     rm: [`sbx_${EVIL}`],
     cp: [file, `sbx_1:/${EVIL}`],
     ls: ['-l', `sbx_1:/${EVIL}`],
+    watch: [`sbx_1:/${EVIL}`],
     cat: [`sbx_1:/${EVIL}`],
     mkdir: [`sbx_1:/${EVIL}`],
     mv: [`sbx_1:/${EVIL}`, `/${EVIL}`],
@@ -162,6 +170,7 @@ t.test('each verb, in a pipe, with and without --json', async (t) => {
     'exec',
     'rmi',
     'ls',
+    'watch',
     'commands',
   ])
     t.ok(shown.includes(verb), `${verb} has shown them`);

@@ -49,6 +49,7 @@ t.test('each verb', async (t) => {
       wrong: [join(home, 'file'), `${UNKNOWN_ID}:/srv/file`],
     },
     ls: { fine: [`${id}:/srv`], wrong: [`${UNKNOWN_ID}:/srv`] },
+    watch: { wrong: [`${UNKNOWN_ID}:/srv`] },
     cat: { wrong: [`${UNKNOWN_ID}:/srv/file`] },
     mkdir: { fine: [`${id}:/srv/new`], wrong: [`${UNKNOWN_ID}:/srv/new`] },
     mv: { fine: [`${id}:/srv/file`, '/srv/new'], wrong: [`${UNKNOWN_ID}:/srv/file`, '/srv/new'] },

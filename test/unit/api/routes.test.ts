@@ -54,6 +54,7 @@ const DOCUMENTED = [
   ['DELETE', '/sandboxes/:id/files', 'exec', 200],
   ['GET', '/sandboxes/:id/files/stat', 'read', 200],
   ['GET', '/sandboxes/:id/files/list', 'read', 200],
+  ['GET', '/sandboxes/:id/files/watch', 'read', 200],
   ['GET', '/sandboxes/:id/files/content', 'read', 200],
   ['PUT', '/sandboxes/:id/files/content', 'exec', 200],
   ['POST', '/sandboxes/:id/files/mkdir', 'exec', 201],

@@ -12,7 +12,7 @@ import { formatBytes } from '../terminal.ts';
 import type { Flags, Session, Verb } from '../verb.ts';
 
 const PLACE = '<sandbox>:<path>';
-const USER: Flags = {
+export const USER: Flags = {
   user: {
     type: 'string',
     short: 'u',
@@ -41,13 +41,13 @@ export function toPlace(word: string): Place | undefined {
   return { id, path };
 }
 
-function placeOf(word = ''): Place {
+export function placeOf(word = ''): Place {
   const place = toPlace(word);
   if (place === undefined) throw new UsageError(`${JSON.stringify(word)} must be ${PLACE}`);
   return place;
 }
 
-function options({ text }: Input, { signal }: Session) {
+export function options({ text }: Input, { signal }: Session) {
   const user = text('user');
   return { signal, ...(user !== undefined && { user }) };
 }

@@ -1,0 +1,102 @@
+// A program changes a tree at random while it is watched; what the events make is what is there.
+import '../support/addon-dir.ts';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { apply, changes, readTree, TreeModel } from '../../../support/changed-tree.ts';
+import { scaled } from '../../../support/time-scale.ts';
+import { until } from '../../../support/until.ts';
+import { startLocalAgent } from '../support/local-agent.ts';
+import { openWatch } from '../support/watched.ts';
+
+t.setTimeout(scaled(300_000));
+const SEEDS = 12;
+const PROGRAM = join(import.meta.dirname, '../support/change-tree.ts');
+
+type Form = {
+  readonly seed: number;
+  /** What is there before the watch. */
+  readonly hasPast: boolean;
+  readonly isSlow: boolean;
+};
+
+async function compare(t: Test, { seed, hasPast, isSlow }: Form): Promise<number> {
+  const dir = mkdtempSync(join(tmpdir(), 'watch-'));
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+  mkdirSync(join(dir, 'top'));
+  const top = join(dir, 'top');
+  if (hasPast) for (const change of changes(seed + 1000, 300)) apply(top, change);
+  const agent = startLocalAgent(t);
+  const channel = await agent.connect();
+  const model = new TreeModel();
+  const log: string[] = [];
+  let overflows = 0;
+  let isArmed = false;
+  let ended = '';
+  const watching = openWatch(
+    channel,
+    top,
+    {},
+    (records, bytes) => {
+      for (const record of records) {
+        if ('path' in record) {
+          const { type, path, from, isDirectory } = record;
+          log.push(`${type} ${from ?? ''} ${path}${isDirectory ? '/' : ''}`);
+          model.apply({ type, path: String(path), from: from && String(from), isDirectory });
+          // As a client does that has listed a state from behind the event.
+          if (type === 'rename' && isDirectory && hasPast) relist(String(path));
+        } else {
+          log.push(record.type);
+          if (record.type === 'overflow') overflows += 1;
+          isArmed = true;
+          model.tree = readTree(top);
+        }
+      }
+      if (isSlow) setTimeout(() => watching.consumed(bytes), 50);
+      else queueMicrotask(() => watching.consumed(bytes));
+    },
+    (reason) => {
+      ended = reason;
+    },
+  );
+  const relist = (path: string): void => {
+    model.remove(path);
+    for (const [each, isDir] of readTree(top))
+      if (each === path || each.startsWith(`${path}/`)) model.tree.set(each, isDir);
+  };
+  await until(() => isArmed || ended !== '', 'armed', 20_000);
+  const children = [0, 1].map((at) =>
+    spawn(process.execPath, [PROGRAM, top, String(seed + at * 77), '3000'], { stdio: 'inherit' }),
+  );
+  await Promise.all(children.map((child) => once(child, 'exit')));
+  writeFileSync(join(top, 'mark'), '');
+  await until(() => model.tree.has('mark') || ended !== '', `the mark of seed ${seed}: ${ended}`, 60_000);
+  t.equal(ended, '');
+  const real = new TreeModel();
+  real.tree = readTree(top);
+  t.same(model.sorted, real.sorted, `seed ${seed}`);
+  if (model.sorted.join() !== real.sorted.join()) t.comment(log.slice(-220).join('\n'));
+  t.same(agent.faults, []);
+  watching.cancel();
+  for (const socket of agent.sockets) socket.destroy();
+  return overflows;
+}
+
+t.test('from an empty directory, by the events alone', async (t) => {
+  for (let seed = 1; seed <= Number(process.env.SEEDS ?? SEEDS); seed++)
+    await t.test(
+      `seed ${seed}`,
+      async (t) => void (await compare(t, { seed, hasPast: false, isSlow: false })),
+    );
+});
+
+t.test('from a directory that is listed', async (t) => {
+  for (let seed = 1; seed <= Number(process.env.SEEDS ?? SEEDS); seed++)
+    await t.test(
+      `seed ${seed}`,
+      async (t) => void (await compare(t, { seed, hasPast: true, isSlow: false })),
+    );
+});
