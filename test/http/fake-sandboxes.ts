@@ -41,6 +41,7 @@ export class FakeExec extends EventEmitter implements ExecSession {
   sentBytes = 0;
   isStdinFull = false;
   isCancelled = false;
+  id: string | undefined;
 
   constructor(request: ExecRequest, events: ExecEvents, hasStdin: boolean) {
     super();
