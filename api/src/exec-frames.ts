@@ -14,6 +14,7 @@ export const EXEC_FRAME = {
   signal: 7,
   error: 8,
   position: 9,
+  started: 10,
 } as const;
 const EXEC_FRAME_HEADER_BYTES = 8;
 

@@ -66,6 +66,25 @@ t.test('output comes as frames, the result last', async (t) => {
   t.match(ended, { sandbox: /^sbx_/, requestId: /^req_/, exec: { exitCode: 3 } });
 });
 
+t.test('each form of the answer has the id of the command', async (t) => {
+  const { app, sandboxes } = makeApp();
+  const { id } = sandboxes.add();
+  sandboxes.script = (exec) => {
+    exec.id = 'cmd_0123456789abc';
+    exec.exit();
+  };
+  for (const accept of ['application/json', 'application/x-ndjson', '*/*']) {
+    const body = JSON.stringify({ cmd: ['x'] });
+    const response = await app.request(`/sandboxes/${id}/exec`, {
+      method: 'POST',
+      body,
+      headers: { accept },
+    });
+    t.equal(response.headers.get('x-command-id'), 'cmd_0123456789abc', accept);
+    await response.arrayBuffer();
+  }
+});
+
 t.test('the result says only what there is to say', async (t) => {
   const plain = await run((exec) =>
     exec.exit({ exitCode: 0, durationMs: 0, signal: '', error: '', timedOut: false }),

@@ -15,6 +15,7 @@ export class FakeExec extends EventEmitter implements ExecSession {
   sentBytes = 0;
   isStdinFull = false;
   isCancelled = false;
+  id: string | undefined;
 
   constructor(request: ExecRequest, events: ExecEvents, hasStdin: boolean) {
     super();

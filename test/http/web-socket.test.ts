@@ -39,6 +39,22 @@ t.test('a WebSocket carries the same frames, split and packed anyhow', async (t)
   }
 });
 
+t.test('the first frame of a WebSocket has the id of the command', async (t) => {
+  const { port, id, sandboxes } = await serveCat(t);
+  sandboxes.script = (exec) => {
+    exec.id = 'cmd_0123456789abc';
+    exec.output('stdout', 'x');
+    exec.exit();
+  };
+  const client = openSocket(t, port, `/sandboxes/${id}/exec`);
+  await client.opened;
+  client.socket.send(BODY);
+  t.equal((await client.closed).code, 1000);
+  const [first] = client.frames();
+  t.same([first?.type, String(first?.payload)], [10, '{"id":"cmd_0123456789abc"}']);
+  t.match(summarize(client.frames()), { stdout: 'x', result: { exit_code: 0 } });
+});
+
 t.test('WebSockets that go wrong are closed with the code that says how', async (t) => {
   const { port, id, sandboxes } = await serveCat(t);
   const path = `/sandboxes/${id}/exec`;

@@ -31,9 +31,10 @@ Bearer <key>\`.
 
 Exec frames: one byte for the type, three zero bytes, four bytes for the payload size (big-endian), and a payload of
 at most 65,536 bytes. Types: 1 stdout, 2 stderr, 3 exit (JSON, ExecResult, the last frame), 4 stdin, 5 stdin_close, 6
-resize (JSON, ResizeFrame), 7 signal (JSON, SignalFrame), 8 error (JSON, ErrorResponse). An error frame reports an
-invalid signal or size of the client. On a WebSocket it also reports why the daemon closes the connection, before the
-close.
+resize (JSON, ResizeFrame), 7 signal (JSON, SignalFrame), 8 error (JSON, ErrorResponse), 9
+position, 10 started (JSON, the id of the command). An error frame reports an invalid signal or size of the client. On
+a WebSocket it also reports why the daemon closes the connection, before the close. Readers skip types that they do not
+know.
 
 An unknown path causes 404. An unsupported method causes 405 with \`Allow\`. \`HEAD\` works wherever \`GET\` works.
 

@@ -9,6 +9,8 @@ import { json, jsonBody, type Route } from './route.ts';
 
 /** An error frame answers an invalid frame of the client. */
 const DOWNWARD = ['stdout', 'stderr', 'exit', 'error'] as const;
+/** Absent for a guest agent that is too old to list commands. */
+const COMMAND_ID_HEADER = { 'X-Command-Id': 'id of the command, for requests to commands' };
 const UPWARD = ['stdin', 'stdinClose', 'resize', 'signal'] as const;
 const ERRORS = {
   404: 'the sandbox does not exist',
@@ -45,6 +47,7 @@ export const execRoutes = {
           'application/x-ndjson': { kind: 'lines', schema: execPiece },
           ...json(execOutput),
         },
+        headers: COMMAND_ID_HEADER,
       },
       { status: 201, description: 'with detach: the command has started', content: json(command) },
     ],
@@ -62,7 +65,7 @@ export const execRoutes = {
     summary: 'Run a command over a WebSocket',
     description:
       'The first message is the request; the client must send it within 30 s. After it, binary messages carry ' +
-      'exec frames, and message boundaries have no meaning. Close codes: 1000 after the exit frame, 1001 the ' +
+      'exec frames, the first of which has the id of the command; message boundaries have no meaning. Close codes: 1000 after the exit frame, 1001 the ' +
       'daemon stops, 1003 a text message after the first, 1008 an invalid first message, 1009 a message over 1 ' +
       'MiB, 1011 the guest does not respond, 1013 too many large requests are in progress.',
     access: 'exec',
@@ -75,7 +78,7 @@ export const execRoutes = {
       {
         status: 101,
         description: 'a stream of exec frames in binary messages',
-        content: { 'application/octet-stream': { kind: 'bytes', frames: DOWNWARD } },
+        content: { 'application/octet-stream': { kind: 'bytes', frames: [...DOWNWARD, 'started'] } },
       },
     ],
     errors: { ...ERRORS, 426: 'the request is not a WebSocket upgrade' },

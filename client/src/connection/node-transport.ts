@@ -74,7 +74,11 @@ export class NodeTransport implements Transport {
     const incoming = await answer;
     const answered = this.#toAnswer(incoming, wire.signal);
     return answered.status === 200
-      ? { requestId, ...toDuplex(sent, incoming.socket, answered.body) }
+      ? {
+          requestId,
+          commandId: answered.header('x-command-id'),
+          ...toDuplex(sent, incoming.socket, answered.body),
+        }
       : answered;
   }
 

@@ -23,6 +23,8 @@ export interface Duplex {
   readonly output: Bytes;
   /** The request id in the daemon's log; unknown in browsers. */
   readonly requestId?: string | undefined;
+  /** Of an attached command; unknown in browsers, which get it as a frame. */
+  readonly commandId?: string | undefined;
   /** Resolves when the connection accepts more data (backpressure). */
   write(bytes: Uint8Array): Promise<void>;
   /** Closes the connection, which kills the command. */

@@ -48,9 +48,14 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
   readonly #chunks: AsyncGenerator<Chunk, void>;
   readonly #onRefused: ((problem: string) => void) | undefined;
   #result: ExecResult | undefined;
+  readonly #id: Promise<string | undefined>;
+  #resolveId: (id: string | undefined) => void = () => {};
 
   constructor(requests: Requests, id: string, cmd: readonly string[], options: ExecOptions = {}) {
     this.cmd = cmd;
+    this.#id = new Promise((resolve) => {
+      this.#resolveId = resolve;
+    });
     this.#onRefused = options.onRefused;
     const { signal, timeoutMs, stdin, tty } = options;
     const onAbort = (): void => this.#abort.abort(signal?.reason);
@@ -66,17 +71,30 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
     if (isInteractive) this.#duplex = requests.open('exec', { ...call, query: { stdin: 1 } });
     const opening =
       this.#duplex ??
-      requests
-        .stream('exec', call)
-        .then(({ body, header }) => ({ output: body, requestId: header('x-request-id') }));
+      requests.stream('exec', call).then(({ body, header }) => ({
+        output: body,
+        requestId: header('x-request-id'),
+        commandId: header('x-command-id'),
+      }));
     // Reading the output reports the error.
-    opening.catch(() => {});
+    opening.then(
+      ({ commandId }) => commandId !== undefined && this.#resolveId(commandId),
+      () => this.#resolveId(undefined),
+    );
     this.#chunks = this.#read(opening, () => signal?.removeEventListener('abort', onAbort));
     if (stdin !== undefined && stdin !== true) this.#feed(stdin).catch(() => {});
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Chunk> {
     return this.#chunks;
+  }
+
+  /**
+   * Id of the command, for `sandbox.commands`, once it has started; undefined if it did not, or if its guest lists no
+   * commands. In a browser, a command with input must be read before.
+   */
+  get id(): Promise<string | undefined> {
+    return this.#id;
   }
 
   /** Resolves with the result; discards unread output. ConnectionError when the connection broke. */
@@ -162,6 +180,7 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
       const message = `${error.message}; ${this.cmd[0]} was running, and is ended with it`;
       throw new ConnectionError(message, { cause: error, requestId: opened.requestId });
     } finally {
+      this.#resolveId(undefined);
       done();
       this.#duplex?.then(
         (duplex) => duplex.close(),
@@ -172,6 +191,7 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
   }
 
   #handle({ type, payload }: ExecFrame): Chunk | undefined {
+    if (type === EXEC_FRAME.started) this.#resolveId((fromBytes(payload) as { id: string }).id);
     if (type === EXEC_FRAME.exit) this.#result = fromBytes(payload) as ExecResult;
     if (type === EXEC_FRAME.error) this.#onRefused?.((fromBytes(payload) as { error: string }).error);
     return toChunk(type, payload);

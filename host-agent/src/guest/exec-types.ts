@@ -55,6 +55,8 @@ export interface ExecEvents {
 
 /** One running command. */
 export interface ExecSession {
+  /** The guest lists the command under this id; absent for an older guest, and for a client of a detached command. */
+  readonly id?: string | undefined;
   /** Returns flow-control credit after this many bytes of output were passed on. */
   consumed(bytes: number): void;
   /** Queues stdin; false if the caller should wait for `drain`. */

@@ -32,6 +32,7 @@ export function startExec(
 }
 
 class ChannelExec implements ExecSession {
+  readonly id: string | undefined;
   readonly #events: ExecEvents;
   readonly #explainLoss: Options['explainLoss'];
   readonly #startedAtMs = performance.now();
@@ -46,14 +47,10 @@ class ChannelExec implements ExecSession {
     const { hasStdin = false, baseEnv, explainLoss, id } = options;
     this.#events = events;
     this.#explainLoss = explainLoss;
+    this.id = channel.can(COMMANDS) ? id : undefined;
+    const listed = this.id === undefined ? {} : { id: this.id };
     this.#stream = channel.open(
-      {
-        exec: {
-          ...toWireExec(request, baseEnv),
-          stdin: hasStdin,
-          ...(id !== undefined && channel.can(COMMANDS) && { id }),
-        },
-      },
+      { exec: { ...toWireExec(request, baseEnv), stdin: hasStdin, ...listed } },
       {
         started: (pid) => this.#events.started?.(pid),
         data: (flow, chunk) => this.#output(flow === FLOW.err ? 'stderr' : 'stdout', chunk),

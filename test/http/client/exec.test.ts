@@ -43,6 +43,24 @@ t.test('output is a loop of chunks, or one text, or both streams and the result'
   });
 });
 
+t.test('a command says its id while it runs', async (t) => {
+  const { sandbox } = await connect(t, (exec) => {
+    exec.id = 'cmd_0123456789abc';
+    talk(exec);
+  });
+  for (const options of [{}, { stdin: true }] as const) {
+    const exec = sandbox.exec(['x'], options);
+    t.equal(await exec.id, 'cmd_0123456789abc');
+    t.match(await exec.output(), { stdout: 'one two' });
+  }
+  const old = await connect(t, talk);
+  const exec = old.sandbox.exec(['x']);
+  await exec.result();
+  t.equal(await exec.id, undefined);
+  const refused = old.sandbox.exec([]);
+  t.equal(await refused.id, undefined);
+});
+
 t.test('text() of a failed command throws its output and exit code, result() does not', async (t) => {
   const { sandbox } = await connect(t, (exec) => {
     exec.output('stderr', 'line\nno such file\n');

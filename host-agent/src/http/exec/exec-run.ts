@@ -91,6 +91,11 @@ export class ExecRun implements PullStream {
     });
   }
 
+  /** Id of an attached command, if the guest lists it. */
+  get id(): string | undefined {
+    return this.#session.id;
+  }
+
   /** Encoded frames in order. The exit frame is last; only `cancel` ends the stream earlier. */
   async next(): Promise<Chunk | undefined> {
     while (!this.#isOver) {
@@ -270,6 +275,11 @@ export function encodeExitFrame(outcome: ExecOutcome, warnings: readonly string[
 /** An error frame, for errors after the response head was sent. */
 export function encodeErrorFrame(body: ErrorAnswer['body']): Buffer {
   return encodeExecFrame(EXEC_FRAME.error, Buffer.from(JSON.stringify(body)));
+}
+
+/** The first frame on a WebSocket. */
+export function encodeStartedFrame(id: string): Buffer {
+  return encodeExecFrame(EXEC_FRAME.started, Buffer.from(JSON.stringify({ id })));
 }
 
 /** The next record of the output of a detached command, and what was dropped before it. */

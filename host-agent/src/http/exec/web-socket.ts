@@ -7,7 +7,7 @@ import type { Chunk } from '../../lib/byte-queue.ts';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { BodyMemoryLimit, parseJson } from '../input/json-body.ts';
 import { checked } from '../input/request-input.ts';
-import { type ExecRun, encodeErrorFrame } from './exec-run.ts';
+import { type ExecRun, encodeErrorFrame, encodeStartedFrame } from './exec-run.ts';
 
 /** Close codes of RFC 6455 by cause. */
 const CLOSE = {
@@ -117,6 +117,7 @@ function readFirstMessage(socket: WebSocket, data: RawData, strict = false): Req
 
 async function sendFrames(socket: WebSocket, run: ExecRun, ending: AbortSignal | undefined): Promise<void> {
   await run.opened;
+  if (run.id !== undefined) socket.send(encodeStartedFrame(run.id), { binary: true });
   for (let chunk = await run.next(); chunk !== undefined; chunk = await run.next()) {
     const sent = send(socket, chunk);
     if (socket.bufferedAmount > MAX_BUFFERED_BYTES) await sent;

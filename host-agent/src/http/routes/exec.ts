@@ -73,6 +73,7 @@ export function execHandlers({ sandboxes: host }: HttpServices, webSockets: Exec
       if (signal.aborted) run.cancel();
       await run.opened;
       const form = toExecForm(c.req.header('accept'));
+      if (run.id !== undefined) c.header(COMMAND_ID_HEADER, run.id);
       if (form === 'application/json') return collectOutput(run, max_output_bytes);
       const stream = form === 'application/x-ndjson' ? new OutputLines(run) : run;
       return answerPullStream(c, stream, { 'Content-Type': form });
@@ -102,7 +103,8 @@ export function toExecForm(accept: string | undefined): ExecForm {
 }
 
 // Exec over a hijacked connection: a fixed response head, then frames in both directions.
-const RESPONSE_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n\r\n';
+const RESPONSE_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n';
+const COMMAND_ID_HEADER = 'X-Command-Id';
 
 /**
  * Forwards the client's bytes to the run from now on, even before the response head is sent. `onEnd` is called at the
@@ -128,7 +130,8 @@ export function feedFromSocket(
 
 /** Sends the response head and all frames with backpressure, then closes, at most `lingerMs` after the last byte. */
 export async function sendToSocket(socket: Duplex, run: ExecRun, lingerMs: number): Promise<void> {
-  socket.write(RESPONSE_HEAD);
+  const id = run.id === undefined ? '' : `${COMMAND_ID_HEADER}: ${run.id}\r\n`;
+  socket.write(`${RESPONSE_HEAD}${id}\r\n`);
   await writePullStream(socket, run);
   if (socket.destroyed) return;
   socket.end(() => linger(socket, socket, lingerMs));
