@@ -15,6 +15,7 @@ export function bootVm(options: BootOptions, setup: VmmSetup): Promise<Vm> {
     setup,
     { kind: 'anonymous' },
     [spec.kernelPath],
+    false,
     (files) => symlink(spec.kernelPath, files.startKernelPath),
     async (api, files) => {
       const call = { timeoutMs: CALL_TIMEOUT_MS, signal };

@@ -32,6 +32,7 @@ export async function startVmm(
   { kind, program, jail }: VmmSetup,
   memory: GuestMemory,
   reads: readonly string[],
+  isFinal: boolean,
   prepare: (files: CloudHypervisorFiles) => Promise<void>,
   run: (api: VmmApi, files: CloudHypervisorFiles) => Promise<void>,
 ): Promise<Vm> {
@@ -50,6 +51,7 @@ export async function startVmm(
     argv0: VMM_NAME,
     args: vmmArguments(files),
     memory,
+    isFinal,
     jail,
     view: viewOf(options, files, reads),
     run: () => run(api, files),
