@@ -3,18 +3,26 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
+  copySparse,
   createWritableLayer,
   ensureAgentImage,
   resolveKernel,
   resolveProfile,
 } from '@sandboxd/rootfs-builder';
 import { pino } from 'pino';
-import type { Engine, SavedVm, Vm, VmSpec } from '../../host-agent/src/engines/engine.ts';
+import type {
+  Engine,
+  SavedVm,
+  Vm,
+  VmmIdentity,
+  VmPaths,
+  VmSpec,
+} from '../../host-agent/src/engines/engine.ts';
 import { makeEngines } from '../../host-agent/src/engines/index.ts';
 import { Jail } from '../../host-agent/src/engines/jail/jail.ts';
 import type { ExecOutcome } from '../../host-agent/src/guest/exec-types.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
-import { type Faults, NO_FAULTS } from '../../host-agent/src/lib/faults.ts';
+import type { Faults } from '../../host-agent/src/lib/faults.ts';
 import {
   markAwake,
   openPaused,
@@ -26,14 +34,14 @@ import {
 import { BAKED_DATA_DIR } from './daemon.ts';
 import { HELPERS } from './helper-programs.ts';
 import { TEST_CGROUPS, TEST_UIDS } from './jailed.ts';
+import { scaled } from './time-scale.ts';
 
-const log = pino({ level: process.env.SLEEPER_LOG ?? 'silent' });
+export const sleeperLog = pino({ level: process.env.SLEEPER_LOG ?? 'silent' });
 const MIB = 2 ** 20;
+const LAYER = 'layer.ext4';
 
 type SleeperOptions = {
   readonly memoryMib?: number;
-  readonly isJailed?: boolean;
-  readonly faults?: Faults;
 };
 
 /** The engine of this run's tests, as its probe found it. */
@@ -48,7 +56,7 @@ export async function openEngine(isJailed: boolean): Promise<Engine> {
     initramfsPath: kernel.initramfsPath,
     scratchDir,
     jail,
-    log,
+    log: sleeperLog,
     forkMemory: 'auto',
     claimProgram: HELPERS.claim,
     memfdProgram: HELPERS.memfd,
@@ -62,22 +70,29 @@ export async function openEngine(isJailed: boolean): Promise<Engine> {
   return engine;
 }
 
+async function makePaths(): Promise<VmPaths> {
+  const parent = join(BAKED_DATA_DIR, 'test');
+  await mkdir(parent, { recursive: true });
+  return { dir: await mkdtemp(join(parent, 'sleeper-')), socketDir: await mkdtemp(join(tmpdir(), 'slr-')) };
+}
+
 export class Sleeper {
   readonly engine: Engine;
   readonly dir: string;
   readonly socketDir: string;
   readonly spec: VmSpec;
-  readonly faults: Faults;
   vm: Vm;
   guest: Guest;
 
-  private constructor(engine: Engine, paths: Sleeper['paths'], spec: VmSpec, vm: Vm, faults: Faults) {
+  onReach: Faults['reach'] = () => undefined;
+  readonly faults: Faults = { reach: (point) => this.onReach(point) };
+
+  private constructor(engine: Engine, paths: VmPaths, spec: VmSpec, vm: Vm) {
     this.engine = engine;
     this.dir = paths.dir;
     this.socketDir = paths.socketDir;
     this.spec = spec;
     this.vm = vm;
-    this.faults = faults;
     this.guest = this.#connectTo(vm);
   }
 
@@ -90,21 +105,16 @@ export class Sleeper {
   }
 
   get layerPath(): string {
-    return join(this.dir, 'layer.ext4');
+    return join(this.dir, LAYER);
   }
 
-  static async boot(
-    engine: Engine,
-    { memoryMib = 256, faults = NO_FAULTS }: SleeperOptions = {},
-  ): Promise<Sleeper> {
-    const parent = join(BAKED_DATA_DIR, 'test');
-    await mkdir(parent, { recursive: true });
-    const dir = await mkdtemp(join(parent, 'sleeper-'));
-    const socketDir = await mkdtemp(join(tmpdir(), 'slr-'));
+  static async boot(engine: Engine, { memoryMib = 256 }: SleeperOptions = {}): Promise<Sleeper> {
+    const paths = await makePaths();
+    const layer = join(paths.dir, LAYER);
     const kernel = await resolveKernel(BAKED_DATA_DIR, {});
     const { rootfsPath } = await resolveProfile(BAKED_DATA_DIR, 'base');
     const agent = await ensureAgentImage(BAKED_DATA_DIR, HELPERS.agent, kernel);
-    await createWritableLayer(BAKED_DATA_DIR, join(dir, 'layer.ext4'), 1024 * MIB);
+    await createWritableLayer(BAKED_DATA_DIR, layer, 1024 * MIB);
     const spec: VmSpec = {
       vcpus: 1,
       memoryMib,
@@ -113,13 +123,13 @@ export class Sleeper {
       bootArgs: 'sandbox.agent-disk',
       disks: [
         { path: rootfsPath, isReadOnly: true },
-        { path: join(dir, 'layer.ext4'), isReadOnly: false },
+        { path: layer, isReadOnly: false },
         { path: agent.path, isReadOnly: true },
       ],
     };
-    const vm = await engine.boot({ spec, paths: { dir, socketDir }, log });
-    const sleeper = new Sleeper(engine, { dir, socketDir }, spec, vm, faults);
-    await sleeper.guest.connect(AbortSignal.timeout(120_000));
+    const vm = await engine.boot({ spec, paths, log: sleeperLog });
+    const sleeper = new Sleeper(engine, paths, spec, vm);
+    await sleeper.guest.connect(AbortSignal.timeout(scaled(120_000)));
     return sleeper;
   }
 
@@ -145,38 +155,41 @@ export class Sleeper {
   }
 
   /** Milliseconds until the guest's agent answered. */
-  async resume(): Promise<number> {
+  async resume(beforeRun?: () => Promise<void>): Promise<number> {
     const startedAt = performance.now();
     const { vm: saved, manifest } = await openPaused(this.paused, this.layerPath, this.faults);
     this.vm = await this.engine.restore({
-      ...{ spec: this.spec, paths: this.paths, log, saved, ownsMemory: true },
-      beforeRun: () => markAwake(this.paused, this.faults),
+      ...{ spec: this.spec, paths: this.paths, log: sleeperLog, saved, ownsMemory: true },
+      beforeRun: beforeRun ?? (() => markAwake(this.paused, this.faults)),
     });
     this.guest = this.#connectTo(this.vm);
-    await this.guest.connect(AbortSignal.timeout(60_000), { needsResync: manifest.needsResync });
+    await this.guest.connect(AbortSignal.timeout(scaled(60_000)), { needsResync: manifest.needsResync });
     return performance.now() - startedAt;
   }
 
-  /** A copy of a saved guest, as a bare restore: milliseconds until its agent answered. */
-  async restore(saved: SavedVm, layerPath: string): Promise<number> {
-    const dir = await mkdtemp(join(BAKED_DATA_DIR, 'test', 'sleeper-'));
-    const socketDir = await mkdtemp(join(tmpdir(), 'slr-'));
-    const disks = this.spec.disks.map((disk) => (disk.isReadOnly ? disk : { ...disk, path: layerPath }));
-    const startedAt = performance.now();
-    const vm = await this.engine.restore({
-      spec: { ...this.spec, disks },
-      paths: { dir, socketDir },
-      log,
-      saved,
-    });
-    const guest = this.#connectTo(vm);
-    await guest.connect(AbortSignal.timeout(60_000), { needsResync: false });
-    const ms = performance.now() - startedAt;
-    guest.close(new Error('done'));
-    await vm.kill();
-    await rm(dir, { recursive: true });
-    await rm(socketDir, { recursive: true });
-    return ms;
+  /** A fork of a saved guest, with a copy of the layer. */
+  async fork(saved: SavedVm, layerPath: string): Promise<Sleeper> {
+    const paths = await makePaths();
+    const layer = join(paths.dir, LAYER);
+    await copySparse(layerPath, layer);
+    const disks = this.spec.disks.map((disk) => (disk.isReadOnly ? disk : { ...disk, path: layer }));
+    const spec = { ...this.spec, disks };
+    const vm = await this.engine.restore({ spec, paths, log: sleeperLog, saved });
+    const sleeper = new Sleeper(this.engine, paths, spec, vm);
+    await sleeper.guest.connect(AbortSignal.timeout(scaled(60_000)));
+    return sleeper;
+  }
+
+  /** As a daemon that starts finds it. */
+  async adopt(): Promise<void> {
+    this.guest.close(new Error('its daemon was killed'));
+    this.vm.detach();
+    const identity = JSON.parse(JSON.stringify(this.vm.identity)) as VmmIdentity;
+    const vm = this.engine.adopt(identity, { log: sleeperLog });
+    if (vm === null) throw new Error('the VM is gone');
+    this.vm = vm;
+    this.guest = this.#connectTo(vm);
+    if (!(await this.guest.adopt(scaled(60_000)))) throw new Error('the guest does not answer');
   }
 
   /** The output of a shell command, which must succeed. */
@@ -207,6 +220,6 @@ export class Sleeper {
   }
 
   #connectTo(source: Vm): Guest {
-    return new Guest({ source, incarnation: 'sleeper', log });
+    return new Guest({ source, incarnation: 'sleeper', log: sleeperLog });
   }
 }

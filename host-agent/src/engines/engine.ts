@@ -230,7 +230,10 @@ export type RestoreOptions = BootOptions & {
    * No other VM uses the saved memory, and its file does not change while this VM exists: the VMM maps the file itself.
    */
   readonly ownsMemory?: boolean;
-  /** Runs when the guest is loaded, right before it runs. If it rejects, the guest has not run and the VM is ended. */
+  /**
+   * Runs when the guest is loaded, right before it runs. If it rejects, the guest has not run and the VM is ended. Once
+   * it has resolved, `signal` has no effect any more.
+   */
   readonly beforeRun?: () => Promise<void>;
 };
 

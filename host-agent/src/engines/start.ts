@@ -42,11 +42,14 @@ export type Launch = {
   readonly memory: GuestMemory;
   /** Runs after the VMM's first answer and makes the guest run; absent: nothing to do. */
   readonly run?: (vm: Vmm) => Promise<void>;
+  /** Once `run` has resolved, the signal is ignored: what the guest was saved as is used up. */
+  readonly isFinal?: boolean;
 };
 
 export async function startVmm(kind: VmmKind, options: BootOptions, launch: Launch): Promise<Vmm> {
-  const { paths, signal } = options;
-  const { memory, view, run } = launch;
+  const { paths } = options;
+  const { memory, view, run, isFinal } = launch;
+  let { signal } = options;
   signal?.throwIfAborted();
   const { process, jail: own } = await spawn(kind, options, launch);
   const identity: VmmIdentity = {
@@ -64,6 +67,7 @@ export async function startVmm(kind: VmmKind, options: BootOptions, launch: Laun
     // The VMM inherited the daemon's scheduling.
     resetScheduling(process.pid, kind.unbatched);
     await run?.(vm);
+    if (isFinal) signal = undefined;
     signal?.throwIfAborted();
     const watched = vm.control.watch();
     await (signal === undefined ? watched : raceSignal(watched, signal));

@@ -29,6 +29,7 @@ export async function restoreVm(options: RestoreOptions, setup: VmmSetup, modes:
     origin ? { kind: 'copy-on-write', path, origin } : { kind: 'anonymous' },
     // The VMM opens the memory by a link in its own directory; the file itself must be readable for it.
     [saved.memoryPath],
+    options.beforeRun !== undefined,
     (files) => linkMemory(saved, files.startDir),
     async (api, files) => {
       let lacksNet = false;
@@ -54,7 +55,9 @@ export async function restoreVm(options: RestoreOptions, setup: VmmSetup, modes:
       // A separate request, so that a cancelled fork never runs.
       signal?.throwIfAborted();
       await options.beforeRun?.();
-      await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS, signal });
+      // From here on a cancellation would lose a guest that has run.
+      const either = options.beforeRun === undefined ? { signal } : {};
+      await api.put('vm.resume', undefined, { timeoutMs: RESUME_TIMEOUT_MS, ...either });
     },
   );
 }

@@ -33,6 +33,7 @@ export async function startVmm(
   { kind, program, jail }: VmmSetup,
   memory: GuestMemory,
   reads: readonly string[],
+  isFinal: boolean,
   prepare: (files: CloudHypervisorFiles) => Promise<void>,
   run: (api: VmmApi, files: CloudHypervisorFiles) => Promise<void>,
 ): Promise<Vm> {
@@ -51,6 +52,7 @@ export async function startVmm(
     argv0: VMM_NAME,
     args: vmmArguments(files),
     memory,
+    isFinal,
     jail,
     view: viewOf(options, files, reads),
     run: () => run(api, files),
@@ -86,6 +88,7 @@ export function bootVm(options: BootOptions, setup: VmmSetup): Promise<Vm> {
     setup,
     { kind: 'anonymous' },
     [spec.kernelPath],
+    false,
     (files) => symlink(spec.kernelPath, files.startKernelPath),
     async (api, files) => {
       const call = { timeoutMs: CALL_TIMEOUT_MS, signal };

@@ -107,7 +107,7 @@ async function startQemu(
     inheritedFds,
     jail,
     view,
-    ...(run && { run }),
+    ...(run && { run, isFinal: true }),
   };
   const kind = inherited === undefined ? bootingQemu(qemuCommandLine(spec, accelerator)) : QEMU;
   return await startVmm(kind, options, launch);
@@ -122,7 +122,6 @@ async function runLoaded(vm: Vmm, beforeRun: () => Promise<void>, signal?: Abort
     either,
   );
   await beforeRun();
-  signal?.throwIfAborted();
   await vm.control.resume();
 }
 

@@ -8,44 +8,31 @@
 //
 // The manifest decides. `paused`: everything is on disk, of the moment that the layer has, so the guest must not run
 // from anything else. `awake`: a guest runs, or ran, that maps the memory file; the layer has changed since.
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { z } from 'zod';
 import type { SavedVm, Vm, WrittenVm } from '../../engines/engine.ts';
 import { takeBack } from '../../engines/jail/jail.ts';
 import { applyPageLog } from '../../engines/page-log.ts';
 import type { Guest } from '../../guest/guest.ts';
-import { AppError, errnoOf, toError } from '../../lib/errors.ts';
+import { AppError, errnoOf } from '../../lib/errors.ts';
 import type { Faults } from '../../lib/faults.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 import { ChunkChecksums } from './chunk-checksums.ts';
+import {
+  type PausedManifest,
+  prepareManifest,
+  publishManifest,
+  readPaused,
+  removeManifest,
+  requirePaused,
+  writePaused,
+} from './paused-manifest.ts';
 import { flush } from './save.ts';
 
-const MANIFEST_FILE = 'manifest.json';
-const NEW_MANIFEST_FILE = 'manifest.json.new';
+export { type PausedManifest, readPaused } from './paused-manifest.ts';
+
 const CHECKSUMS_FILE = 'checksums';
-
-/** Paths are relative to the directory: `<generation>/<name>`. */
-const pausedSchema = z.object({
-  formatVersion: z.literal(1),
-  phase: z.enum(['paused', 'awake']),
-  /** Counts the pauses; each has a directory for its new files. */
-  generation: z.number().int(),
-  savedAt: z.string(),
-  memory: z.object({ path: z.string(), sizeBytes: z.number().int(), mtimeMs: z.number() }),
-  /** Of the memory file; without `changes`. */
-  checksumsPath: z.string(),
-  /** To be applied to the memory file once its VMM has ended. */
-  changesPath: z.string().optional(),
-  state: z.object({ path: z.string(), checksum: z.number().int() }),
-  layer: z.object({ sizeBytes: z.number().int(), mtimeMs: z.number() }),
-  /** As in a saved guest. */
-  compatibility: z.record(z.string(), z.string()),
-  needsResync: z.boolean(),
-});
-
-export type PausedManifest = z.infer<typeof pausedSchema>;
 
 export type PauseInput = {
   /** See pausedDir. */
@@ -231,7 +218,8 @@ export type PausedGuest = { readonly vm: SavedVm; readonly manifest: PausedManif
 
 /**
  * The guest to restore, settled and checked: the device state by its checksum, the memory by its size and time, and by
- * its checksums if these differ. AppError internal if it is damaged, or if it was awake since.
+ * its checksums if the time differs, the layer by size and time. AppError internal if one is damaged or was changed, or
+ * if the guest was awake since.
  */
 export async function openPaused(dir: string, layerPath: string, faults: Faults): Promise<PausedGuest> {
   if ((await requirePaused(dir)).changesPath !== undefined) await settlePaused(dir, faults);
@@ -242,8 +230,11 @@ export async function openPaused(dir: string, layerPath: string, faults: Faults)
     throw damaged(vm.statePath, 'has another checksum');
   const found = await stat(vm.memoryPath).catch(() => undefined);
   if (found?.size !== memory.sizeBytes) throw damaged(vm.memoryPath, 'is missing or has another size');
-  if (Math.abs(found.mtimeMs - memory.mtimeMs) >= 1) await verifyPaused(dir);
-  if ((await stat(layerPath)).size !== layer.sizeBytes) throw damaged(layerPath, 'has another size');
+  if (!isSameTime(found.mtimeMs, memory.mtimeMs)) await verifyPaused(dir);
+  // The guest has parts of it in its memory: it would destroy a layer that another wrote to.
+  const disk = await stat(layerPath).catch(() => undefined);
+  if (disk?.size !== layer.sizeBytes || !isSameTime(disk.mtimeMs, layer.mtimeMs))
+    throw damaged(layerPath, 'was changed since');
   return { vm, manifest };
 }
 
@@ -256,12 +247,21 @@ export async function verifyPaused(dir: string, signal?: AbortSignal): Promise<v
   if (offset !== undefined) throw damaged(path, `differs from its checksum at ${offset}`);
 }
 
-/** Right before the guest runs again: from now on the saved state must not be restored any more. */
+/**
+ * Right before the guest runs again: from now on the saved state must not be restored any more. If it rejects, the guest
+ * must not run and is still paused.
+ */
 export async function markAwake(dir: string, faults: Faults): Promise<void> {
   const manifest = await requirePaused(dir);
   if (manifest.changesPath !== undefined) throw new AppError('internal', `${dir} is not settled`);
-  await writePaused(dir, { ...manifest, phase: 'awake' });
-  faults.reach('resume.awake');
+  await prepareManifest(dir, { ...manifest, phase: 'awake' });
+  try {
+    await publishManifest(dir);
+    faults.reach('resume.awake');
+  } catch (error) {
+    await writePaused(dir, manifest);
+    throw error;
+  }
 }
 
 /**
@@ -279,44 +279,6 @@ export async function dropPaused(dir: string): Promise<void> {
   }
   await removeManifest(dir);
   await rm(dir, { recursive: true, force: true });
-}
-
-/** Undefined if there is none. AppError internal if it cannot be read. */
-export async function readPaused(dir: string): Promise<PausedManifest | undefined> {
-  const path = join(dir, MANIFEST_FILE);
-  try {
-    return pausedSchema.parse(JSON.parse(await readFile(path, 'utf8')));
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return undefined;
-    throw new AppError('internal', `cannot read ${path}: ${toError(error).message}`, { cause: error });
-  }
-}
-
-async function requirePaused(dir: string): Promise<PausedManifest> {
-  const manifest = await readPaused(dir);
-  if (manifest?.phase === 'paused') return manifest;
-  throw new AppError('internal', `${dir} holds no paused guest`, { stage: 'restore' });
-}
-
-/** It is on disk when this resolves. */
-async function writePaused(dir: string, manifest: PausedManifest): Promise<void> {
-  await prepareManifest(dir, manifest);
-  await publishManifest(dir);
-}
-
-async function prepareManifest(dir: string, manifest: PausedManifest): Promise<void> {
-  const text = `${JSON.stringify(manifest, null, 2)}\n`;
-  await writeFile(join(dir, NEW_MANIFEST_FILE), text, { mode: 0o600, flush: true });
-}
-
-async function publishManifest(dir: string): Promise<void> {
-  await rename(join(dir, NEW_MANIFEST_FILE), join(dir, MANIFEST_FILE));
-  await flush(dir);
-}
-
-async function removeManifest(dir: string): Promise<void> {
-  await rm(join(dir, MANIFEST_FILE), { force: true });
-  await flush(dir);
 }
 
 /** Removes the files of earlier pauses. */
@@ -345,6 +307,11 @@ async function flushLayer(path: string): Promise<void> {
 async function allocatedIn(dir: string): Promise<number> {
   const sizes = (await readdir(dir)).map(async (name) => (await stat(join(dir, name))).blocks * 512);
   return (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, 0);
+}
+
+/** A file that came back from an archive may have whole seconds only. */
+function isSameTime(foundMs: number, savedMs: number): boolean {
+  return Math.abs(foundMs - savedMs) < 1 || foundMs === Math.floor(savedMs / 1000) * 1000;
 }
 
 function damaged(path: string, what: string): AppError {
