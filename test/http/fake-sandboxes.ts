@@ -17,7 +17,12 @@ import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { PublishedPort } from '../../host-agent/src/network/index.ts';
 import type { SandboxCommands } from '../../host-agent/src/sandboxes/commands.ts';
-import type { Sandboxes, SandboxHandle, SandboxHost } from '../../host-agent/src/sandboxes/interface.ts';
+import type {
+  AwakeSandbox,
+  Sandboxes,
+  SandboxHandle,
+  SandboxHost,
+} from '../../host-agent/src/sandboxes/interface.ts';
 import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-create.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import type {
@@ -174,6 +179,24 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     if (info === undefined) throw new AppError('not_found', `sandbox ${id} does not exist`);
     return {
       info,
+      awake: async () => this.#awake(id),
+      pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
+      resume: async () => this.#change(id, { state: 'running' }),
+      stats: () => {
+        this.get(id);
+        return this.stats;
+      },
+      snapshot: () => this.snapshot(id),
+    };
+  }
+
+  #change(id: string, change: Partial<SandboxInfo>): void {
+    const { pausedAt: _, ...info } = this.get(id).info;
+    this.#infos.set(id, { ...info, ...change });
+  }
+
+  #awake(id: string): AwakeSandbox {
+    return {
       exec: (request, events, options) => this.exec(id, request, events, options?.hasStdin),
       commands: () => {
         this.get(id);
@@ -188,11 +211,6 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         read: (read) => this.onRead(read),
         write: (write, read) => this.onWrite(write, read),
       }),
-      stats: () => {
-        this.get(id);
-        return this.stats;
-      },
-      snapshot: () => this.snapshot(id),
     };
   }
 

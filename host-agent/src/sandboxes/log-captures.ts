@@ -17,6 +17,12 @@ export class LogCaptures {
     if (mayHaveCommands) void this.commands.adopt();
   }
 
+  /** As `begin`, for a guest that was paused. */
+  goOn(nextRecords: Readonly<Record<string, number>>): void {
+    this.commands.goOn(nextRecords);
+    void this.commands.adopt();
+  }
+
   stop(): void {
     this.#service.stop();
     this.commands.stop();

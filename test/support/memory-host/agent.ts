@@ -4,10 +4,12 @@ import {
   GuestConnection,
   type Identity,
   type IdentityInput,
+  FREEZE,
   NETWORK,
   type Request,
   type ServiceConfigure,
   type ServiceSpec,
+  SLEEP,
   type Stream,
 } from '@sandboxd/proto';
 import type { LoopLink } from './link.ts';
@@ -47,6 +49,7 @@ export class MemoryAgent {
   readonly services: ServiceSpec[] = [];
   readonly execs: { readonly stream: Stream; readonly exec: Exec }[] = [];
   grownDisks = 0;
+  wakes = 0;
   hellos = 0;
   state: AgentState;
   readonly #faults: AgentFaults;
@@ -58,7 +61,7 @@ export class MemoryAgent {
     this.state = state;
     this.#faults = faults;
     this.#connection = new GuestConnection({
-      describe: () => ({ agentVersion: 'memory', bootId: 'memory', capabilities: [NETWORK] }),
+      describe: () => ({ agentVersion: 'memory', bootId: 'memory', capabilities: [NETWORK, SLEEP, FREEZE] }),
       onHello: () => {
         this.hellos++;
       },
@@ -108,7 +111,11 @@ export class MemoryAgent {
       this.identities.push({ ...identity, entropy: Uint8Array.from(identity.entropy) });
       this.state = { ...this.state, identities: this.state.identities + 1 };
       stream.finish({ identity: {} });
-    } else if (request.setClock) {
+    } else if (request.wake) {
+      this.wakes++;
+      stream.finish({ wake: {} });
+    } else if (request.freeze) stream.finish({ freeze: {} });
+    else if (request.setClock) {
       this.clocks.push(Number(request.setClock.unixTimeUs));
       stream.finish({ setClock: {} });
     } else if (request.stats) {
