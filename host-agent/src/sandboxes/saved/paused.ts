@@ -236,7 +236,8 @@ export type PausedGuest = { readonly vm: SavedVm; readonly manifest: PausedManif
 
 /**
  * The guest to restore, settled and checked: the device state by its checksum, the memory by its size and time, and by
- * its checksums if these differ. AppError internal if it is damaged, or if it was awake since.
+ * its checksums if the time differs, the layer by size and time. AppError internal if one is damaged or was changed, or
+ * if the guest was awake since.
  */
 export async function openPaused(dir: string, layerPath: string, faults: Faults): Promise<PausedGuest> {
   if ((await requirePaused(dir)).changesPath !== undefined) await settlePaused(dir, faults);
@@ -247,8 +248,11 @@ export async function openPaused(dir: string, layerPath: string, faults: Faults)
     throw damaged(vm.statePath, 'has another checksum');
   const found = await stat(vm.memoryPath).catch(() => undefined);
   if (found?.size !== memory.sizeBytes) throw damaged(vm.memoryPath, 'is missing or has another size');
-  if (Math.abs(found.mtimeMs - memory.mtimeMs) >= 1) await verifyPaused(dir);
-  if ((await stat(layerPath)).size !== layer.sizeBytes) throw damaged(layerPath, 'has another size');
+  if (!isSameTime(found.mtimeMs, memory.mtimeMs)) await verifyPaused(dir);
+  // The guest has parts of it in its memory: it would destroy a layer that another wrote to.
+  const disk = await stat(layerPath).catch(() => undefined);
+  if (disk?.size !== layer.sizeBytes || !isSameTime(disk.mtimeMs, layer.mtimeMs))
+    throw damaged(layerPath, 'was changed since');
   return { vm, manifest };
 }
 
@@ -363,6 +367,11 @@ async function flushLayer(path: string): Promise<void> {
 async function allocatedIn(dir: string): Promise<number> {
   const sizes = (await readdir(dir)).map(async (name) => (await stat(join(dir, name))).blocks * 512);
   return (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, 0);
+}
+
+/** A file that came back from an archive may have whole seconds only. */
+function isSameTime(foundMs: number, savedMs: number): boolean {
+  return Math.abs(foundMs - savedMs) < 1 || foundMs === Math.floor(savedMs / 1000) * 1000;
 }
 
 function damaged(path: string, what: string): AppError {
