@@ -1,10 +1,10 @@
 // A guest agent in memory: it speaks the agent protocol, records its requests, and shows the faults of a test.
 import {
   type Exec,
+  FREEZE,
   GuestConnection,
   type Identity,
   type IdentityInput,
-  FREEZE,
   NETWORK,
   type Request,
   type ServiceConfigure,
@@ -129,7 +129,10 @@ export class MemoryAgent {
       this.state = { ...this.state, service: { cmd: spec?.cmd ?? [] } };
       stream.finish({ serviceStatus: { state: 'running', pid: 10, spec: spec ?? {}, ring: { id: 'r' } } });
     } else if (request.serviceControl) {
-      stream.finish({ serviceStatus: { state: this.state.service === null ? 'idle' : 'running' } });
+      const { service } = this.state;
+      const status =
+        service === null ? { state: 'idle' } : { state: 'running', spec: { cmd: [...service.cmd] } };
+      stream.finish({ serviceStatus: status });
     } else if (request.serviceOutput) {
       // No output exists; a follower waits.
     } else stream.finish({ error: { code: 'unsupported', message: 'this agent is a test' } });

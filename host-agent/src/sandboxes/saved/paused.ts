@@ -57,7 +57,7 @@ export type PauseInput = {
   readonly compatibility: Readonly<Record<string, string>>;
   readonly faults: Faults;
   /** Called in the moment from which on the guest is paused for good. */
-  readonly onDurable: () => void;
+  readonly onDurable?: () => void;
   /** Until everything is on disk it makes the guest run on. */
   readonly signal?: AbortSignal;
 };
@@ -119,7 +119,7 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
         signal?.throwIfAborted();
         await commit(dir, manifest, before, () => faults.reach('pause.durable'));
         isDurable = true;
-        input.onDurable();
+        input.onDurable?.();
       },
       afterPause: () => {
         guest.release();
