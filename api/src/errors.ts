@@ -13,6 +13,7 @@ export const OPERATION_ERRORS = {
     status: 409,
     when: 'the state of the resource, or another user of it, does not permit the operation',
   },
+  paused: { status: 409, when: 'the sandbox is paused, and does not resume by use' },
   gone: { status: 410, when: 'the position from which the request continues was deleted' },
   precondition_failed: {
     status: 412,

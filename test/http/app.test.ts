@@ -273,6 +273,7 @@ t.test('every code of the catalogue has its status', async (t) => {
     not_found: 404,
     gone: 410,
     conflict: 409,
+    paused: 409,
     precondition_failed: 412,
     too_large: 413,
     idempotency_mismatch: 422,

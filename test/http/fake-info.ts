@@ -10,6 +10,8 @@ export function fakeInfo(id: string): SandboxInfo {
     createdAt: new Date('2024-05-06T07:08:09.010Z'),
     lastUsedAt: new Date('2024-05-06T07:08:09.010Z'),
     timeoutS: 0,
+    timeoutAction: 'delete',
+    autoResume: true,
     memoryMib: 512,
     vcpus: 1,
     diskBytes: 2 ** 32,

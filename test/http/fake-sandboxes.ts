@@ -16,6 +16,7 @@ import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { SandboxCommands } from '../../host-agent/src/sandboxes/commands.ts';
 import type {
+  AwakeSandbox,
   CommitHook,
   Sandboxes,
   SandboxHandle,
@@ -31,10 +32,9 @@ import type {
   SnapshotInfo,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
-import { watchOf } from './fake-watch.ts';
-
 import { FakeExec, type Script } from './fake-exec.ts';
 import { fakeInfo } from './fake-info.ts';
+import { watchOf } from './fake-watch.ts';
 
 export { FakeExec, type Script } from './fake-exec.ts';
 
@@ -125,6 +125,28 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     if (info === undefined) throw new AppError('not_found', `sandbox ${id} does not exist`);
     return {
       info,
+      awake: async () => this.#awake(id),
+      pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
+      resume: async () => this.#change(id, { state: 'running' }),
+      stats: () => {
+        this.get(id);
+        return this.stats;
+      },
+      snapshot: async (_signal, commit) => {
+        const snapshot = await this.snapshot(id);
+        commit?.persist(snapshot);
+        return snapshot;
+      },
+    };
+  }
+
+  #change(id: string, change: Partial<SandboxInfo>): void {
+    const { pausedAt: _, ...info } = this.get(id).info;
+    this.#infos.set(id, { ...info, ...change });
+  }
+
+  #awake(id: string): AwakeSandbox {
+    return {
       exec: (request, events, options) => this.exec(id, request, events, options?.hasStdin),
       commands: () => {
         this.get(id);
@@ -140,15 +162,6 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         write: (write, read) => this.onWrite(write, read),
         watch: (watch, events) => this.onWatch(watch, events),
       }),
-      stats: () => {
-        this.get(id);
-        return this.stats;
-      },
-      snapshot: async (_signal, commit) => {
-        const snapshot = await this.snapshot(id);
-        commit?.persist(snapshot);
-        return snapshot;
-      },
     };
   }
 

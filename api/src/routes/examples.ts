@@ -28,12 +28,16 @@ export const SANDBOX = {
   timeout_s: 600,
   idle_timeout_s: 0,
   idle_action: 'delete',
+  timeout_action: 'delete',
+  auto_resume: true,
   disk_bytes: 4_294_967_296,
   memory_mib: 512,
   vcpus: 1,
   profile: 'base',
   workdir: `/var/lib/sandboxd/sandboxes/${SANDBOX_ID}`,
 };
+
+export const PAUSED_SANDBOX = { ...SANDBOX, state: 'paused', paused_at: '2026-03-14T15:12:31.004Z' };
 
 export const SNAPSHOT = {
   id: SNAPSHOT_ID,

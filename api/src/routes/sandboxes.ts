@@ -2,9 +2,15 @@
 import type { RequestLimits } from '../limits.ts';
 import { sandboxPath } from '../schemas/id.ts';
 import { pageQuery } from '../schemas/page.ts';
-import { createSandboxRequest, sandbox, sandboxList } from '../schemas/sandbox.ts';
+import {
+  createSandboxRequest,
+  pauseRequest,
+  resumeRequest,
+  sandbox,
+  sandboxList,
+} from '../schemas/sandbox.ts';
 import { sandboxStats } from '../schemas/stats.ts';
-import { SANDBOX, SANDBOX_ID, SANDBOX_STATS } from './examples.ts';
+import { PAUSED_SANDBOX, SANDBOX, SANDBOX_ID, SANDBOX_STATS } from './examples.ts';
 import { json, jsonBody, KEYED, KEYED_ANSWER, type Route } from './route.ts';
 
 const UNKNOWN = 'the sandbox does not exist';
@@ -93,6 +99,46 @@ export function sandboxRoutes(limits: RequestLimits) {
       ],
       errors: { 404: UNKNOWN, 500: 'the VM of the sandbox has exited' },
       example: { params: { id: SANDBOX_ID }, answer: SANDBOX_STATS },
+    },
+    pauseSandbox: {
+      method: 'POST',
+      path: '/sandboxes/:id/pause',
+      tag: 'sandboxes',
+      summary: 'Pause a sandbox: save it, and free its memory and CPUs',
+      description:
+        'Its id, name, addresses, host ports, log and commands stay. Streams of commands end with the reason; the ' +
+        'commands go on after the resume. A paused sandbox is answered as it is. If the client disconnects, the ' +
+        'pause continues.',
+      access: 'exec',
+      params: sandboxPath,
+      body: jsonBody(pauseRequest),
+      answers: [{ status: 200, description: 'the paused sandbox', content: json(sandbox) }],
+      errors: {
+        404: UNKNOWN,
+        500: 'the VM of the sandbox has exited, or it could not be saved and runs on; the error names the stage',
+        501: 'memory is false, and the guest agent is too old for that',
+        502: 'the guest does not respond',
+      },
+      example: { params: { id: SANDBOX_ID }, body: {}, answer: PAUSED_SANDBOX },
+    },
+    resumeSandbox: {
+      method: 'POST',
+      path: '/sandboxes/:id/resume',
+      tag: 'sandboxes',
+      summary: 'Resume a paused sandbox and wait until its guest responds',
+      description:
+        'A sandbox that runs is answered as it is. If the client disconnects, the resume continues.',
+      access: 'exec',
+      params: sandboxPath,
+      body: jsonBody(resumeRequest),
+      answers: [{ status: 200, description: 'the sandbox; its guest responds', content: json(sandbox) }],
+      errors: {
+        404: UNKNOWN,
+        409: 'the engine of this daemon does not fit what was saved',
+        500: 'the sandbox could not be resumed and stays paused; the error names the stage',
+        502: 'the sandbox was resumed, but its guest does not respond',
+      },
+      example: { params: { id: SANDBOX_ID }, body: {}, answer: SANDBOX },
     },
     deleteSandbox: {
       method: 'DELETE',

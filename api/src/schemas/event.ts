@@ -15,6 +15,9 @@ export const EVENT_KINDS = [
   'expired',
   'idle',
   'idle-kept',
+  'paused',
+  'pause-failed',
+  'resumed',
   'deleted',
   'snapshot-taken',
   'snapshot-imported',
@@ -83,11 +86,20 @@ export const event = z
       .optional()
       .describe('for created and forked: what the sandbox was started from'),
     source_snapshot_id: snapshotId.optional().describe('for forked: the source snapshot'),
-    duration_ms: count('for created, forked and snapshot-taken: duration of the operation').optional(),
-    paused_ms: count('for snapshot-taken: how long the sandbox was paused').optional(),
+    duration_ms: count(
+      'for created, forked, paused, resumed and snapshot-taken: duration of the operation',
+    ).optional(),
+    paused_ms: count(
+      'for snapshot-taken: how long the guest was paused; for paused: until all of it was written',
+    ).optional(),
     timeout_s: count('for expired: lifetime of the sandbox, seconds').optional(),
     idle_s: count('for idle: idle time, seconds').optional(),
-    reason: word('for died, hung and idle-kept: the reason').optional(),
+    asleep_ms: count('for resumed: how long the sandbox was paused').optional(),
+    bytes: count('for paused: bytes that were written').optional(),
+    reason: word(
+      'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s or timeout_s; ' +
+        'for resumed: request or use',
+    ).optional(),
     tenant: word('tenant of the sandbox or snapshot, shown to keys that can see several tenants').optional(),
   })
   .describe('an event');

@@ -90,6 +90,9 @@ export const policy = z
       max_snapshots: integer(0, 2 ** 31 - 1)
         .optional()
         .describe('maximum number of snapshots of this key, including those that an idle timeout will take'),
+      max_paused: integer(0, 2 ** 31 - 1)
+        .optional()
+        .describe('maximum number of paused sandboxes of this key; they do not count in max_sandboxes'),
       max_fork: integer(1, MAX_FORKS).optional().describe('maximum number of forks in one request'),
       max_timeout_s: integer(1, MAX_SECONDS)
         .optional()

@@ -41,7 +41,9 @@ export const SANDBOX_STATES = [
   'failed',
   'deleting',
 ] as const;
-export const IDLE_ACTIONS = ['delete', 'snapshot'] as const;
+export const IDLE_ACTIONS = ['delete', 'snapshot', 'pause'] as const;
+const BOOLEAN = z.boolean({ error: 'must be true or false' });
+export const TIMEOUT_ACTIONS = ['delete', 'pause'] as const;
 
 /**
  * The settings of the daemon define the defaults of vCPUs, memory and disk. The schema shows the defaults of a daemon
@@ -77,8 +79,19 @@ export function createSandboxRequest(limits: RequestLimits) {
         IDLE_ACTIONS,
         'delete',
 
-        'action after the idle timeout: delete, or snapshot (take a snapshot and delete), which needs the ' +
+        'action after the idle timeout: delete, pause, or snapshot (take a snapshot and delete), which needs the ' +
           'operation snapshot',
+      ),
+      timeout_action: choice(
+        TIMEOUT_ACTIONS,
+        'delete',
+        'action at the end of timeout_s: delete, which also happens while the sandbox is paused; or pause, and then ' +
+          'timeout_s counts only while the sandbox runs, again from each resume',
+      ),
+      auto_resume: withDefault(
+        BOOLEAN,
+        true,
+        'whether a request that needs the guest resumes the sandbox when it is paused',
       ),
       boot_args: withDefault(
         text('must be a string', /^[ -~]*$/, 'must be one line of printable ASCII characters').max(
@@ -176,6 +189,9 @@ export const sandbox = z
     timeout_s: count('lifetime in seconds, as it was last set; 0 for none'),
     idle_timeout_s: count('idle timeout in seconds; 0 for none'),
     idle_action: z.enum(IDLE_ACTIONS).describe('action after the idle timeout'),
+    timeout_action: z.enum(TIMEOUT_ACTIONS).describe('action at the end of the lifetime'),
+    auto_resume: z.boolean().describe('whether a request that needs the guest resumes it'),
+    paused_at: dateTime('when it was paused; present while it is paused').optional(),
     disk_bytes: count('size of the writable layer'),
     memory_mib: z.int().min(1).describe('memory, MiB'),
     vcpus: z.int().min(1).describe('virtual CPUs'),
@@ -198,6 +214,21 @@ export const sandbox = z
     warnings,
   })
   .describe('a sandbox');
+
+export const pauseRequest = z
+  .object(
+    {
+      memory: withDefault(
+        BOOLEAN,
+        true,
+        'keep the memory, so that everything goes on; false: keep only the disk, and boot again at the resume',
+      ),
+    },
+    { error: 'must be a JSON object' },
+  )
+  .describe('how to pause; every field is optional');
+
+export const resumeRequest = z.object({}, { error: 'must be a JSON object' }).describe('no fields');
 
 export const sandboxList = z
   .object({ sandboxes: z.array(sandbox).describe('oldest first'), next_cursor: nextCursor, warnings })

@@ -92,6 +92,7 @@ export async function openSandboxes(
       readCapacity: () => readHostCapacity(dataDir),
       templateBudgetBytes: config.templateBudgetBytes,
       maxConcurrentStarts: MAX_CONCURRENT_STARTS,
+      sleep: config.sleep,
     },
     tenants: {
       quotaOf: (tenant) => keys.quotaOf(tenant),

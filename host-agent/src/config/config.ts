@@ -73,6 +73,11 @@ export function toConfig(
     reservesDisks: values.disk_allocation === 'full',
     /** Disk limit for templates; 0 disables templates. */
     templateBudgetBytes: values.template_disk_bytes,
+    sleep: {
+      /** Disk limit of what pauses save; 0: no limit. */
+      maxStoredBytes: values.paused_disk_bytes,
+      resumeTimeoutMs: values.resume_timeout_s * 1000,
+    },
     /** Absent: container images are disabled. */
     ...(values.images === 'on' && {
       images: { diskBytes: values.image_disk_bytes, allowedDirs: values.image_path_allow },

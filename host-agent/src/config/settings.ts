@@ -180,6 +180,14 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 8 * GIB,
       help: 'disk limit of templates (saved booted guests); 0: no templates, every sandbox boots',
     }),
+    paused_disk_bytes: bytes(0, 16_384 * GIB, {
+      fallback: 0,
+      help: 'disk limit of what pauses of sandboxes save, beside the disks of the sandboxes; a pause beyond it is refused; 0: no limit',
+    }),
+    resume_timeout_s: integer(1, 3600, {
+      fallback: 60,
+      help: 'seconds that a request waits for a paused sandbox to resume',
+    }),
     images: choice(['on', 'off'], {
       fallback: 'on',
       help: 'enable container images, which skopeo pulls with the host’s credentials',

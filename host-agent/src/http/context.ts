@@ -8,7 +8,7 @@ import type { ByteSource } from '../guest/files.ts';
 import type { Principal } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError } from '../lib/errors.ts';
-import type { CommitHook, SandboxHandle, SandboxHost } from '../sandboxes/interface.ts';
+import type { AwakeSandbox, CommitHook, SandboxHost } from '../sandboxes/interface.ts';
 
 /** A connection that a route may hijack instead of answering. `head` holds the bytes received after the request. */
 export type Takeover = {
@@ -67,13 +67,13 @@ export function headerOf(c: HttpContext, name: string): string | undefined {
 }
 
 /**
- * The sandbox for a request to its guest. Notes in the audit record that the request reached a guest. AppError
- * not_found.
+ * The sandbox for a request to its guest; a paused one is resumed. Notes in the audit record that the request reached a
+ * guest. AppError not_found, and those of a resume.
  */
-export function guestOf(host: SandboxHost, c: HttpContext, id: string): SandboxHandle {
+export async function guestOf(host: SandboxHost, c: HttpContext, id: string): Promise<AwakeSandbox> {
   const sandbox = host.as(c.get('principal')).get(id);
   c.get('audit').reached = true;
-  return sandbox;
+  return await sandbox.awake(clientSignal(c));
 }
 
 /** Aborts when the daemon stops and the drain timeout is over. Undefined without a server. */

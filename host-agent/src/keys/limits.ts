@@ -28,6 +28,8 @@ export type Holding = {
   readonly publish?: readonly Published[] | undefined;
   /** Its idle rule saves it, so it will become a snapshot. */
   readonly savesItself?: boolean;
+  /** Then it holds only disk and ports. */
+  readonly isPaused?: boolean;
 };
 
 /** The client of a request. `onResolved` is called with the resources it requests, allowed or not. */
@@ -53,6 +55,7 @@ export class Limits {
   readonly #options: LimitsOptions;
   readonly #reserved = new Set<Holding>();
   readonly #reservedSnapshots = new Set<Owner>();
+  readonly #reservedPauses = new Set<Owner>();
   /** Number of requested sandboxes by second, for each tenant. */
   readonly #createCounts = new Map<string, Map<number, number>>();
 
@@ -76,7 +79,7 @@ export class Limits {
       exceeded.push(`idle_action snapshot needs snapshot: ${describe(principal, 'snapshot')}`);
     const all = [...this.#options.sandboxes(), ...this.#reserved];
     const own = all.filter((holding) => isSame(holding.owner, owner));
-    const total = own.length + requested.count;
+    const total = own.filter(isAwake).length + requested.count;
     exceeded.push(...checkMax('sandboxes of this key', total, 'max_sandboxes', policy.max_sandboxes));
     const max = policy.max_published_ports;
     exceeded.push(
@@ -119,6 +122,48 @@ export class Limits {
     return { [Symbol.dispose]: () => void this.#reservedSnapshots.delete(reserved) };
   }
 
+  /**
+   * Reserves a pause. The owner's quota counts; that of a key only if it makes the request, because a pause by a timeout
+   * has none.
+   */
+  admitPause(owner: Owner | undefined, policy: Policy = {}): Disposable {
+    if (owner === undefined) return NO_RESERVATION;
+    const paused = [...this.#options.sandboxes()].filter(({ isPaused }) => isPaused);
+    const count = (isOne: (other: Owner | undefined) => boolean): number =>
+      [...paused.map((holding) => holding.owner), ...this.#reservedPauses].filter(isOne).length + 1;
+    const exceeded = checkMax(
+      'paused sandboxes of this key',
+      count((other) => isSame(other, owner)),
+      'max_paused',
+      policy.max_paused,
+    );
+    const { tenant } = owner;
+    const overQuota =
+      tenant === undefined
+        ? []
+        : checkMax(
+            `paused sandboxes of tenant ${tenant}`,
+            count((other) => other?.tenant === tenant),
+            'max_paused',
+            this.#options.quotaOf(tenant)?.max_paused,
+          );
+    if (exceeded.length + overQuota.length > 0) throw forbidden(owner, exceeded, overQuota);
+    const reserved = { ...owner };
+    this.#reservedPauses.add(reserved);
+    return { [Symbol.dispose]: () => void this.#reservedPauses.delete(reserved) };
+  }
+
+  /** A paused sandbox holds again what it held while it ran. AppError forbidden. */
+  admitResume({ owner, vcpus, memoryMib }: Holding): Disposable {
+    if (owner?.tenant === undefined) return NO_RESERVATION;
+    const all = [...this.#options.sandboxes(), ...this.#reserved];
+    const woken = { owner, vcpus, memoryMib, diskBytes: 0 };
+    const overQuota = this.#findOverQuota(owner.tenant, all, { ...woken, count: 1 }, 0);
+    if (overQuota.length > 0) throw forbidden(owner, [], overQuota);
+    this.#reserved.add(woken);
+    return { [Symbol.dispose]: () => void this.#reserved.delete(woken) };
+  }
+
   #snapshotOwners(): readonly (Owner | undefined)[] {
     return [...this.#options.snapshots(), ...this.#reservedSnapshots];
   }
@@ -129,16 +174,22 @@ export class Limits {
     return existing.length + own.filter(({ savesItself }) => savesItself).length;
   }
 
-  #findOverQuota(tenant: string, all: readonly Holding[], requested: RequestedResources): string[] {
+  #findOverQuota(
+    tenant: string,
+    all: readonly Holding[],
+    requested: Omit<Holding, 'owner'> & { readonly count: number },
+    created = requested.count,
+  ): string[] {
     const quota = this.#options.quotaOf(tenant) ?? {};
     const tenants = all.filter(({ owner }) => owner?.tenant === tenant);
     const sum = (of: (holding: Omit<Holding, 'owner'>) => number): number =>
       tenants.reduce((total, holding) => total + of(holding), of(requested) * requested.count);
-    const creates = this.#recentCreates(tenant) + requested.count;
+    const awake = (holding: Omit<Holding, 'owner'>, amount: number) => (isAwake(holding) ? amount : 0);
+    const creates = this.#recentCreates(tenant) + created;
     const totals = [
-      ['sandboxes', sum(() => 1), 'max_sandboxes'],
-      ['vcpus', sum(({ vcpus }) => vcpus), 'max_vcpus'],
-      ['memory_mib', sum(({ memoryMib }) => memoryMib), 'max_memory_mib'],
+      ['sandboxes', sum((each) => awake(each, 1)), 'max_sandboxes'],
+      ['vcpus', sum((each) => awake(each, each.vcpus)), 'max_vcpus'],
+      ['memory_mib', sum((each) => awake(each, each.memoryMib)), 'max_memory_mib'],
       ['disk_bytes', sum(({ diskBytes }) => diskBytes), 'max_disk_bytes'],
       ['published ports', countPorts([...tenants, requested]), 'max_published_ports'],
       ['creates within a minute', creates, 'max_creates_per_minute'],
@@ -167,6 +218,10 @@ export class Limits {
     counts.set(second, (counts.get(second) ?? 0) + count);
     this.#createCounts.set(tenant, counts);
   }
+}
+
+function isAwake({ isPaused }: Omit<Holding, 'owner'>): boolean {
+  return isPaused !== true;
 }
 
 function unixSecond(): number {

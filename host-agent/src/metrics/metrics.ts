@@ -54,6 +54,13 @@ export class Metrics {
     ['what'],
   );
 
+  readonly sleeps = this.histogram(
+    'sandboxd_sleep_seconds',
+    'Duration of pauses and resumes of sandboxes',
+    START_BUCKETS,
+    ['what'],
+  );
+
   /** Content type of the exposition. */
   get contentType(): string {
     return this.#registry.contentType;

@@ -35,7 +35,16 @@ export class CommandLogs {
   stop(): void {
     this.#isStopped = true;
     this.#unwatch();
-    for (const { cancel } of this.#followed.values()) cancel?.();
+    for (const { cancel, outputs } of this.#followed.values()) {
+      cancel?.();
+      outputs.stdout.end();
+      outputs.stderr.end();
+    }
+  }
+
+  /** By command: the first record of its output that is not in the log. */
+  get nextRecords(): Readonly<Record<string, number>> {
+    return Object.fromEntries([...this.#followed].map(([id, { nextSeq }]) => [id, nextSeq]));
   }
 
   /** A command of this daemon. */
@@ -44,6 +53,11 @@ export class CommandLogs {
     log.event('exec', `exec ${id}: ${toCommandLine(cmd)}`);
     if (outcome !== undefined) log.event('exec', `exit ${outcome.exitCode} of ${id}`);
     else this.#follow(id, this.#enter(id, 0));
+  }
+
+  /** Goes on with what another VM of the sandbox has left. */
+  goOn(nextRecords: Readonly<Record<string, number>>): void {
+    for (const [id, nextSeq] of Object.entries(nextRecords)) this.#enter(id, nextSeq);
   }
 
   /** Follows the commands that run in the guest, those of earlier daemons included. */
@@ -127,6 +141,12 @@ export class LogCaptures {
   /** The guest of a new sandbox has no commands yet. */
   begin(mayHaveCommands: boolean): void {
     if (mayHaveCommands) void this.commands.adopt();
+  }
+
+  /** As `begin`, for a guest that was paused. */
+  goOn(nextRecords: Readonly<Record<string, number>>): void {
+    this.commands.goOn(nextRecords);
+    void this.commands.adopt();
   }
 
   stop(): void {

@@ -38,13 +38,15 @@ export type SnapshotRequest = SnapshotMaker & { readonly commit?: CommitHook<Sna
  */
 export interface SandboxHandle {
   readonly info: SandboxInfo;
-  /** Starts a command in the sandbox's environment. A failure of the command is its exit event. */
-  exec(request: ExecRequest, events: ExecEvents, options?: Pick<ExecOptions, 'hasStdin'>): ExecSession;
-  /** Its commands by id. */
-  commands(): SandboxCommands;
-  /** Its supervised service. */
-  service(): SandboxService;
-  files(): GuestFiles;
+  /**
+   * Resolves when its guest can be used: a paused sandbox is resumed, once for all that wait. AppError paused if it does
+   * not resume by use, exhausted when that takes too long.
+   */
+  awake(signal?: AbortSignal): Promise<AwakeSandbox>;
+  /** Saves it and ends its VM; with `hasMemory` false only its disk is kept. Does nothing if it is paused. */
+  pause(hasMemory: boolean): Promise<void>;
+  /** Does nothing if it runs. */
+  resume(): Promise<void>;
   /**
    * Resource usage of its VM on the host, also while its guest hangs. AppError not_found, internal when its VM died.
    */
@@ -54,6 +56,17 @@ export interface SandboxHandle {
    * the stage.
    */
   snapshot(signal?: AbortSignal, commit?: CommitHook<SnapshotInfo>): Promise<SnapshotInfo>;
+}
+
+/** One that is not paused. Calls are as in `SandboxHandle`. */
+export interface AwakeSandbox {
+  /** Starts a command in the sandbox's environment. A failure of the command is its exit event. */
+  exec(request: ExecRequest, events: ExecEvents, options?: Pick<ExecOptions, 'hasStdin'>): ExecSession;
+  /** Its commands by id. */
+  commands(): SandboxCommands;
+  /** Its supervised service. */
+  service(): SandboxService;
+  files(): GuestFiles;
 }
 
 /** The sandboxes of all tenants; `as` is the view of one client. */

@@ -31,6 +31,26 @@ export type LifecycleEvent =
   | { readonly kind: 'idle'; readonly sandbox: string; readonly idleS: number; readonly snapshot?: string }
   /** An idle sandbox could not be saved, and keeps running. */
   | { readonly kind: 'idle-kept'; readonly sandbox: string; readonly reason: string }
+  /** `pausedMs`: until everything of its guest was written; `bytes`: what was written, without its disk. */
+  | {
+      readonly kind: 'paused';
+      readonly sandbox: string;
+      readonly reason: string;
+      readonly hasMemory: boolean;
+      readonly durationMs: number;
+      readonly pausedMs: number;
+      readonly bytes: number;
+    }
+  /** It should be paused by its timeouts, but could not be, and keeps running. */
+  | { readonly kind: 'pause-failed'; readonly sandbox: string; readonly reason: string }
+  /** `asleepMs`: how long it was paused. */
+  | {
+      readonly kind: 'resumed';
+      readonly sandbox: string;
+      readonly reason: string;
+      readonly durationMs: number;
+      readonly asleepMs: number;
+    }
   | { readonly kind: 'deleted'; readonly sandbox: string }
   | {
       readonly kind: 'snapshot-taken';
@@ -138,6 +158,9 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   expired: ['info', 'the timeout_s of a sandbox has passed'],
   idle: ['info', 'the idle_timeout_s of a sandbox has passed'],
   'idle-kept': ['warn', 'an idle sandbox could not be saved and keeps running'],
+  paused: ['info', 'sandbox paused'],
+  'pause-failed': ['warn', 'a sandbox could not be paused and keeps running'],
+  resumed: ['info', 'sandbox resumed'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
   'snapshot-imported': ['info', 'snapshot imported'],
@@ -172,6 +195,8 @@ export type StoredEvent = {
   readonly pausedMs?: number;
   readonly timeoutS?: number;
   readonly idleS?: number;
+  readonly asleepMs?: number;
+  readonly bytes?: number;
   readonly reason?: string;
 };
 
@@ -205,6 +230,10 @@ function toFacts(event: LifecycleEvent): Omit<StoredEvent, 'atMs' | 'owner'> | u
       const { kind, sandbox, snapshot, pausedMs, totalMs } = event;
       return { kind, sandbox, snapshot, pausedMs, durationMs: totalMs };
     }
+    case 'paused': {
+      const { hasMemory: _, ...facts } = event;
+      return facts;
+    }
     case 'template-made':
     case 'template-evicted':
       return undefined;
@@ -228,6 +257,8 @@ export function toEventBody(id: string, event: StoredEvent) {
     paused_ms: pausedMs,
     timeout_s: timeoutS,
     idle_s: event.idleS,
+    asleep_ms: event.asleepMs,
+    bytes: event.bytes,
     reason: event.reason,
     tenant: owner?.tenant,
   };

@@ -38,6 +38,7 @@ import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
+import { Sleep, type SleepDeps } from './sleep/sleep.ts';
 import { type SnapshotRecord, Snapshots } from './snapshots.ts';
 import { Operations, Sweeps } from './sweeps.ts';
 import { Templates } from './templates.ts';
@@ -50,7 +51,7 @@ import type {
   SandboxInfo,
   SnapshotInfo,
 } from './types.ts';
-import { countInUse, toCreateNeed, toForkNeed, toHoldings, toRequestedResources } from './usage.ts';
+import { countInUse, toCreateNeed, toForkNeed, toHolding, toRequestedResources } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
 export type SandboxManagerOptions = {
@@ -72,6 +73,8 @@ export type CapacityOptions = Pick<
 > & {
   /** Disk budget of templates; 0 turns them off. */
   readonly templateBudgetBytes: number;
+  /** Limits of paused sandboxes. */
+  readonly sleep: Pick<SleepDeps, 'resumeTimeoutMs' | 'maxStoredBytes'>;
   /** Maximum concurrent boots and restores; more would only slow each other down. */
   readonly maxConcurrentStarts: number;
 };
@@ -86,6 +89,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #admission: Admission;
   readonly #limits: Limits;
   readonly #sweeps: Sweeps;
+  readonly sleep: Sleep;
   readonly #automaticEnd: AutomaticEnd;
   readonly #names = new Names(() => this.#sandboxes.values());
   #watchdog: Disposable | undefined;
@@ -119,12 +123,24 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       save: (sandbox, signal, owner) => this.snapshot(sandbox, signal, owner),
       deleteSnapshot: (id) => this.#snapshots.delete(id),
       remove: (sandbox, reason, events) => this.#delete(sandbox, reason, events),
+      pause: (sandbox, request) => this.sleep.pause(sandbox, request),
       isManaged: ({ id }) => this.#sandboxes.has(id) && !this.#operations.isStopping,
     });
     this.#limits = new Limits({
       ...tenants,
-      sandboxes: () => toHoldings(this.#sandboxes.values()),
+      sandboxes: () => [...this.#sandboxes.values()].map(toHolding),
       snapshots: () => this.#snapshots.owners,
+    });
+    this.sleep = new Sleep({
+      context,
+      admission: this.#admission,
+      startQueue: this.#startQueue,
+      ...capacity.sleep,
+      sandboxes: () => this.#sandboxes.values(),
+      admitPause: (owner, policy) => this.#limits.admitPause(owner, policy),
+      admitResume: ({ record }) => this.#limits.admitResume(toHolding({ record })),
+      track: (work) => this.#operations.trackSave(work(this.#operations.signal())),
+      log,
     });
     this.#templates = new Templates({
       // No client sees the guest of a template, so it has no durable log.
@@ -154,6 +170,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       ...this.#shared,
       sandboxes: this.#sandboxes,
       sweeps: this.#sweeps,
+      sleep: this.sleep,
       starting: this.#operations.starts,
     };
   }

@@ -3,7 +3,9 @@ import type PQueue from 'p-queue';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Admission, HostCapacity } from './admission.ts';
 import { type LifecycleListener, originOf } from './lifecycle-events.ts';
+import type { SandboxState } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
+import type { Sleep } from './sleep/sleep.ts';
 import type { Snapshots } from './snapshots.ts';
 import type { Sweeps } from './sweeps.ts';
 import type { Templates } from './templates.ts';
@@ -25,6 +27,10 @@ export function countLifecycleEvents(metrics: Metrics): LifecycleListener {
         { origin: originOf(event), rootfs: event.rootfs },
         (event.times.totalMs ?? 0) / 1000,
       );
+    if (event.kind === 'paused' || event.kind === 'resumed') {
+      const what = event.kind === 'paused' ? 'pause' : 'resume';
+      metrics.sleeps.observe({ what }, event.durationMs / 1000);
+    }
     if (event.kind === 'snapshot-taken' || event.kind === 'template-made') {
       const what = event.kind === 'snapshot-taken' ? 'snapshot' : 'template';
       metrics.pauses.observe({ what }, event.pausedMs / 1000);
@@ -34,7 +40,7 @@ export function countLifecycleEvents(metrics: Metrics): LifecycleListener {
 
 /** Gauges and counters that are read at each scrape. */
 export function measureSandboxes(metrics: Metrics, { source, top, readCapacity }: MeasureOptions): void {
-  const { startQueue, admission, templates, snapshots, sweeps, starting } = source;
+  const { startQueue, admission, templates, snapshots, sweeps, sleep, starting } = source;
   const gauge = (name: string, help: string, read: () => number): void =>
     metrics.series('gauge', name, help, [], () => [{ value: read() }]);
 
@@ -45,6 +51,7 @@ export function measureSandboxes(metrics: Metrics, { source, top, readCapacity }
   gauge('sandboxd_starts_running', 'Sandboxes that are being started', () => startQueue.pending);
   gauge('sandboxd_creates_open', 'Requests that will add sandboxes', () => starting.size);
   gauge('sandboxd_sweeps', 'Deleted sandboxes of which something is left', () => sweeps.sandboxes.length);
+  gauge('sandboxd_paused_bytes', 'Disk space of what pauses saved', () => sleep.storedBytes);
   gauge('sandboxd_snapshots', 'Snapshots that there are', () => snapshots.owners.length);
   gauge('sandboxd_templates', 'Templates that creates can be copies of', () => templates.count);
   metrics.series(
@@ -115,20 +122,20 @@ function measureUsage(metrics: Metrics, board: TopUsage): void {
 }
 
 function countStates({ sandboxes, sweeps }: SandboxMetricsSource): [string, number][] {
-  const counts = { running: 0, hung: 0, failed: 0, deleting: 0 };
+  const counts = { running: 0, hung: 0, pausing: 0, paused: 0, resuming: 0, failed: 0, deleting: 0 };
   for (const sandbox of sandboxes.values()) counts[stateOf(sandbox)] += 1;
   counts.deleting += sweeps.sandboxes.length;
   return Object.entries(counts);
 }
 
-function stateOf({ state, running }: Sandbox): 'running' | 'hung' | 'failed' | 'deleting' {
-  if (state === 'failed') return 'failed';
-  if (state !== 'running') return 'deleting';
+function stateOf({ state, running }: Sandbox): Exclude<SandboxState, 'deleted'> | 'hung' {
+  if (state === 'deleted') return 'deleting';
+  if (state !== 'running') return state;
   return running?.hangReason === undefined ? 'running' : 'hung';
 }
 
 function promised({ state, record }: Sandbox): number {
-  return state === 'running' ? record.options.memoryMib * 2 ** 20 : 0;
+  return state === 'running' || state === 'pausing' ? record.options.memoryMib * 2 ** 20 : 0;
 }
 
 function toReadings(label: string, counts: Iterable<readonly [string, number]>) {
@@ -145,4 +152,5 @@ export type SandboxMetricsSource = {
   /** Requests in progress that will add sandboxes. */
   readonly starting: { readonly size: number };
   readonly sweeps: Pick<Sweeps, 'sandboxes'>;
+  readonly sleep: Pick<Sleep, 'storedBytes'>;
 };

@@ -5,11 +5,12 @@ import type { Logger } from 'pino';
 import type { FoundVmm, VmmIdentity } from '../engines/engine.ts';
 import { isId } from '../lib/ids.ts';
 import { endProcess } from '../lib/process-record.ts';
-import type { SandboxRecord } from './record.ts';
+import type { PausedRecord, SandboxRecord } from './record.ts';
 import { sandboxesRoot, sandboxPaths } from './resources/files.ts';
-import { adoptResources, releaseResources, sweepResources } from './resources/index.ts';
+import { adoptPaused, adoptResources, releaseResources, sweepResources } from './resources/index.ts';
 import type { Directories, ResourceContext, SandboxContext } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
+import { pausedDir, readPaused, storedBytesIn } from './saved/paused.ts';
 
 type ReconcileContext = ResourceContext & { readonly log: Logger };
 
@@ -77,11 +78,35 @@ async function adoptSandbox(
   id: string,
   record: ReadyRecord,
 ): Promise<Sandbox | undefined> {
-  const sandbox = { ...contextOf(context, id, record), record };
+  const paused = await findPaused(contextOf(context, id), record);
+  if (paused !== undefined) {
+    // Its VMM, if there is one, is a stray; the next one has the directories of this daemon.
+    const asleep = { ...contextOf(context, id), record: { ...record, paused } };
+    await adoptPaused(asleep);
+    return new Sandbox(asleep);
+  }
+  const { paused: _, ...running } = record;
+  const sandbox = { ...contextOf(context, id, record), record: running };
   await adoptResources(sandbox);
   const exit = sandbox.handles.vm?.exit;
   if (sandbox.handles.vm === undefined) return undefined;
   return new Sandbox(exit === undefined ? sandbox : { ...sandbox, record: { ...record, exit } });
+}
+
+/** Its files decide, because they are what it goes on from; the registry follows them. */
+async function findPaused(
+  { paths, log }: Pick<SandboxContext, 'paths' | 'log'>,
+  { paused }: ReadyRecord,
+): Promise<PausedRecord | undefined> {
+  if (paused?.hasMemory === false) return paused;
+  const dir = pausedDir(paths.dir);
+  const manifest = await readPaused(dir).catch((err) => {
+    log.error({ err }, 'cannot read what a paused sandbox goes on from');
+    return undefined;
+  });
+  if (manifest?.phase !== 'paused') return undefined;
+  const storedBytes = paused?.storedBytes ?? (await storedBytesIn(dir));
+  return paused ?? { atMs: Date.parse(manifest.savedAt), hasMemory: true, storedBytes, nextRecords: {} };
 }
 
 async function removeLeftovers(context: ReconcileContext, id: string, record?: SandboxRecord): Promise<void> {

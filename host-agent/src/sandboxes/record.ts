@@ -1,4 +1,5 @@
 // The registry record of a sandbox, its states, and its public description.
+import type { ServiceSpec } from '@sandboxd/api';
 import type { VmExit, VmmIdentity } from '../engines/engine.ts';
 import type { Owner } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
@@ -34,6 +35,20 @@ export type SandboxRecord = {
   readonly kernelDigest: string;
   /** How its VM exited unexpectedly. */
   readonly exit?: VmExit;
+  /** Set while it is paused, and until it runs again. Whether its memory is of use is in its files: saved/paused.ts. */
+  readonly paused?: PausedRecord;
+};
+
+export type PausedRecord = {
+  readonly atMs: number;
+  /** Whether its memory was saved; else it boots again from its disk. */
+  readonly hasMemory: boolean;
+  /** Disk space of what was saved beside the disk. */
+  readonly storedBytes: number;
+  /** By detached command: the first record of its output that is not in the log. */
+  readonly nextRecords: Readonly<Record<string, number>>;
+  /** The service that ran, for a boot. */
+  readonly service?: ServiceSpec;
 };
 
 export type SandboxState =
@@ -75,7 +90,7 @@ export function toInfo(
   const { allowlist = [] } = options.network ?? {};
   const { kind, name: source, imageDigest } = options.rootfs;
   const { name, labels, env } = metadataOf(record);
-  const expiresAtMs = expiryOf(record);
+  const expiresAtMs = state === 'paused' && pausesAtEnd(record) ? undefined : expiryOf(record);
   return {
     id,
     ...(name !== undefined && { name }),
@@ -87,6 +102,9 @@ export function toInfo(
     lastUsedAt: new Date(lastUsedAtMs),
     ...(expiresAtMs !== undefined && { expiresAt: new Date(expiresAtMs) }),
     timeoutS: options.timeoutS,
+    timeoutAction: options.timeoutAction ?? 'delete',
+    autoResume: options.autoResume ?? true,
+    ...(record.paused && { pausedAt: new Date(record.paused.atMs) }),
     ...(options.idle && { idle: options.idle }),
     memoryMib: options.memoryMib,
     vcpus: options.vcpus,
@@ -104,6 +122,11 @@ export function toInfo(
 /** Messages of the host about its VMM are for clients too, as those of calls to a failed sandbox. */
 function toReason({ reason }: VmExit): NonNullable<SandboxInfo['reason']> {
   return { code: 'vm_exited', message: reason };
+}
+
+/** Its lifetime counts only while it runs, and starts again with each resume. */
+export function pausesAtEnd({ options }: Pick<SandboxRecord, 'options'>): boolean {
+  return options.timeoutAction === 'pause';
 }
 
 export function noSandbox(id: string): AppError {

@@ -93,6 +93,8 @@ export function resolveSandboxOptions(
     diskBytes: Math.ceil(diskBytes / DISK_STEP_BYTES) * DISK_STEP_BYTES,
     timeoutS: checkRange('timeout_s', options.timeoutS ?? 0, 0, MAX_SECONDS),
     bootArgs,
+    ...(options.timeoutAction && { timeoutAction: options.timeoutAction }),
+    ...(options.autoResume === false && { autoResume: false }),
     ...(options.idle && { idle: options.idle }),
     ...(service && { service }),
     ...resolveNetwork(options),

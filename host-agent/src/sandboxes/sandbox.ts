@@ -13,11 +13,18 @@ import { createReaderLimit, createSandboxCommands, type SandboxCommands } from '
 import type { IdleWatch } from './idle/idle-watch.ts';
 import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
 import { SandboxUse } from './idle/sandbox-use.ts';
-import type { SandboxHandle, SnapshotRequest } from './interface.ts';
+import type { AwakeSandbox, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { startLogged } from './log-capture.ts';
 import { environmentOf, expiryOf, metadataOf } from './metadata.ts';
-import { checkTransition, type SandboxRecord, type SandboxState, toInfo } from './record.ts';
+import {
+  checkTransition,
+  type PausedRecord,
+  pausesAtEnd,
+  type SandboxRecord,
+  type SandboxState,
+  toInfo,
+} from './record.ts';
 import { RecordedDelete } from './recorded-delete.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
 import type {
@@ -30,7 +37,7 @@ import type {
 import { Running } from './running.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
 import type { IdleRule, SandboxInfo, SnapshotInfo } from './types.ts';
-import { readVmUsage, type VmUsage } from './vm-usage.ts';
+import { readVmUsage, usageWithoutVm, type VmUsage } from './vm-usage.ts';
 
 /** What a sandbox needs from its manager. */
 export interface SandboxOwner {
@@ -41,7 +48,10 @@ export interface SandboxOwner {
   idle(sandbox: Sandbox, signal: AbortSignal): Promise<void>;
 }
 
-export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
+/** States in which the end of its VM is a failure. */
+const ALIVE: readonly SandboxState[] = ['running', 'pausing', 'resuming'];
+
+export class Sandbox implements AwakeSandbox {
   readonly id: string;
   readonly paths: SandboxPaths;
   readonly #context: ResourceContext;
@@ -55,11 +65,12 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   readonly #times: Readonly<Record<string, number>> | undefined;
   #record: SandboxRecord;
   #owner: SandboxOwner | undefined;
-  /** Snapshots of one sandbox are taken one at a time. */
+  /** Snapshots, pauses and resumes of one sandbox are made one at a time. */
   readonly snapshotQueue = new PQueue({ concurrency: 1 });
   #state: SandboxState = 'running';
   #wasNeverVisible = false;
   #isLeaving = false;
+  #leavingAbort = new AbortController();
   #leaving: Promise<void> | undefined;
   #deletionReason = '';
   #endLifetime: () => void = () => undefined;
@@ -70,8 +81,6 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
 
   /** Its resources must have been acquired or adopted. */
   constructor({ id, context, paths, record, handles, times, log }: SandboxContext) {
-    if (handles.vm === undefined || handles.guest === undefined)
-      throw new Error('a sandbox has a VM and a guest');
     this.id = id;
     this.#context = context;
     this.#record = record;
@@ -84,7 +93,10 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
     this.paths = paths;
     this.#times = times;
     this.#log = handles.sandboxLog;
-    this.#running = this.#begin(handles.vm, handles.guest);
+    if (record.paused !== undefined) this.#state = 'paused';
+    else if (handles.vm === undefined || handles.guest === undefined)
+      throw new Error('a sandbox that is not paused has a VM and a guest');
+    else this.#running = this.#begin(handles.vm, handles.guest);
   }
 
   /** Undefined while it is paused. */
@@ -92,10 +104,10 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
     return this.#running;
   }
 
-  /** The same, for what needs its VM. */
+  /** The same, for what needs its VM. AppError paused. */
   get awake(): Running {
-    if (this.#running === undefined) throw new Error(`sandbox ${this.id} has no VM`);
-    return this.#running;
+    if (this.#running !== undefined) return this.#running;
+    throw new AppError('paused', `sandbox ${this.id} is ${this.#state}; resume it first`);
   }
 
   #begin(vm: Vm, guest: Guest): Running {
@@ -106,16 +118,61 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
     });
     void vm.exited.then((exit) => {
       guest.close(new Error(exit.reason));
-      if (this.#state !== 'running') return;
-      this.#state = checkTransition(this.#state, 'failed');
-      // An exit that an earlier daemon recorded is already published.
-      if (this.#record.exit !== undefined) return;
-      const publish = (diagnosis: string) =>
-        this.#context.events.notify({ kind: 'died', sandbox: this.id, exit, diagnosis });
-      void vm.diagnose().then(publish);
-      this.#recordExit(exit).catch((err) => this.#logger.error({ err }, 'cannot record the exit of a VM'));
+      if (this.#running === running && ALIVE.includes(this.#state)) this.fail(exit, vm.diagnose());
     });
     return running;
+  }
+
+  /** Its VM has ended by itself. `diagnosis`: for the log. */
+  fail(exit: VmExit, diagnosis = Promise.resolve('')): void {
+    this.transition('failed');
+    // An exit that an earlier daemon recorded is already published.
+    if (this.#record.exit !== undefined) return;
+    void diagnosis.then((text) =>
+      this.#context.events.notify({ kind: 'died', sandbox: this.id, exit, diagnosis: text }),
+    );
+    this.#recordExit(exit).catch((err) => this.#logger.error({ err }, 'cannot record the exit of a VM'));
+  }
+
+  /** AppError internal when the table of states does not allow it. */
+  transition(to: SandboxState): void {
+    this.#state = checkTransition(this.#state, to);
+  }
+
+  /** Its guest is saved for good: its VM is not needed any more, and has only to be ended. */
+  fallAsleep(paused: PausedRecord): void {
+    const running = this.awake;
+    this.transition('paused');
+    this.#running = undefined;
+    const nextRecords = running.captures?.commands.nextRecords ?? {};
+    this.#record = { ...this.#record, paused: { ...paused, nextRecords } };
+    running.captures?.stop();
+    running.guest.close(new Error(`sandbox ${this.id} was paused`));
+    this.#handles.vm = undefined;
+    this.#handles.guest = undefined;
+    this.#use.watch(undefined);
+    if (pausesAtEnd(this.#record)) this.#endLifetime();
+  }
+
+  /** It has another VM, which runs. */
+  enter(record: SandboxRecord, vm: Vm, guest: Guest): void {
+    const { nextRecords = {} } = this.#record.paused ?? {};
+    this.#record = record;
+    this.#handles.vm = vm;
+    this.#handles.guest = guest;
+    this.#running = this.#begin(vm, guest);
+    this.#running.captures?.goOn(nextRecords);
+  }
+
+  /** Its guest can be used again: its timeouts count. */
+  wakeUp(): void {
+    this.transition('running');
+    if (this.#owner !== undefined) this.#startTimeouts(this.#owner);
+  }
+
+  /** The registry has this record. */
+  set record(record: SandboxRecord) {
+    this.#record = record;
   }
 
   get record(): SandboxRecord {
@@ -170,16 +227,22 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   /** Starts its timeouts; it now belongs to its manager. */
   beginLife(owner: SandboxOwner): void {
     this.#owner = owner;
-    const { options, owner: recordOwner } = this.record;
+    const { owner: recordOwner } = this.record;
     if (this.#createdEvent === undefined)
       this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, recordOwner);
     else this.#createdEvent.publish();
     this.#running?.captures?.begin(
       this.#createdEvent === undefined || this.#record.sourceSnapshotId !== undefined,
     );
+    this.#startTimeouts(owner);
+  }
+
+  #startTimeouts(owner: SandboxOwner): void {
+    if (this.#state === 'paused' && pausesAtEnd(this.#record)) return;
     this.#startLifetime(owner);
-    const { idle } = options;
-    if (idle !== undefined) this.#use.watch(() => this.#watchIdle(idle, owner));
+    const { idle } = this.#record.options;
+    if (idle !== undefined && this.#running !== undefined)
+      this.#use.watch(() => this.#watchIdle(idle, owner));
   }
 
   #startLifetime(owner: SandboxOwner): void {
@@ -192,6 +255,20 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
 
   #watchIdle(rule: IdleRule, owner: SandboxOwner): IdleWatch {
     return watchIdle(this, this.#context, rule, (signal) => owner.idle(this, signal));
+  }
+
+  /** A client is about to use it: it is not idle. */
+  touch(): void {
+    this.#use.touch();
+  }
+
+  /** Aborts when it is being deleted. */
+  get leaving(): AbortSignal {
+    return this.#leavingAbort.signal;
+  }
+
+  get log(): SandboxLog | undefined {
+    return this.#log;
   }
 
   /** Writes a line to its durable log. */
@@ -231,6 +308,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
     const usage = readVmUsage(this);
     if (usage !== undefined) return usage;
     this.assertNotEnded();
+    if (this.#running === undefined) return usageWithoutVm(this.paths);
     throw new AppError('internal', `sandbox ${this.id} is about to end; look again`);
   }
 
@@ -247,7 +325,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
    */
   assertAlive(): void {
     this.assertNotEnded();
-    const reason = this.#running?.hangReason;
+    const reason = this.awake.hangReason;
     if (reason !== undefined)
       throw new AppError('guest_unreachable', `sandbox ${this.id} hangs: ${reason}; wait, or delete it`);
   }
@@ -257,7 +335,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
     if (this.#state === 'deleting' || this.#state === 'deleted') {
       throw new AppError('not_found', `sandbox ${this.id} does not exist; it was deleted`);
     }
-    const reason = this.#running?.vm.exit?.reason;
+    const reason = this.#running?.vm.exit?.reason ?? this.#record.exit?.reason;
     if (reason !== undefined) {
       throw new AppError('internal', `sandbox ${this.id} is dead: ${reason}; delete it and create another`);
     }
@@ -273,6 +351,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
     this.#leaving ??= this.#leave(reason, events).catch((error) => {
       this.#isLeaving = false;
       this.#leaving = undefined;
+      this.#leavingAbort = new AbortController();
       throw error;
     });
     return this.#leaving;
@@ -282,6 +361,8 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   async sweep(): Promise<void> {
     if (this.#state === 'deleted') return;
     const { faults } = this.#context;
+    // A save or a resume that the delete has cut short must not write any more.
+    await this.snapshotQueue.onIdle();
     await sweepResources(this.#teardownContext());
     await this.#delete.finish(this.#record);
     faults.reach('delete.forgotten');
@@ -306,6 +387,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
       this.#state = checkTransition(this.#state, 'deleting');
       if (this.#isAnnounced) this.#delete.begin([...events, { kind: 'deleted', sandbox: this.id }]);
     }
+    this.#leavingAbort.abort(new AppError('not_found', `sandbox ${this.id} was deleted`));
     this.#endLifetime();
     this.#use.stop(true);
     this.#running?.captures?.stop();
@@ -330,7 +412,8 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   }
 
   async #recordExit(exit: VmExit): Promise<void> {
-    this.#record = { ...this.#record, exit };
+    const { paused: _, ...record } = this.#record;
+    this.#record = { ...record, exit };
     // The event of its exit must follow the event of its creation.
     await this.#announced.promise;
     if (this.#state !== 'failed') return;

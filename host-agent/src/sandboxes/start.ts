@@ -160,6 +160,7 @@ async function growDisk({ origin, record, handles }: StartContext, signal: Abort
 /** Size of the layer that it started with. */
 function layerBytes(origin: StartFrom, diskBytes: number): number {
   if (origin.kind === 'boot') return origin.template?.diskBytes ?? diskBytes;
+  if (origin.kind === 'paused') return diskBytes;
   return origin.saved.isGeneric ? diskBytes : origin.saved.manifest.options.diskBytes;
 }
 

@@ -11,10 +11,18 @@ import {
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { newId } from '../lib/ids.ts';
-import type { CommitHook, Sandboxes, SandboxHandle, SandboxRequest, SnapshotRequest } from './interface.ts';
+import type {
+  AwakeSandbox,
+  CommitHook,
+  Sandboxes,
+  SandboxHandle,
+  SandboxRequest,
+  SnapshotRequest,
+} from './interface.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
+import type { Sleep } from './sleep/sleep.ts';
 import { noSnapshot, type Snapshots } from './snapshots.ts';
 import type {
   CreatedSandbox,
@@ -40,6 +48,7 @@ export interface AllSandboxes {
   /** A concurrent second delete waits for the first. */
   delete(id: string): Promise<void>;
   readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'delete'>;
+  readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
   exportSnapshot(id: string): PullStream;
   importSnapshot(
     read: ByteSource,
@@ -80,9 +89,28 @@ export class TenantView implements Sandboxes {
   get(id: string): SandboxHandle {
     const sandbox = this.#find(id);
     if (sandbox.isGone) throw noSandbox(id);
+    const { sleep } = this.#host;
     const { principal } = this.#request;
+    const policy = policyOf(principal);
     return {
       info: sandbox.info,
+      awake: async (signal) => {
+        await sleep.wake(sandbox, signal);
+        return this.#awake(sandbox);
+      },
+      pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
+      resume: () => sleep.resume(sandbox),
+      stats: () => sandbox.stats(),
+      snapshot: async (signal, commit) => {
+        await sleep.wake(sandbox, signal);
+        return await sandbox.snapshot(signal, { ...this.#maker, commit });
+      },
+    };
+  }
+
+  #awake(sandbox: Sandbox): AwakeSandbox {
+    const { principal } = this.#request;
+    return {
       exec: (request, events, options) => {
         const timeout_s = clampTimeout(request.timeout_s, policyOf(principal) ?? {});
         return sandbox.exec({ ...request, timeout_s }, events, { ...options, id: newId('cmd') });
@@ -97,8 +125,6 @@ export class TenantView implements Sandboxes {
       },
       service: () => sandbox.service(),
       files: () => sandbox.files(),
-      stats: () => sandbox.stats(),
-      snapshot: (signal, commit) => sandbox.snapshot(signal, { ...this.#maker, commit }),
     };
   }
 

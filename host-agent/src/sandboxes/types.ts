@@ -15,6 +15,10 @@ export type CreateSandboxOptions = {
   readonly diskBytes?: number | undefined;
   /** Seconds until it is deleted; 0 or absent is no limit. */
   readonly timeoutS?: number | undefined;
+  /** At the end of its lifetime; absent: delete. */
+  readonly timeoutAction?: 'pause' | undefined;
+  /** Whether a call that needs its guest resumes it; absent: it does. */
+  readonly autoResume?: false | undefined;
   /** Absent: no idle timeout. */
   readonly idle?: IdleRule | undefined;
   readonly bootArgs?: string | undefined;
@@ -44,8 +48,8 @@ export type ForkOptions = {
   readonly env?: Readonly<Record<string, string>> | undefined;
 };
 
-/** After `timeoutS` seconds without use it is deleted, or saved and deleted. */
-export type IdleRule = { readonly timeoutS: number; readonly action: 'delete' | 'snapshot' };
+/** After `timeoutS` seconds without use it is deleted, saved and deleted, or paused. */
+export type IdleRule = { readonly timeoutS: number; readonly action: 'delete' | 'snapshot' | 'pause' };
 
 /** Normalized host names that the guest may reach; all others are blocked. */
 type NetworkWish = { readonly allowlist: readonly string[] };
@@ -57,6 +61,8 @@ export type ResolvedSandboxOptions = {
   readonly memoryMib: number;
   readonly diskBytes: number;
   readonly timeoutS: number;
+  readonly timeoutAction?: 'pause' | undefined;
+  readonly autoResume?: false | undefined;
   readonly idle?: IdleRule | undefined;
   readonly bootArgs: string;
   readonly service?: ServiceSpec;
@@ -87,6 +93,10 @@ export type SandboxInfo = {
   readonly expiresAt?: Date;
   /** 0: no lifetime. */
   readonly timeoutS: number;
+  readonly timeoutAction: 'delete' | 'pause';
+  readonly autoResume: boolean;
+  /** Absent: it is not paused. */
+  readonly pausedAt?: Date;
   readonly idle?: IdleRule;
   readonly memoryMib: number;
   readonly vcpus: number;

@@ -16,17 +16,18 @@ export function countInUse(
   leaving: readonly Sandbox[],
   sharedBytes: number,
 ): ReturnType<AdmissionOptions['inUse']> {
+  const awake = sandboxes.filter(({ record }) => record.paused === undefined);
   const running = [...sandboxes, ...leaving].filter(
     ({ running }) => running !== undefined && running.vm.exit === undefined,
   );
   const memoryMib = running.map(({ record }) => record.options.memoryMib);
-  return { sandboxes: sandboxes.length, memoryMib, sharedBytes };
+  return { sandboxes: awake.length, memoryMib, sharedBytes };
 }
 
-export function toHoldings(sandboxes: Iterable<Sandbox>): Holding[] {
-  return [...sandboxes].map(({ record: { options, owner } }) => {
-    return { ...options, owner, savesItself: options.idle?.action === 'snapshot' };
-  });
+export function toHolding({ record }: Pick<Sandbox, 'record'>): Holding {
+  const { options, owner, paused } = record;
+  const savesItself = options.idle?.action === 'snapshot';
+  return { ...options, owner, savesItself, isPaused: paused !== undefined };
 }
 
 /** `count`: of a fork; absent for a create. A copy's inherited service was checked when the original was created. */

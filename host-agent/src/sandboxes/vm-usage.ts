@@ -28,9 +28,19 @@ export function readVmUsage({ running, record, paths }: UsageSource): VmUsage | 
   const { vm } = running;
   const usage = readProcessUsage(vm.identity);
   if (usage === undefined) return undefined;
-  const layerBytes = (statSync(paths.layerPath, { throwIfNoEntry: false })?.blocks ?? 0) * SECTOR_BYTES;
+  const layerBytes = readLayerBytes(paths);
   const link = record.network && readLinkUsage(vm.identity.pid, record.network.tap);
   return { ...usage, layerBytes, ...(link && { network: toGuestSide(link) }) };
+}
+
+/** Of a paused sandbox. */
+export function usageWithoutVm(paths: UsageSource['paths']): VmUsage {
+  const layerBytes = readLayerBytes(paths);
+  return { cpuMs: 0, residentBytes: 0, privateBytes: 0, readBytes: 0, writtenBytes: 0, layerBytes };
+}
+
+function readLayerBytes({ layerPath }: UsageSource['paths']): number {
+  return (statSync(layerPath, { throwIfNoEntry: false })?.blocks ?? 0) * SECTOR_BYTES;
 }
 
 /** Bytes that the host's side of a tap sends are received by the guest. */

@@ -1,6 +1,7 @@
 // A guest agent in memory: it speaks the agent protocol, records its requests, and shows the faults of a test.
 import {
   type Exec,
+  FREEZE,
   GuestConnection,
   type Identity,
   type IdentityInput,
@@ -8,6 +9,7 @@ import {
   type Request,
   type ServiceConfigure,
   type ServiceSpec,
+  SLEEP,
   type Stream,
 } from '@sandboxd/proto';
 import type { LoopLink } from './link.ts';
@@ -47,6 +49,7 @@ export class MemoryAgent {
   readonly services: ServiceSpec[] = [];
   readonly execs: { readonly stream: Stream; readonly exec: Exec }[] = [];
   grownDisks = 0;
+  wakes = 0;
   hellos = 0;
   state: AgentState;
   readonly #faults: AgentFaults;
@@ -58,7 +61,7 @@ export class MemoryAgent {
     this.state = state;
     this.#faults = faults;
     this.#connection = new GuestConnection({
-      describe: () => ({ agentVersion: 'memory', bootId: 'memory', capabilities: [NETWORK] }),
+      describe: () => ({ agentVersion: 'memory', bootId: 'memory', capabilities: [NETWORK, SLEEP, FREEZE] }),
       onHello: () => {
         this.hellos++;
       },
@@ -108,7 +111,11 @@ export class MemoryAgent {
       this.identities.push({ ...identity, entropy: Uint8Array.from(identity.entropy) });
       this.state = { ...this.state, identities: this.state.identities + 1 };
       stream.finish({ identity: {} });
-    } else if (request.setClock) {
+    } else if (request.wake) {
+      this.wakes++;
+      stream.finish({ wake: {} });
+    } else if (request.freeze) stream.finish({ freeze: {} });
+    else if (request.setClock) {
       this.clocks.push(Number(request.setClock.unixTimeUs));
       stream.finish({ setClock: {} });
     } else if (request.stats) {
@@ -122,7 +129,10 @@ export class MemoryAgent {
       this.state = { ...this.state, service: { cmd: spec?.cmd ?? [] } };
       stream.finish({ serviceStatus: { state: 'running', pid: 10, spec: spec ?? {}, ring: { id: 'r' } } });
     } else if (request.serviceControl) {
-      stream.finish({ serviceStatus: { state: this.state.service === null ? 'idle' : 'running' } });
+      const { service } = this.state;
+      const status =
+        service === null ? { state: 'idle' } : { state: 'running', spec: { cmd: [...service.cmd] } };
+      stream.finish({ serviceStatus: status });
     } else if (request.serviceOutput) {
       // No output exists; a follower waits.
     } else stream.finish({ error: { code: 'unsupported', message: 'this agent is a test' } });

@@ -50,6 +50,7 @@ export type MemoryDaemonOptions = Partial<
   readonly limits?: SandboxLimits;
   readonly templateBudgetBytes?: number;
   readonly maxConcurrentStarts?: number;
+  readonly sleep?: Partial<CapacityOptions['sleep']>;
   readonly admission?: Pick<CapacityOptions, 'memoryReserveBytes' | 'memoryOvercommit'>;
   readonly readCapacity?: CapacityOptions['readCapacity'];
   readonly quotaOf?: (tenant: string) => Quota | undefined;
@@ -151,6 +152,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       readCapacity: options.readCapacity ?? (() => readHostCapacity(home.dataDir)),
       templateBudgetBytes: options.templateBudgetBytes ?? 1024 * MIB,
       maxConcurrentStarts: options.maxConcurrentStarts ?? 4,
+      sleep: { resumeTimeoutMs: 10_000, maxStoredBytes: 0, ...options.sleep },
     },
     tenants: {
       quotaOf: options.quotaOf ?? (() => undefined),

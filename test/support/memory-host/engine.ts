@@ -136,7 +136,6 @@ export class MemoryEngine implements Engine {
   async restore(options: RestoreOptions): Promise<Vm> {
     await this.host.onRestore(++this.host.counts.restores);
     const state = JSON.parse(await readFile(options.saved.statePath, 'utf8')) as AgentState;
-    await options.beforeRun?.();
     return this.#start(options, { kind: 'copy-on-write', path: options.saved.memoryPath }, state);
   }
 
@@ -169,7 +168,7 @@ export class MemoryEngine implements Engine {
   }
 
   async #start(
-    { spec, paths, onSpawn, signal }: ColdBootOptions,
+    { spec, paths, onSpawn, beforeRun, signal }: ColdBootOptions & Pick<RestoreOptions, 'beforeRun'>,
     memory: VmmIdentity['memory'] = { kind: 'anonymous' },
     state?: AgentState,
   ): Promise<Vm> {
@@ -178,6 +177,7 @@ export class MemoryEngine implements Engine {
     machine.spec = spec;
     try {
       await onSpawn?.(machine.identity);
+      await beforeRun?.();
       signal?.throwIfAborted();
       return new MemoryVm(this.host, machine);
     } catch (error) {

@@ -18,6 +18,7 @@ const FIELDS: Readonly<Record<keyof Policy, 'list' | 'number'>> = {
   max_published_ports: 'number',
   max_sandboxes: 'number',
   max_snapshots: 'number',
+  max_paused: 'number',
   max_fork: 'number',
   max_timeout_s: 'number',
   max_idle_timeout_s: 'number',

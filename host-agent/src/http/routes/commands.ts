@@ -2,6 +2,7 @@
 import { COMMAND_FORMS } from '@sandboxd/api';
 import type { AttachRequest } from '../../guest/command-info.ts';
 import { AppError } from '../../lib/errors.ts';
+import type { AwakeSandbox } from '../../sandboxes/interface.ts';
 import { clientSignal, guestOf, type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { attachSession } from '../exec/attached-session.ts';
@@ -25,17 +26,17 @@ export function commandHandlers(
   { sandboxes: host, stopping, bodyIdleMs }: HttpServices,
   webSockets: ExecWebSockets,
 ) {
-  const commandsOf = (c: HttpContext, id: string) => guestOf(host, c, id).commands();
+  const commandsOf = async (c: HttpContext, id: string) => (await guestOf(host, c, id)).commands();
 
   const startRun = (
-    c: HttpContext,
-    { id, cid }: { readonly id: string; readonly cid: string },
+    sandbox: AwakeSandbox,
+    cid: string,
     request: Omit<AttachRequest, 'isFollowing'>,
     onDrain?: () => void,
   ): ExecRun => {
     const onStopping = (): void => run.cancel();
     const run = new ExecRun({
-      start: (events) => attachSession(commandsOf(c, id), cid, request, events),
+      start: (events) => attachSession(sandbox.commands(), cid, request, events),
       onExit: () => stopping.removeEventListener('abort', onStopping),
       ...(onDrain && { onDrain }),
     });
@@ -45,15 +46,15 @@ export function commandHandlers(
 
   return {
     listCommands: async ({ params: { id } }, c) => {
-      const commands = await commandsOf(c, id).list(clientSignal(c));
+      const commands = await (await commandsOf(c, id)).list(clientSignal(c));
       return { commands: commands.map(toCommandBody) };
     },
 
     getCommand: async ({ params: { id, cid } }, c) =>
-      toCommandBody(await commandsOf(c, id).get(cid, clientSignal(c))),
+      toCommandBody(await (await commandsOf(c, id)).get(cid, clientSignal(c))),
 
     waitCommand: async ({ params: { id, cid }, query: { timeout_s } }, c) => {
-      const commands = commandsOf(c, id);
+      const commands = await commandsOf(c, id);
       const over = new AbortController();
       const timer =
         timeout_s === undefined
@@ -75,7 +76,7 @@ export function commandHandlers(
     },
 
     readCommandOutput: async ({ params: { id, cid }, query: { from, follow, last_event_id } }, c) => {
-      const commands = commandsOf(c, id);
+      const commands = await commandsOf(c, id);
       const accept = c.req.header('accept')?.toLowerCase() ?? '';
       const type = COMMAND_FORMS.find((form) => accept.includes(form)) ?? 'application/octet-stream';
       const last = headerOf(c, 'last-event-id') || last_event_id;
@@ -101,8 +102,9 @@ export function commandHandlers(
           'stdin=1 needs a connection of its own, which this transport is not',
         );
       const request = { fromSeq: from, input: isInteractive ? input : 'none' } as const;
+      const sandbox = await guestOf(host, c, params.id);
       if (!isInteractive) {
-        const run = startRun(c, params, request);
+        const run = startRun(sandbox, params.cid, request);
         const { signal } = c.req.raw;
         signal.addEventListener('abort', () => run.cancel(), { once: true });
         if (signal.aborted) run.cancel();
@@ -110,7 +112,7 @@ export function commandHandlers(
         return answerPullStream(c, run, { 'Content-Type': 'application/octet-stream' });
       }
       const { socket, head, lingerMs } = takeover;
-      const run = startRun(c, params, request, () => socket.resume());
+      const run = startRun(sandbox, params.cid, request, () => socket.resume());
       feedFromSocket(socket, head, run, () => run.cancel());
       await run.opened;
       takeover.run = () => {
@@ -122,16 +124,17 @@ export function commandHandlers(
       return c.body(null, 200);
     },
 
-    attachCommandWebSocket: ({ params, query: { from, input } }, c) => {
+    attachCommandWebSocket: async ({ params, query: { from, input } }, c) => {
       requireWebSocket(c);
-      // Checked before the upgrade, so that an unknown sandbox causes 404.
-      host.as(c.get('principal')).get(params.id);
-      const attach = (onDrain: () => void): ExecRun => startRun(c, params, { fromSeq: from, input }, onDrain);
+      // Before the upgrade, so that an unknown sandbox causes 404.
+      const sandbox = await guestOf(host, c, params.id);
+      const attach = (onDrain: () => void): ExecRun =>
+        startRun(sandbox, params.cid, { fromSeq: from, input }, onDrain);
       return webSockets.upgrade(c, { attach, ending: stopping });
     },
 
     writeCommandInput: async ({ params: { id, cid }, query: { close } }, c) => {
-      const commands = commandsOf(c, id);
+      const commands = await commandsOf(c, id);
       const body = readBody(c, bodyIdleMs);
       try {
         return toCommandBody(await commands.write(cid, body.read, close, clientSignal(c)));
@@ -141,14 +144,14 @@ export function commandHandlers(
     },
 
     signalCommand: async ({ params: { id, cid }, body: { signal } }, c) =>
-      toCommandBody(await commandsOf(c, id).signal(cid, signal)),
+      toCommandBody(await (await commandsOf(c, id)).signal(cid, signal)),
 
     resizeCommand: async ({ params: { id, cid }, body }, c) =>
-      toCommandBody(await commandsOf(c, id).resize(cid, body)),
+      toCommandBody(await (await commandsOf(c, id)).resize(cid, body)),
 
     // Continues after a disconnect of the client.
     endCommand: async ({ params: { id, cid }, query: { grace_s } }, c) =>
-      toCommandBody(await commandsOf(c, id).kill(cid, grace_s * 1000, clientSignal(c))),
+      toCommandBody(await (await commandsOf(c, id)).kill(cid, grace_s * 1000, clientSignal(c))),
   } satisfies Partial<Handlers>;
 }
 

@@ -1,6 +1,7 @@
 // Exec over its three transports: streamed response, hijacked connection, WebSocket.
 import type { Duplex } from 'node:stream';
 import { EXEC_FORMS, type ExecForm } from '@sandboxd/api';
+import type { AwakeSandbox } from '../../sandboxes/interface.ts';
 import { endingOf, guestOf, type HttpContext } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { toCommandBody } from '../exec/command-output.ts';
@@ -17,7 +18,7 @@ export function execHandlers({ sandboxes: host }: HttpServices, webSockets: Exec
   /** AppError not_found, guest_unreachable. */
   const startRun = (
     c: HttpContext,
-    id: string,
+    sandbox: AwakeSandbox,
     { request, warnings }: RequestedExec,
     input?: { onDrain: () => void },
   ): ExecRun => {
@@ -25,7 +26,7 @@ export function execHandlers({ sandboxes: host }: HttpServices, webSockets: Exec
     const ending = endingOf(c);
     const onEnding = (): void => run.end('the daemon stopped while the command ran', 'cancelled');
     const run = new ExecRun({
-      start: (events) => guestOf(host, c, id).exec(request, events, { hasStdin: input !== undefined }),
+      start: (events) => sandbox.exec(request, events, { hasStdin: input !== undefined }),
       onExit: ({ agentUs, ...exec }) => {
         ending?.removeEventListener('abort', onEnding);
         log.info({ agentUs, exec }, 'exec ended');
@@ -46,7 +47,8 @@ export function execHandlers({ sandboxes: host }: HttpServices, webSockets: Exec
       );
     }
     const { socket, head } = takeover;
-    const run = startRun(c, id, requested, { onDrain: () => socket.resume() });
+    const sandbox = await guestOf(host, c, id);
+    const run = startRun(c, sandbox, requested, { onDrain: () => socket.resume() });
     feedFromSocket(socket, head, run);
     await run.opened;
     takeover.run = () => {
@@ -62,13 +64,13 @@ export function execHandlers({ sandboxes: host }: HttpServices, webSockets: Exec
     exec: async ({ params: { id }, query: { stdin, max_output_bytes }, body, warnings }, c) => {
       const requested = { request: body, warnings };
       if (body.detach) {
-        const commands = guestOf(host, c, id).commands();
+        const commands = (await guestOf(host, c, id)).commands();
         const command = await commands.start({ ...body, stdin: stdin || body.stdin === true });
         return c.json({ ...toCommandBody(command), ...(warnings.length > 0 && { warnings }) }, 201);
       }
       if (stdin) return hijack(c, id, requested);
       const { signal } = c.req.raw;
-      const run = startRun(c, id, requested);
+      const run = startRun(c, await guestOf(host, c, id), requested);
       signal.addEventListener('abort', () => run.cancel(), { once: true });
       if (signal.aborted) run.cancel();
       await run.opened;
@@ -79,13 +81,13 @@ export function execHandlers({ sandboxes: host }: HttpServices, webSockets: Exec
       return answerPullStream(c, stream, { 'Content-Type': form });
     },
 
-    execWebSocket: ({ params: { id }, warnings }, c) => {
+    execWebSocket: async ({ params: { id }, warnings }, c) => {
       requireWebSocket(c);
-      // Checked before the upgrade, so that an unknown sandbox causes 404.
-      host.as(c.get('principal')).get(id);
+      // Before the upgrade, so that an unknown sandbox causes 404.
+      const sandbox = await guestOf(host, c, id);
       return webSockets.upgrade(c, {
         startRun: ({ request, warnings: bodyWarnings }, onDrain) =>
-          startRun(c, id, { request, warnings: [...warnings, ...bodyWarnings] }, { onDrain }),
+          startRun(c, sandbox, { request, warnings: [...warnings, ...bodyWarnings] }, { onDrain }),
         ending: endingOf(c),
       });
     },

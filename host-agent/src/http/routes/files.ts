@@ -12,7 +12,7 @@ const EMPTY_ARCHIVE = Buffer.alloc(1024);
 export function fileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
   return {
     readFile: async ({ params: { id }, query: { path, max_bytes, format } }, c) => {
-      const files = guestOf(host, c, id).files();
+      const files = (await guestOf(host, c, id)).files();
       const signal = clientSignal(c);
       const isTar = format === 'tar';
       const { sizeBytes, contentBytes, body } = isTar
@@ -32,7 +32,7 @@ export function fileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
     },
 
     pushFiles: async ({ params: { id }, query: { path, owner } }, c) => {
-      const guestFiles = guestOf(host, c, id).files();
+      const guestFiles = (await guestOf(host, c, id)).files();
       const body = readBody(c, bodyIdleMs);
       try {
         const { files, bytes } = await guestFiles.pushFiles(

@@ -47,6 +47,18 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
 
     getSandbox: ({ params: { id } }, c) => toDetailedBody(host.as(c.get('principal')).get(id).info),
 
+    pauseSandbox: async ({ params: { id }, body: { memory } }, c) => {
+      const sandboxes = host.as(c.get('principal'));
+      await sandboxes.get(id).pause(memory);
+      return toSandboxBody(sandboxes.get(id).info);
+    },
+
+    resumeSandbox: async ({ params: { id } }, c) => {
+      const sandboxes = host.as(c.get('principal'));
+      await sandboxes.get(id).resume();
+      return toSandboxBody(sandboxes.get(id).info);
+    },
+
     readStats: ({ params: { id } }, c) => {
       const sandbox = host.as(c.get('principal')).get(id);
       const read = () => toStatsBody(sandbox);
@@ -108,6 +120,8 @@ function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSa
     memoryMib: body.memory_mib,
     diskBytes: body.disk_bytes,
     timeoutS: body.timeout_s,
+    ...(body.timeout_action === 'pause' && { timeoutAction: body.timeout_action }),
+    ...(body.auto_resume ? {} : { autoResume: false }),
     ...(body.idle_timeout_s > 0 && { idle: { timeoutS: body.idle_timeout_s, action: body.idle_action } }),
     bootArgs: body.boot_args,
     ...(network?.enabled === true && { network: { allowlist: network.allowlist } }),
@@ -147,6 +161,9 @@ export function toSandboxBody(sandbox: SandboxInfo) {
   const { kind, name: reference, imageDigest: digest } = sandbox.rootfs;
   return {
     id: sandbox.id,
+    timeout_action: sandbox.timeoutAction,
+    auto_resume: sandbox.autoResume,
+    ...(sandbox.pausedAt && { paused_at: sandbox.pausedAt.toISOString() }),
     ...(name !== undefined && { name }),
     labels: sandbox.labels,
     state: sandbox.state,

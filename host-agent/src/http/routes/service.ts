@@ -19,23 +19,24 @@ import type { HttpServices } from '../services.ts';
 const LINES = 'application/x-ndjson';
 
 export function serviceHandlers({ sandboxes: host, stopping }: HttpServices) {
-  const serviceOf = (c: HttpContext, id: string) => guestOf(host, c, id).service();
+  const serviceOf = async (c: HttpContext, id: string) => (await guestOf(host, c, id)).service();
   return {
-    getService: async ({ params: { id } }, c) => toStatusBody(await serviceOf(c, id).status(clientSignal(c))),
+    getService: async ({ params: { id } }, c) =>
+      toStatusBody(await (await serviceOf(c, id)).status(clientSignal(c))),
 
     // These operations continue after a disconnect of the client, so they get no signal.
     configureService: async ({ params: { id }, body }, c) =>
-      toStatusBody(await serviceOf(c, id).configure(body)),
+      toStatusBody(await (await serviceOf(c, id)).configure(body)),
 
-    startService: async ({ params: { id } }, c) => toStatusBody(await serviceOf(c, id).start()),
+    startService: async ({ params: { id } }, c) => toStatusBody(await (await serviceOf(c, id)).start()),
 
     stopService: async ({ params: { id }, body: { grace_s } }, c) =>
-      toStatusBody(await serviceOf(c, id).stop(grace_s === undefined ? undefined : grace_s * 1000)),
+      toStatusBody(await (await serviceOf(c, id)).stop(grace_s === undefined ? undefined : grace_s * 1000)),
 
-    restartService: async ({ params: { id } }, c) => toStatusBody(await serviceOf(c, id).restart()),
+    restartService: async ({ params: { id } }, c) => toStatusBody(await (await serviceOf(c, id)).restart()),
 
     readServiceLogs: async ({ params: { id }, query: { follow, from_seq, max_bytes, ring } }, c) => {
-      const service = serviceOf(c, id);
+      const service = await serviceOf(c, id);
       const areLines = accepts(c, LINES);
       if (
         !areLines &&

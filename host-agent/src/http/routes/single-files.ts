@@ -20,9 +20,9 @@ type Place = {
 };
 
 export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
-  const filesOf = (c: HttpContext, id: string) => guestOf(host, c, id).files();
+  const filesOf = async (c: HttpContext, id: string) => (await guestOf(host, c, id)).files();
   const call = async (c: HttpContext, id: string, place: Place, operation: FileCallInput) =>
-    await filesOf(c, id).call({ place: toPlace(place), ...operation }, clientSignal(c));
+    await (await filesOf(c, id)).call({ place: toPlace(place), ...operation }, clientSignal(c));
   const describe = async (
     c: HttpContext,
     id: string,
@@ -56,8 +56,8 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
       const isHead = c.req.raw.method === 'HEAD';
       const range = isHead ? undefined : readRange(c);
       const conditions = readConditions(c);
-      const read = (part: Range | undefined): Promise<ReadFile> =>
-        filesOf(c, id).read({ place: toPlace(place), ...part }, clientSignal(c));
+      const read = async (part: Range | undefined): Promise<ReadFile> =>
+        await (await filesOf(c, id)).read({ place: toPlace(place), ...part }, clientSignal(c));
       const file = await read(range);
       const { version } = file.entry;
       const headers = contentHeaders(file);
@@ -100,7 +100,7 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
     writeContent: async ({ params: { id }, query: { mode, parents, ...place } }, c) => {
       if (headerOf(c, 'content-range') !== undefined)
         throw new AppError('invalid_argument', 'header content-range: a part of a file cannot be written');
-      const files = filesOf(c, id);
+      const files = await filesOf(c, id);
       const { ifMatch = [], ifNoneMatch = [] } = readConditions(c);
       const body = readBody(c, bodyIdleMs);
       try {

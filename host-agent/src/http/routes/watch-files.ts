@@ -33,7 +33,7 @@ export function watchHandlers({ sandboxes: host, stopping }: HttpServices) {
   });
   return {
     watchFiles: async ({ params: { id }, query: { recursive, ...place } }, c) => {
-      const files = guestOf(host, c, id).files();
+      const files = (await guestOf(host, c, id)).files();
       const directory = toFilePath(place);
       const areLines = (c.req.header('accept') ?? '').toLowerCase().includes(LINES);
       const headers = { 'Content-Type': areLines ? LINES : MESSAGES, 'Cache-Control': 'no-store' };

@@ -4,6 +4,7 @@ import type { Owner, SnapshotMaker } from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
 import type { LifecycleEvent, LifecycleEvents } from '../lifecycle-events.ts';
 import type { Sandbox, SandboxOwner } from '../sandbox.ts';
+import type { PauseRequest } from '../sleep/sleep.ts';
 import type { SnapshotInfo } from '../types.ts';
 
 export type EndIdleDeps = {
@@ -12,6 +13,7 @@ export type EndIdleDeps = {
   readonly save: (owner: Owner | undefined) => Promise<SnapshotInfo>;
   readonly deleteSnapshot: (snapshotId: string) => Promise<void>;
   readonly remove: (reason: string, events: readonly LifecycleEvent[]) => Promise<void>;
+  readonly pause: () => Promise<void>;
 };
 
 /**
@@ -21,11 +23,12 @@ export type EndIdleDeps = {
 export async function endIdle(
   sandbox: Pick<Sandbox, 'id' | 'record' | 'state' | 'note'>,
   signal: AbortSignal,
-  { events, log, save, deleteSnapshot, remove }: EndIdleDeps,
+  { events, log, save, deleteSnapshot, remove, pause }: EndIdleDeps,
 ): Promise<void> {
   const { idle } = sandbox.record.options;
   // A sandbox whose VM died stays listed with the cause until a client deletes it.
   if (idle === undefined || sandbox.state !== 'running') return;
+  if (idle.action === 'pause') return pauseIdle(sandbox, signal, { events, log, pause });
   let snapshot: string | undefined;
   try {
     if (idle.action === 'snapshot') {
@@ -49,8 +52,36 @@ export async function endIdle(
   }
 }
 
+/** A use before everything is on disk cancels it. */
+async function pauseIdle(
+  sandbox: Pick<Sandbox, 'id' | 'record' | 'state' | 'note'>,
+  signal: AbortSignal,
+  { events, log, pause }: Pick<EndIdleDeps, 'events' | 'log' | 'pause'>,
+): Promise<void> {
+  try {
+    await pause();
+  } catch (error) {
+    if (signal.aborted || sandbox.state !== 'running') return;
+    reportPauseFailure(sandbox, error, { events, log });
+  }
+}
+
+function reportPauseFailure(
+  { id, record, note }: Pick<Sandbox, 'id' | 'record'> & { readonly note?: (text: string) => void },
+  error: unknown,
+  { events, log }: Pick<EndIdleDeps, 'events' | 'log'>,
+): void {
+  const reason = toError(error).message;
+  log.warn({ err: error, sandbox: id }, 'cannot pause a sandbox; retrying');
+  note?.(`it could not be paused and goes on: ${reason}`);
+  events.emit({ kind: 'pause-failed', sandbox: id, reason }, record.owner);
+}
+
 /** A failed delete is retried after this time: a failing disk may recover. */
 const RETRY_MS = 10_000;
+
+/** A failed pause at the end of a lifetime is retried after this time; so often it may write its memory. */
+const PAUSE_RETRY_MS = 60_000;
 
 export type AutomaticEndDeps = Pick<EndIdleDeps, 'events' | 'log' | 'deleteSnapshot'> & {
   readonly save: (
@@ -59,6 +90,7 @@ export type AutomaticEndDeps = Pick<EndIdleDeps, 'events' | 'log' | 'deleteSnaps
     by: SnapshotMaker | undefined,
   ) => Promise<SnapshotInfo>;
   readonly remove: (sandbox: Sandbox, reason: string, events: readonly LifecycleEvent[]) => Promise<void>;
+  readonly pause: (sandbox: Sandbox, request: PauseRequest) => Promise<void>;
   /** Whether the daemon still manages it and is not stopping. */
   readonly isManaged: (sandbox: Sandbox) => boolean;
 };
@@ -80,14 +112,32 @@ export class AutomaticEnd implements SandboxOwner {
       ...this.#deps,
       save: (owner) => this.#deps.save(sandbox, signal, { owner }),
       remove: (reason, events) => this.#remove(sandbox, reason, events),
+      pause: () => this.#deps.pause(sandbox, { hasMemory: true, reason: 'idle_timeout_s', signal }),
     });
   }
 
   expired(sandbox: Sandbox): void {
-    const { timeoutS } = sandbox.record.options;
+    const { timeoutS, timeoutAction } = sandbox.record.options;
+    if (timeoutAction === 'pause') {
+      void this.#pauseExpired(sandbox);
+      return;
+    }
     const expired = { kind: 'expired', sandbox: sandbox.id, timeoutS } as const;
     this.#deps.events.notify(expired);
     void this.#remove(sandbox, ': its timeout_s has passed', [expired]);
+  }
+
+  async #pauseExpired(sandbox: Sandbox): Promise<void> {
+    const { pause, isManaged } = this.#deps;
+    try {
+      await pause(sandbox, { hasMemory: true, reason: 'timeout_s' });
+    } catch (error) {
+      if (!isManaged(sandbox) || sandbox.state !== 'running') return;
+      reportPauseFailure(sandbox, error, this.#deps);
+      setTimeout(() => {
+        if (isManaged(sandbox) && sandbox.state === 'running') void this.#pauseExpired(sandbox);
+      }, PAUSE_RETRY_MS).unref();
+    }
   }
 
   /** A concurrent delete waits for this one. Never rejects. */

@@ -1,5 +1,5 @@
 // The connection to a sandbox's guest agent. Once acquired, the guest has this sandbox's identity.
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { AgentError, type IdentityInput, type NetworkInput } from '@sandboxd/proto';
 import type { Vm } from '../../engines/engine.ts';
 import { nowUs } from '../../guest/clock.ts';
@@ -50,7 +50,7 @@ export const agent: Resource = {
   },
 };
 
-function connectTo(vm: Vm, { record, log }: SandboxContext): Guest {
+export function connectTo(vm: Vm, { record, log }: Pick<SandboxContext, 'record' | 'log'>): Guest {
   return new Guest({
     source: vm,
     incarnation: record.incarnation,
@@ -101,18 +101,23 @@ function vmOf({ handles }: SandboxContext): Vm {
 
 const ENTROPY_BYTES = 64;
 
+export function freshEntropy(): Buffer {
+  return randomBytes(ENTROPY_BYTES);
+}
+
 /** Without `network` the guest has only the loopback interface. */
 export function makeIdentity(sandboxId: string, network?: NetworkSlot): IdentityInput {
   return {
     sandboxId,
     hostname: sandboxId.replaceAll('_', '-'),
-    machineId: randomBytes(16).toString('hex'),
-    entropy: randomBytes(ENTROPY_BYTES),
+    // A sandbox that boots again after a pause has the same.
+    machineId: createHash('sha256').update(sandboxId).digest('hex').slice(0, 32),
+    entropy: freshEntropy(),
     unixTimeUs: nowUs(),
     ...(network !== undefined && { network: networkOf(network) }),
   };
 }
 
-function networkOf({ mac, gatewayMac, guestIp, gateway, prefixLength }: NetworkSlot): NetworkInput {
+export function networkOf({ mac, gatewayMac, guestIp, gateway, prefixLength }: NetworkSlot): NetworkInput {
   return { mac, gatewayMac, address: guestIp, prefixLength, gateway, dns: gateway };
 }

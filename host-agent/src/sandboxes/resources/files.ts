@@ -86,6 +86,8 @@ export const files: Resource = {
 /** The layer to copy; undefined: an empty one. */
 function layerOf(origin: StartFrom): string | undefined {
   if (origin.kind === 'boot') return origin.layerPath;
+  // A paused sandbox has its layer; its files are not acquired.
+  if (origin.kind === 'paused') return undefined;
   return origin.saved.isGeneric ? undefined : origin.saved.diskPath;
 }
 

@@ -18,6 +18,11 @@ export async function adoptResources(sandbox: SandboxContext): Promise<void> {
   for (const { adopt } of RESOURCES) await adopt?.(sandbox);
 }
 
+/** The same for a paused sandbox, which has neither a VMM nor an agent. */
+export async function adoptPaused(sandbox: SandboxContext): Promise<void> {
+  for (const { adopt } of [log, files, network]) await adopt?.(sandbox);
+}
+
 /** First half of a delete, which the client waits for. Stops at the first failure. */
 export async function releaseResources(teardown: TeardownContext): Promise<void> {
   for (const { release } of RESOURCES.toReversed()) await release?.(teardown);

@@ -1,4 +1,5 @@
 // The network of a sandbox: its addresses, and the network namespace of its VMM.
+import { readBootId } from '../../lib/proc.ts';
 import type { NetworkSlot } from '../../network/index.ts';
 import type { Resource, SandboxContext, SandboxNetworks } from './resource.ts';
 
@@ -28,6 +29,10 @@ export const network: Resource = {
     const { network } = context;
     handles.network = slot;
     network.adopt(slot);
+    if (sandbox.record.paused !== undefined && sandbox.record.vmm?.bootId !== readBootId()) {
+      await makeAgain(network, slot, sandbox);
+      return;
+    }
     // After a reboot of the host, neither the network nor the VMM exists.
     await startNetwork(network, slot, sandbox, true).catch((err) =>
       log.warn({ err }, 'a sandbox has lost its network'),
@@ -47,6 +52,21 @@ export const network: Resource = {
     context.faults.reach('delete.network');
   },
 };
+
+/** A reboot of the host has taken the network of a paused sandbox; its addresses are in its guest's memory. */
+async function makeAgain(
+  network: SandboxNetworks,
+  slot: NetworkSlot,
+  sandbox: SandboxContext,
+): Promise<void> {
+  try {
+    await network.create(slot);
+    await startNetwork(network, slot, sandbox, false);
+    await network.publish(slot, sandbox.record.options.publish ?? []);
+  } catch (err) {
+    sandbox.log.warn({ err }, 'a paused sandbox has lost its network or its published ports');
+  }
+}
 
 async function startNetwork(
   network: SandboxNetworks,

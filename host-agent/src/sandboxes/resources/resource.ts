@@ -2,7 +2,7 @@
 // Start, delete and the clean-up after a crash iterate over the list in index.ts.
 import type { Logger } from 'pino';
 import type { Engines } from '../../engines/choice.ts';
-import type { Engine, Vm, VmPaths } from '../../engines/engine.ts';
+import type { Engine, SavedVm, Vm, VmPaths } from '../../engines/engine.ts';
 import type { Guest } from '../../guest/guest.ts';
 import type { RootfsSource } from '../../images/rootfs-source.ts';
 import type { Faults } from '../../lib/faults.ts';
@@ -71,7 +71,9 @@ export type StartFrom =
       readonly layerPath?: string;
       readonly template?: BootedTemplate | undefined;
     }
-  | { readonly kind: 'saved'; readonly saved: SavedGuest };
+  | { readonly kind: 'saved'; readonly saved: SavedGuest }
+  /** The memory of a paused sandbox, with the layer that it has. `beforeRun`: right before its guest runs. */
+  | { readonly kind: 'paused'; readonly saved: SavedVm; readonly beforeRun: () => Promise<void> };
 
 /** A template that is made of the guest that a create boots. */
 export interface BootedTemplate {
@@ -84,7 +86,7 @@ export interface BootedTemplate {
 /** Handles of a sandbox in this process. Each resource sets its own. */
 export type Handles = {
   vm?: Vm | undefined;
-  guest?: Guest;
+  guest?: Guest | undefined;
   sandboxLog?: SandboxLog | undefined;
   network?: NetworkSlot | undefined;
 };

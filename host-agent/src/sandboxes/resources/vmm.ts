@@ -1,7 +1,7 @@
 // The VMM process of a sandbox.
 import { existsSync } from 'node:fs';
 import { EndedVm } from '../../engines/adoption.ts';
-import type { Engine, Vm, VmExit, VmmIdentity } from '../../engines/engine.ts';
+import type { BootOptions, Engine, Vm, VmExit, VmmIdentity } from '../../engines/engine.ts';
 import { lowerPriority } from '../../engines/priority.ts';
 import { AppError } from '../../lib/errors.ts';
 import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
@@ -9,7 +9,7 @@ import { readBootId } from '../../lib/proc.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import type { SandboxRecord } from '../record.ts';
 import type { ResolvedSandboxOptions } from '../types.ts';
-import type { Resource, ResourceContext, StartContext } from './resource.ts';
+import type { Resource, ResourceContext, StartContext, StartFrom } from './resource.ts';
 
 /** Kernel argument for the initramfs: the root file system has no agent, which is on a third disk. */
 const AGENT_DISK = 'sandbox.agent-disk';
@@ -19,7 +19,7 @@ const GENERIC = 'sandbox.bare';
 const END_TIMEOUT_MS = 5000;
 
 export const vmm: Resource = {
-  stage: ({ kind }) => (kind === 'saved' ? 'restore' : 'boot'),
+  stage: ({ kind }) => (kind === 'boot' ? 'boot' : 'restore'),
 
   async acquire(start) {
     const { context, engine, origin, handles } = start;
@@ -28,13 +28,7 @@ export const vmm: Resource = {
       new AppError('internal', `the VM did not start within ${timeoutMs} ms`, { isTimeout: true });
     using limit = deadline(timeoutMs, tooLate, start.signal);
     const options = { ...vmOptions(start), signal: limit.signal };
-    handles.vm =
-      origin.kind === 'saved'
-        ? await engine.restore({ ...options, saved: origin.saved.vm })
-        : await engine.boot({
-            ...options,
-            ...(origin.memoryPath !== undefined && { memoryPath: origin.memoryPath }),
-          });
+    handles.vm = await startVm(engine, origin, options);
     void handles.vm.exited.then(({ reason }) => start.abortStart(new AppError('internal', reason)));
     context.faults.reach('start.vm');
   },
@@ -69,8 +63,18 @@ export const vmm: Resource = {
   },
 };
 
+function startVm(engine: Engine, origin: StartFrom, options: BootOptions): Promise<Vm> {
+  if (origin.kind === 'saved') return engine.restore({ ...options, saved: origin.saved.vm });
+  if (origin.kind === 'paused') {
+    const { saved, beforeRun } = origin;
+    return engine.restore({ ...options, saved, ownsMemory: true, beforeRun });
+  }
+  const { memoryPath } = origin;
+  return engine.boot({ ...options, ...(memoryPath !== undefined && { memoryPath }) });
+}
+
 /** Rejects when it does not exit in time, as a VMM may that waits for a disk; nothing else waits for it. */
-async function stop(vm: Vm): Promise<void> {
+export async function stop(vm: Vm): Promise<void> {
   using limit = loadScaledTimeout({
     timeoutMs: END_TIMEOUT_MS,
     reason: (waitedMs) =>

@@ -45,7 +45,11 @@ export const manifestSchema = z.object({
     diskBytes: z.number().int(),
     timeoutS: z.number().int(),
     bootArgs: z.string(),
-    idle: z.object({ timeoutS: z.number().int(), action: z.enum(['delete', 'snapshot']) }).optional(),
+    idle: z
+      .object({ timeoutS: z.number().int(), action: z.enum(['delete', 'snapshot', 'pause']) })
+      .optional(),
+    timeoutAction: z.literal('pause').optional(),
+    autoResume: z.literal(false).optional(),
     /** Absent: nothing. Templates have none: copies of a template are of other clients. */
     inherited: z
       .object({

@@ -20,6 +20,7 @@ import type { Faults } from '../../lib/faults.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 import { ChunkChecksums } from './chunk-checksums.ts';
 import {
+  MANIFEST_FILE,
   type PausedManifest,
   prepareManifest,
   publishManifest,
@@ -43,6 +44,8 @@ export type PauseInput = {
   readonly memoryBytes: number;
   readonly compatibility: Readonly<Record<string, string>>;
   readonly faults: Faults;
+  /** Called in the moment from which on the guest is paused for good. */
+  readonly onDurable?: () => void;
   /** Until everything is on disk it makes the guest run on. */
   readonly signal?: AbortSignal;
 };
@@ -104,6 +107,7 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
         signal?.throwIfAborted();
         await commit(dir, manifest, before, () => faults.reach('pause.durable'));
         isDurable = true;
+        input.onDurable?.();
       },
       afterPause: () => {
         guest.release();
@@ -114,8 +118,10 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
     const totalMs = performance.now() - startedAt;
     return { pausedMs, totalMs, bytesWritten: await allocatedIn(own), isIncremental };
   } catch (error) {
-    await rm(own, { recursive: true, force: true }).catch(() => undefined);
-    signal?.throwIfAborted();
+    if (!isDurable) {
+      await rm(own, { recursive: true, force: true }).catch(() => undefined);
+      signal?.throwIfAborted();
+    }
     throw error;
   }
 }
@@ -279,6 +285,19 @@ export async function dropPaused(dir: string): Promise<void> {
   }
   await removeManifest(dir);
   await rm(dir, { recursive: true, force: true });
+}
+
+/** Nothing of it is of use any more, and no VMM maps it. */
+export async function removePaused(dir: string): Promise<void> {
+  await rm(join(dir, MANIFEST_FILE), { force: true });
+  await rm(dir, { recursive: true, force: true });
+}
+
+/** Disk space of everything in it. */
+export async function storedBytesIn(dir: string): Promise<number> {
+  const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
+  const generations = entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(dir, name));
+  return (await Promise.all(generations.map(allocatedIn))).reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /** Removes the files of earlier pauses. */

@@ -222,21 +222,26 @@ t.test('a service runs only in its own sandbox, and not in a deleted one', async
   const { id } = await manager.create({ service: requests({ cmd: ['/x'] }) });
   t.same(host.of(id).agent.state.service, { cmd: ['/x'] });
   const handle = manager.as(OPERATOR).get(id);
-  t.match(await handle.service().status(), { state: 'running' });
+  const awake = await handle.awake();
+  t.match(await awake.service().status(), { state: 'running' });
   await t.rejects(
-    handle.files().pullFile('/x', 1),
+    awake.files().pullFile('/x', 1),
     { message: /this agent is a test/ },
     'files are read from the guest',
   );
   t.throws(() => handle.stats(), { code: 'internal', message: /is about to end; look again/ });
   host.of(id).end('the guest panicked');
   const dead = { code: 'internal', message: /is dead: the guest panicked/ };
-  for (const use of ['service', 'files', 'stats'] as const) t.throws(() => handle[use](), dead, use);
+  for (const use of ['service', 'files'] as const) t.throws(() => awake[use](), dead, use);
+  t.throws(() => handle.stats(), dead);
+  await t.rejects(handle.awake(), dead);
   const { id: other } = await manager.create({});
   t.equal(host.of(other).agent.state.service, null);
   const gone = manager.as(OPERATOR).get(other);
+  const wasAwake = await gone.awake();
   await manager.delete(other);
-  for (const use of ['service', 'files', 'stats'] as const)
-    t.throws(() => gone[use](), { code: 'not_found' }, use);
+  for (const use of ['service', 'files'] as const)
+    t.throws(() => wasAwake[use](), { code: 'not_found' }, use);
+  t.throws(() => gone.stats(), { code: 'not_found' });
   await t.rejects(async () => gone.snapshot(), { code: 'not_found' });
 });

@@ -63,11 +63,13 @@ t.test('a command’s timeout is limited by the client’s policy', async (t) =>
     return exec(request, ...rest);
   };
   const caller = { kind: 'key', id: 'i', key: 'k', policy: { max_timeout_s: 10 } } as const;
-  for (const as of [manager.as(caller), manager.as(OPERATOR)])
+  for (const as of [manager.as(caller), manager.as(OPERATOR)]) {
+    const awake = await as.get(id).awake();
     for (const timeout_s of [0, 5, 60])
       await new Promise((resolve) => {
-        as.get(id).exec({ cmd: ['true'], env: {}, timeout_s }, { output: () => undefined, exit: resolve });
+        awake.exec({ cmd: ['true'], env: {}, timeout_s }, { output: () => undefined, exit: resolve });
       });
+  }
   t.same(requests, [10, 5, 10, 0, 5, 60]);
 });
 
@@ -103,6 +105,7 @@ async function end(
     },
     deleteSnapshot: async (id) => call('deleteSnapshot', id),
     remove: async (why) => call('remove', why),
+    pause: async () => call('pause', ''),
   });
   return calls;
 }
@@ -122,7 +125,8 @@ t.test('a sandbox without an idle rule, or that is not running, is not ended', a
   ] as const) {
     const sandbox = { id: 'sbx_1', state, record: { options }, note: () => calls.push('note') };
     const { signal } = new AbortController();
-    const rest = { deleteSnapshot: async () => void call(), remove: async () => void call() };
+    const other = async () => void call();
+    const rest = { deleteSnapshot: other, remove: other, pause: other };
     await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], signal, { ...parts, ...rest });
   }
   t.same(calls, []);
@@ -133,7 +137,8 @@ t.test('a sandbox without an idle rule, or that is not running, is not ended', a
   };
   const record = { options: { idle: { ...idle, action: 'snapshot' } } };
   const sandbox = { id: 'sbx_1', state: 'running', record, note: () => undefined };
-  const rest = { save, deleteSnapshot: async () => undefined, remove: async () => undefined };
+  const nothing = async () => undefined;
+  const rest = { save, deleteSnapshot: nothing, remove: nothing, pause: nothing };
   const { signal } = new AbortController();
   await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], signal, { ...parts, ...rest });
   t.same(callers, [undefined], 'a sandbox without an owner is saved without one');

@@ -1,0 +1,173 @@
+// Pauses and resumes of all sandboxes: each is made once for all that wait for it, within the limits of the host and of
+// the sandbox's owner.
+import type { Policy } from '@sandboxd/api';
+import type PQueue from 'p-queue';
+import type { Logger } from 'pino';
+import type { Vm } from '../../engines/engine.ts';
+import type { Owner } from '../../keys/index.ts';
+import { enqueue } from '../../lib/concurrency-limit.ts';
+import { AppError } from '../../lib/errors.ts';
+import { deadline, raceSignal } from '../../lib/wait.ts';
+import type { Admission } from '../admission.ts';
+import type { ResourceContext } from '../resources/resource.ts';
+import { stop } from '../resources/vmm.ts';
+import type { Sandbox } from '../sandbox.ts';
+import { type PauseOptions, pauseSandbox } from './pause.ts';
+import { resumeSandbox } from './resume.ts';
+
+const RETRY_AFTER_S = 5;
+
+export type SleepDeps = {
+  readonly context: ResourceContext;
+  readonly admission: Pick<Admission, 'reserve'>;
+  readonly startQueue: PQueue;
+  /** A call that resumes a sandbox waits at most this long. */
+  readonly resumeTimeoutMs: number;
+  /** Disk space that paused sandboxes may take together; 0: no limit of its own. */
+  readonly maxStoredBytes: number;
+  readonly sandboxes: () => Iterable<Sandbox>;
+  /** Reserve it among the owner's own. AppError forbidden. */
+  readonly admitPause: (owner: Owner | undefined, policy: Policy | undefined) => Disposable;
+  readonly admitResume: (sandbox: Sandbox) => Disposable;
+  /** A stopping daemon waits for it, and aborts the signal. */
+  readonly track: <T>(work: (signal: AbortSignal) => Promise<T>) => Promise<T>;
+  readonly log: Logger;
+};
+
+export type PauseRequest = Omit<PauseOptions, 'signal'> & {
+  readonly signal?: AbortSignal;
+  /** Of the key that requests it. */
+  readonly policy?: Policy;
+};
+
+export class Sleep {
+  readonly #deps: SleepDeps;
+  readonly #pauses = new Map<Sandbox, Promise<void>>();
+  readonly #resumes = new Map<Sandbox, Promise<void>>();
+  /** VMs of paused sandboxes that have not exited yet. */
+  readonly #ending = new Map<Sandbox, Vm>();
+  /** Bytes that pauses in progress may write. */
+  #reservedBytes = 0;
+
+  constructor(deps: SleepDeps) {
+    this.#deps = deps;
+  }
+
+  /** Disk space of what pauses have saved. */
+  get storedBytes(): number {
+    let sum = 0;
+    for (const { record } of this.#deps.sandboxes()) sum += record.paused?.storedBytes ?? 0;
+    return sum;
+  }
+
+  /** Does nothing if it is paused. AppError if it runs on; the signal's reason when cancelled. */
+  async pause(sandbox: Sandbox, request: PauseRequest): Promise<void> {
+    await this.#resumes.get(sandbox)?.catch(() => undefined);
+    if (sandbox.state === 'paused') return;
+    await share(this.#pauses, sandbox, () => this.#pause(sandbox, request));
+  }
+
+  /** Does nothing if it runs. AppError if it stays paused. */
+  async resume(sandbox: Sandbox, reason: 'request' | 'use' = 'request'): Promise<void> {
+    await this.#pauses.get(sandbox)?.catch(() => undefined);
+    sandbox.assertNotEnded();
+    if (sandbox.state === 'running') return;
+    await share(this.#resumes, sandbox, () => this.#resume(sandbox, reason));
+  }
+
+  /**
+   * Resolves when the sandbox can be used, which resumes it. AppError paused if it does not resume by use, exhausted
+   * when that takes too long.
+   */
+  async wake(sandbox: Sandbox, signal?: AbortSignal): Promise<void> {
+    if (sandbox.state === 'running') return;
+    // An idle sandbox that is being paused runs on.
+    sandbox.touch();
+    if (sandbox.record.options.autoResume === false) return;
+    const { resumeTimeoutMs: timeoutMs } = this.#deps;
+    const tooLate = (): AppError => {
+      const message = `sandbox ${sandbox.id} has not resumed within ${timeoutMs / 1000} s; try again`;
+      return new AppError('exhausted', message, { retryAfterS: RETRY_AFTER_S });
+    };
+    using limit = deadline(timeoutMs, tooLate, signal);
+    await raceSignal(this.resume(sandbox, 'use'), limit.signal);
+  }
+
+  async #pause(sandbox: Sandbox, { hasMemory, reason, signal: outer, policy }: PauseRequest): Promise<void> {
+    const { context, admission, admitPause, track, log } = this.#deps;
+    sandbox.assertAlive();
+    using _admitted = admitPause(sandbox.record.owner, policy);
+    const bytes = hasMemory ? sandbox.record.options.memoryMib * 2 ** 20 : 0;
+    using _space = this.#reserveSpace(sandbox, bytes);
+    using _reservation = await admission.reserve({ memoryMib: [], areCopies: false, diskBytes: bytes });
+    await track(async (stopping) => {
+      const signal = outer === undefined ? stopping : AbortSignal.any([outer, stopping]);
+      const onAsleep = (vm: Vm): void => void this.#ending.set(sandbox, vm);
+      const input = { context, sandbox, hasMemory, reason, signal, log: log.child({ sandbox: sandbox.id }) };
+      await sandbox.snapshotQueue.add(() => pauseSandbox({ ...input, onAsleep }));
+      if (this.#ending.get(sandbox)?.exit !== undefined) this.#ending.delete(sandbox);
+    });
+  }
+
+  async #resume(sandbox: Sandbox, reason: 'request' | 'use'): Promise<void> {
+    const { context, admission, startQueue, admitResume, track, log } = this.#deps;
+    const { memoryMib } = sandbox.record.options;
+    const { hasMemory = false, atMs = Date.now() } = sandbox.record.paused ?? {};
+    const startedAt = performance.now();
+    await track(async (signal) => {
+      await sandbox.snapshotQueue.add(async () => {
+        sandbox.transition('resuming');
+        try {
+          await this.#endVm(sandbox);
+          using _admitted = admitResume(sandbox);
+          await context.engines.chosen(signal);
+          using _reservation = await admission.reserve({
+            memoryMib: [memoryMib],
+            areCopies: hasMemory,
+            diskBytes: 0,
+          });
+          const input = { context, sandbox, signal, log: log.child({ sandbox: sandbox.id }) };
+          await enqueue(startQueue, () => resumeSandbox(input), signal);
+        } finally {
+          // It did not come to a start.
+          if (sandbox.state === 'resuming') sandbox.transition('paused');
+        }
+      });
+    });
+    const durationMs = Math.round(performance.now() - startedAt);
+    const asleepMs = Math.max(0, Math.round(Date.now() - durationMs - atMs));
+    const { owner } = sandbox.record;
+    context.events.emit({ kind: 'resumed', sandbox: sandbox.id, reason, durationMs, asleepMs }, owner);
+  }
+
+  async #endVm(sandbox: Sandbox): Promise<void> {
+    const vm = this.#ending.get(sandbox);
+    if (vm !== undefined) await stop(vm);
+    this.#ending.delete(sandbox);
+  }
+
+  /** AppError exhausted. */
+  #reserveSpace(sandbox: Sandbox, bytes: number): Disposable {
+    const { maxStoredBytes: max } = this.#deps;
+    const wanted = this.storedBytes + this.#reservedBytes + bytes;
+    if (max > 0 && bytes > 0 && wanted > max) {
+      const message = `sandbox ${sandbox.id} cannot be paused: paused sandboxes may take ${max} bytes of disk, and ${wanted} would be; delete some`;
+      throw new AppError('exhausted', message, { stage: 'paused', retryAfterS: RETRY_AFTER_S });
+    }
+    this.#reservedBytes += bytes;
+    return {
+      [Symbol.dispose]: () => {
+        this.#reservedBytes -= bytes;
+      },
+    };
+  }
+}
+
+function share(all: Map<Sandbox, Promise<void>>, sandbox: Sandbox, work: () => Promise<void>): Promise<void> {
+  let current = all.get(sandbox);
+  if (current === undefined) {
+    current = work().finally(() => all.delete(sandbox));
+    all.set(sandbox, current);
+  }
+  return current;
+}
