@@ -19,6 +19,7 @@ import { benchMemory } from './memory.ts';
 import { benchNetwork, benchNetworkThroughput } from './network.ts';
 import { RawChannel, RawHttpChannel } from './raw-channel.ts';
 import { benchRestart } from './restart.ts';
+import { benchSingleFiles } from './single-files.ts';
 import { benchCreate, benchFork } from './snapshot.ts';
 import { markdownTable, plainTable, type Section, wrap } from './stats.ts';
 import { benchThroughput } from './throughput.ts';
@@ -66,6 +67,7 @@ try {
   await measure('network throughput', () => benchNetworkThroughput(isQuick ? 3 : 9));
   const { id } = await daemon.api.create();
   await measure('exec', () => benchExec(daemon, id, isQuick ? 30 : 100));
+  await measure('single files', () => benchSingleFiles(daemon, id, isQuick ? 30 : 200));
   await measure('transports', () => benchTransports(daemon, id, isQuick ? 10 : 30));
   {
     await using raw = await RawChannel.open();

@@ -6,8 +6,8 @@ import type { FileDescription } from '../../host-agent/src/guest/file-descriptio
 import type {
   ByteSource,
   FileCallAnswer,
+  GuestFiles,
   PulledFile,
-  PushResult,
   ReadFile,
 } from '../../host-agent/src/guest/files.ts';
 import type { Principal } from '../../host-agent/src/keys/index.ts';
@@ -65,10 +65,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     exec.exit();
   };
 
-  onPush: (path: string, read: ByteSource, signal?: AbortSignal) => Promise<PushResult> = async () => ({
-    files: 0,
-    bytes: 0,
-  });
+  onPush: GuestFiles['pushFiles'] = async () => ({ files: 0, bytes: 0 });
   onPull: (path: string, maxBytes: number | undefined, signal?: AbortSignal) => Promise<PulledFile> =
     async () => ({
       body: outflow(),
@@ -154,7 +151,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       },
       service: () => this.service(id),
       files: () => ({
-        pushFiles: (path, read, signal) => this.onPush(path, read, signal),
+        pushFiles: (...push) => this.onPush(...push),
         pullFile: (path, maxBytes, signal) => this.onPull(path, maxBytes, signal),
         pullDirectory: (path, signal) => this.onPull(path, undefined, signal),
         call: (call) => this.onFileCall(call),

@@ -156,8 +156,10 @@ export class SlicedRun {
       this.#finish(result);
     } catch (error) {
       this.#isOver = true;
+      const { code, message } =
+        error instanceof AgentError ? error : { code: 'internal', message: 'the call failed in the agent' };
+      this.#finish({ error: { code, message } });
       if (!(error instanceof AgentError)) throw error;
-      this.#finish({ error: { code: error.code, message: error.message } });
     }
   }
 }

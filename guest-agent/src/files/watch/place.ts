@@ -29,7 +29,6 @@ export class Place {
   /** In the guest, and below the call's root; without links. */
   readonly #path: string;
   readonly #pathInRoot: string;
-  readonly #status = newStatus();
 
   /** Throws AgentError. */
   constructor(actor: Actor, place: FilePlace, name: string) {
@@ -37,8 +36,9 @@ export class Place {
     this.#actor = actor;
     this.#root = stack.use(new Root(place));
     this.fd = stack.adopt(this.#root.at(name), (fd) => addon.close(fd));
-    addon.statusOf(this.fd, this.#status);
-    if (!isDirectory(this.#status)) throw fileError(-ENOTDIR, name);
+    const status = newStatus();
+    addon.statusOf(this.fd, status);
+    if (!isDirectory(status)) throw fileError(-ENOTDIR, name);
     this.#path = pathOf(this.fd);
     const above = pathOf(this.#root.fd) === '/' ? '' : pathOf(this.#root.fd);
     if (this.#path !== above && !this.#path.startsWith(`${above}/`))
@@ -68,7 +68,8 @@ export class Place {
   /** Throws WatchEnd if the directory is not where it was, or the user may not read it any more. */
   check(isForced: boolean): void {
     if (!this.#hasChanged() && !isForced) return;
-    const now = newStatus();
+    const [now, before] = [newStatus(), newStatus()];
+    addon.statusOf(this.fd, before);
     const found = asRoot(this.#actor, () => {
       const fd = addon.openBeneath(NO_DIRECTORY, this.#path, O_PATH | constants.O_DIRECTORY, RESOLVE);
       if (fd < 0) return fd;
@@ -76,7 +77,6 @@ export class Place {
       addon.close(fd);
       return 0;
     });
-    const before = this.#status;
     const isSame = deviceOf(now) === deviceOf(before) && now[6] === before[6] && now[7] === before[7];
     if (found < 0 || !isSame) throw new WatchEnd(WATCH_END.REMOVED);
     const fd = this.#root.find(this.#pathInRoot);

@@ -21,12 +21,13 @@ const MASK =
   IN.delete |
   IN.movedFrom |
   IN.movedTo |
-  IN.deleteSelf |
-  IN.moveSelf |
   IN.onlyDirectory |
   IN.excludeUnlinked;
+/** Of the watched directory itself; what happens to others is told by the one that they are in. */
+const TOP_MASK = MASK | IN.deleteSelf | IN.moveSelf;
 const RESOLVE = 0x01 /* NO_XDEV */ | 0x02 /* NO_MAGICLINKS */ | 0x04 /* NO_SYMLINKS */ | 0x08; /* BENEATH */
 const READ = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+const O_PATH = 0o10000000;
 const { ENOSPC } = systemConstants.errno;
 
 export type Node = {
@@ -64,6 +65,8 @@ export class WatchTree {
   readonly #budget: WatchBudget;
   readonly #nodes = new Map<number, Node>();
   readonly #status = newStatus();
+  /** Watches of the kernel that are not needed any more. */
+  readonly #stale = new Set<number>();
   /** Names whose directory was found under another name. */
   #displaced: { readonly parent: Node; readonly name: string }[] = [];
   #top: Node | undefined;
@@ -106,13 +109,23 @@ export class WatchTree {
     return path;
   }
 
+  /** Whether the entry is a directory; undefined if there is none. */
+  isDirectoryAt(node: Node, name: string): boolean | undefined {
+    const flags = O_PATH | constants.O_NOFOLLOW;
+    const fd = addon.openBeneath(this.#place, this.pathOf(node, name), flags, RESOLVE);
+    if (fd < 0) return undefined;
+    addon.statusOf(fd, this.#status);
+    addon.close(fd);
+    return isDirectory(this.#status);
+  }
+
   /** Watches the directory and all in it. Throws AgentError, WatchEnd. */
   *start(name: string): Step<void> {
     const fd = addon.reopen(this.#place, constants.O_RDONLY | constants.O_DIRECTORY);
     if (fd < 0) throw fileError(fd, name);
     let isTaken = false;
     try {
-      const number = addon.watchDirectory(this.inotify, fd, MASK);
+      const number = addon.watchDirectory(this.inotify, fd, TOP_MASK);
       if (number < 0) throw fileError(number, name);
       this.#top = this.#add(number, '', undefined);
       if (!this.#isRecursive) return;
@@ -235,7 +248,16 @@ export class WatchTree {
       at.children = undefined;
       this.#nodes.delete(at.number);
       this.#budget.remove(1);
-      addon.unwatchDirectory(this.inotify, at.number);
+      this.#stale.add(at.number);
+    }
+  }
+
+  /** Ends the kernel's watches of dropped directories, of which there may be many. */
+  *sweep(): Step<void> {
+    for (const number of this.#stale) {
+      this.#stale.delete(number);
+      addon.unwatchDirectory(this.inotify, number);
+      yield;
     }
   }
 
@@ -245,6 +267,7 @@ export class WatchTree {
         WATCH_END.TOO_MANY,
         `has too many directories: all watches of this sandbox have at most ${MAX_WATCHED_DIRECTORIES} together`,
       );
+    this.#stale.delete(number);
     const node: Node = { number, name, parent: undefined, children: undefined };
     this.#nodes.set(number, node);
     if (parent !== undefined) this.#put(node, parent, name);

@@ -160,11 +160,12 @@ class FileWatchCall {
       return true;
     }
     if ((event.mask & IN.overflow) !== 0) return false;
-    yield* this.#handle(place, tree, event);
+    yield* this.#handle(place, tree, queue, event);
+    yield* tree.sweep();
     return true;
   }
 
-  *#handle(place: Place, tree: WatchTree, event: KernelEvent): ParkedStep<void> {
+  *#handle(place: Place, tree: WatchTree, queue: EventQueue, event: KernelEvent): ParkedStep<void> {
     const { mask, name } = event;
     const node = tree.find(event.number);
     const to = event.to && tree.find(event.to.number);
@@ -174,7 +175,10 @@ class FileWatchCall {
     }
     if (event.to !== undefined && to !== undefined) {
       if (node === undefined) yield* this.#appear(tree, to, event.to.name, mask);
-      else yield* this.#rename(tree, { node, name }, { node: to, name: event.to.name }, mask);
+      else if (yield* this.#isExchange(tree, queue, { ...event, to: event.to }, node)) {
+        yield* this.#replace(tree, node, name);
+        yield* this.#replace(tree, to, event.to.name);
+      } else yield* this.#rename(tree, { node, name }, { node: to, name: event.to.name }, mask);
       return;
     }
     if (node === undefined) return;
@@ -197,6 +201,32 @@ class FileWatchCall {
     const isDir = (mask & IN.isDirectory) !== 0;
     yield* this.#report({ type: 'create', path: tree.pathOf(node, name), isDirectory: isDir });
     if (isDir && this.#isRecursive) yield* tree.enter(node, name, this.#visitor);
+  }
+
+  /** Two files have changed names: the kernel tells that as two renames, and a client would lose one of the files. */
+  *#isExchange(
+    tree: WatchTree,
+    queue: EventQueue,
+    event: Required<KernelEvent>,
+    node: Node,
+  ): ParkedStep<boolean> {
+    if (tree.isDirectoryAt(node, event.name) === undefined) return false;
+    const until = performance.now() + 2 * LATE_MS;
+    for (;;) {
+      const isBack = queue.takeBack(event, event.to);
+      if (isBack !== undefined) return isBack;
+      if (performance.now() >= until) return false;
+      this.#wakeIn(LATE_MS / 5);
+      yield PARK;
+    }
+  }
+
+  /** A name that has another file now, or none. */
+  *#replace(tree: WatchTree, node: Node, name: string): ParkedStep<void> {
+    yield* this.#report({ type: 'remove', path: tree.pathOf(node, name) });
+    const isDir = tree.isDirectoryAt(node, name);
+    if (isDir === undefined) tree.drop(node.children?.get(name));
+    else yield* this.#appear(tree, node, name, isDir ? IN.isDirectory : 0);
   }
 
   *#rename(tree: WatchTree, from: Named, to: Named, mask: number): ParkedStep<void> {

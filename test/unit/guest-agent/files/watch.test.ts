@@ -1,5 +1,6 @@
 // Watches of directories, in this process: what they report, whose rights apply, and that nothing is lost or left open.
 import '../support/addon-dir.ts';
+import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
   chmodSync,
@@ -20,6 +21,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Channel, decodeWatchRecord, MAX_FILE_WATCHES } from '@sandboxd/proto';
 import t, { type Test } from 'tap';
 import { type FileWatching, watchFiles } from '../../../../host-agent/src/guest/file-watch.ts';
+import { TreeModel } from '../../../support/changed-tree.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 import { startLocalAgent } from '../support/local-agent.ts';
@@ -283,6 +285,53 @@ t.test('the number of watches is bounded, and a lost client gives its own back',
   await armed;
   t.same(events, ['armed 1']);
   watching.cancel();
+});
+
+t.test('names that are exchanged have what is there now, and both are followed', async (t) => {
+  const { dir, channel } = await start(t);
+  for (const name of ['a', 'b']) mkdirSync(join(dir, name, `in-${name}`), { recursive: true });
+  const { armed, since, events } = watch(channel, dir);
+  await armed;
+  events.splice(0);
+  const exchange = (one: string, other: string) =>
+    execFileSync('perl', ['-e', 'syscall(316, -100, $ARGV[0], -100, $ARGV[1], 2) and die $!', one, other]);
+  exchange(join(dir, 'a'), join(dir, 'b'));
+  const seen = await since(dir);
+  const model = new TreeModel();
+  for (const [path, isDir] of [
+    ['a', true],
+    ['a/in-a', true],
+    ['b', true],
+    ['b/in-b', true],
+  ] as const)
+    model.tree.set(path, isDir);
+  for (const event of seen) {
+    const [type = '', path = ''] = event.split(' ');
+    model.apply({ type, path: path.replace(/[/!]+$/, ''), isDirectory: path.endsWith('/') });
+  }
+  t.same(model.sorted, ['a/', 'a/in-b/', 'b/', 'b/in-a/'], seen.join(', '));
+  writeFileSync(join(dir, 'a/in-b/f'), '');
+  writeFileSync(join(dir, 'b/in-a/g'), '');
+  const later = await since(dir, 'mark2');
+  t.same(
+    later.filter((event) => event.startsWith('create')),
+    ['create a/in-b/f', 'create b/in-a/g'],
+  );
+});
+
+t.test('a large tree that moves out and in again is followed', async (t) => {
+  const { dir, channel } = await start(t);
+  mkdirSync(join(dir, 'w/big'), { recursive: true });
+  for (let at = 0; at < 2000; at++) mkdirSync(join(dir, `w/big/${at}`));
+  const { armed, since, events } = watch(channel, join(dir, 'w'));
+  await armed;
+  t.same(events.splice(0), ['armed 2002']);
+  renameSync(join(dir, 'w/big'), join(dir, 'out'));
+  renameSync(join(dir, 'out'), join(dir, 'w/big'));
+  const back = await since(join(dir, 'w'));
+  t.equal(back.filter((event) => event.startsWith('create big/')).length, 2001);
+  writeFileSync(join(dir, 'w/big/1999/f'), '');
+  t.ok((await since(join(dir, 'w'), 'mark2')).includes('create big/1999/f'));
 });
 
 t.test('times are attributes', async (t) => {
