@@ -4,6 +4,7 @@ import { type FileHandle, open, truncate, unlink, writeFile } from 'node:fs/prom
 import { join } from 'node:path';
 import { type Chunk, createByteQueue } from '../lib/byte-queue.ts';
 import { toError } from '../lib/errors.ts';
+import { type CommandMark, CommandMarks } from './command-marks.ts';
 import { type CapturePosition, encodeRecord, type LogSource, type NewRecord } from './record.ts';
 import { repairLog, type Segment, segmentPath } from './segments.ts';
 
@@ -52,8 +53,11 @@ export class SandboxLog {
   #isClosed = false;
   readonly #capacityWaiters: (() => void)[] = [];
 
-  private constructor(options: SandboxLogOptions) {
+  readonly #marks: CommandMarks;
+
+  private constructor(options: SandboxLogOptions, marks: CommandMarks) {
     this.#options = options;
+    this.#marks = marks;
     this.#segmentBytes = Math.max(64 * 1024, Math.floor(options.maxBytes / SEGMENTS));
   }
 
@@ -62,8 +66,8 @@ export class SandboxLog {
    * was killed ended with it.
    */
   static async open(options: SandboxLogOptions): Promise<SandboxLog> {
-    const log = new SandboxLog(options);
     const { segments, end, position, runningExecs } = await repairLog(options.dir);
+    const log = new SandboxLog(options, await CommandMarks.open(options.dir, end));
     log.#segments = [...segments];
     log.#writtenEnd = end;
     log.#queuedEnd = end;
@@ -133,6 +137,16 @@ export class SandboxLog {
     this.event('exec', `exit ${exitCode}`);
   }
 
+  /** Detached commands whose end is not in the log. */
+  get commands(): readonly CommandMark[] {
+    return this.#marks.all.filter(({ hasEnded }) => !hasEnded);
+  }
+
+  /** How far a detached command is in the log (or in its queue). To be called directly after its records are queued. */
+  markCommand(mark: CommandMark): void {
+    if (!this.#hasFailed && !this.#isClosed) this.#marks.add(mark, this.#queuedEnd);
+  }
+
   /** Resolves when everything queued so far is written, or never will be. */
   async flush(): Promise<void> {
     const end = this.#queuedEnd;
@@ -184,6 +198,7 @@ export class SandboxLog {
         const file = await this.#currentFile();
         const chunks = this.#takeBatch();
         try {
+          await this.#marks.save(this.#writtenEnd);
           await writeAll(
             file,
             chunks.map(({ bytes }) => bytes),

@@ -1,10 +1,10 @@
-// Copies the output of detached commands to the sandbox's log while they run. It continues over lost connections. For a
-// command that another daemon, or the source of a fork, has started, it continues with the present.
+// Copies the output of detached commands to the sandbox's log while they run. It continues over lost connections, and
+// where an earlier daemon has stopped. For a command that the source of a fork has started, it begins with the present.
 import { COMMANDS } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import type { CommandEnd, CommandInfo } from '../guest/command-info.ts';
 import type { Guest } from '../guest/guest.ts';
-import type { SandboxLog } from '../logs/index.ts';
+import type { CommandMark, SandboxLog, StreamMark } from '../logs/index.ts';
 import { LogCapture, type LogCaptureDeps, LoggedOutput, toCommandLine } from './log-capture.ts';
 
 export type CommandLogsDeps = {
@@ -13,96 +13,146 @@ export type CommandLogsDeps = {
   readonly logger: Logger;
 };
 
-type Followed = {
-  nextSeq: number;
-  readonly outputs: { readonly stdout: LoggedOutput; readonly stderr: LoggedOutput };
+const STREAMS = ['stdout', 'stderr'] as const;
+const NOTHING_LOGGED: StreamMark = { nextSeq: 0, headBytes: 0, held: '' };
+
+class Followed {
+  readonly #id: string;
+  readonly #log: SandboxLog;
+  readonly #outputs: { readonly stdout: LoggedOutput; readonly stderr: LoggedOutput };
+  /** What the next daemon need not log again. */
+  #marks: Pick<CommandMark, 'stdout' | 'stderr'>;
+  #nextSeq: number;
   cancel?: (() => void) | undefined;
-};
+
+  constructor(log: SandboxLog, id: string, marks: Pick<CommandMark, 'stdout' | 'stderr'>) {
+    this.#id = id;
+    this.#log = log;
+    this.#marks = marks;
+    this.#nextSeq = Math.min(marks.stdout.nextSeq, marks.stderr.nextSeq);
+    const { stdout, stderr } = marks;
+    this.#outputs = {
+      stdout: new LoggedOutput(log, 'stdout', stdout),
+      stderr: new LoggedOutput(log, 'stderr', stderr),
+    };
+  }
+
+  get nextSeq(): number {
+    return this.#nextSeq;
+  }
+
+  push(stream: 'stdout' | 'stderr', seq: number, data: Buffer): void {
+    this.#nextSeq = seq + 1;
+    // The other stream was logged less far.
+    if (seq < this.#marks[stream].nextSeq) return;
+    const logging = STREAMS.filter((each) => !this.#outputs[each].isWaiting);
+    this.#outputs[stream].push(data);
+    for (const each of logging) {
+      const nextSeq = Math.max(this.#nextSeq, this.#marks[each].nextSeq);
+      this.#marks = { ...this.#marks, [each]: { nextSeq, ...this.#outputs[each].logged } };
+    }
+    this.mark();
+  }
+
+  /** Records how far the output is in the log. */
+  mark(hasEnded = false): void {
+    this.#log.markCommand({ id: this.#id, ...this.#marks, hasEnded });
+  }
+
+  end(exitCode: number): void {
+    this.#outputs.stdout.end();
+    this.#outputs.stderr.end();
+    this.#log.event('exec', `exit ${exitCode} of ${this.#id}`);
+    this.mark(true);
+  }
+}
 
 export class CommandLogs {
   readonly #deps: CommandLogsDeps;
   readonly #unwatch: () => void;
   readonly #followed = new Map<string, Followed>();
   #isStopped = false;
+  /** Whether commands that run were not listed yet. */
+  #mustAdopt = false;
 
   constructor(deps: CommandLogsDeps) {
     this.#deps = deps;
     this.#unwatch = deps.guest.watchConnections(() => {
-      if (this.#followed.size > 0) void this.adopt();
+      if (this.#mustAdopt || this.#followed.size > 0) void this.adopt();
     });
   }
 
   stop(): void {
     this.#isStopped = true;
     this.#unwatch();
-    for (const { cancel, outputs } of this.#followed.values()) {
-      cancel?.();
-      outputs.stdout.end();
-      outputs.stderr.end();
-    }
-  }
-
-  /** By command: the first record of its output that is not in the log. */
-  get nextRecords(): Readonly<Record<string, number>> {
-    return Object.fromEntries([...this.#followed].map(([id, { nextSeq }]) => [id, nextSeq]));
+    for (const { cancel } of this.#followed.values()) cancel?.();
   }
 
   /** A command of this daemon. */
   started({ id, outcome }: CommandInfo, cmd: readonly string[]): void {
     const { log } = this.#deps;
     log.event('exec', `exec ${id}: ${toCommandLine(cmd)}`);
-    if (outcome !== undefined) log.event('exec', `exit ${outcome.exitCode} of ${id}`);
-    else this.#follow(id, this.#enter(id, 0));
+    const followed = new Followed(log, id, { stdout: NOTHING_LOGGED, stderr: NOTHING_LOGGED });
+    if (outcome !== undefined) followed.end(outcome.exitCode);
+    else {
+      followed.mark();
+      this.#follow(id, followed);
+    }
   }
 
-  /** Goes on with what another VM of the sandbox has left. */
-  goOn(nextRecords: Readonly<Record<string, number>>): void {
-    for (const [id, nextSeq] of Object.entries(nextRecords)) this.#enter(id, nextSeq);
-  }
-
-  /** Follows the commands that run in the guest, those of earlier daemons included. */
+  /** Follows the commands that run in the guest, and those that ended while no daemon ran. */
   async adopt(): Promise<void> {
-    const { guest, log, logger } = this.#deps;
+    const { guest, logger } = this.#deps;
+    this.#mustAdopt = true;
     try {
       if (!guest.can(COMMANDS)) return;
-      for (const { id, isDetached, outcome, output } of await guest.commands.list()) {
-        if (this.#isStopped || !isDetached) continue;
-        const known = this.#followed.get(id);
-        if (known !== undefined) this.#follow(id, known);
-        else if (outcome === undefined) {
-          const nextSeq = output?.nextSeq ?? 0;
-          log.event(
-            'exec',
-            `command ${id} runs already; its output before record ${nextSeq} is not logged here`,
-          );
-          this.#follow(id, this.#enter(id, nextSeq));
-        }
-      }
+      const commands = (await guest.commands.list()).filter(({ isDetached }) => isDetached);
+      if (this.#isStopped) return;
+      this.#mustAdopt = false;
+      this.#forgetAllBut(new Set(commands.map(({ id }) => id)));
+      for (const command of commands) this.#adopt(command);
     } catch (err) {
       logger.debug({ err }, 'cannot list the commands for the log');
     }
   }
 
-  #enter(id: string, nextSeq: number): Followed {
+  #adopt({ id, outcome, output }: CommandInfo): void {
     const { log } = this.#deps;
-    const outputs = { stdout: new LoggedOutput(log, 'stdout'), stderr: new LoggedOutput(log, 'stderr') };
-    const followed = { nextSeq, outputs };
-    this.#followed.set(id, followed);
-    return followed;
+    const known = this.#followed.get(id);
+    const mark = log.commands.find((each) => each.id === id);
+    if (known !== undefined) this.#follow(id, known);
+    else if (mark !== undefined) this.#follow(id, new Followed(log, id, mark));
+    else if (outcome === undefined) {
+      const present = { ...NOTHING_LOGGED, nextSeq: output?.nextSeq ?? 0 };
+      const text = `command ${id} runs already; its output before record ${present.nextSeq} is not logged here`;
+      log.event('exec', text);
+      const followed = new Followed(log, id, { stdout: present, stderr: present });
+      followed.mark();
+      this.#follow(id, followed);
+    }
+  }
+
+  /** The guest keeps results for an hour only. */
+  #forgetAllBut(listed: ReadonlySet<string>): void {
+    const { log } = this.#deps;
+    for (const mark of log.commands) {
+      if (listed.has(mark.id) || this.#followed.has(mark.id)) continue;
+      log.event('exec', `command ${mark.id} ended while no daemon listened; its last output is not logged`);
+      log.markCommand({ ...mark, hasEnded: true });
+    }
   }
 
   #follow(id: string, followed: Followed): void {
     const { guest, log, logger } = this.#deps;
+    this.#followed.set(id, followed);
     if (this.#isStopped || followed.cancel !== undefined || log.hasFailed) return;
     const request = { fromSeq: followed.nextSeq, isFollowing: true, input: 'none' } as const;
     try {
       const stream = guest.commands.attach(id, request, {
         records: (records, bytes) => {
           for (const record of records) {
-            if (record.kind === 'output') {
-              followed.outputs[record.stream].push(record.data);
-              followed.nextSeq = record.seq + 1;
-            } else if (record.kind === 'gap')
+            if (record.kind === 'output') followed.push(record.stream, record.seq, record.data);
+            else if (record.kind === 'gap')
               log.event('exec', `about ${record.bytes} bytes of output of ${id} were not logged`);
           }
           log.whenRoomy(() => stream.consumed(bytes));
@@ -121,11 +171,9 @@ export class CommandLogs {
     }
   }
 
-  #ended(id: string, { outputs }: Followed, { info }: CommandEnd): void {
+  #ended(id: string, followed: Followed, { info }: CommandEnd): void {
     this.#followed.delete(id);
-    outputs.stdout.end();
-    outputs.stderr.end();
-    this.#deps.log.event('exec', `exit ${info.outcome?.exitCode ?? -1} of ${id}`);
+    followed.end(info.outcome?.exitCode ?? -1);
   }
 }
 
@@ -141,12 +189,6 @@ export class LogCaptures {
   /** The guest of a new sandbox has no commands yet. */
   begin(mayHaveCommands: boolean): void {
     if (mayHaveCommands) void this.commands.adopt();
-  }
-
-  /** As `begin`, for a guest that was paused. */
-  goOn(nextRecords: Readonly<Record<string, number>>): void {
-    this.commands.goOn(nextRecords);
-    void this.commands.adopt();
   }
 
   stop(): void {

@@ -178,11 +178,32 @@ export class LoggedOutput {
   readonly #stream: 'stdout' | 'stderr';
   #incomplete = NOTHING;
   #headBytes = 0;
+  #held = '';
   #tail: OutputTail | undefined;
 
-  constructor(log: SandboxLog, stream: 'stdout' | 'stderr') {
+  /** `from`: what an earlier daemon has logged. */
+  constructor(
+    log: SandboxLog,
+    stream: 'stdout' | 'stderr',
+    from?: { readonly headBytes: number; readonly held: string },
+  ) {
     this.#log = log;
     this.#stream = stream;
+    if (from === undefined) return;
+    this.#incomplete = Buffer.from(from.held, 'base64');
+    this.#headBytes = from.headBytes;
+    this.#held = from.held;
+    if (from.headBytes >= HEAD_BYTES) this.#startTail();
+  }
+
+  /** What the log has of the beginning, for the next daemon. */
+  get logged(): { readonly headBytes: number; readonly held: string } {
+    return { headBytes: this.#headBytes, held: this.#held };
+  }
+
+  /** Whether further bytes are logged only at the end. */
+  get isWaiting(): boolean {
+    return this.#tail !== undefined;
   }
 
   push(chunk: Buffer): void {
@@ -194,7 +215,11 @@ export class LoggedOutput {
     this.#incomplete = joined.held;
     this.#append(joined.whole);
     this.#headBytes += joined.whole.length;
-    if (this.#headBytes < HEAD_BYTES) return;
+    this.#held = joined.held.toString('base64');
+    if (this.#headBytes >= HEAD_BYTES) this.#startTail();
+  }
+
+  #startTail(): void {
     this.#tail = new OutputTail(TAIL_BYTES);
     this.#tail.push(this.#incomplete);
     this.#incomplete = NOTHING;

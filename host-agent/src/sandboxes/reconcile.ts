@@ -106,7 +106,7 @@ async function findPaused(
   });
   if (manifest?.phase !== 'paused') return undefined;
   const storedBytes = paused?.storedBytes ?? (await storedBytesIn(dir));
-  return paused ?? { atMs: Date.parse(manifest.savedAt), hasMemory: true, storedBytes, nextRecords: {} };
+  return paused ?? { atMs: Date.parse(manifest.savedAt), hasMemory: true, storedBytes };
 }
 
 async function removeLeftovers(context: ReconcileContext, id: string, record?: SandboxRecord): Promise<void> {

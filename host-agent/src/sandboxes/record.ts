@@ -45,8 +45,6 @@ export type PausedRecord = {
   readonly hasMemory: boolean;
   /** Disk space of what was saved beside the disk. */
   readonly storedBytes: number;
-  /** By detached command: the first record of its output that is not in the log. */
-  readonly nextRecords: Readonly<Record<string, number>>;
   /** The service that ran, for a boot. */
   readonly service?: ServiceSpec;
 };

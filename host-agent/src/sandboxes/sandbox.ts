@@ -144,8 +144,7 @@ export class Sandbox implements AwakeSandbox {
     const running = this.awake;
     this.transition('paused');
     this.#running = undefined;
-    const nextRecords = running.captures?.commands.nextRecords ?? {};
-    this.#record = { ...this.#record, paused: { ...paused, nextRecords } };
+    this.#record = { ...this.#record, paused };
     running.captures?.stop();
     running.guest.close(new Error(`sandbox ${this.id} was paused`));
     this.#handles.vm = undefined;
@@ -156,12 +155,11 @@ export class Sandbox implements AwakeSandbox {
 
   /** It has another VM, which runs. */
   enter(record: SandboxRecord, vm: Vm, guest: Guest): void {
-    const { nextRecords = {} } = this.#record.paused ?? {};
     this.#record = record;
     this.#handles.vm = vm;
     this.#handles.guest = guest;
     this.#running = this.#begin(vm, guest);
-    this.#running.captures?.goOn(nextRecords);
+    this.#running.captures?.begin(true);
   }
 
   /** Its guest can be used again: its timeouts count. */

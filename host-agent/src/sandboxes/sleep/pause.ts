@@ -146,7 +146,7 @@ async function saveDisk(
 
 /** Of a sandbox whose disk alone is kept. */
 function newPaused(): PausedRecord {
-  return { atMs: Date.now(), hasMemory: false, storedBytes: 0, nextRecords: {} };
+  return { atMs: Date.now(), hasMemory: false, storedBytes: 0 };
 }
 
 /** The service that runs, which a boot must start again. */
