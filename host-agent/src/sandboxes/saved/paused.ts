@@ -260,8 +260,8 @@ export async function verifyPaused(dir: string, signal?: AbortSignal): Promise<v
 }
 
 /**
- * Right before the guest runs again: from now on the saved state must not be restored any more. If it rejects, the guest
- * must not run and is still paused.
+ * Right before the guest runs again: from now on the saved state must not be restored any more. If it rejects, the
+ * guest must not run and is still paused.
  */
 export async function markAwake(dir: string, faults: Faults): Promise<void> {
   const manifest = await requirePaused(dir);
