@@ -17,6 +17,7 @@ import { benchJail } from './jail.ts';
 import { benchLogs } from './logs.ts';
 import { benchMemory } from './memory.ts';
 import { benchNetwork, benchNetworkThroughput } from './network.ts';
+import { benchPause } from './pause.ts';
 import { RawChannel, RawHttpChannel } from './raw-channel.ts';
 import { benchRestart } from './restart.ts';
 import { benchSingleFiles } from './single-files.ts';
@@ -61,6 +62,7 @@ try {
   await measure('snapshot and fork', () =>
     benchFork(daemon, isQuick ? [1, 4] : [1, 16, 64], isQuick ? 2 : 3),
   );
+  await measure('pause and resume', () => benchPause(isQuick ? 4 : 20));
   await measure('images', () => benchImages(daemon, isQuick ? 2 : 3, isQuick ? 4 : 11));
   await measure('jail', () => benchJail(isQuick ? 20 : 200));
   await measure('network', () => benchNetwork(daemon, isQuick ? 4 : 16, isQuick ? 3 : 5));

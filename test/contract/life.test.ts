@@ -84,6 +84,28 @@ t.test('what the VMM wrote is kept to the last digit, but for paths', async (t) 
   await end(source, one);
 });
 
+t.test('a guest that is resumed runs only behind its mark, and then no cancellation ends it', async (t) => {
+  const host = makeFakeHost(t);
+  const engine = host.engine();
+  await engine.probe();
+  const source = await boot(host, engine, 'source');
+  const saved = await save(source, host.makeSaveDir());
+  const paths = host.makePaths('one');
+  const cancel = new AbortController();
+  const options = { ...host.bootOptions(paths), saved, ownsMemory: true, signal: cancel.signal };
+  const mark = async (): Promise<void> => {
+    const vmms = engine.findVmms(host.dir).map(({ socketDir }) => socketDir);
+    t.ok(vmms.includes(paths.socketDir), 'its VMM is there');
+    throw new Error('no space for the mark');
+  };
+  await t.rejects(engine.restore({ ...options, beforeRun: mark }), { message: /no space for the mark/ });
+  t.notOk(engine.findVmms(host.dir).some(({ socketDir }) => socketDir === paths.socketDir));
+  const beforeRun = async (): Promise<void> => cancel.abort(new Error('a client that left'));
+  const one = await greet(host, await engine.restore({ ...options, beforeRun }), paths, 'one');
+  t.match(one.vm.identity.memory, { kind: 'copy-on-write', origin: { path: saved.memoryPath } });
+  await end(source, one);
+});
+
 t.test('a copy of a guest without a network has one, and so have its own copies', async (t) => {
   const host = makeFakeHost(t);
   const engine = host.engine();

@@ -24,6 +24,8 @@ export class PagedSleeper {
   /** What the guest's memory is to be. */
   readonly memory = Buffer.alloc(SIZE);
   readonly done: string[] = [];
+  /** The save fails behind its commit. */
+  failsAtEnd = false;
   onReach: (point: FaultPoint) => void = () => undefined;
   #pager: Pager | undefined;
   #mapped: GuestMemory = { kind: 'anonymous' };
@@ -118,9 +120,10 @@ export class PagedSleeper {
         await whilePaused();
         const written = { ...paths, ...(isOwn && { memoryPath: base, changesPath }), pausedMs: 1 };
         await commit?.(written);
+        if (this.failsAtEnd) throw new Error('a VMM that ends');
         return written;
       } catch (error) {
-        this.done.push('run on');
+        if (!this.failsAtEnd) this.done.push('run on');
         throw error;
       }
     } finally {

@@ -40,7 +40,7 @@ export async function readPaused(dir: string): Promise<PausedManifest | undefine
   }
 }
 
-/** AppError internal if it is none of a paused guest. */
+/** AppError internal if the guest is not paused. */
 export async function requirePaused(dir: string): Promise<PausedManifest> {
   const manifest = await readPaused(dir);
   if (manifest?.phase === 'paused') return manifest;

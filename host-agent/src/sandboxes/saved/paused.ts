@@ -44,7 +44,7 @@ export type PauseInput = {
   readonly memoryBytes: number;
   readonly compatibility: Readonly<Record<string, string>>;
   readonly faults: Faults;
-  /** Called in the moment from which on the guest is paused for good. */
+  /** Called once everything is on disk: from now on it is paused, whatever fails. */
   readonly onDurable?: () => void;
   /** Until everything is on disk it makes the guest run on. */
   readonly signal?: AbortSignal;
@@ -81,9 +81,9 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
   await rm(own, { recursive: true, force: true });
   await mkdir(own, { mode: 0o700 });
   let isQuiet = false;
-  let isDurable = false;
+  let durable: WrittenVm | undefined;
   try {
-    const { changesPath, pausedMs } = await vm.save({
+    await vm.save({
       dir: own,
       memoryBytes,
       ...(before !== undefined && { base: join(dir, before.memory.path) }),
@@ -106,24 +106,31 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
         faults.reach('pause.flushed');
         signal?.throwIfAborted();
         await commit(dir, manifest, before, () => faults.reach('pause.durable'));
-        isDurable = true;
+        durable = written;
         input.onDurable?.();
       },
       afterPause: () => {
         guest.release();
-        if (!isDurable) guest.stepClock();
+        if (durable === undefined) guest.stepClock();
       },
     });
-    const isIncremental = changesPath !== undefined;
-    const totalMs = performance.now() - startedAt;
-    return { pausedMs, totalMs, bytesWritten: await allocatedIn(own), isIncremental };
   } catch (error) {
-    if (!isDurable) {
+    // Whatever failed later, such as the VMM itself: the guest is on disk, and must not run on.
+    if (durable === undefined) {
       await rm(own, { recursive: true, force: true }).catch(() => undefined);
       signal?.throwIfAborted();
+      throw error;
     }
-    throw error;
   }
+  if (durable === undefined) throw new Error('the engine saved without a commit');
+  const { changesPath, pausedMs } = durable;
+  const totalMs = performance.now() - startedAt;
+  return {
+    pausedMs,
+    totalMs,
+    bytesWritten: await allocatedIn(own),
+    isIncremental: changesPath !== undefined,
+  };
 }
 
 type Description = {
@@ -254,8 +261,8 @@ export async function verifyPaused(dir: string, signal?: AbortSignal): Promise<v
 }
 
 /**
- * Right before the guest runs again: from now on the saved state must not be restored any more. If it rejects, the guest
- * must not run and is still paused.
+ * Right before the guest runs again: from now on the saved state must not be restored any more. If it rejects, the
+ * guest must not run and is still paused.
  */
 export async function markAwake(dir: string, faults: Faults): Promise<void> {
   const manifest = await requirePaused(dir);

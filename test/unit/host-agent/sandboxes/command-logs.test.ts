@@ -6,7 +6,7 @@ import type { ServiceRecord } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { CommandEvents } from '../../../../host-agent/src/guest/command-stream.ts';
-import type { AttachRequest, CommandInfo } from '../../../../host-agent/src/guest/command-types.ts';
+import type { AttachRequest, CommandInfo } from '../../../../host-agent/src/guest/command-info.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { type LogRecord, LogStore } from '../../../../host-agent/src/logs/index.ts';
 import { CommandLogs } from '../../../../host-agent/src/sandboxes/command-logs.ts';

@@ -131,9 +131,14 @@ t.test('a cancelled pause leaves the guest running', async (t) => {
   }
   const sleeper = await makeAwake(t);
   const cancel = new AbortController();
+  sleeper.failsAtEnd = true;
   sleeper.onReach = (at) => at === 'pause.durable' && cancel.abort();
   await sleeper.pause(cancel.signal);
-  t.match(await readPaused(sleeper.paused), { phase: 'paused' }, 'too late');
+  t.match(await readPaused(sleeper.paused), { phase: 'paused' }, 'too late, also for a VMM that fails then');
+  t.same(sleeper.done, ['pause', 'release']);
+  await sleeper.end();
+  sleeper.onReach = () => undefined;
+  t.ok((await sleeper.wake()).equals(sleeper.memory));
 });
 
 /** What a daemon that is killed at each point leaves, as copies of the directory. */

@@ -25,7 +25,10 @@ import t from 'tap';
 import { VmmApi } from '../../../../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import { findMemory } from '../../../../../host-agent/src/engines/cloud-hypervisor/mapped-memory.ts';
 import { saveVm } from '../../../../../host-agent/src/engines/cloud-hypervisor/save.ts';
+import type { GuestMemory, SaveOptions, WrittenVm } from '../../../../../host-agent/src/engines/engine.ts';
+import { versionKey } from '../../../../../host-agent/src/engines/mapped-copy.ts';
 import { PAGE_BYTES } from '../../../../../host-agent/src/engines/mapping.ts';
+import { applyPageLog } from '../../../../../host-agent/src/engines/page-log.ts';
 import { HELPERS } from '../../../../support/helper-programs.ts';
 import { serveVmm } from '../../../../support/made-vmm-api.ts';
 import { until } from '../../../../support/until.ts';
@@ -122,14 +125,15 @@ t.test('its VMM saves all but memory, which is copied as it is at the pause', as
   });
 
   const lost: string[] = [];
-  const save = async (name: string) => {
+  let memory: GuestMemory = { kind: 'anonymous' };
+  const save = async (name: string, options: Partial<SaveOptions> = {}) => {
     const to = join(dir, name);
     mkdirSync(to);
     let atPause: Buffer | undefined;
     const saved = await saveVm(
       {
         api: new VmmApi(socket),
-        identity: { pid, startTicks: 0, paths, memory: { kind: 'anonymous' } } as never,
+        identity: { pid, startTicks: 0, paths, memory } as never,
         log: pino({ level: 'silent' }),
         claimProgram: HELPERS.claim,
         terminate: async (reason) => void lost.push(reason),
@@ -141,19 +145,48 @@ t.test('its VMM saves all but memory, which is copied as it is at the pause', as
           await until(() => /State:\tT/.test(readFileSync(`/proc/${pid}/status`, 'utf8')));
           atPause = read();
         },
+        ...options,
       },
     );
     return { ...saved, atPause: atPause! };
   };
 
   const saved = await save('saved');
-  const memory = readFileSync(saved.memoryPath);
-  t.ok(memory.equals(saved.atPause));
-  t.ok(memory.subarray(20 * MIB).toString('latin1', 0, 13) === 'of the source' && memory[0] !== undefined);
-  t.notOk(memory.subarray(0, MIB).equals(Buffer.alloc(MIB)), 'with pages of its own');
+  const copy = readFileSync(saved.memoryPath);
+  t.ok(copy.equals(saved.atPause));
+  t.ok(copy.subarray(20 * MIB).toString('latin1', 0, 13) === 'of the source' && copy[0] !== undefined);
+  t.notOk(copy.subarray(0, MIB).equals(Buffer.alloc(MIB)), 'with pages of its own');
   t.ok(statSync(saved.memoryPath).blocks * 512 < SIZE / 2, 'zeros are holes');
   t.equal(statSync(saved.memoryPath).mode & 0o777, 0o644);
   t.same(readdirSync(paths.dir), [], 'nothing is left beside');
+
+  // A guest whose memory file is its own: only what differs from it is written, and the file is left as it is.
+  const base = join(dir, 'memory-ranges');
+  const before = readFileSync(base);
+  memory = { kind: 'copy-on-write', path: base, origin: { path: base, key: versionKey(statSync(base)) } };
+  const state = () => /State:\t(.)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  const commit = async (): Promise<void> => {
+    throw new Error('the disk is full');
+  };
+  await t.rejects(save('failed', { base, staysPaused: true, commit }), { message: 'the disk is full' });
+  await until(() => state() !== 'T');
+  const written: WrittenVm[] = [];
+  const keep = { base, staysPaused: true, commit: async (vm: WrittenVm) => void written.push(vm) };
+  const { atPause, ...changed } = await save('changed', keep);
+  t.equal(state(), 'T', 'it stays paused');
+  process.kill(pid, 'SIGCONT');
+  t.same(written, [changed]);
+  t.match(changed, { memoryPath: base, changesPath: join(dir, 'changed/changes') });
+  t.same(readdirSync(join(dir, 'changed')).sort(), ['changes', 'state']);
+  t.ok(statSync(changed.changesPath ?? '').size < SIZE / 2);
+  t.ok(readFileSync(base).equals(before));
+  const applied = join(dir, 'applied');
+  writeFileSync(applied, before);
+  await applyPageLog(changed.changesPath ?? '', applied);
+  t.ok(readFileSync(applied).equals(atPause));
+  const whole = await save('replaced', { base: applied });
+  t.equal(whole.changesPath, undefined, 'a file that it does not map is no base');
+  memory = { kind: 'anonymous' };
 
   refusal = ['Error writing VM state snapshot', 'File exists (os error 17)'];
   await t.rejects(save('refused'), { message: /Error writing VM state snapshot/ });
