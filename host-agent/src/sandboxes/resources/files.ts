@@ -17,12 +17,12 @@ export function sandboxPaths(directories: Directories, id: string): SandboxPaths
   return { dir, socketDir: join(directories.runDir, id), layerPath: join(dir, 'layer.ext4') };
 }
 
-export async function makeSandboxDirs(paths: SandboxPaths): Promise<void> {
+async function makeSandboxDirs(paths: SandboxPaths): Promise<void> {
   await mkdir(paths.dir, { recursive: true, mode: 0o700 });
   await mkdir(paths.socketDir, { recursive: true, mode: 0o700 });
 }
 
-export async function removeSandboxDirs(paths: SandboxPaths): Promise<void> {
+async function removeSandboxDirs(paths: SandboxPaths): Promise<void> {
   await rm(vmmRecordPath(paths), { force: true });
   await rm(paths.socketDir, { recursive: true, force: true });
   await rm(paths.dir, { recursive: true, force: true });
