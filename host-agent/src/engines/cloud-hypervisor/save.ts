@@ -8,7 +8,7 @@ import { everyOne } from '../../lib/wait.ts';
 import type { SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
 import { withoutDiskLimits } from '../jail/cgroups.ts';
 import { takeBack } from '../jail/jail.ts';
-import type { FinishCopy } from '../mapping.ts';
+import type { FinishCopy } from '../mapped-copy.ts';
 import type { VmmApi } from './api.ts';
 import { ApiError, isStillRestoring } from './api.ts';
 import { beginMappedGuest } from './mapped-memory.ts';

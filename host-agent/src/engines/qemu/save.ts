@@ -7,14 +7,8 @@ import { readSmall } from '../../lib/untrusted-path.ts';
 import { everyOne } from '../../lib/wait.ts';
 import type { FileVersion, SavedVm, SaveOptions, VmmIdentity } from '../engine.ts';
 import { takeBack } from '../jail/jail.ts';
-import {
-  checkSize,
-  copyMappedFile,
-  copyOwnPages,
-  copyProcessFile,
-  type FinishCopy,
-  readMapping,
-} from '../mapping.ts';
+import { checkSize, copyMappedFile, copyOwnPages, copyProcessFile, type FinishCopy } from '../mapped-copy.ts';
+import { readMapping } from '../mapping.ts';
 import { qemuFiles } from './files.ts';
 import type { QmpClient } from './qmp.ts';
 import { versionKey } from './sealed-memory.ts';

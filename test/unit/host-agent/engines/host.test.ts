@@ -29,10 +29,9 @@ import {
 } from '../../../../host-agent/src/engines/host-facts.ts';
 import { ENGINE_NAMES, makeAdopters, makeEngines } from '../../../../host-agent/src/engines/index.ts';
 import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-command-line.ts';
+import { checkSize, copyOwnPages } from '../../../../host-agent/src/engines/mapped-copy.ts';
 import {
   changedRanges,
-  checkSize,
-  copyOwnPages,
   mappedFile,
   PAGE_BYTES,
   privateMappings,
