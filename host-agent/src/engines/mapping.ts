@@ -1,4 +1,4 @@
-// Where a VMM process maps its guest's memory, which pages differ from the file, and copies of both.
+// Where a VMM process maps its guest's memory, and which pages differ from the file.
 import { open, readFile } from 'node:fs/promises';
 
 export type Mapping = {
