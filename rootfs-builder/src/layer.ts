@@ -70,7 +70,7 @@ export async function copyReserved(from: string, to: string, sizeBytes: number):
  * after deleting 4,000 took some 10 s instead of 2. The empty file counts as zeroed, so neither mke2fs nor the guest's
  * kernel initializes the inode tables.
  */
-export function layerArguments(path: string): string[] {
+function layerArguments(path: string): string[] {
   return [
     '-q',
     '-F',

@@ -89,6 +89,13 @@ t.test('a path has one form, and bad parameters are named', async (t) => {
     ['POST', '/mkdir', { path: '/x', mode: 'rwx' }, /octal/],
     ['POST', '/mkdir', { path: '/x', parents: 'yes' }, /true or false/],
     ['POST', '/move', { path: '/x' }, /to is missing/],
+    ['POST', '/move', {}, /^path is missing; [^;]*; to is missing; [^;]*$/],
+    [
+      'POST',
+      '/copy',
+      { path_base64: 'eA==', to: '/y', to_base64: 'L3k=' },
+      /^path_base64 must.*; to and to_base64/,
+    ],
     ['POST', '/copy', { path: '/x', to: 'y' }, /absolute path/],
     ['PATCH', '', { path: '/x', modified_at: 'yesterday' }, /modified_at/],
     ['DELETE', '', undefined, /path is missing/],

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { TCG_BOOTED_OVERHEAD_MIB } from '../../host-agent/src/engines/qemu/args.ts';
 import { VMM_OVERHEAD_MIB } from '../../host-agent/src/sandboxes/admission.ts';
 import { ApiError } from '../support/api.ts';
 import { leftovers, startDaemon } from '../support/daemon.ts';
@@ -77,6 +78,22 @@ t.test('guests that use all their memory at once do not end each other', async (
     const score = readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8').trim();
     t.equal(score, '300', 'and would go before the daemon, were there no memory left');
   }
+});
+
+t.test('the VMM of a booted guest takes no more than its engine says', async (t) => {
+  const memoryMib = 128;
+  const daemon = await startDaemon(t);
+  const { api } = daemon;
+  const { id } = await api.create({ memory_mib: memoryMib, boot_args: 'booted=1' });
+  await api.exec(id, ['sh', '-c', 'dd if=/dev/zero of=/dev/null bs=100M count=3']);
+  const [pid] = await vmmPids(id);
+  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  const residentMib = Number(/^Rss:\s+(\d+)/m.exec(text)?.[1]) / 1024;
+  const isEmulated = daemon.log.some(
+    ({ msg, accelerator }) => msg === 'engine chosen' && accelerator === 'tcg',
+  );
+  const overheadMib = isEmulated ? TCG_BOOTED_OVERHEAD_MIB : VMM_OVERHEAD_MIB;
+  t.ok(residentMib <= memoryMib + overheadMib, `${residentMib.toFixed(0)} MiB`);
 });
 
 t.test('memory that others use counts', async (t) => {

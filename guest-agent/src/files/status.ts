@@ -67,7 +67,7 @@ export function mtimeUsOf(status: Float64Array): number {
   return mtimeOf(status) * 1e6 + Math.floor((status[3] ?? 0) / 1000);
 }
 
-export function ctimeUsOf(status: Float64Array): number {
+function ctimeUsOf(status: Float64Array): number {
   return (status[10] ?? 0) * 1e6 + Math.floor((status[11] ?? 0) / 1000);
 }
 

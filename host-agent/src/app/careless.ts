@@ -58,7 +58,7 @@ export function refuseCareless(config: Config, hasKey: boolean, log: Logger): vo
   for (const each of found) log.warn(formatCareless(each));
 }
 
-export function formatCareless({ setting, seen, advice }: Careless): string {
+function formatCareless({ setting, seen, advice }: Careless): string {
   return `${setting}: ${seen}; ${advice}`;
 }
 

@@ -272,6 +272,8 @@ export interface Engine {
    * saved ones.
    */
   readonly takesOtherDisks?: boolean;
+  /** Memory of the VMM process of a booted guest besides that guest's; absent: as of a copy. */
+  readonly bootedOverheadMib?: number | undefined;
   /** Host memory that all its forks share, in addition to their own; absent: 0. */
   readonly sharedBytes?: number;
   /** By how much a restore of `saved` would raise `sharedBytes`; absent: 0. */

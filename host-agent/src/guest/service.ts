@@ -37,6 +37,7 @@ type ServiceVerb = 'status' | 'start' | 'stop' | 'restart';
 
 export class GuestService {
   readonly #channel: ServiceChannel;
+  readonly #configured = Promise.withResolvers<void>();
 
   constructor(channel: ServiceChannel) {
     this.#channel = channel;
@@ -49,7 +50,14 @@ export class GuestService {
     signal?: AbortSignal,
   ): Promise<ServiceStatus> {
     const wire = toWireSpec(spec, baseEnv);
-    return this.#status({ serviceConfigure: { spec: wire } }, signal);
+    const status = this.#status({ serviceConfigure: { spec: wire } }, signal);
+    this.#configured.resolve();
+    return status;
+  }
+
+  /** Resolves with the first call that configures a service. */
+  get configured(): Promise<void> {
+    return this.#configured.promise;
   }
 
   /** AppError conflict for start and restart without a service. `graceMs` is for stop. */

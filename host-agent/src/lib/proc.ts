@@ -54,7 +54,7 @@ export function listThreads(pid: number): number[] {
   }
 }
 
-export function listPids(): number[] {
+function listPids(): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .map(Number);

@@ -8,7 +8,10 @@ import { deadline, raceSignal } from '../lib/wait.ts';
 const MIB = 2 ** 20;
 /** Reserved for logs, the registry and what running guests write. */
 const DISK_RESERVE_BYTES = 256 * MIB;
-/** Memory of a VMM process besides its guest's memory: code and heap, and translated code under emulation. */
+/**
+ * Memory of a VMM process besides its guest's memory: code and heap, and translated code under emulation. An engine may
+ * need more for a booted guest (`bootedOverheadMib`).
+ */
 export const VMM_OVERHEAD_MIB = 96;
 /**
  * Memory that a new guest has touched when its agent answers: a cold-booted guest, and a copy, which shares the rest
@@ -29,19 +32,23 @@ export type AdmissionOptions = {
   readonly memoryOvercommit: number;
   readonly readCapacity: () => Promise<HostCapacity>;
   /**
-   * Current use: memory of every running VM (also of deleted sandboxes), number of sandboxes, and memory that engines
-   * share between copies.
+   * Current use: memory of every running VM (also of deleted sandboxes), number of sandboxes, memory that engines share
+   * between copies.
    */
   readonly inUse: () => {
     readonly sandboxes: number;
     readonly memoryMib: readonly number[];
     readonly sharedBytes: number;
+    /** What booted guests take besides that. */
+    readonly bootedMib: number;
   };
   /**
    * Resolves when a clean-up in progress has ended and may have freed resources; undefined when there are no clean-
    * ups.
    */
   readonly freeing?: () => Promise<void> | undefined;
+  /** Cancels the template guests that are being made; resolves when they are gone. Undefined when there are none. */
+  readonly giveWay?: () => Promise<void> | undefined;
 };
 
 export type Need = {
@@ -53,6 +60,8 @@ export type Need = {
   readonly shared?: { readonly of: string; readonly bytes: number };
   /** Disk that is written immediately. */
   readonly diskBytes: number;
+  /** The guest of a template: it is no sandbox, and gives way to those. */
+  readonly isTemplate?: boolean;
 };
 
 export class Admission {
@@ -77,8 +86,9 @@ export class Admission {
       try {
         return this.#tryReserve(need, capacity);
       } catch (error) {
-        if (freeing === undefined || limit.signal.aborted) throw this.#countRefusal(error);
-        await raceSignal(freeing, limit.signal).catch(() => undefined);
+        const freed = freeing ?? (this.#fitsWithoutTemplates(need, capacity) && this.#options.giveWay?.());
+        if (!freed || limit.signal.aborted) throw this.#countRefusal(error);
+        await raceSignal(freed, limit.signal).catch(() => undefined);
       }
     }
   }
@@ -91,19 +101,35 @@ export class Admission {
 
   /** Synchronous: two concurrent requests cannot both get the last space. */
   #tryReserve(need: Need, capacity: HostCapacity): Disposable {
-    const pending = [...this.#pending, need];
+    this.#check(need, this.#pending, capacity);
+    this.#pending.add(need);
+    return { [Symbol.dispose]: () => void this.#pending.delete(need) };
+  }
+
+  #check(need: Need, others: Iterable<Need>, capacity: HostCapacity): void {
+    const pending = [...others, need];
     if (need.memoryMib.length > 0 || need.shared !== undefined) {
       this.#checkSlots(pending);
       this.#checkPromises(pending, capacity);
       this.#checkAvailable(pending, capacity);
     }
     checkDisk(pending, capacity);
-    this.#pending.add(need);
-    return { [Symbol.dispose]: () => void this.#pending.delete(need) };
+  }
+
+  #fitsWithoutTemplates(need: Need, capacity: HostCapacity): boolean {
+    const others = [...this.#pending].filter(({ isTemplate }) => isTemplate !== true);
+    if (need.isTemplate === true || others.length === this.#pending.size) return false;
+    try {
+      this.#check(need, others, capacity);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   #checkSlots(pending: readonly Need[]): void {
-    const total = this.#options.inUse().sandboxes + sum(pending, ({ memoryMib }) => memoryMib.length);
+    const starting = pending.filter(({ isTemplate }) => isTemplate !== true);
+    const total = this.#options.inUse().sandboxes + sum(starting, ({ memoryMib }) => memoryMib.length);
     const max = this.#options.maxSandboxes;
     if (total <= max) return;
     throw exhausted(`this daemon takes ${max} sandboxes, ${total} would exist; delete some first`, 'slots');
@@ -115,7 +141,7 @@ export class Admission {
     const used = inUse();
     const all = [...used.memoryMib, ...pending.flatMap(({ memoryMib }) => memoryMib)];
     const sharedMib = toMib(used.sharedBytes + sumShared(pending));
-    const promisedMib = sharedMib + sum(all, (memoryMib) => memoryMib + VMM_OVERHEAD_MIB);
+    const promisedMib = sharedMib + used.bootedMib + sum(all, (memoryMib) => memoryMib + VMM_OVERHEAD_MIB);
     const budgetMib = Math.floor(
       (Math.max(0, memoryTotalBytes - memoryReserveBytes) * memoryOvercommit) / MIB,
     );

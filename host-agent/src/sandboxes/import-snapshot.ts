@@ -163,7 +163,7 @@ export type ImportInput = {
   readonly signal: AbortSignal;
 };
 
-export async function importGuest({
+async function importGuest({
   dir,
   archive,
   manifest,

@@ -103,11 +103,9 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     this.#admission = new Admission({
       ...capacity,
       maxSandboxes: creates.limits.sandboxes,
-      inUse: () => {
-        const { sharedBytes = 0 } = engines.ifChosen ?? {};
-        return countInUse([...this.#sandboxes.values()], this.#sweeps.sandboxes, sharedBytes);
-      },
+      inUse: () => countInUse([...this.#sandboxes.values()], this.#sweeps.sandboxes, engines.ifChosen ?? {}),
       freeing: () => this.#sweeps.next(),
+      giveWay: () => this.#templates.giveWay(),
     });
     this.#snapshots = new Snapshots({
       dataDir: directories.dataDir,
@@ -148,7 +146,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       budgetBytes: capacity.templateBudgetBytes,
       diskBytes: creates.defaults.diskBytes,
       startQueue: this.#startQueue,
-      reserveDisk: (diskBytes) => this.#admission.reserve({ memoryMib: [], areCopies: false, diskBytes }),
+      reserve: (need) => this.#admission.reserve(need),
       log,
     });
   }

@@ -5,7 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { enqueue } from '../lib/concurrency-limit.ts';
+import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
+import type { Admission, Need } from './admission.ts';
 import { makeIdentity } from './resources/agent.ts';
 import type { BootedTemplate, ResourceContext, StartContext } from './resources/resource.ts';
 import { saveAndDestroy } from './save-sandbox.ts';
@@ -21,8 +23,8 @@ export type TemplateMakerOptions = {
   readonly context: ResourceContext;
   /** Limits concurrent starts; shared by all tenants. */
   readonly startQueue: PQueue;
-  /** Reserves disk space until disposed; rejects when there is not enough. */
-  readonly reserveDisk: (bytes: number) => Promise<Disposable>;
+  /** Reserves memory and disk space until disposed; rejects when there is not enough. */
+  readonly reserve: Admission['reserve'];
   /** Resolves when no earlier template with this key is left. */
   readonly removed: (key: string) => Promise<void>;
   readonly log: Logger;
@@ -51,6 +53,7 @@ export class TemplateMaker {
   readonly #options: TemplateMakerOptions;
   /** One at a time: no client waits for them. */
   readonly #background = new PQueue({ concurrency: 1 });
+  #making: { readonly abort: AbortController; readonly ended: Promise<unknown> } | undefined;
 
   constructor(options: TemplateMakerOptions) {
     this.#options = options;
@@ -60,9 +63,22 @@ export class TemplateMaker {
   inBackground(candidate: OwnedCandidate, from?: SavedGuest): Promise<MadeTemplate> {
     const make = async (): Promise<MadeTemplate> => {
       await this.#quiet();
-      return this.#make(candidate, from);
+      const abort = new AbortController();
+      const made = this.#make(candidate, from, AbortSignal.any([this.#options.signal, abort.signal]));
+      this.#making = { abort, ended: made.catch(() => undefined) };
+      return made.finally(() => {
+        this.#making = undefined;
+      });
     };
     return enqueue(this.#background, make, this.#options.signal);
+  }
+
+  /** Cancels the one that is being made; resolves when nothing of it is left. Undefined if there is none. */
+  giveWay(): Promise<void> | undefined {
+    if (this.#making === undefined) return undefined;
+    const { abort, ended } = this.#making;
+    abort.abort(new AppError('cancelled', 'a sandbox needs its memory'));
+    return ended.then(() => undefined);
   }
 
   /**
@@ -78,7 +94,8 @@ export class TemplateMaker {
     if (vm === undefined || guest === undefined) throw new Error('the guest is not there yet');
     const { context } = this.#options;
     const { options, owner } = candidate;
-    return this.#fill(candidate, async (dir) => {
+    // The memory of its guest is that of a create.
+    return this.#fill(candidate, { memoryMib: [], areCopies: false }, async (dir) => {
       context.faults.reach('template.booted');
       // Copies do the same next, so they have it compiled.
       await guest.setIdentity(makeIdentity(newId('sbx'), network), signal);
@@ -104,13 +121,14 @@ export class TemplateMaker {
     }
   }
 
-  #make(candidate: OwnedCandidate, from: SavedGuest | undefined): Promise<MadeTemplate> {
+  #make(candidate: OwnedCandidate, from: SavedGuest | undefined, signal: AbortSignal): Promise<MadeTemplate> {
     const { options, owner, key } = candidate;
-    const { log, signal } = this.#options;
+    const { log } = this.#options;
     const { settings, ...rest } = this.#options.context;
     const timeoutMs = settings.bootTimeoutMs * BACKGROUND_PATIENCE;
     const context = { ...rest, settings: { ...settings, bootTimeoutMs: timeoutMs } };
-    return this.#fill(candidate, async (dir) => {
+    const memory = { memoryMib: [options.memoryMib], areCopies: from !== undefined };
+    return this.#fill(candidate, memory, async (dir) => {
       await using undo = new AsyncDisposableStack();
       const id = newId('sbx');
       const start = {
@@ -131,12 +149,14 @@ export class TemplateMaker {
   /** Has `save` write the template into a temporary directory, and publishes that. */
   async #fill(
     { key, options }: OwnedCandidate,
+    memory: Pick<Need, 'memoryMib' | 'areCopies'>,
     save: (dir: string) => Promise<{ readonly pausedMs: number }>,
   ): Promise<MadeTemplate> {
     const { context } = this.#options;
     const startedAt = performance.now();
     const root = templatesRoot(context.directories.dataDir);
-    using _reservation = await this.#options.reserveDisk(options.memoryMib * 2 ** 20 + LAYER_BYTES);
+    const diskBytes = options.memoryMib * 2 ** 20 + LAYER_BYTES;
+    using _reservation = await this.#options.reserve({ ...memory, diskBytes, isTemplate: true });
     const temporary = unfinishedDir(root, key);
     await removeSaved(temporary);
     await mkdir(temporary, { recursive: true, mode: 0o700 });

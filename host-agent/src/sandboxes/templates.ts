@@ -6,11 +6,18 @@ import type { Logger } from 'pino';
 import { FirstStartError } from '../engines/choice.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import { allocatedBytes } from '../lib/extents.ts';
 import { chooseEvicted } from '../lib/fair-share.ts';
 import { raceSignal } from '../lib/wait.ts';
+import type { Admission } from './admission.ts';
 import type { ResourceContext } from './resources/resource.ts';
-import { Checksums, removeSaved, SavedGuest, sweepSaved, templatesRoot } from './saved/saved-guest.ts';
+import {
+  Checksums,
+  removeSaved,
+  SavedGuest,
+  savedBytes,
+  sweepSaved,
+  templatesRoot,
+} from './saved/saved-guest.ts';
 import {
   type TemplateContext,
   TemplateTrust,
@@ -28,8 +35,8 @@ export type TemplatesOptions = {
   readonly diskBytes: number;
   /** Limits concurrent starts; shared by all tenants. */
   readonly startQueue: PQueue;
-  /** Reserves disk space until disposed; rejects when there is not enough. */
-  readonly reserveDisk: (bytes: number) => Promise<Disposable>;
+  /** Reserves memory and disk space until disposed; rejects when there is not enough. */
+  readonly reserve: Admission['reserve'];
   readonly log: Logger;
 };
 
@@ -227,6 +234,11 @@ export class Templates {
       this.#startMaking({ ...templateWithoutRoot(options, agent, this.#templateContext()), owner });
   }
 
+  /** Cancels the one that is being made in the background; undefined if there is none. */
+  giveWay(): Promise<void> | undefined {
+    return this.#maker.giveWay();
+  }
+
   #hasFailed(key: string): boolean {
     return performance.now() - (this.#failedAt.get(key) ?? Number.NEGATIVE_INFINITY) < RETRY_MS;
   }
@@ -339,11 +351,4 @@ function remember(map: Map<string, number>, key: string, value: number): void {
   map.set(key, value);
   const [oldest] = map.keys();
   if (map.size > MAX_REMEMBERED && oldest !== undefined) map.delete(oldest);
-}
-
-/** Size on disk without the pinned root file systems, which exist anyway. */
-async function savedBytes({ dir, manifest }: SavedGuest): Promise<number> {
-  const files = Object.values(manifest.files);
-  const sizes = await Promise.all(files.map(({ name }) => allocatedBytes(join(dir, name)).catch(() => 0)));
-  return sizes.reduce((sum, size) => sum + size, 0);
 }

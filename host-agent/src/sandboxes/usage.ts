@@ -2,7 +2,7 @@
 import type { Engine } from '../engines/engine.ts';
 import type { Holding, RequestedResources } from '../keys/index.ts';
 import { allocatedBytes } from '../lib/extents.ts';
-import type { Admission, AdmissionOptions, Need } from './admission.ts';
+import { type Admission, type AdmissionOptions, type Need, VMM_OVERHEAD_MIB } from './admission.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
@@ -14,14 +14,19 @@ const NEW_LAYER_BYTES = 16 * 2 ** 20;
 export function countInUse(
   sandboxes: readonly Sandbox[],
   leaving: readonly Sandbox[],
-  sharedBytes: number,
+  {
+    sharedBytes = 0,
+    bootedOverheadMib = VMM_OVERHEAD_MIB,
+  }: Pick<Engine, 'sharedBytes' | 'bootedOverheadMib'>,
 ): ReturnType<AdmissionOptions['inUse']> {
   const awake = sandboxes.filter(({ record }) => record.paused === undefined);
   const running = [...sandboxes, ...leaving].filter(
     ({ running }) => running !== undefined && running.vm.exit === undefined,
   );
   const memoryMib = running.map(({ record }) => record.options.memoryMib);
-  return { sandboxes: awake.length, memoryMib, sharedBytes };
+  const booted = running.filter(({ running }) => running?.vm.identity.memory.kind !== 'copy-on-write');
+  const bootedMib = booted.length * (bootedOverheadMib - VMM_OVERHEAD_MIB);
+  return { sandboxes: awake.length, memoryMib, sharedBytes, bootedMib };
 }
 
 export function toHolding({ record }: Pick<Sandbox, 'record'>): Holding {

@@ -59,7 +59,7 @@ const SLICE = 32;
 const FRESH_MS = 1000;
 
 /** Values that only grow. */
-export const COUNTERS = ['cpuMs', 'readBytes', 'writtenBytes', 'receivedBytes', 'sentBytes'] as const;
+const COUNTERS = ['cpuMs', 'readBytes', 'writtenBytes', 'receivedBytes', 'sentBytes'] as const;
 export type Counters = Readonly<Record<(typeof COUNTERS)[number], number>>;
 export type Gauges = Readonly<Record<'residentBytes' | 'privateBytes' | 'layerBytes', number>>;
 

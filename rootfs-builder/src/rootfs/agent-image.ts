@@ -1,5 +1,5 @@
 // The agent's own image with the kernel's modules, the top layer of every root. It contains only /.sandbox.
-import { access, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
+import { access, chmod, mkdir, readdir, rename, rm, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { BuilderError } from '../errors.ts';
 import type { ResolvedKernel } from '../kernel/kernels.ts';
@@ -13,35 +13,44 @@ import { copyAgent, GUEST_AGENT_DIRECTORY } from './guest-files.ts';
 /** Increase when the same agent would produce another image. */
 const AGENT_IMAGE_FORMAT = 2;
 const SUFFIX = '.ext4';
+const MODE = 0o644;
+/** A daemon of another version on the same images, which has no sandbox yet, links its image some time after this. */
+const UNUSED_MS = 3_600_000;
 
 export type AgentImage = { readonly path: string; readonly digest: string };
 
 /**
  * The image of the agent in `agentDir` with the kernel's modules, if it has any. Built unless an image of exactly these
- * files exists. Removes older images that no sandbox uses (each user holds a hard link). Throws `agent_missing`.
+ * files exists. Removes other images that no sandbox uses (each user holds a hard link) and that none of these calls
+ * has returned for `unusedMs`. Throws `agent_missing`.
  */
 export async function ensureAgentImage(
   dataDir: string,
   agentDir: string,
   kernel: Pick<ResolvedKernel, 'modulesPath' | 'digest'>,
+  unusedMs = UNUSED_MS,
 ): Promise<AgentImage> {
   const digest = await fingerprint(agentDir, kernel);
   const parent = agentsDirectory(dataDir);
   const path = join(parent, `${shortDigest(digest)}${SUFFIX}`);
   if (await isMissing(path)) await makeImage({ agentDir, modulesPath: kernel.modulesPath, parent, path });
-  await removeUnused(dataDir, path);
+  // Changes nothing but the time of the inode's last change, which says when it was used. So do a new and a lost link.
+  await chmod(path, MODE);
+  await removeUnused(dataDir, path, unusedMs);
   return { path, digest };
 }
 
 /** Removes nothing where uses are not visible: across file systems. */
-async function removeUnused(dataDir: string, path: string): Promise<void> {
+async function removeUnused(dataDir: string, path: string, unusedMs: number): Promise<void> {
   const parent = dirname(path);
   const [outer, inner] = await Promise.all([stat(dataDir), stat(parent)]);
   if (outer.dev !== inner.dev) return;
   for (const name of await readdir(parent)) {
     const other = join(parent, name);
     if (!name.endsWith(SUFFIX) || other === path) continue;
-    if ((await stat(other).catch(() => undefined))?.nlink === 1) await rm(other, { force: true });
+    const { nlink, ctimeMs } = (await stat(other).catch(() => undefined)) ?? {};
+    if (nlink === 1 && ctimeMs !== undefined && Date.now() - ctimeMs >= unusedMs)
+      await rm(other, { force: true });
   }
 }
 

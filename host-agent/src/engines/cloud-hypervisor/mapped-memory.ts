@@ -4,7 +4,8 @@
 // included.
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { copyMappedFile, copyOwnPages, type FinishCopy, type Mapping, privateMappings } from '../mapping.ts';
+import { copyMappedFile, copyOwnPages, type FinishCopy } from '../mapped-copy.ts';
+import { type Mapping, privateMappings } from '../mapping.ts';
 import { logOwnPages, type PageLogOptions } from '../page-log.ts';
 import { MEMORY_FILE } from './saved-files.ts';
 import { type SavedState, unknownForm } from './saved-state.ts';

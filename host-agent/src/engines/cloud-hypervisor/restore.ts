@@ -2,7 +2,7 @@
 import { rm, stat } from 'node:fs/promises';
 import { AppError } from '../../lib/errors.ts';
 import type { RestoreOptions, SavedVm, Vm, VmSpec } from '../engine.ts';
-import { versionKey } from '../mapping.ts';
+import { versionKey } from '../mapped-copy.ts';
 import { isDirect } from '../start.ts';
 import type { CloudHypervisorFiles } from './files.ts';
 import { dropMemoryRanges, setMappedMemory, setPlainMemory } from './mapped-memory.ts';

@@ -9,7 +9,7 @@ import { everyOne } from '../../lib/wait.ts';
 import type { SaveOptions, VmmIdentity, WrittenVm } from '../engine.ts';
 import { withoutDiskLimits } from '../jail/cgroups.ts';
 import { takeBack } from '../jail/jail.ts';
-import { type FinishCopy, mapsFile } from '../mapping.ts';
+import { type FinishCopy, mapsFile } from '../mapped-copy.ts';
 import type { VmmApi } from './api.ts';
 import { ApiError, isStillRestoring } from './api.ts';
 import { beginMappedGuest, beginMappedLog } from './mapped-memory.ts';

@@ -7,7 +7,7 @@ import { poll } from '../../lib/wait.ts';
 import type { BootOptions, ColdBootOptions, GuestMemory, RestoreOptions, Vm } from '../engine.ts';
 import { findProgram, KVM_PATH } from '../host-facts.ts';
 import type { Jail, View } from '../jail/jail.ts';
-import { versionKey } from '../mapping.ts';
+import { versionKey } from '../mapped-copy.ts';
 import { isDirect, startVmm } from '../start.ts';
 import type { Vmm } from '../vmm.ts';
 import { FIRST_INHERITED_FD } from '../vmm-process.ts';

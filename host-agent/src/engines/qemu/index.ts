@@ -18,7 +18,7 @@ import type {
 import { hostCpu, kvmObstacle, readKvmFacts, readProgramFacts } from '../host-facts.ts';
 import { tryGuest } from '../trial.ts';
 import { findVmms } from '../vmm-process.ts';
-import { type Accelerator, TCG_CPU } from './args.ts';
+import { type Accelerator, TCG_BOOTED_OVERHEAD_MIB, TCG_CPU } from './args.ts';
 import { bootQemu, type QemuSetup, restoreQemu } from './boot.ts';
 import { QEMU } from './control.ts';
 import { QEMU_PROGRAM, qemuFiles } from './files.ts';
@@ -72,6 +72,10 @@ export class QemuEngine implements Engine {
   async restore(options: RestoreOptions): Promise<Vm> {
     this.#probedVersion();
     return restoreQemu(options, this.#setup);
+  }
+
+  get bootedOverheadMib(): number | undefined {
+    return this.isEmulation ? TCG_BOOTED_OVERHEAD_MIB : undefined;
   }
 
   get sharedBytes(): number {

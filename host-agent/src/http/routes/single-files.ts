@@ -126,14 +126,14 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
     },
 
     moveFile: async ({ params: { id }, body: { overwrite, to, to_base64, ...place } }, c) => {
-      const name = toFilePath({ path: to, path_base64: to_base64 }, 'to');
+      const name = toTarget(place, { path: to, path_base64: to_base64 });
       const operation = { move: { to: name, replaces: overwrite } };
       const { left_out: _, ...entry } = await describe(c, id, place, operation, name);
       return entry;
     },
 
     copyFile: async ({ params: { id }, body: { overwrite, recursive, to, to_base64, ...place } }, c) => {
-      const name = toFilePath({ path: to, path_base64: to_base64 }, 'to');
+      const name = toTarget(place, { path: to, path_base64: to_base64 });
       return await describe(c, id, place, { copy: { to: name, replaces: overwrite, recursive } }, name);
     },
 
@@ -154,21 +154,39 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
   } satisfies Partial<Handlers>;
 }
 
+type Path = Pick<Place, 'path' | 'path_base64'>;
+
 /** The bytes of the path, of which a request has one form. AppError invalid_argument. */
-export function toFilePath(
-  { path, path_base64: base64 }: Pick<Place, 'path' | 'path_base64'>,
-  name = 'path',
-): Buffer {
-  if ((path === undefined) === (base64 === undefined))
-    throw new AppError(
-      'invalid_argument',
-      path === undefined
-        ? `${name} is missing; give an absolute path of the guest`
-        : `${name} and ${name}_base64 exclude each other; send one of them`,
-    );
-  const bytes = path === undefined ? Buffer.from(base64 ?? '', 'base64') : Buffer.from(path);
-  if (bytes[0] === 0x2f && !bytes.includes(0)) return bytes;
-  throw new AppError('invalid_argument', `${name}_base64 must be the bytes of an absolute path of the guest`);
+export function toFilePath(path: Path): Buffer {
+  refuseProblems([findProblem(path, 'path')]);
+  return toBytes(path);
+}
+
+/** The bytes of the second path of a request. AppError invalid_argument with what is wrong with either. */
+function toTarget(path: Path, to: Path): Buffer {
+  refuseProblems([findProblem(path, 'path'), findProblem(to, 'to')]);
+  return toBytes(to);
+}
+
+function findProblem(given: Path, name: string): string | undefined {
+  const { path, path_base64: base64 } = given;
+  if (path === undefined && base64 === undefined)
+    return `${name} is missing; give an absolute path of the guest`;
+  if (path !== undefined && base64 !== undefined)
+    return `${name} and ${name}_base64 exclude each other; send one of them`;
+  const bytes = toBytes(given);
+  return bytes[0] === 0x2f && !bytes.includes(0)
+    ? undefined
+    : `${name}_base64 must be the bytes of an absolute path of the guest`;
+}
+
+function toBytes({ path, path_base64: base64 = '' }: Path): Buffer {
+  return path === undefined ? Buffer.from(base64, 'base64') : Buffer.from(path);
+}
+
+function refuseProblems(problems: readonly (string | undefined)[]): void {
+  const found = problems.filter((problem) => problem !== undefined);
+  if (found.length > 0) throw new AppError('invalid_argument', found.join('; '));
 }
 
 export function toPlace(place: Place) {

@@ -4,7 +4,7 @@ import { decode, encode, RECURSION_AVAILABLE, RECURSION_DESIRED, TRUNCATED_RESPO
 import { toError } from '../../lib/errors.ts';
 import { parseIpv4 } from '../../lib/ipv4.ts';
 
-export const RCODES = { ok: 0, malformed: 1, failed: 2, noSuchName: 3, notImplemented: 4 } as const;
+const RCODES = { ok: 0, malformed: 1, failed: 2, noSuchName: 3, notImplemented: 4 } as const;
 export type Rcode = keyof typeof RCODES;
 
 export type Question = {

@@ -22,7 +22,7 @@ export async function makeSandboxDirs(paths: SandboxPaths): Promise<void> {
   await mkdir(paths.socketDir, { recursive: true, mode: 0o700 });
 }
 
-export async function removeSandboxDirs(paths: SandboxPaths): Promise<void> {
+async function removeSandboxDirs(paths: SandboxPaths): Promise<void> {
   await rm(vmmRecordPath(paths), { force: true });
   await rm(paths.socketDir, { recursive: true, force: true });
   await rm(paths.dir, { recursive: true, force: true });

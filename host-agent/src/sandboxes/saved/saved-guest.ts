@@ -5,6 +5,7 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { SavedVm } from '../../engines/engine.ts';
 import { AppError, toError } from '../../lib/errors.ts';
+import { allocatedBytes } from '../../lib/extents.ts';
 import {
   isChecksummed,
   readManifest,
@@ -193,4 +194,11 @@ export class Checksums {
     this.#stopping.abort();
     return this.#queue.onIdle();
   }
+}
+
+/** Size on disk without the pinned root file systems, which exist anyway. */
+export async function savedBytes({ dir, manifest }: SavedGuest): Promise<number> {
+  const files = Object.values(manifest.files);
+  const sizes = await Promise.all(files.map(({ name }) => allocatedBytes(join(dir, name)).catch(() => 0)));
+  return sizes.reduce((sum, size) => sum + size, 0);
 }

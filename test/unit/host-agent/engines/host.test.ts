@@ -29,16 +29,14 @@ import {
 } from '../../../../host-agent/src/engines/host-facts.ts';
 import { ENGINE_NAMES, makeAdopters, makeEngines } from '../../../../host-agent/src/engines/index.ts';
 import { kernelCommandLine } from '../../../../host-agent/src/engines/kernel-command-line.ts';
+import { checkSize, copyOwnPages, versionKey } from '../../../../host-agent/src/engines/mapped-copy.ts';
 import {
   changedRanges,
-  checkSize,
-  copyOwnPages,
   mappedFile,
   PAGE_BYTES,
   privateMappings,
   readChangedRanges,
   readMapping,
-  versionKey,
 } from '../../../../host-agent/src/engines/mapping.ts';
 import { beginMemoryCopy } from '../../../../host-agent/src/engines/qemu/save.ts';
 import { limitLog } from '../../../../host-agent/src/engines/vmm.ts';

@@ -14,6 +14,8 @@ import {
   type HostCapacity,
   readHostCapacity,
 } from '../../../../host-agent/src/sandboxes/admission.ts';
+import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
+import { countInUse } from '../../../../host-agent/src/sandboxes/usage.ts';
 import { FakeClock } from '../../../support/fake-clock.ts';
 
 const MIB = 2 ** 20;
@@ -33,7 +35,7 @@ function make(
       diskFreeBytes: 100 * GIB,
       ...capacity,
     }),
-    inUse: () => ({ sandboxes: 0, memoryMib: [], sharedBytes: 0 }),
+    inUse: () => ({ sandboxes: 0, memoryMib: [], sharedBytes: 0, bootedMib: 0 }),
     ...rest,
   });
 }
@@ -46,7 +48,9 @@ const need = (memoryMib: readonly number[], changes = {}) => ({
 });
 
 t.test('the sum of reserved memory stays within the budget, including starts in progress', async (t) => {
-  const admission = make({ inUse: () => ({ sandboxes: 2, memoryMib: [1000, 1000], sharedBytes: 0 }) });
+  const admission = make({
+    inUse: () => ({ sandboxes: 2, memoryMib: [1000, 1000], sharedBytes: 0, bootedMib: 0 }),
+  });
   // 7168 MiB: two guests of 1096 MiB exist, four more fit.
   const held = await Promise.all([1, 2, 3, 4].map(() => admission.reserve(need([1000]))));
   await t.rejects(admission.reserve(need([1000])), {
@@ -73,7 +77,7 @@ t.test('overcommit raises the memory budget, not the available memory', async (t
 });
 
 t.test('memory shared by copies counts once, both in the budget and against available memory', async (t) => {
-  const shared = { sandboxes: 0, memoryMib: [], sharedBytes: 1024 * MIB };
+  const shared = { sandboxes: 0, memoryMib: [], sharedBytes: 1024 * MIB, bootedMib: 0 };
   const copies = need([1000, 1000, 1000], { areCopies: true, shared: { of: 'saved', bytes: 3000 * MIB } });
   // 7168 MiB: 3288 MiB for the copies, 3000 MiB that they share.
   (await make().reserve(copies))[Symbol.dispose]();
@@ -90,6 +94,41 @@ t.test('memory to be shared counts before it is allocated, once for each saved g
   for (const path of ['one', 'one', 'two']) await admission.reserve(first(path));
   await t.rejects(admission.reserve(first('three')), { code: 'exhausted', message: /7168 MiB .*9000 MiB/ });
   await t.rejects(admission.reserve(need([2000], { areCopies: true })), { message: /7168 MiB .*8096 MiB/ });
+});
+
+t.test('the guest of a template takes memory but no slot, and gives way where that helps', async (t) => {
+  let template: Disposable | undefined;
+  let cancelled = 0;
+  const admission = make({
+    maxSandboxes: 1,
+    giveWay: () => {
+      if (template === undefined) return undefined;
+      cancelled += 1;
+      template[Symbol.dispose]();
+      template = undefined;
+      return Promise.resolve();
+    },
+  });
+  // 7168 MiB.
+  template = await admission.reserve(need([4000], { isTemplate: true }));
+  await t.rejects(admission.reserve(need([7100])), { code: 'exhausted' });
+  await t.rejects(admission.reserve(need([4000], { isTemplate: true })), { code: 'exhausted' });
+  t.equal(cancelled, 0, 'it would not fit without it either, or is a template itself');
+  await admission.reserve(need([4000]));
+  t.equal(cancelled, 1);
+  await t.rejects(admission.reserve(need([1])), { message: /takes 1 sandboxes/ });
+});
+
+t.test('a booted guest counts with what its engine says', async (t) => {
+  const running = (kind: string) =>
+    ({ vm: { identity: { memory: { kind } } }, record: { options: { memoryMib: 128 } } }) as Sandbox;
+  const all = [running('anonymous'), running('copy-on-write')];
+  t.match(countInUse(all, [running('file')], { bootedOverheadMib: 160 }), { bootedMib: 2 * (160 - 96) });
+  t.match(countInUse(all, [], {}), { bootedMib: 0, memoryMib: [128, 128] });
+  const inUse = () => ({ sandboxes: 1, memoryMib: [1000], sharedBytes: 0, bootedMib: 64 });
+  // 7168 MiB: a booted guest of 1160 MiB exists.
+  await make({ inUse }).reserve(need([5912]));
+  await t.rejects(make({ inUse }).reserve(need([5913])), { message: /7168 MiB .*7169 MiB/ });
 });
 
 t.test('of many concurrent requests exactly as many as fit are admitted', async (t) => {
@@ -121,14 +160,17 @@ t.test('a request that fits to the last byte is admitted, and one byte more is r
       message: /256 MiB are free in the data directory, 257 MiB must be/,
     },
   );
-  const full = { sandboxes: 10, memoryMib: new Array(10).fill(8192), sharedBytes: 0 };
+  const full = { sandboxes: 10, memoryMib: new Array(10).fill(8192), sharedBytes: 0, bootedMib: 0 };
   await make({ inUse: () => full, capacity: { memoryAvailableBytes: 0 } }).reserve(
     need([], { diskBytes: MIB }),
   );
 });
 
 t.test('slots and disk include starts in progress', async (t) => {
-  const slots = make({ maxSandboxes: 3, inUse: () => ({ sandboxes: 1, memoryMib: [], sharedBytes: 0 }) });
+  const slots = make({
+    maxSandboxes: 3,
+    inUse: () => ({ sandboxes: 1, memoryMib: [], sharedBytes: 0, bootedMib: 0 }),
+  });
   await slots.reserve(need([128, 128]));
   await t.rejects(slots.reserve(need([128])), { message: /takes 3 sandboxes, 4 would exist/ });
   const disk = make({ capacity: { diskFreeBytes: 1024 * MIB } });

@@ -127,6 +127,30 @@ t.test('a guest that hangs before it is a generic template holds up no create', 
   }
 });
 
+t.test('the guest of a template counts as memory, and gives way to a create', async (t) => {
+  const home = await makeHome(t);
+  const guestBytes = (128 + 96) * 2 ** 20;
+  const { host, manager, lines } = await startBare(t, 'agent', home, {
+    admission: { memoryReserveBytes: 0, memoryOvercommit: 1 },
+    readCapacity: async () => ({
+      memoryTotalBytes: 3 * guestBytes,
+      memoryAvailableBytes: 64 * guestBytes,
+      diskFreeBytes: 2 ** 40,
+    }),
+  });
+  await manager.create({});
+  // The template's guest hangs.
+  host.agentFaults = { ignores: 'exec' };
+  await until(() => host.running.length === 2, 'the guest of the template');
+  host.agentFaults = {};
+  await manager.create({});
+  t.equal(host.running.length, 3, 'all three fit');
+  await manager.create({});
+  t.ok(lines.some(({ msg }) => msg === 'cannot make a template'));
+  t.equal(host.running.length, 3, 'three sandboxes, without the template');
+  await t.rejects(manager.create({}), { code: 'exhausted', message: /may be promised/ });
+});
+
 t.test('many sizes queue a few templates, and no more', async (t) => {
   const { host, manager, home } = await startBare(t);
   for (let n = 1; n <= 8; n++) await manager.create({ memoryMib: 128 + n });

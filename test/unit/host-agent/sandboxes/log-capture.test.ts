@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { ServiceRecord } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
+import type { Guest } from '../../../../host-agent/src/guest/guest.ts';
 import type {
   GuestService,
   OutputEvents,
@@ -12,6 +13,7 @@ import type {
 } from '../../../../host-agent/src/guest/service.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { LogStore } from '../../../../host-agent/src/logs/index.ts';
+import { LogCaptures } from '../../../../host-agent/src/sandboxes/command-logs.ts';
 import { LogCapture } from '../../../../host-agent/src/sandboxes/log-capture.ts';
 
 const ID = 'sbx_0123456789abc';
@@ -23,8 +25,19 @@ class FakeGuest {
   events: OutputEvents | undefined;
   consumed = 0;
   readonly #listeners = new Set<() => void>();
+  readonly #configured = Promise.withResolvers<void>();
+  readonly configure = this.#configured.resolve;
+  listings = 0;
+  readonly can = () => true;
+  readonly commands = {
+    list: async () => {
+      this.listings += 1;
+      return [];
+    },
+  };
 
   readonly service = {
+    configured: this.#configured.promise,
     output: (request: ServiceOutputRequest, events: OutputEvents) => {
       if (!this.isConnected) throw new AppError('guest_unreachable', 'gone');
       this.requests.push(request);
@@ -119,6 +132,39 @@ t.test('a new connection continues after the last record', async (t) => {
   capture.stop();
   guest.connect();
   t.equal(guest.requests.length, 2, 'not after its end');
+});
+
+t.test('a new guest is asked for output once it has a service, one of earlier at once', async (t) => {
+  const { log, logger } = await (await makeLogs(t))();
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  const start = (guest: FakeGuest) => new LogCaptures({ guest: guest as FakeGuest & Guest, log, logger });
+  const guest = new FakeGuest();
+  const captures = start(guest);
+  captures.begin(false);
+  guest.connect();
+  await turn();
+  t.same([guest.requests.length, guest.listings], [0, 0]);
+  guest.configure();
+  await turn();
+  t.match(guest.requests, [{ ring: '', fromSeq: 0, isFollowing: true, isWaiting: true }]);
+  guest.breakConnection();
+  guest.connect();
+  t.equal(guest.requests.length, 2);
+  captures.stop();
+  t.equal(guest.events, undefined);
+  const earlier = new FakeGuest();
+  const adopted = start(earlier);
+  adopted.begin(true);
+  t.same([earlier.requests.length, earlier.listings], [1, 1]);
+  earlier.configure();
+  await turn();
+  t.equal(earlier.requests.length, 1);
+  adopted.stop();
+  const gone = new FakeGuest();
+  start(gone).stop();
+  gone.configure();
+  await turn();
+  t.equal(gone.requests.length, 0);
 });
 
 t.test('a restarted daemon continues where its log ends, in the middle of a character', async (t) => {
