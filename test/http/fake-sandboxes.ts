@@ -1,8 +1,7 @@
 // Sandboxes without virtual machines: what each test makes of create and exec, and a record of what was asked.
-import { EventEmitter } from 'node:events';
 import type { ExecRequest } from '@sandboxd/api';
 import type { FileCallInput, FileReadInput, FileWriteInput } from '@sandboxd/proto';
-import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
+import type { ExecEvents, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
 import type { FileDescription } from '../../host-agent/src/guest/file-description.ts';
 import type {
   ByteSource,
@@ -33,73 +32,12 @@ import type {
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
 
+import { FakeExec } from './fake-exec.ts';
 import { fakeInfo } from './fake-info.ts';
 
+export { FakeExec } from './fake-exec.ts';
+
 export type Script = (exec: FakeExec) => void;
-
-/** One exec as a test sees it from the guest's side. */
-export class FakeExec extends EventEmitter implements ExecSession {
-  readonly request: ExecRequest;
-  readonly hasStdin: boolean;
-  readonly events: ExecEvents;
-  readonly calls: string[] = [];
-  readonly stdin: Buffer[] = [];
-  consumedBytes = 0;
-  sentBytes = 0;
-  isStdinFull = false;
-  isCancelled = false;
-
-  constructor(request: ExecRequest, events: ExecEvents, hasStdin: boolean) {
-    super();
-    this.request = request;
-    this.hasStdin = hasStdin;
-    this.events = events;
-  }
-
-  output(stream: 'stdout' | 'stderr', data: string | Buffer): void {
-    const chunk = Buffer.from(data);
-    this.sentBytes += chunk.length;
-    this.events.output(stream, chunk);
-  }
-
-  exit(outcome: Partial<ExecOutcome> = {}): void {
-    this.events.exit({ exitCode: 0, durationMs: 1, ...outcome });
-  }
-
-  get stdinText(): string {
-    return Buffer.concat(this.stdin).toString();
-  }
-
-  consumed(bytes: number): void {
-    this.consumedBytes += bytes;
-    this.emit('consumed', bytes);
-  }
-
-  write(chunk: Uint8Array): boolean {
-    this.stdin.push(Buffer.from(chunk));
-    this.emit('stdin');
-    return !this.isStdinFull;
-  }
-
-  closeStdin(): void {
-    this.calls.push('closeStdin');
-    this.emit('closeStdin');
-  }
-
-  signal(name: string): void {
-    this.calls.push(`signal ${name}`);
-  }
-
-  resize(size: { cols: number; rows: number }): void {
-    this.calls.push(`resize ${size.cols}x${size.rows}`);
-  }
-
-  cancel(): void {
-    this.isCancelled = true;
-    this.calls.push('cancel');
-    this.emit('cancel');
-  }
-}
 
 export const FILE: FileDescription = {
   path: Buffer.from('name'),

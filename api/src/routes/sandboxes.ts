@@ -112,7 +112,8 @@ export function sandboxRoutes(limits: RequestLimits) {
       path: '/sandboxes/:id/resume',
       tag: 'sandboxes',
       summary: 'Resume a paused sandbox and wait until its guest responds',
-      description: 'A sandbox that runs is answered as it is. If the client disconnects, the resume continues.',
+      description:
+        'A sandbox that runs is answered as it is. If the client disconnects, the resume continues.',
       access: 'exec',
       params: sandboxPath,
       body: jsonBody(resumeRequest),

@@ -86,8 +86,12 @@ export const event = z
       .optional()
       .describe('for created and forked: what the sandbox was started from'),
     source_snapshot_id: snapshotId.optional().describe('for forked: the source snapshot'),
-    duration_ms: count('for created, forked, paused, resumed and snapshot-taken: duration of the operation').optional(),
-    paused_ms: count('for snapshot-taken: how long the guest was paused; for paused: until all of it was written').optional(),
+    duration_ms: count(
+      'for created, forked, paused, resumed and snapshot-taken: duration of the operation',
+    ).optional(),
+    paused_ms: count(
+      'for snapshot-taken: how long the guest was paused; for paused: until all of it was written',
+    ).optional(),
     timeout_s: count('for expired: lifetime of the sandbox, seconds').optional(),
     idle_s: count('for idle: idle time, seconds').optional(),
     asleep_ms: count('for resumed: how long the sandbox was paused').optional(),

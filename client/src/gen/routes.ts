@@ -18,6 +18,8 @@ export const ROUTES = {
   getSandbox: {"method":"GET","path":"/sandboxes/{id}","summary":"Show a sandbox"},
   deleteSandbox: {"method":"DELETE","path":"/sandboxes/{id}","summary":"Delete a sandbox"},
   readStats: {"method":"GET","path":"/sandboxes/{id}/stats","summary":"Show the resource usage of a sandbox"},
+  pauseSandbox: {"method":"POST","path":"/sandboxes/{id}/pause","summary":"Pause a sandbox: save it, and free its memory and CPUs"},
+  resumeSandbox: {"method":"POST","path":"/sandboxes/{id}/resume","summary":"Resume a paused sandbox and wait until its guest responds"},
   followEvents: {"method":"GET","path":"/events","summary":"Stream the events of sandboxes and snapshots"},
   exec: {"method":"POST","path":"/sandboxes/{id}/exec","summary":"Run a command"},
   execWebSocket: {"method":"GET","path":"/sandboxes/{id}/exec","summary":"Run a command over a WebSocket"},
@@ -78,6 +80,8 @@ export type Calls = {
   getSandbox: { readonly body: undefined; readonly answer: Schemas['SandboxResponse'] };
   deleteSandbox: { readonly body: undefined; readonly answer: undefined };
   readStats: { readonly body: undefined; readonly answer: Schemas['SandboxStats'] };
+  pauseSandbox: { readonly body: unknown; readonly answer: Schemas['SandboxResponse'] };
+  resumeSandbox: { readonly body: unknown; readonly answer: Schemas['SandboxResponse'] };
   followEvents: { readonly body: undefined; readonly answer: undefined };
   exec: { readonly body: Schemas['ExecReq']; readonly answer: Schemas['ExecOutput'] };
   execWebSocket: { readonly body: undefined; readonly answer: undefined };

@@ -11,7 +11,7 @@ export interface components {
              * @description machine-readable error code; later daemons may add codes
              * @enum {string}
              */
-            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
         };
         /** @description the daemon responds */
         readonly HealthResponse: {
@@ -98,6 +98,8 @@ export interface components {
             readonly max_sandboxes?: number;
             /** @description maximum number of snapshots of this key, including those that an idle timeout will take */
             readonly max_snapshots?: number;
+            /** @description maximum number of paused sandboxes of this key; they do not count in max_sandboxes */
+            readonly max_paused?: number;
             /** @description maximum number of forks in one request */
             readonly max_fork?: number;
             /** @description maximum lifetime of a sandbox and of a command, seconds */
@@ -204,7 +206,7 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
@@ -225,15 +227,19 @@ export interface components {
              * @description for forked: the source snapshot
              */
             readonly source_snapshot_id?: string;
-            /** @description for created, forked and snapshot-taken: duration of the operation */
+            /** @description for created, forked, paused, resumed and snapshot-taken: duration of the operation */
             readonly duration_ms?: number;
-            /** @description for snapshot-taken: how long the sandbox was paused */
+            /** @description for snapshot-taken: how long the guest was paused; for paused: until all of it was written */
             readonly paused_ms?: number;
             /** @description for expired: lifetime of the sandbox, seconds */
             readonly timeout_s?: number;
             /** @description for idle: idle time, seconds */
             readonly idle_s?: number;
-            /** @description for died, hung and idle-kept: the reason */
+            /** @description for resumed: how long the sandbox was paused */
+            readonly asleep_ms?: number;
+            /** @description for paused: bytes that were written */
+            readonly bytes?: number;
+            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s or timeout_s; for resumed: request or use */
             readonly reason?: string;
             /** @description tenant of the sandbox or snapshot, shown to keys that can see several tenants */
             readonly tenant?: string;
@@ -296,7 +302,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -349,7 +355,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -790,10 +796,20 @@ export interface components {
              */
             readonly idle_timeout_s?: number | null;
             /**
-             * @description action after the idle timeout: delete, or snapshot (take a snapshot and delete), which needs the operation snapshot
+             * @description action after the idle timeout: delete, pause, or snapshot (take a snapshot and delete), which needs the operation snapshot
              * @default delete
              */
-            readonly idle_action?: ("delete" | "snapshot" | "") | null;
+            readonly idle_action?: ("delete" | "snapshot" | "pause" | "") | null;
+            /**
+             * @description action at the end of timeout_s: delete, which also happens while the sandbox is paused; or pause, and then timeout_s counts only while the sandbox runs, again from each resume
+             * @default delete
+             */
+            readonly timeout_action?: ("delete" | "pause" | "") | null;
+            /**
+             * @description whether a request that needs the guest resumes the sandbox when it is paused
+             * @default true
+             */
+            readonly auto_resume?: boolean | null;
             /**
              * @description text to append to the kernel command line; such a sandbox always cold-boots
              * @default
@@ -866,7 +882,19 @@ export interface components {
              * @description action after the idle timeout
              * @enum {string}
              */
-            readonly idle_action: "delete" | "snapshot";
+            readonly idle_action: "delete" | "snapshot" | "pause";
+            /**
+             * @description action at the end of the lifetime
+             * @enum {string}
+             */
+            readonly timeout_action: "delete" | "pause";
+            /** @description whether a request that needs the guest resumes it */
+            readonly auto_resume: boolean;
+            /**
+             * Format: date-time
+             * @description when it was paused; present while it is paused
+             */
+            readonly paused_at?: string;
             /** @description size of the writable layer */
             readonly disk_bytes: number;
             /** @description memory, MiB */

@@ -22,7 +22,8 @@ const LINES = 'application/x-ndjson';
 export function serviceHandlers({ sandboxes: host, stopping }: HttpServices) {
   const serviceOf = async (c: HttpContext, id: string) => (await guestOf(host, c, id)).service();
   return {
-    getService: async ({ params: { id } }, c) => toStatusBody(await (await serviceOf(c, id)).status(clientSignal(c))),
+    getService: async ({ params: { id } }, c) =>
+      toStatusBody(await (await serviceOf(c, id)).status(clientSignal(c))),
 
     // These operations continue after a disconnect of the client, so they get no signal.
     configureService: async ({ params: { id }, body }, c) =>

@@ -45,7 +45,9 @@ export const manifestSchema = z.object({
     diskBytes: z.number().int(),
     timeoutS: z.number().int(),
     bootArgs: z.string(),
-    idle: z.object({ timeoutS: z.number().int(), action: z.enum(['delete', 'snapshot', 'pause']) }).optional(),
+    idle: z
+      .object({ timeoutS: z.number().int(), action: z.enum(['delete', 'snapshot', 'pause']) })
+      .optional(),
     timeoutAction: z.literal('pause').optional(),
     autoResume: z.literal(false).optional(),
     network: z.object({ allowlist: z.array(z.string()).readonly() }).optional(),

@@ -56,7 +56,6 @@ export type PauseInput = {
   readonly memoryBytes: number;
   readonly compatibility: Readonly<Record<string, string>>;
   readonly faults: Faults;
-  /** Called in the moment from which on the guest is paused for good. */
   readonly onDurable?: () => void;
   /** Until everything is on disk it makes the guest run on. */
   readonly signal?: AbortSignal;
@@ -130,10 +129,8 @@ export async function pauseGuest(input: PauseInput): Promise<PauseResult> {
     const totalMs = performance.now() - startedAt;
     return { pausedMs, totalMs, bytesWritten: await allocatedIn(own), isIncremental };
   } catch (error) {
-    if (!isDurable) {
-      await rm(own, { recursive: true, force: true }).catch(() => undefined);
-      signal?.throwIfAborted();
-    }
+    if (!isDurable) await rm(own, { recursive: true, force: true }).catch(() => undefined);
+    if (!isDurable) signal?.throwIfAborted();
     throw error;
   }
 }
@@ -288,19 +285,6 @@ export async function dropPaused(dir: string): Promise<void> {
   }
   await removeManifest(dir);
   await rm(dir, { recursive: true, force: true });
-}
-
-/** Nothing of it is of use any more, and no VMM maps it. */
-export async function removePaused(dir: string): Promise<void> {
-  await rm(join(dir, MANIFEST_FILE), { force: true });
-  await rm(dir, { recursive: true, force: true });
-}
-
-/** Disk space of everything in it. */
-export async function storedBytesIn(dir: string): Promise<number> {
-  const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
-  const generations = entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(dir, name));
-  return (await Promise.all(generations.map(allocatedIn))).reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /** Undefined if there is none. AppError internal if it cannot be read. */
