@@ -1,5 +1,6 @@
 // A guest's work that shows whether its memory, files, connections and output go on over pauses: Perl and shell for exec.
 import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
  * Holds 8 MiB in blocks, and a tree of 32 files. Each has its MD5; each step checks one of both and writes it again, and
@@ -34,6 +35,17 @@ export class EchoClient {
   #text = '';
   #wake = (): void => undefined;
   #error: Error | undefined;
+
+  /** Tries until the guest's server answers. */
+  static async open(port: number): Promise<EchoClient> {
+    for (;;) {
+      const client = new EchoClient(port);
+      const answer = await client.say('hello').catch(() => '');
+      if (answer === 'hello') return client;
+      client.close();
+      await sleep(200);
+    }
+  }
 
   constructor(port: number) {
     this.#socket = connect(port, '127.0.0.1');
