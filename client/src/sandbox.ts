@@ -83,8 +83,8 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /**
-   * Saves the sandbox and frees its memory and CPUs; does nothing if it is paused. A call that needs the guest resumes it.
-   * `memory` false keeps only the disk: the sandbox boots again.
+   * Saves the sandbox and frees its memory and CPUs; does nothing if it is paused. A call that needs the guest
+   * resumes it. `memory` false keeps only the disk: the sandbox boots again.
    */
   pause({ memory = true, ...options }: PauseOptions = {}): Promise<SandboxInfo> {
     return this.#requests.call('pauseSandbox', { params: { id: this.id }, body: { memory }, ...options });

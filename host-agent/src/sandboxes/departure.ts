@@ -1,4 +1,4 @@
-// The delete of a sandbox in two phases: what others may need or clients may reach goes first, slow clean-up after that.
+// The delete of a sandbox in two phases: first what others may need or clients may reach, then slow clean-up.
 import type { Logger } from 'pino';
 import { AppError } from '../lib/errors.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
@@ -35,8 +35,8 @@ export class Departure {
   }
 
   /**
-   * Makes the sandbox unreachable and frees shared resources; all callers get the same promise. Slow clean-up is left to
-   * `sweep`. Can be called again after a failure. `reason` follows "was deleted" in the errors of calls in progress;
+   * Makes the sandbox unreachable and frees shared resources; all callers get the same promise. Slow clean-up is left
+   * to `sweep`. Can be called again after a failure. `reason` follows "was deleted" in the errors of calls in progress;
    * `events` are persisted with the delete.
    */
   leave(reason: string, events: readonly LifecycleEvent[]): Promise<void> {
