@@ -83,6 +83,19 @@ export class Sandbox implements AsyncDisposable {
     return this.#requests.create('takeSnapshot', call, ({ id }) => new Snapshot(this.#requests, id));
   }
 
+  /**
+   * Saves the sandbox and frees its memory and CPUs; does nothing if it is paused. A call that needs the guest
+   * resumes it. `memory` false keeps only the disk: the sandbox boots again.
+   */
+  pause({ memory = true, ...options }: PauseOptions = {}): Promise<SandboxInfo> {
+    return this.#requests.call('pauseSandbox', { params: { id: this.id }, body: { memory }, ...options });
+  }
+
+  /** Resumes a paused sandbox; does nothing if it runs. */
+  resume(options: CallOptions = {}): Promise<SandboxInfo> {
+    return this.#requests.call('resumeSandbox', { params: { id: this.id }, body: {}, ...options });
+  }
+
   /** Deletes the sandbox; its log stays. */
   async delete(options: CallOptions = {}): Promise<void> {
     await this.#requests.call('deleteSandbox', { params: { id: this.id }, ...options });
@@ -92,6 +105,8 @@ export class Sandbox implements AsyncDisposable {
     await dispose(this.#requests, 'deleteSandbox', this.id);
   }
 }
+
+export type PauseOptions = CallOptions & { readonly memory?: boolean };
 
 export type TerminalOptions = Omit<ExecOptions, 'tty' | 'stdin'> & {
   readonly cmd?: readonly string[];

@@ -100,6 +100,8 @@ const ALIASES: Readonly<Record<string, string>> = {
   port: 'ps',
   create: 'run',
   start: 'run',
+  unpause: 'resume',
+  suspend: 'pause',
   ssh: 'exec',
   shell: 'exec',
   stop: 'rm',

@@ -14,6 +14,7 @@ import { exportSnapshot, importSnapshot } from './verbs/move.ts';
 import { run } from './verbs/run.ts';
 import { inspect, ps, rm } from './verbs/sandboxes.ts';
 import { service } from './verbs/service.ts';
+import { pause, resume } from './verbs/sleep.ts';
 import { fork, snapshot, snapshots } from './verbs/snapshots.ts';
 import { stats } from './verbs/stats.ts';
 import { version } from './verbs/version.ts';
@@ -27,6 +28,8 @@ export const VERBS: readonly Verb[] = [
   wait,
   kill,
   ps,
+  pause,
+  resume,
   rm,
   cp,
   ls,

@@ -29,8 +29,8 @@ export class GuestHold {
   /**
    * Freezes the guest's commands and service, stops sending, and waits until the guest has read everything. Returns
    * true if it has, so that a fork needs no resync. `sync`: what was written is on the guest's disks then. A `release`
-   * of the channel must follow, even if this rejects. AppError guest_unreachable if the commands may not be frozen: a fork
-   * would resume them before it has its own identity.
+   * of the channel must follow, even if this rejects. AppError guest_unreachable if the commands may not be frozen: a
+   * fork would resume them before it has its own identity.
    */
   async hold(channel: Channel, { sync = false }: { readonly sync?: boolean } = {}): Promise<boolean> {
     if (sync && !(channel.can(SLEEP) && channel.can(FREEZE))) {

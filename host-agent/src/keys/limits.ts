@@ -123,8 +123,8 @@ export class Limits {
   }
 
   /**
-   * Reserves a pause. The owner's quota counts; that of a key only if it makes the request, because a pause by a timeout
-   * has none.
+   * Reserves a pause. The quota of the owner counts; a policy only for a request, because a pause by a timeout has
+   * none.
    */
   admitPause(owner: Owner | undefined, policy: Policy = {}): Disposable {
     if (owner === undefined) return NO_RESERVATION;

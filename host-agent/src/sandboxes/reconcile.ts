@@ -10,7 +10,8 @@ import { sandboxesRoot, sandboxPaths } from './resources/files.ts';
 import { adoptPaused, adoptResources, releaseResources, sweepResources } from './resources/index.ts';
 import type { Directories, ResourceContext, SandboxContext } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
-import { pausedDir, readPaused, storedBytesIn } from './saved/paused.ts';
+import { pausedDir, readPaused } from './saved/paused.ts';
+import { storedBytesIn } from './sleep/stored.ts';
 
 type ReconcileContext = ResourceContext & { readonly log: Logger };
 

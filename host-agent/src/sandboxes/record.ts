@@ -4,6 +4,7 @@ import type { VmExit, VmmIdentity } from '../engines/engine.ts';
 import type { Owner } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { NetworkSlot } from '../network/index.ts';
+import type { LifecycleEvent } from './lifecycle-events.ts';
 import { expiryOf, type Metadata, metadataOf } from './metadata.ts';
 import type { ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 
@@ -120,6 +121,22 @@ export function toInfo(
 /** Messages of the host about its VMM are for clients too, as those of calls to a failed sandbox. */
 function toReason({ reason }: VmExit): NonNullable<SandboxInfo['reason']> {
   return { code: 'vm_exited', message: reason };
+}
+
+/** The event of its creation. `times`: of its start, by stage. */
+export function toCreation(
+  sandbox: string,
+  { options, sourceSnapshotId }: SandboxRecord,
+  times: Readonly<Record<string, number>> = {},
+): LifecycleEvent {
+  return {
+    kind: sourceSnapshotId === undefined ? 'created' : 'forked',
+    sandbox,
+    origin: 'bootMs' in times ? 'boot' : 'saved',
+    rootfs: options.rootfs.kind,
+    ...(sourceSnapshotId !== undefined && { sourceSnapshot: sourceSnapshotId }),
+    times,
+  };
 }
 
 /** Its lifetime counts only while it runs, and starts again with each resume. */

@@ -1,6 +1,5 @@
 // One existing sandbox: its state, VM, guest and deletion.
 import type { ExecRequest } from '@sandboxd/api';
-import { startTimer } from '@sandboxd/proto';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Vm, VmExit } from '../engines/engine.ts';
@@ -10,33 +9,25 @@ import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
-import type { IdleWatch } from './idle/idle-watch.ts';
-import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
-import { SandboxUse } from './idle/sandbox-use.ts';
+import { Departure } from './departure.ts';
+import { trackExecUse, trackTransferUse } from './idle/in-use.ts';
 import type { AwakeSandbox, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { startLogged } from './log-capture.ts';
-import { environmentOf, expiryOf, metadataOf } from './metadata.ts';
+import { environmentOf } from './metadata.ts';
 import {
   checkTransition,
   type PausedRecord,
-  pausesAtEnd,
   type SandboxRecord,
   type SandboxState,
+  toCreation,
   toInfo,
 } from './record.ts';
-import { RecordedDelete } from './recorded-delete.ts';
-import { releaseResources, sweepResources } from './resources/index.ts';
-import type {
-  Handles,
-  ResourceContext,
-  SandboxContext,
-  SandboxPaths,
-  TeardownContext,
-} from './resources/resource.ts';
+import type { Handles, ResourceContext, SandboxContext, SandboxPaths } from './resources/resource.ts';
 import { Running } from './running.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
-import type { IdleRule, SandboxInfo, SnapshotInfo } from './types.ts';
+import { Timeouts } from './timeouts.ts';
+import type { SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, usageWithoutVm, type VmUsage } from './vm-usage.ts';
 
 /** What a sandbox needs from its manager. */
@@ -61,20 +52,14 @@ export class Sandbox implements AwakeSandbox {
   /** Whether users may know the sandbox. */
   #isAnnounced: boolean;
   readonly #announced = Promise.withResolvers<void>();
-  readonly #delete: RecordedDelete;
+  readonly #departure: Departure;
   readonly #times: Readonly<Record<string, number>> | undefined;
   #record: SandboxRecord;
   #owner: SandboxOwner | undefined;
   /** Snapshots, pauses and resumes of one sandbox are made one at a time. */
   readonly snapshotQueue = new PQueue({ concurrency: 1 });
   #state: SandboxState = 'running';
-  #wasNeverVisible = false;
-  #isLeaving = false;
-  #leavingAbort = new AbortController();
-  #leaving: Promise<void> | undefined;
-  #deletionReason = '';
-  #endLifetime: () => void = () => undefined;
-  readonly #use: SandboxUse;
+  readonly #timeouts: Timeouts;
   readonly #readers = createReaderLimit();
   readonly #log: SandboxLog | undefined;
   #running: Running | undefined;
@@ -84,13 +69,13 @@ export class Sandbox implements AwakeSandbox {
     this.id = id;
     this.#context = context;
     this.#record = record;
-    this.#use = new SandboxUse(metadataOf(record).lastUsedAtMs ?? record.createdAtMs);
+    this.#timeouts = new Timeouts(context, record);
     this.#isAnnounced = record.isReady;
     if (record.isReady) this.#announced.resolve();
     this.#handles = handles;
     this.#logger = log;
-    this.#delete = new RecordedDelete(id, context, log);
     this.paths = paths;
+    this.#departure = new Departure(this, context, handles, log);
     this.#times = times;
     this.#log = handles.sandboxLog;
     if (record.paused !== undefined) this.#state = 'paused';
@@ -114,7 +99,7 @@ export class Sandbox implements AwakeSandbox {
     const { sandboxLog } = this.#handles;
     const running = new Running({
       ...{ vm, guest, sandboxLog, log: this.#logger },
-      onOutput: () => this.#use.noteActivity(),
+      onOutput: () => this.#timeouts.use.noteActivity(),
     });
     void vm.exited.then((exit) => {
       guest.close(new Error(exit.reason));
@@ -149,8 +134,7 @@ export class Sandbox implements AwakeSandbox {
     running.guest.close(new Error(`sandbox ${this.id} was paused`));
     this.#handles.vm = undefined;
     this.#handles.guest = undefined;
-    this.#use.watch(undefined);
-    if (pausesAtEnd(this.#record)) this.#endLifetime();
+    this.#timeouts.pause(this.#record);
   }
 
   /** It has another VM, which runs. */
@@ -165,7 +149,7 @@ export class Sandbox implements AwakeSandbox {
   /** Its guest can be used again: its timeouts count. */
   wakeUp(): void {
     this.transition('running');
-    if (this.#owner !== undefined) this.#startTimeouts(this.#owner);
+    if (this.#owner !== undefined) this.#timeouts.start(this, this.#owner);
   }
 
   /** The registry has this record. */
@@ -183,28 +167,19 @@ export class Sandbox implements AwakeSandbox {
 
   /** Whether it is hidden from clients: deleted, or being deleted. After a failed delete it is visible again. */
   get isGone(): boolean {
-    return this.#isLeaving;
+    return this.#departure.isLeaving;
   }
 
   get info(): SandboxInfo {
-    const { lastUsedAtMs } = this.#use;
+    const { lastUsedAtMs } = this.#timeouts.use;
     return toInfo(this.id, this.record, this.paths.dir, { state: this.#state, lastUsedAtMs });
   }
 
   /** The record with which it becomes visible to users, for the registry, and the event that is persisted with it. */
   becomeReady(): { readonly record: SandboxRecord; readonly event: PendingEvent } {
     this.#record = { ...this.#record, isReady: true };
-    const { options, owner, sourceSnapshotId } = this.#record;
-    const times = this.#times ?? {};
-    const created = {
-      kind: sourceSnapshotId === undefined ? 'created' : 'forked',
-      sandbox: this.id,
-      origin: 'bootMs' in times ? 'boot' : 'saved',
-      rootfs: options.rootfs.kind,
-      ...(sourceSnapshotId !== undefined && { sourceSnapshot: sourceSnapshotId }),
-      times,
-    } as const;
-    this.#createdEvent = this.#context.events.prepare(created, owner);
+    const created = toCreation(this.id, this.#record, this.#times);
+    this.#createdEvent = this.#context.events.prepare(created, this.#record.owner);
     return { record: this.#record, event: this.#createdEvent };
   }
 
@@ -217,8 +192,7 @@ export class Sandbox implements AwakeSandbox {
 
   /** Detaches from the VM: the guest keeps running, and a later daemon adopts it. */
   detach(cause: Error): void {
-    this.#endLifetime();
-    this.#use.stop(false);
+    this.#timeouts.stop(false);
     this.#running?.detach(cause);
   }
 
@@ -232,37 +206,28 @@ export class Sandbox implements AwakeSandbox {
     this.#running?.captures?.begin(
       this.#createdEvent === undefined || this.#record.sourceSnapshotId !== undefined,
     );
-    this.#startTimeouts(owner);
-  }
-
-  #startTimeouts(owner: SandboxOwner): void {
-    if (this.#state === 'paused' && pausesAtEnd(this.#record)) return;
-    this.#startLifetime(owner);
-    const { idle } = this.#record.options;
-    if (idle !== undefined && this.#running !== undefined)
-      this.#use.watch(() => this.#watchIdle(idle, owner));
-  }
-
-  #startLifetime(owner: SandboxOwner): void {
-    this.#endLifetime();
-    const expiresAtMs = expiryOf(this.#record);
-    if (expiresAtMs === undefined) return;
-    const leftMs = expiresAtMs - Date.now();
-    this.#endLifetime = startTimer(leftMs, () => owner.expired(this), { isUnref: true });
-  }
-
-  #watchIdle(rule: IdleRule, owner: SandboxOwner): IdleWatch {
-    return watchIdle(this, this.#context, rule, (signal) => owner.idle(this, signal));
+    this.#timeouts.start(this, owner);
   }
 
   /** A client is about to use it: it is not idle. */
   touch(): void {
-    this.#use.touch();
+    this.#timeouts.use.touch();
+  }
+
+  /** Whether users may know it. */
+  get isAnnounced(): boolean {
+    return this.#isAnnounced;
+  }
+
+  /** Nothing of it counts or is copied to its log any more. */
+  quiet(): void {
+    this.#timeouts.stop(true);
+    this.#running?.captures?.stop();
   }
 
   /** Aborts when it is being deleted. */
   get leaving(): AbortSignal {
-    return this.#leavingAbort.signal;
+    return this.#departure.signal;
   }
 
   get log(): SandboxLog | undefined {
@@ -281,25 +246,25 @@ export class Sandbox implements AwakeSandbox {
       startLogged(this.#log, request.cmd, observed, (all) =>
         this.awake.guest.exec(request, all, execOptions),
       );
-    return trackExecUse(this.#use, events, run);
+    return trackExecUse(this.#timeouts.use, events, run);
   }
 
   commands(): SandboxCommands {
     this.assertAlive();
-    this.#use.touch();
-    const watchers = { uses: this.#use, readers: this.#readers };
+    this.#timeouts.use.touch();
+    const watchers = { uses: this.#timeouts.use, readers: this.#readers };
     return createSandboxCommands(this.awake, this.#record, watchers);
   }
 
   service(): SandboxService {
     this.assertAlive();
-    this.#use.touch();
+    this.#timeouts.use.touch();
     return createSandboxService(this.awake.guest, environmentOf(this.#record), this.#readers);
   }
 
   files(): GuestFiles {
     this.assertAlive();
-    return trackTransferUse(this.#use, this.awake.guest.files);
+    return trackTransferUse(this.#timeouts.use, this.awake.guest.files);
   }
 
   stats(): VmUsage {
@@ -313,7 +278,7 @@ export class Sandbox implements AwakeSandbox {
   async snapshot(signal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo> {
     this.assertAlive();
     if (this.#owner === undefined) throw new Error('a sandbox without a manager cannot be saved');
-    const endUse = this.#use.beginUse();
+    const endUse = this.#timeouts.use.beginUse();
     return this.#owner.snapshot(this, signal, by).finally(endUse);
   }
 
@@ -339,32 +304,18 @@ export class Sandbox implements AwakeSandbox {
     }
   }
 
-  /**
-   * First phase of a delete: makes it unreachable and frees shared resources; all callers get the same promise. Slow
-   * clean-up is left to `sweep`. Can be called again after a failure. `reason` follows "was deleted" in the errors of
-   * calls in progress; `events` are persisted with the delete.
-   */
+  /** First phase of a delete; see Departure. */
   leave(reason = '', events: readonly LifecycleEvent[] = []): Promise<void> {
-    this.#isLeaving = true;
-    this.#leaving ??= this.#leave(reason, events).catch((error) => {
-      this.#isLeaving = false;
-      this.#leaving = undefined;
-      this.#leavingAbort = new AbortController();
-      throw error;
-    });
-    return this.#leaving;
+    return this.#departure.leave(reason, events);
   }
 
   /** Second phase of a delete: removes everything that `leave` left. Can be called again. */
   async sweep(): Promise<void> {
     if (this.#state === 'deleted') return;
-    const { faults } = this.#context;
     // A save or a resume that the delete has cut short must not write any more.
     await this.snapshotQueue.onIdle();
-    await sweepResources(this.#teardownContext());
-    await this.#delete.finish(this.#record);
-    faults.reach('delete.forgotten');
-    this.#state = checkTransition(this.#state, 'deleted');
+    await this.#departure.sweep();
+    this.transition('deleted');
   }
 
   /** Removes an unused sandbox completely. */
@@ -375,38 +326,8 @@ export class Sandbox implements AwakeSandbox {
 
   /** Removes a sandbox that no user ever saw, with its log. */
   async discard(): Promise<void> {
-    this.#wasNeverVisible = true;
+    this.#departure.wasNeverVisible = true;
     await this.remove();
-  }
-
-  async #leave(reason: string, events: readonly LifecycleEvent[]): Promise<void> {
-    this.#deletionReason = reason;
-    if (this.#state !== 'deleting') {
-      this.#state = checkTransition(this.#state, 'deleting');
-      if (this.#isAnnounced) this.#delete.begin([...events, { kind: 'deleted', sandbox: this.id }]);
-    }
-    this.#leavingAbort.abort(new AppError('not_found', `sandbox ${this.id} was deleted`));
-    this.#endLifetime();
-    this.#use.stop(true);
-    this.#running?.captures?.stop();
-    const isMarked = await this.#delete.mark(this.#record, !this.#wasNeverVisible);
-    this.#context.faults.reach('delete.marked');
-    await releaseResources(this.#teardownContext());
-    // Without the mark, the next daemon would report it as dead after a crash.
-    if (!isMarked) await this.sweep();
-  }
-
-  #teardownContext(): TeardownContext {
-    return {
-      id: this.id,
-      context: this.#context,
-      paths: this.paths,
-      record: this.#record,
-      handles: this.#handles,
-      log: this.#logger,
-      wasVisible: !this.#wasNeverVisible,
-      reason: `sandbox ${this.id} was deleted${this.#deletionReason}`,
-    };
   }
 
   async #recordExit(exit: VmExit): Promise<void> {

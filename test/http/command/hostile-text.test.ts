@@ -105,6 +105,8 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     kill: ['sbx_1', 'cmd_1'],
     ps: [],
     inspect: ['sbx_1', 'snap_1'],
+    pause: ['sbx_1'],
+    resume: ['sbx_1'],
     stats: ['--no-stream'],
     rm: [`sbx_${EVIL}`],
     cp: [file, `sbx_1:/${EVIL}`],

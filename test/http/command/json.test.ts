@@ -42,6 +42,8 @@ t.test('each verb', async (t) => {
     kill: { fine: [id, COMMAND_ID], wrong: [UNKNOWN_ID, COMMAND_ID] },
     ps: { fine: [] },
     inspect: { fine: [id], wrong: [UNKNOWN_ID] },
+    pause: { fine: [spare] },
+    resume: { fine: [spare] },
     stats: { fine: ['--no-stream'], wrong: [UNKNOWN_ID] },
     rm: { fine: [spare] },
     cp: {

@@ -35,6 +35,8 @@ export type AgentFaults = {
   ignores?: 'exec' | 'identity';
   /** Answers these requests with an error. */
   refuses?: 'identity' | 'growDisk' | 'serviceConfigure' | 'setClock';
+  /** It can freeze its commands; not a fault, but a guest that is deaf does not answer that. */
+  freezes?: boolean;
   /** Finds no root on its disks. */
   hasNoRoot?: boolean;
   /** Each of its commands leaves a process behind. */
@@ -61,7 +63,11 @@ export class MemoryAgent {
     this.state = state;
     this.#faults = faults;
     this.#connection = new GuestConnection({
-      describe: () => ({ agentVersion: 'memory', bootId: 'memory', capabilities: [NETWORK, SLEEP, FREEZE] }),
+      describe: () => ({
+        agentVersion: 'memory',
+        bootId: 'memory',
+        capabilities: [NETWORK, SLEEP, ...(this.#faults.freezes ? [FREEZE] : [])],
+      }),
       onHello: () => {
         this.hellos++;
       },

@@ -53,7 +53,7 @@ export const run: Verb = {
     },
     'idle-action': {
       type: 'string',
-      placeholder: 'delete|snapshot',
+      placeholder: 'delete|snapshot|pause',
       help: 'action after the idle timeout; default: delete',
     },
     timeout: { type: 'string', placeholder: 'time', help: 'maximum lifetime, such as 30s, 10m or 2h' },
@@ -61,6 +61,11 @@ export const run: Verb = {
       type: 'string',
       placeholder: 'key',
       help: 'a run with the key of an earlier one uses its sandbox, for a day',
+    },
+    'timeout-action': {
+      type: 'string',
+      placeholder: 'delete|pause',
+      help: 'action at the end of the lifetime; default: delete',
     },
     pull: {
       type: 'string',
@@ -156,7 +161,7 @@ async function toSource(
 function toRequest({ text, texts }: Input): CreateOptions {
   const [memory, cpus, disk, timeout, pull] = ['memory', 'cpus', 'disk', 'timeout', 'pull'].map(text);
   const idleTimeout = text('idle-timeout');
-  const idleAction = text('idle-action');
+  const [idleAction, timeoutAction] = [text('idle-action'), text('timeout-action')];
   const allowlist = texts('network-allow');
   const publish = texts('publish').map(toPort);
   return {
@@ -164,6 +169,7 @@ function toRequest({ text, texts }: Input): CreateOptions {
     ...(cpus !== undefined && { vcpus: toCount('cpus', cpus) }),
     ...(disk !== undefined && { disk_bytes: toBytes('disk', disk) }),
     ...(timeout !== undefined && { timeout_s: toSeconds('timeout', timeout) }),
+    ...(timeoutAction !== undefined && { timeout_action: timeoutAction as 'delete' }),
     ...(idleTimeout !== undefined && { idle_timeout_s: toSeconds('idle-timeout', idleTimeout) }),
     ...(idleAction !== undefined && { idle_action: idleAction as 'delete' }),
     ...(pull !== undefined && { pull: pull as 'missing' }),

@@ -12,7 +12,9 @@ import type { PausedRecord } from '../record.ts';
 import type { ResourceContext } from '../resources/resource.ts';
 import { stop } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
-import { pausedDir, pauseGuest, removePaused, settlePaused, storedBytesIn } from '../saved/paused.ts';
+import { pausedDir, pauseGuest, settlePaused } from '../saved/paused.ts';
+import { removeSaved } from '../saved/saved-guest.ts';
+import { storedBytesIn } from './stored.ts';
 
 export type PauseReason = 'request' | 'idle_timeout_s' | 'timeout_s';
 
@@ -61,6 +63,7 @@ export async function pauseSandbox(input: PauseInput): Promise<void> {
     sandbox.assertAlive();
     throw describeFailure(error);
   }
+  if (sandbox.leaving.aborted) await stop(running.vm);
   sandbox.leaving.throwIfAborted();
   const { record } = sandbox;
   const storedBytes = await storedBytesIn(pausedDir(sandbox.paths.dir));
@@ -89,7 +92,7 @@ async function endVm({ context, sandbox, hasMemory, log }: PauseInput, vm: Vm): 
   try {
     await stop(vm);
     context.faults.reach('pause.killed');
-    await (hasMemory ? settlePaused(dir, context.faults) : removePaused(dir));
+    await (hasMemory ? settlePaused(dir, context.faults) : removeSaved(dir));
   } catch (err) {
     // The resume tries again.
     log.error({ err }, 'cannot clean up behind the pause of a sandbox');

@@ -1,5 +1,5 @@
-// Resumes a paused sandbox under its id, names and addresses. Until its guest runs, every failure leaves it paused; from
-// then on it is a running sandbox, whatever fails.
+// Resumes a paused sandbox under its id, names and addresses. Until its guest runs, every failure leaves it paused;
+// from then on it is a running sandbox, whatever fails.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -18,7 +18,7 @@ import type { Sandbox } from '../sandbox.ts';
 import { markAwake, openPaused, pausedDir, readPaused } from '../saved/paused.ts';
 import { findDifferences } from '../saved/saved-guest.ts';
 
-/** Between retries of a guest that could not be told that it was paused. */
+/** Between attempts to wake a guest. */
 const RETRY_MS = 1000;
 
 export type ResumeInput = {
@@ -29,8 +29,8 @@ export type ResumeInput = {
 };
 
 /**
- * Resolves when its guest answers. AppError conflict when the engine no longer matches, internal with the stage while it
- * stays paused; guest_unreachable when it runs but does not answer.
+ * Resolves when its guest answers. AppError conflict when the engine no longer matches, internal with the stage while
+ * it stays paused; guest_unreachable when it runs but does not answer.
  */
 export async function resumeSandbox(input: ResumeInput): Promise<void> {
   const { sandbox } = input;

@@ -121,7 +121,10 @@ t.test('the guest of a template takes memory but no slot, and gives way where th
 
 t.test('a booted guest counts with what its engine says', async (t) => {
   const running = (kind: string) =>
-    ({ vm: { identity: { memory: { kind } } }, record: { options: { memoryMib: 128 } } }) as Sandbox;
+    ({
+      running: { vm: { identity: { memory: { kind } } } },
+      record: { options: { memoryMib: 128 } },
+    }) as unknown as Sandbox;
   const all = [running('anonymous'), running('copy-on-write')];
   t.match(countInUse(all, [running('file')], { bootedOverheadMib: 160 }), { bootedMib: 2 * (160 - 96) });
   t.match(countInUse(all, [], {}), { bootedMib: 0, memoryMib: [128, 128] });

@@ -84,7 +84,7 @@ t.test('a starting daemon waits for guests, within bounds, if their VM runs', as
   t.equal((await adopt(0)).guest, undefined);
   t.same(waits, []);
   const incomplete = { id: 'sbx', record: { isReady: true }, handles: {} } as unknown as SandboxContext;
-  t.throws(() => new Sandbox(incomplete), { message: 'a sandbox has a VM and a guest' });
+  t.throws(() => new Sandbox(incomplete), { message: 'a sandbox that is not paused has a VM and a guest' });
 });
 
 t.test('a VM that is paused by a full disk while it starts fails the create with the reason', async (t) => {

@@ -18,6 +18,7 @@ const MINUTE = 60_000;
 async function start(t: Test, create: CreateSandboxOptions = {}, options: MemoryDaemonOptions = {}) {
   const daemon = await startMemoryDaemon(t, options);
   const { manager, host } = daemon;
+  host.agentFaults = { freezes: true };
   const { id } = await manager.create(create);
   const sandbox = manager.get(id);
   await execText(manager, id, ['note', 'memory', 'kept']);

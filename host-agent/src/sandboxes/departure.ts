@@ -1,0 +1,86 @@
+// The delete of a sandbox in two phases: first what others may need or clients may reach, then slow clean-up.
+import type { Logger } from 'pino';
+import { AppError } from '../lib/errors.ts';
+import type { LifecycleEvent } from './lifecycle-events.ts';
+import { RecordedDelete } from './recorded-delete.ts';
+import { releaseResources, sweepResources } from './resources/index.ts';
+import type { Handles, ResourceContext, TeardownContext } from './resources/resource.ts';
+import type { Sandbox } from './sandbox.ts';
+
+export class Departure {
+  readonly #sandbox: Sandbox;
+  readonly #context: ResourceContext;
+  readonly #handles: Handles;
+  readonly #log: Logger;
+  readonly #delete: RecordedDelete;
+  #abort = new AbortController();
+  #leaving: Promise<void> | undefined;
+  #reason = '';
+  /** Hidden from clients; after a failed delete it is visible again. */
+  isLeaving = false;
+  /** No user ever saw it, so its log goes, too. */
+  wasNeverVisible = false;
+
+  constructor(sandbox: Sandbox, context: ResourceContext, handles: Handles, log: Logger) {
+    this.#sandbox = sandbox;
+    this.#context = context;
+    this.#handles = handles;
+    this.#log = log;
+    this.#delete = new RecordedDelete(sandbox.id, context, log);
+  }
+
+  /** Aborts when it begins. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
+  /**
+   * Makes the sandbox unreachable and frees shared resources; all callers get the same promise. Slow clean-up is left
+   * to `sweep`. Can be called again after a failure. `reason` follows "was deleted" in the errors of calls in progress;
+   * `events` are persisted with the delete.
+   */
+  leave(reason: string, events: readonly LifecycleEvent[]): Promise<void> {
+    this.isLeaving = true;
+    this.#leaving ??= this.#leave(reason, events).catch((error) => {
+      this.isLeaving = false;
+      this.#leaving = undefined;
+      this.#abort = new AbortController();
+      throw error;
+    });
+    return this.#leaving;
+  }
+
+  async sweep(): Promise<void> {
+    await sweepResources(this.#teardownContext());
+    await this.#delete.finish(this.#sandbox.record);
+    this.#context.faults.reach('delete.forgotten');
+  }
+
+  async #leave(reason: string, events: readonly LifecycleEvent[]): Promise<void> {
+    const sandbox = this.#sandbox;
+    this.#reason = reason;
+    if (sandbox.state !== 'deleting') {
+      sandbox.transition('deleting');
+      if (sandbox.isAnnounced) this.#delete.begin([...events, { kind: 'deleted', sandbox: sandbox.id }]);
+    }
+    this.#abort.abort(new AppError('not_found', `sandbox ${sandbox.id} was deleted`));
+    sandbox.quiet();
+    const isMarked = await this.#delete.mark(sandbox.record, !this.wasNeverVisible);
+    this.#context.faults.reach('delete.marked');
+    await releaseResources(this.#teardownContext());
+    // Without the mark, the next daemon would report it as dead after a crash.
+    if (!isMarked) await sandbox.sweep();
+  }
+
+  #teardownContext(): TeardownContext {
+    const { id, paths, record } = this.#sandbox;
+    return {
+      ...{ id, paths, record },
+      context: this.#context,
+      handles: this.#handles,
+      log: this.#log,
+      wasVisible: !this.wasNeverVisible,
+      reason: `sandbox ${id} was deleted${this.#reason}`,
+    };
+  }
+}
