@@ -127,7 +127,7 @@ t.test('pushed files have the owner that is asked for', async (t) => {
   t.equal(
     await owners('/srv/new'),
     [
-      ' 1234:1234 755',
+      '1234:1234 755',
       'place 1234:1234 755',
       'place/d 1234:1234 755',
       'place/d/e 1234:1234 755',

@@ -88,8 +88,8 @@ export class EventQueue {
   }
 
   /**
-   * Takes the next event if it is the same rename the other way round: an exchange of two names. Undefined: there is none
-   * yet.
+   * Takes the next event if it is the same rename the other way round: an exchange of two names. Undefined: there is
+   * none yet.
    */
   takeBack(from: Named, to: Named): boolean | undefined {
     for (;;) {

@@ -23,7 +23,7 @@ const MASK =
   IN.movedTo |
   IN.onlyDirectory |
   IN.excludeUnlinked;
-/** Of the watched directory itself; what happens to others is told by the one that they are in. */
+/** Of the watched directory itself; what happens to others is reported by the one that they are in. */
 const TOP_MASK = MASK | IN.deleteSelf | IN.moveSelf;
 const RESOLVE = 0x01 /* NO_XDEV */ | 0x02 /* NO_MAGICLINKS */ | 0x04 /* NO_SYMLINKS */ | 0x08; /* BENEATH */
 const READ = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
