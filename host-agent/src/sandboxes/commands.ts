@@ -61,7 +61,7 @@ export function createSandboxCommands(
     write: (...call) => using(commands.write(...call)),
     start: async (request) => {
       const info = await commands.start(request, newId('cmd'), baseEnv);
-      logs?.started(info, request.cmd);
+      await logs?.started(info, request.cmd);
       return info;
     },
     attach: (id, request, events) => {

@@ -146,6 +146,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       sandboxes: this.#sandboxes,
       sweeps: this.#sweeps,
       starting: this.#operations.starts,
+      commandCounts: this.#options.context.commandCounts,
     };
   }
 

@@ -97,6 +97,7 @@ export class Sandbox implements SandboxHandle {
         log: this.#log,
         logger: log,
         onOutput: () => this.#idle?.touch(),
+        counts: context.commandCounts,
       });
     void this.vm.exited.then((exit) => {
       this.guest.close(new Error(exit.reason));
@@ -187,8 +188,15 @@ export class Sandbox implements SandboxHandle {
     this.assertAlive();
     const execOptions = { ...options, baseEnv: baseEnvironment(this.record.options.rootfs) };
     const run = (observed: ExecEvents): ExecSession =>
-      startLogged(this.#log, request.cmd, observed, (all) => this.guest.exec(request, all, execOptions));
+      this.#context.commandCounts.track(observed, (counted) =>
+        startLogged(this.#log, request.cmd, counted, (all) => this.guest.exec(request, all, execOptions)),
+      );
     return this.#idle === undefined ? run(events) : trackExecUse(this.#idle, events, run);
+  }
+
+  /** Number of detached commands that run, as far as they are followed for the log. */
+  get detachedCommands(): number {
+    return this.state === 'running' ? (this.#captures?.commands.count ?? 0) : 0;
   }
 
   commands(): SandboxCommands {
