@@ -1,7 +1,8 @@
-// `make soak`: thousands of execs of every kind, then detached commands over many daemons that are killed. Afterwards descriptors, memory, cgroups and processes of host and
-// guest must be as they were after the warm-up.
+// `make soak`: thousands of execs of every kind; descriptors, memory, cgroups and processes of host and guest must then
+// be as they were after the warm-up. Then detached commands, whose daemon and clients are killed.
 import { readdir, readFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
+import { Running } from '../support/command.ts';
 import { eachExactlyOnce } from '../support/commands.ts';
 import type { Daemon } from '../support/daemon.ts';
 import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
@@ -54,8 +55,10 @@ async function runDetached(id: string): Promise<boolean> {
     equal: (a: unknown, b: unknown, what?: unknown) => check(a === b, `${what}: ${a} is not ${b}`),
   } as unknown as Parameters<typeof eachExactlyOnce>[0];
   let started = 0;
-  await eachExactlyOnce(t, last.api, id, COMMANDS, async () => {
+  await eachExactlyOnce(t, last.api, id, COMMANDS, async ([command]) => {
     started += 10;
+    const client = new Running(['attach', id, command?.id ?? ''], { SANDBOXD_HOST: last.url });
+    setTimeout(() => client.child.kill('SIGKILL'), 500);
     if (started % 100 !== 0) return last.api;
     await last.end('SIGKILL');
     last = await spawnDaemon(directories);

@@ -1,5 +1,6 @@
 // A client of detached commands, and a soak of many of them.
 import { createHash } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import type { Test } from 'tap';
 import type { Api } from './api.ts';
 
@@ -106,9 +107,11 @@ export async function eachExactlyOnce(
   api: Api,
   id: string,
   count: number,
-  disturb: () => Promise<Api> = async () => api,
+  disturb: (started: readonly Command[]) => Promise<Api> = async () => api,
 ): Promise<void> {
   let client = new Commands(api, id);
+  const all: Command[] = [];
+  let last = api;
   for (let first = 0; first < count; first += 10) {
     const numbers = upTo(Math.min(10, count - first)).map((n) => first + n);
     const started = await Promise.all(
@@ -118,8 +121,10 @@ export async function eachExactlyOnce(
         ),
       ),
     );
-    const current = await disturb();
+    const current = await disturb(started);
     client = new Commands(current, id);
+    all.push(...started);
+    last = current;
     await Promise.all(
       started.map(async (command, index) => {
         const n = first + index;
@@ -140,5 +145,33 @@ export async function eachExactlyOnce(
     );
     const ids = (await client.list()).map((command) => command.id);
     for (const command of started) t.equal(ids.filter((each) => each === command.id).length, 1, command.id);
+  }
+  const { events } = await readExecLog(last, id, ...all.map((command) => ` of ${command.id}`));
+  for (const command of all)
+    t.equal(events.split(` of ${command.id}\n`).length, 2, `the end of ${command.id} is logged once`);
+}
+
+/** The log of the sandbox's commands, once its events have all of `awaited`. */
+export async function readExecLog(
+  api: Api,
+  id: string,
+  ...awaited: readonly string[]
+): Promise<{ readonly stdout: string; readonly events: string }> {
+  let stdout = '';
+  let events = '';
+  for (let since = 0; ; ) {
+    const page = (await api.call('GET', `/sandboxes/${id}/logs?source=exec&since=${since}`)) as {
+      readonly next_offset: number;
+      readonly records: readonly { readonly stream: string; readonly text: string }[];
+    };
+    for (const { stream, text } of page.records) {
+      if (stream === 'stdout') stdout += text;
+      if (stream === 'event') events += `${text}\n`;
+    }
+    if (page.next_offset === since) {
+      if (awaited.every((each) => events.includes(each))) return { stdout, events };
+      await setTimeout(100);
+    }
+    since = page.next_offset;
   }
 }

@@ -6,6 +6,7 @@ import type { Test } from 'tap';
 import type { Engine, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
 import type { RootfsSource } from '../../host-agent/src/images/rootfs-source.ts';
 import { NO_FAULTS } from '../../host-agent/src/lib/faults.ts';
+import { CommandCounts } from '../../host-agent/src/sandboxes/command-counts.ts';
 import { HOST_IDLE } from '../../host-agent/src/sandboxes/idle/in-use.ts';
 import { LifecycleEvents, logLifecycleEvents } from '../../host-agent/src/sandboxes/lifecycle-events.ts';
 import type { SandboxRecord } from '../../host-agent/src/sandboxes/record.ts';
@@ -58,6 +59,7 @@ export async function makeCreates(t: Test, dir: string, engine: Engine, log: Log
     },
   };
   const context: ResourceContext = {
+    commandCounts: new CommandCounts(),
     engines: oneEngine(watched as Engine),
     adopters: [engine],
     events,

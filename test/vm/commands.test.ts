@@ -2,12 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from '@sandboxd/client';
 import t, { type Test } from 'tap';
-import { runCommand } from '../support/command.ts';
+import { Running, runCommand } from '../support/command.ts';
 import {
   type Command,
   Commands,
   eachExactlyOnce,
   type Line,
+  readExecLog,
   seqsOf,
   textOf,
   upTo,
@@ -295,8 +296,31 @@ t.test('commands outlive their daemon, which is killed while clients read', asyn
       .join(''),
   );
   t.match(await commands.get(counting), { result: { exit_code: 3 } });
+  const logged = await readExecLog(daemon.api, id, `exit 3 of ${counting.id}`);
+  const numbers = [...logged.stdout.matchAll(/^line (\d+)$/gm)].map(([, n]) => Number(n));
+  t.same(numbers, upTo(600), 'each line is in the log once, also those written without a daemon');
   const lost = (await commands.list()).find(({ cmd }) => cmd[1] === '987');
   t.match(lost, { state: 'exited', detached: false, result: { signal: 'SIGKILL' } });
+  t.equal(await daemon.end(), 0);
+  const last = await spawnDaemon(directories);
+  t.equal(await last.end(), 0);
+});
+
+t.test('many commands, whose daemon and clients are killed', async (t) => {
+  const directories = await ownDirectories(t);
+  let daemon = await spawnDaemon(directories, KEEP);
+  const { id } = await daemon.api.create({ memory_mib: 256 });
+  let tens = 0;
+  await eachExactlyOnce(t, daemon.api, id, 60, async ([command]) => {
+    const client = new Running(['attach', id, command?.id ?? ''], { SANDBOXD_HOST: daemon.url });
+    if (++tens % 3 === 0) {
+      await daemon.end('SIGKILL');
+      daemon = await spawnDaemon(directories, KEEP);
+    }
+    client.child.kill('SIGKILL');
+    await client.ended;
+    return daemon.api;
+  });
   t.equal(await daemon.end(), 0);
   const last = await spawnDaemon(directories);
   t.equal(await last.end(), 0);

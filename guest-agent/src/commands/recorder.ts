@@ -102,8 +102,8 @@ export class Recorder implements ExecStream {
   }
 
   /**
-   * Makes `stream` the one whose input counts. AgentError conflict while another one is, unless it is taken, which calls
-   * the other's `onReplaced`.
+   * Makes `stream` the one whose input counts. AgentError conflict while another one is, unless it is taken, which
+   * calls the other's `onReplaced`.
    */
   claimInput(stream: InputStream, isTaking: boolean, onReplaced: () => void = () => {}): void {
     if (this.#writer !== undefined && !isTaking)

@@ -10,6 +10,7 @@ import { LogStore } from '../logs/index.ts';
 import { measureHost } from '../metrics/metrics.ts';
 import { findOrdinaryPorts, type HostSideRecord, HostUpstream, Network } from '../network/index.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
+import { CommandCounts } from '../sandboxes/command-counts.ts';
 import { HOST_IDLE } from '../sandboxes/idle/in-use.ts';
 import { SandboxManager } from '../sandboxes/manager.ts';
 import { measureSandboxes } from '../sandboxes/measures.ts';
@@ -72,6 +73,7 @@ export async function openSandboxes(
     context: {
       network,
       events,
+      commandCounts: new CommandCounts(),
       engines,
       adopters,
       faults,

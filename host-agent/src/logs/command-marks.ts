@@ -1,6 +1,6 @@
-// How far the output of each detached command is in a log, for the daemon that continues it. The file is replaced before
-// the records are written that it counts, with the log offset behind each of them: those up to the end of the log are
-// in it, also after a crash.
+// How far the output of each detached command is in a log, for the daemon that continues it. The file is replaced
+// before the records are written that it counts, with the log offset behind each of them: those up to the end of the
+// log are in it, also after a crash.
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';

@@ -5,14 +5,18 @@ import type { Logger } from 'pino';
 import type { CommandEnd, CommandInfo } from '../guest/command-info.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { CommandMark, SandboxLog, StreamMark } from '../logs/index.ts';
+import type { CommandCounts } from './command-counts.ts';
 import { LogCapture, type LogCaptureDeps, LoggedOutput, toCommandLine } from './log-capture.ts';
 
 export type CommandLogsDeps = {
   readonly guest: Pick<Guest, 'commands' | 'watchConnections' | 'can'>;
   readonly log: SandboxLog;
   readonly logger: Logger;
+  readonly counts: Pick<CommandCounts, 'count'>;
 };
 
+/** A slow disk delays the start of a command no longer than this. */
+const FLUSH_LIMIT_MS = 1000;
 const STREAMS = ['stdout', 'stderr'] as const;
 const NOTHING_LOGGED: StreamMark = { nextSeq: 0, headBytes: 0, held: '' };
 
@@ -82,22 +86,31 @@ export class CommandLogs {
     });
   }
 
+  /** Number of commands that run. */
+  get count(): number {
+    return this.#followed.size;
+  }
+
   stop(): void {
     this.#isStopped = true;
     this.#unwatch();
     for (const { cancel } of this.#followed.values()) cancel?.();
   }
 
-  /** A command of this daemon. */
-  started({ id, outcome }: CommandInfo, cmd: readonly string[]): void {
+  /** A command of this daemon. Resolves when the log has it, so that the next daemon knows it. */
+  async started({ id, outcome }: CommandInfo, cmd: readonly string[]): Promise<void> {
     const { log } = this.#deps;
     log.event('exec', `exec ${id}: ${toCommandLine(cmd)}`);
     const followed = new Followed(log, id, { stdout: NOTHING_LOGGED, stderr: NOTHING_LOGGED });
-    if (outcome !== undefined) followed.end(outcome.exitCode);
-    else {
+    if (outcome !== undefined) {
+      this.#deps.counts.count('detached', outcome);
+      followed.end(outcome.exitCode);
+    } else {
       followed.mark();
       this.#follow(id, followed);
     }
+    const limit = new Promise<void>((resolve) => setTimeout(resolve, FLUSH_LIMIT_MS).unref());
+    await Promise.race([log.flush(), limit]);
   }
 
   /** Follows the commands that run in the guest, and those that ended while no daemon ran. */
@@ -173,6 +186,7 @@ export class CommandLogs {
 
   #ended(id: string, followed: Followed, { info }: CommandEnd): void {
     this.#followed.delete(id);
+    this.#deps.counts.count('detached', info.outcome);
     followed.end(info.outcome?.exitCode ?? -1);
   }
 }
@@ -184,7 +198,7 @@ export class LogCaptures {
   #service: LogCapture | undefined;
   #isStopped = false;
 
-  constructor(deps: LogCaptureDeps & { readonly guest: Guest }) {
+  constructor(deps: LogCaptureDeps & Pick<CommandLogsDeps, 'counts'> & { readonly guest: Guest }) {
     this.#deps = deps;
     this.commands = new CommandLogs(deps);
     void deps.guest.service.configured.then(() => this.#captureService());

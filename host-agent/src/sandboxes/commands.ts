@@ -56,7 +56,7 @@ export function createSandboxCommands(
     write: (...call) => using(commands.write(...call)),
     start: async (request) => {
       const info = await commands.start(request, newId('cmd'), baseEnv);
-      captures?.commands.started(info, request.cmd);
+      await captures?.commands.started(info, request.cmd);
       return info;
     },
     attach: (id, request, events) => {

@@ -170,6 +170,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       sweeps: this.#sweeps,
       sleep: this.sleep,
       starting: this.#operations.starts,
+      commandCounts: this.#options.context.commandCounts,
     };
   }
 

@@ -2,6 +2,7 @@
 import type PQueue from 'p-queue';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Admission, HostCapacity } from './admission.ts';
+import type { CommandCounts } from './command-counts.ts';
 import { type LifecycleListener, originOf } from './lifecycle-events.ts';
 import type { SandboxState } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -69,6 +70,8 @@ export function measureSandboxes(metrics: Metrics, { source, top, readCapacity }
     () => toReadings('what', admission.refusals),
   );
 
+  measureCommands(metrics, source);
+
   let capacity: HostCapacity | undefined;
   metrics.before(async () => {
     capacity = await readCapacity().catch(() => undefined);
@@ -90,6 +93,21 @@ export function measureSandboxes(metrics: Metrics, { source, top, readCapacity }
     [...source.sandboxes.values()].reduce((sum, each) => sum + promised(each), 0),
   );
   measureUsage(metrics, new TopUsage(() => source.sandboxes.values(), top));
+}
+
+function measureCommands(metrics: Metrics, { sandboxes, commandCounts }: SandboxMetricsSource): void {
+  metrics.series('gauge', 'sandboxd_commands_running', 'Commands that run in sandboxes', ['kind'], () => {
+    const detached = [...sandboxes.values()].reduce((sum, each) => sum + each.detachedCommands, 0);
+    return toReadings('kind', Object.entries({ attached: commandCounts.attached, detached }));
+  });
+  metrics.series(
+    'counter',
+    'sandboxd_commands_ended_total',
+    'Commands that have ended, by how',
+    ['kind', 'outcome'],
+    () =>
+      commandCounts.ended.map(({ kind, outcome, count }) => ({ labels: { kind, outcome }, value: count })),
+  );
 }
 
 function measureUsage(metrics: Metrics, board: TopUsage): void {
@@ -153,4 +171,5 @@ export type SandboxMetricsSource = {
   readonly starting: { readonly size: number };
   readonly sweeps: Pick<Sweeps, 'sandboxes'>;
   readonly sleep: Pick<Sleep, 'storedBytes'>;
+  readonly commandCounts: CommandCounts;
 };

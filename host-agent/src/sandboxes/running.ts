@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Vm } from '../engines/engine.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { SandboxLog } from '../logs/index.ts';
+import type { CommandCounts } from './command-counts.ts';
 import { LogCaptures } from './command-logs.ts';
 
 export type RunningOptions = {
@@ -14,6 +15,7 @@ export type RunningOptions = {
   readonly log: Logger;
   /** The guest's service wrote output. */
   readonly onOutput: () => void;
+  readonly counts: CommandCounts;
 };
 
 export class Running {
@@ -25,10 +27,10 @@ export class Running {
   /** Its guest is paused to be saved, or will be soon. */
   isSaving = false;
 
-  constructor({ vm, guest, sandboxLog, log, onOutput }: RunningOptions) {
+  constructor({ vm, guest, sandboxLog, log, onOutput, counts }: RunningOptions) {
     this.vm = vm;
     this.guest = guest;
-    this.captures = sandboxLog && new LogCaptures({ guest, log: sandboxLog, logger: log, onOutput });
+    this.captures = sandboxLog && new LogCaptures({ guest, log: sandboxLog, logger: log, onOutput, counts });
   }
 
   /** Why its guest does not answer; undefined if it does. */

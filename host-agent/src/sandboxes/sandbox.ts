@@ -100,6 +100,7 @@ export class Sandbox implements AwakeSandbox {
     const running = new Running({
       ...{ vm, guest, sandboxLog, log: this.#logger },
       onOutput: () => this.#timeouts.use.noteActivity(),
+      counts: this.#context.commandCounts,
     });
     void vm.exited.then((exit) => {
       guest.close(new Error(exit.reason));
@@ -243,10 +244,17 @@ export class Sandbox implements AwakeSandbox {
     this.assertAlive();
     const execOptions = { ...options, baseEnv: environmentOf(this.#record) };
     const run = (observed: ExecEvents): ExecSession =>
-      startLogged(this.#log, request.cmd, observed, (all) =>
-        this.awake.guest.exec(request, all, execOptions),
+      this.#context.commandCounts.track(observed, (counted) =>
+        startLogged(this.#log, request.cmd, counted, (all) =>
+          this.awake.guest.exec(request, all, execOptions),
+        ),
       );
     return trackExecUse(this.#timeouts.use, events, run);
+  }
+
+  /** Number of detached commands that run, as far as they are followed for the log. */
+  get detachedCommands(): number {
+    return this.state === 'running' ? (this.#running?.captures?.commands.count ?? 0) : 0;
   }
 
   commands(): SandboxCommands {

@@ -13,6 +13,7 @@ import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
 import { readHostCapacity } from '../../../host-agent/src/sandboxes/admission.ts';
+import { CommandCounts } from '../../../host-agent/src/sandboxes/command-counts.ts';
 import type { Counters } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import { HOST_IDLE } from '../../../host-agent/src/sandboxes/idle/in-use.ts';
 import {
@@ -113,6 +114,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     context: {
       network,
       events,
+      commandCounts: new CommandCounts(),
       engines: oneEngine(engine),
       adopters: [engine],
       faults: NO_FAULTS,

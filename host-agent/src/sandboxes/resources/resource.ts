@@ -9,6 +9,7 @@ import type { Faults } from '../../lib/faults.ts';
 import type { LogStore, SandboxLog } from '../../logs/index.ts';
 import type { Network, NetworkSlot } from '../../network/index.ts';
 import type { Table } from '../../store/store.ts';
+import type { CommandCounts } from '../command-counts.ts';
 import type { IdleSources } from '../idle/idle-watch.ts';
 import type { LifecycleEvents } from '../lifecycle-events.ts';
 import type { SandboxRecord } from '../record.ts';
@@ -57,6 +58,7 @@ export type ResourceContext = {
   readonly network: SandboxNetworks;
   readonly faults: Faults;
   readonly events: LifecycleEvents;
+  readonly commandCounts: CommandCounts;
   readonly idle: IdleSources;
 };
 

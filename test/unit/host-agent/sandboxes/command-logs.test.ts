@@ -9,6 +9,7 @@ import type { CommandEvents } from '../../../../host-agent/src/guest/command-str
 import type { AttachRequest, CommandInfo } from '../../../../host-agent/src/guest/command-info.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { type LogRecord, LogStore } from '../../../../host-agent/src/logs/index.ts';
+import { CommandCounts } from '../../../../host-agent/src/sandboxes/command-counts.ts';
 import { CommandLogs } from '../../../../host-agent/src/sandboxes/command-logs.ts';
 
 const ID = 'sbx_0123456789abc';
@@ -92,7 +93,7 @@ async function open(dir: string, guest: FakeGuest) {
   await store.start(new Set([ID]));
   const log = await store.open(ID);
   if (log === undefined) throw new Error('no log');
-  const commandLogs = new CommandLogs({ guest: guest as never, log, logger });
+  const commandLogs = new CommandLogs({ guest: guest as never, log, logger, counts: new CommandCounts() });
   const read = async () => {
     const records: LogRecord[] = [];
     for (let since = 0; ; ) {
@@ -125,7 +126,7 @@ t.test('the next daemon logs what was written without one, and each record once'
     guest.write('stderr', `${from}-${to}\n`);
   };
   const first = await open(dir, guest);
-  first.commandLogs.started(guest.info, ['x']);
+  await first.commandLogs.started(guest.info, ['x']);
   for (let n = 0; n < 10; n++) {
     write(n * 10, n * 10 + 10);
     await turn();
@@ -170,7 +171,7 @@ t.test('of a long output the end is logged, by whichever daemon sees it', async 
   const dir = makeDir(t);
   const guest = new FakeGuest();
   const first = await open(dir, guest);
-  first.commandLogs.started(guest.info, ['x']);
+  await first.commandLogs.started(guest.info, ['x']);
   await turn();
   const part = Buffer.alloc(64 * 1024, 'x');
   for (let n = 0; n < 100; n++) guest.write('stdout', part);
@@ -212,4 +213,21 @@ t.test('commands of another log begin with the present, and what is forgotten is
   await again.commandLogs.adopt();
   t.equal((await again.read()).events, (await late.read()).events, 'once');
   await again.log.close();
+});
+
+t.test('a command that has ended before the next daemon is in its log as well', async (t) => {
+  const dir = makeDir(t);
+  const guest = new FakeGuest();
+  const first = await open(dir, guest);
+  await first.commandLogs.started(guest.info, ['x']);
+  // As it is when the daemon is killed at the moment of its answer.
+  const copy = makeDir(t);
+  cpSync(dir, copy, { recursive: true });
+  guest.write('stdout', 'late\n');
+  guest.exit(7);
+  const second = await open(copy, guest);
+  await second.commandLogs.adopt();
+  await turn();
+  t.match(await second.read(), { stdout: 'late\n', events: `exec ${CMD}: x|exit 7 of ${CMD}` });
+  for (const { log } of [first, second]) await log.close();
 });

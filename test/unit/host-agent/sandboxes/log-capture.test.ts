@@ -13,6 +13,7 @@ import type {
 } from '../../../../host-agent/src/guest/service.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { LogStore } from '../../../../host-agent/src/logs/index.ts';
+import { CommandCounts } from '../../../../host-agent/src/sandboxes/command-counts.ts';
 import { LogCaptures } from '../../../../host-agent/src/sandboxes/command-logs.ts';
 import { LogCapture } from '../../../../host-agent/src/sandboxes/log-capture.ts';
 
@@ -137,7 +138,7 @@ t.test('a new connection continues after the last record', async (t) => {
 t.test('a new guest is asked for output once it has a service, one of earlier at once', async (t) => {
   const { log, logger } = await (await makeLogs(t))();
   const turn = () => new Promise((resolve) => setImmediate(resolve));
-  const start = (guest: FakeGuest) => new LogCaptures({ guest: guest as FakeGuest & Guest, log, logger });
+  const start = (guest: FakeGuest) => new LogCaptures({ counts: new CommandCounts(),  guest: guest as FakeGuest & Guest, log, logger });
   const guest = new FakeGuest();
   const captures = start(guest);
   captures.begin(false);

@@ -4,8 +4,10 @@ import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import t from 'tap';
+import type { ExecEvents, ExecSession } from '../../../../host-agent/src/guest/exec-types.ts';
 import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import { Metrics } from '../../../../host-agent/src/metrics/metrics.ts';
+import { CommandCounts } from '../../../../host-agent/src/sandboxes/command-counts.ts';
 import { originOf } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import {
   countLifecycleEvents,
@@ -41,6 +43,7 @@ function makeSandbox(
     id,
     state: 'running',
     running: { vm, hangReason },
+    detachedCommands: 4,
     paths: { layerPath },
     record: { options: { memoryMib: 100 } },
     ...change,
@@ -72,6 +75,7 @@ t.test('sandboxes are counted by state, and running ones have memory reserved', 
     starting: { size: 19 },
     sweeps: { sandboxes: [all[0], all[1]] },
     sleep: { storedBytes: 22 },
+    commandCounts: { attached: 25, ended: [{ kind: 'detached', outcome: 'failed', count: 26 }] },
   } as unknown as SandboxMetricsSource;
   const socket = createSocket('udp4');
   await new Promise((resolve) => socket.send('something', 9, '127.0.0.1', resolve));
@@ -104,6 +108,9 @@ t.test('sandboxes are counted by state, and running ones have memory reserved', 
     'template_lookups_total{result="made"}': 14,
     'template_lookups_total{result="none"}': 15,
     'admission_refusals_total{what="memory"}': 16,
+    'commands_running{kind="attached"}': 25,
+    'commands_running{kind="detached"}': 28,
+    'commands_ended_total{kind="detached",outcome="failed"}': 26,
     host_memory_bytes: 21,
     host_memory_available_bytes: 22,
     data_free_bytes: 23,
@@ -180,4 +187,45 @@ t.test('starts are timed by origin, and pauses by purpose', async (t) => {
     name.startsWith('sandboxd_sandbox_start_duration_seconds_count'),
   );
   t.equal(starts.length, 2, 'nothing else is a start');
+});
+
+t.test('commands are counted by how they end', async (t) => {
+  const counts = new CommandCounts();
+  const events: ExecEvents = { output: () => undefined, exit: () => undefined };
+  const exits: ExecEvents[] = [];
+  const session = {} as ExecSession;
+  const start = (given: ExecEvents): ExecSession => {
+    exits.push(given);
+    return session;
+  };
+  for (let n = 0; n < 3; n++) t.equal(counts.track(events, start), session);
+  t.throws(() =>
+    counts.track(events, () => {
+      throw new Error('lost');
+    }),
+  );
+  t.equal(counts.attached, 3);
+  exits[0]?.exit({ exitCode: 0, durationMs: 1 });
+  exits[1]?.exit({ exitCode: -1, durationMs: 1, error: 'gone', isLost: true });
+  const end = { exitCode: -1, durationMs: 1 };
+  counts.count('detached', { ...end, signal: 'SIGKILL', timedOut: true });
+  counts.count('detached', { ...end, signal: 'SIGKILL', oomKilled: true });
+  counts.count('detached', { ...end, signal: 'SIGTERM' });
+  counts.count('detached', { ...end, error: 'not found' });
+  for (let n = 0; n < 2; n++) counts.count('detached', { ...end, exitCode: 3 });
+  counts.count('detached', undefined);
+  t.equal(counts.attached, 1);
+  t.same(
+    counts.ended.map(({ kind, outcome, count }) => `${kind} ${outcome} ${count}`),
+    [
+      'attached exited 1',
+      'attached lost 1',
+      'detached timed-out 1',
+      'detached out-of-memory 1',
+      'detached signalled 1',
+      'detached not-started 1',
+      'detached failed 2',
+      'detached lost 1',
+    ],
+  );
 });
