@@ -3,6 +3,7 @@
 // is one line in limits.ts.
 export * from './errors.ts';
 export * from './exec-frames.ts';
+export { text } from './input/fields.ts';
 export * from './input/host-sockets.ts';
 export * from './input/port-ranges.ts';
 export * from './input/problems.ts';

@@ -6,6 +6,7 @@ import type {
   CallOptions,
   CreateOptions,
   KeyedOptions,
+  ListOptions,
   Profiles,
   SandboxEvent,
   SandboxInfo,
@@ -131,8 +132,9 @@ export class Snapshots {
     this.#requests = requests;
   }
 
-  async list(options: CallOptions = {}): Promise<readonly SnapshotInfo[]> {
-    return this.#requests.list('listSnapshots', options, ({ snapshots }) => snapshots);
+  async list({ labels, name, ...options }: ListOptions = {}): Promise<readonly SnapshotInfo[]> {
+    const query = { label: labels?.join(','), name };
+    return this.#requests.list('listSnapshots', { ...options, query }, ({ snapshots }) => snapshots);
   }
 
   /** A handle for an existing snapshot, without a request. */

@@ -10,7 +10,9 @@ import type {
   LogRecord,
   SandboxInfo,
   SandboxStats,
+  SnapshotChanges,
   SnapshotInfo,
+  SnapshotOptions,
   TerminalSize,
 } from './contract.ts';
 import { NotFoundError } from './errors.ts';
@@ -78,8 +80,15 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Takes a snapshot; the sandbox keeps running. */
-  async snapshot(options: KeyedOptions = {}): Promise<Snapshot> {
-    const call = { params: { id: this.id }, ...options };
+  async snapshot({
+    signal,
+    timeoutMs,
+    idempotencyKey,
+    ...body
+  }: SnapshotOptions & KeyedOptions = {}): Promise<Snapshot> {
+    // Older daemons take no body.
+    const says = Object.keys(body).length > 0 && { body };
+    const call = { params: { id: this.id }, ...says, signal, timeoutMs, idempotencyKey };
     return this.#requests.create('takeSnapshot', call, ({ id }) => new Snapshot(this.#requests, id));
   }
 
@@ -110,6 +119,12 @@ export class Snapshot implements AsyncDisposable {
 
   info(options: CallOptions = {}): Promise<SnapshotInfo> {
     return this.#requests.call('getSnapshot', { params: { id: this.id }, ...options });
+  }
+
+  /** Changes its name, comment and labels; null removes one, and what is not named stays. */
+  change({ signal, timeoutMs, ...body }: SnapshotChanges & CallOptions): Promise<SnapshotInfo> {
+    const call = { params: { id: this.id }, body, signal, timeoutMs };
+    return this.#requests.call('changeSnapshot', call);
   }
 
   /** Forks sandboxes from the snapshot, all or none; `count` defaults to 1. */

@@ -23,6 +23,7 @@ import type {
 } from '../../host-agent/src/sandboxes/interface.ts';
 import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-create.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
+import { type AboutPatch, changeAbout, toAbout } from '../../host-agent/src/sandboxes/snapshot-about.ts';
 import type {
   CreateSandboxOptions,
   ForkOptions,
@@ -140,8 +141,9 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         this.get(id);
         return this.stats;
       },
-      snapshot: async (_signal, commit) => {
-        const snapshot = await this.snapshot(id);
+      snapshot: async (_signal, commit, about = {}) => {
+        const snapshot = { ...(await this.snapshot(id)), ...toAbout(about) };
+        this.snapshots.set(snapshot.id, snapshot);
         commit?.persist(snapshot);
         return snapshot;
       },
@@ -224,6 +226,13 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     const text = Buffer.concat(parts).toString();
     if (text === 'nonsense') throw new AppError('invalid_argument', 'it is no archive');
     return this.getSnapshot(/snap_\w+/.exec(text)?.[0] ?? [...this.snapshots.keys()][0] ?? '');
+  }
+
+  async changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+    const { name: _, labels: __, comment: ___, ...snapshot } = this.getSnapshot(id);
+    const changed = { ...snapshot, ...changeAbout(this.getSnapshot(id), patch) };
+    this.snapshots.set(id, changed);
+    return changed;
   }
 
   async deleteSnapshot(id: string): Promise<void> {

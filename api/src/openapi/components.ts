@@ -20,7 +20,7 @@ import {
   pushResult,
   removeResult,
 } from '../schemas/file.ts';
-import { image, imageList, imageRef, pullImageRequest } from '../schemas/image.ts';
+import { changeImageRequest, image, imageList, imageRef, pullImageRequest } from '../schemas/image.ts';
 import { logRecord, logsResponse } from '../schemas/log.ts';
 import { engine, healthResponse, profile, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
 import { networkRequest, networkResponse, portMapping, publishedPort } from '../schemas/network.ts';
@@ -36,7 +36,13 @@ import {
   shownSpec,
   stopRequest,
 } from '../schemas/service.ts';
-import { forkRequest, snapshot, snapshotList } from '../schemas/snapshot.ts';
+import {
+  changeSnapshotRequest,
+  forkRequest,
+  snapshot,
+  snapshotList,
+  snapshotRequest,
+} from '../schemas/snapshot.ts';
 import { sandboxStats } from '../schemas/stats.ts';
 
 /** Parts before wholes: a schema can refer only to the components before it. */
@@ -73,12 +79,15 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   ServiceLogLine: serviceLogLine,
   ImageRef: imageRef,
   PullImageRequest: pullImageRequest,
+  ChangeImageRequest: changeImageRequest,
   ImageResponse: image,
   ImageListResponse: imageList,
   CreateSandboxRequest: createSandboxRequest(INTERFACE_LIMITS),
   SandboxResponse: sandbox,
   ListResponse: sandboxList,
   SandboxStats: sandboxStats,
+  SnapshotRequest: snapshotRequest,
+  ChangeSnapshotRequest: changeSnapshotRequest,
   SnapshotResponse: snapshot,
   SnapshotListResponse: snapshotList,
   ForkReq: forkRequest(INTERFACE_LIMITS),

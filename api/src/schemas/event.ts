@@ -18,6 +18,7 @@ export const EVENT_KINDS = [
   'deleted',
   'snapshot-taken',
   'snapshot-imported',
+  'snapshot-changed',
   'snapshot-deleted',
 ] as const;
 type EventKind = (typeof EVENT_KINDS)[number];
@@ -77,7 +78,9 @@ export const event = z
       ),
     snapshot: snapshotId
       .optional()
-      .describe('the snapshot that was taken, imported or deleted, or to which an idle sandbox was saved'),
+      .describe(
+        'the snapshot that was taken, imported, changed or deleted, or to which an idle sandbox was saved',
+      ),
     origin: z
       .enum(['boot', 'template', 'snapshot'])
       .optional()

@@ -1,6 +1,6 @@
 // Filters of lists, event streams and webhooks by labels.
 import { z } from 'zod';
-import { MAX_LABEL_FILTERS } from '../limits.ts';
+import { MAX_IMAGE_REF_CHARS, MAX_LABEL_FILTERS } from '../limits.ts';
 import { isLabelKey, isLabelValue } from './label.ts';
 
 /** Matches objects that have the key, with the value if there is one. */
@@ -42,3 +42,11 @@ export const labelFilter = z
     description:
       'only entries with this label: key=value, or key alone; repeated: entries that match all of them',
   });
+
+/** The parameter `name` of a list. Undefined if it is absent. */
+export const nameFilter = z
+  .string()
+  .max(MAX_IMAGE_REF_CHARS, { error: `query {name} must have at most ${MAX_IMAGE_REF_CHARS} characters` })
+  .optional()
+  .transform((value) => value || undefined)
+  .meta({ description: 'only the entry of this name' });

@@ -204,7 +204,7 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
@@ -212,7 +212,7 @@ export interface components {
             readonly sandbox?: string;
             /**
              * snapshot id
-             * @description the snapshot that was taken, imported or deleted, or to which an idle sandbox was saved
+             * @description the snapshot that was taken, imported, changed or deleted, or to which an idle sandbox was saved
              */
             readonly snapshot?: string;
             /**
@@ -722,6 +722,13 @@ export interface components {
              */
             readonly pull?: ("missing" | "always" | "never" | "") | null;
         };
+        /** @description changes of an image */
+        readonly ChangeImageRequest: {
+            /** @description labels to set, or with null to remove; others stay */
+            readonly user_labels?: {
+                readonly [key: string]: string | null;
+            } | null;
+        };
         /** @description a converted image */
         readonly ImageResponse: {
             /** @description digest of the converted image */
@@ -738,8 +745,12 @@ export interface components {
             readonly content_bytes?: number;
             /** @description disk space that its root filesystem uses, bytes */
             readonly size_bytes?: number;
-            /** @description labels of the image */
+            /** @description labels in the configuration of the image */
             readonly labels?: {
+                readonly [key: string]: string;
+            };
+            /** @description labels that were set on this daemon; absent if there are none */
+            readonly user_labels?: {
                 readonly [key: string]: string;
             };
             /** @description number of labels that are omitted because all labels together exceed 64 KiB */
@@ -971,6 +982,28 @@ export interface components {
                 readonly sent_packets: number;
             };
         };
+        /** @description what to remember about a snapshot; the body is optional */
+        readonly SnapshotRequest: {
+            /** @description name, unique among the snapshots of the tenant */
+            readonly name?: (string & (string)) | null;
+            /** @description labels by key */
+            readonly labels?: {
+                readonly [key: string]: string;
+            } | null;
+            /** @description comment */
+            readonly comment?: string | null;
+        };
+        /** @description changes of a snapshot; absent fields stay */
+        readonly ChangeSnapshotRequest: {
+            /** @description name; null removes it */
+            readonly name?: (string & (string)) | null;
+            /** @description labels to set, or with null to remove; others stay */
+            readonly labels?: {
+                readonly [key: string]: string | null;
+            } | null;
+            /** @description comment; null removes it */
+            readonly comment?: string | null;
+        };
         /** @description a snapshot */
         readonly SnapshotResponse: {
             /**
@@ -1000,6 +1033,14 @@ export interface components {
             readonly memory_mib: number;
             /** @description virtual CPUs */
             readonly vcpus: number;
+            /** @description name of the snapshot, unique among those of its tenant */
+            readonly name?: string & (string);
+            /** @description labels by key; absent if there are none */
+            readonly labels?: {
+                readonly [key: string]: string;
+            };
+            /** @description comment */
+            readonly comment?: string;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };

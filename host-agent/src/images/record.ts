@@ -1,8 +1,9 @@
 // The stored record of a converted image, and the information shown to clients.
 
+import type { Labels } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import type { ImageConfig } from './fetch/config.ts';
-import { formatReference, parseReference } from './reference.ts';
+import { formatReference, parseReference, shortReference } from './reference.ts';
 
 /** Its key is the hexadecimal digest of root filesystem and config. */
 export type ImageRecord = {
@@ -25,6 +26,8 @@ export type ImageRecord = {
   readonly entries: number;
   readonly contentBytes: number;
   readonly convertedAtMs: number;
+  /** Labels that clients set; absent: none. */
+  readonly labels?: Labels;
   /** Time of the last create or pull. */
   readonly usedAtMs: number;
 };
@@ -42,6 +45,7 @@ export type ImageInfo = {
   /** All references in short form, including `sourceRef`. */
   readonly refs: readonly string[];
   readonly config: ImageConfig;
+  readonly labels: Labels;
   readonly contentBytes: number;
   readonly sizeBytes: number;
   readonly entries: number;
@@ -79,6 +83,12 @@ export function findImage(images: readonly StoredImage[], text: string): StoredI
     'conflict',
     `${text} is the beginning of the digests of ${found.length} images (${ids}); send more of it`,
   );
+}
+
+/** Whether the text, in any spelling, is one of these references in short form. */
+export function isNameOf(text: string, refs: readonly string[]): boolean {
+  const reference = parseReference(text);
+  return reference !== undefined && refs.includes(shortReference(reference));
 }
 
 /** Whether the text is neither a reference nor a digest prefix, so that no image can have this name. */

@@ -7,6 +7,7 @@ import type { PullStream } from '../lib/byte-queue.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { SandboxService } from './service.ts';
+import type { About, AboutPatch } from './snapshot-about.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,
@@ -30,7 +31,10 @@ export type SandboxRequest = RequestContext & {
   readonly commit?: CommitHook<readonly SandboxInfo[]> | undefined;
 };
 /** The same for a snapshot. */
-export type SnapshotRequest = SnapshotMaker & { readonly commit?: CommitHook<SnapshotInfo> | undefined };
+export type SnapshotRequest = SnapshotMaker & {
+  readonly commit?: CommitHook<SnapshotInfo> | undefined;
+  readonly about?: About | undefined;
+};
 
 /**
  * One sandbox. Calls that need its guest: AppError not_found when it was deleted, internal with the cause when its VM
@@ -53,7 +57,7 @@ export interface SandboxHandle {
    * Saves the sandbox, which keeps running. A cancel by `signal` undoes everything. AppError exhausted, internal with
    * the stage.
    */
-  snapshot(signal?: AbortSignal, commit?: CommitHook<SnapshotInfo>): Promise<SnapshotInfo>;
+  snapshot(signal?: AbortSignal, commit?: CommitHook<SnapshotInfo>, about?: About): Promise<SnapshotInfo>;
 }
 
 /** The sandboxes of all tenants; `as` is the view of one client. */
@@ -102,6 +106,8 @@ export interface Sandboxes {
     signal?: AbortSignal,
     commit?: CommitHook<SnapshotInfo>,
   ): Promise<SnapshotInfo>;
+  /** Changes its name, labels and comment, all or none. AppError not_found, conflict when the name is taken. */
+  changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo>;
   /** Resolves when its files are removed; its forks keep running. AppError not_found. */
   deleteSnapshot(id: string): Promise<void>;
   /**

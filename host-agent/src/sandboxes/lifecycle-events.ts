@@ -41,6 +41,7 @@ export type LifecycleEvent =
     }
   /** Imported from another host, where it was taken of `sandbox`. */
   | { readonly kind: 'snapshot-imported'; readonly snapshot: string; readonly sandbox: string }
+  | { readonly kind: 'snapshot-changed'; readonly snapshot: string }
   | { readonly kind: 'snapshot-deleted'; readonly snapshot: string }
   | {
       readonly kind: 'template-made';
@@ -141,6 +142,7 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
   'snapshot-imported': ['info', 'snapshot imported'],
+  'snapshot-changed': ['info', 'snapshot changed'],
   'snapshot-deleted': ['info', 'snapshot deleted'],
   'template-made': ['info', 'template made'],
   'template-evicted': ['info', 'template evicted'],

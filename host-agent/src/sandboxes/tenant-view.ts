@@ -15,6 +15,7 @@ import type { CommitHook, Sandboxes, SandboxHandle, SandboxRequest, SnapshotRequ
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
+import type { AboutPatch } from './snapshot-about.ts';
 import { noSnapshot, type Snapshots } from './snapshots.ts';
 import type {
   CreatedSandbox,
@@ -39,7 +40,7 @@ export interface AllSandboxes {
   find(id: string): Sandbox | undefined;
   /** A concurrent second delete waits for the first. */
   delete(id: string): Promise<void>;
-  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'delete'>;
+  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'change' | 'delete'>;
   exportSnapshot(id: string): PullStream;
   importSnapshot(
     read: ByteSource,
@@ -98,7 +99,7 @@ export class TenantView implements Sandboxes {
       service: () => sandbox.service(),
       files: () => sandbox.files(),
       stats: () => sandbox.stats(),
-      snapshot: (signal, commit) => sandbox.snapshot(signal, { ...this.#maker, commit }),
+      snapshot: (signal, commit, about) => sandbox.snapshot(signal, { ...this.#maker, commit, about }),
     };
   }
 
@@ -125,6 +126,10 @@ export class TenantView implements Sandboxes {
     commit?: CommitHook<SnapshotInfo>,
   ): Promise<SnapshotInfo> {
     return this.#host.importSnapshot(read, options, signal, { ...this.#maker, commit });
+  }
+
+  async changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+    return await this.#host.snapshots.change(this.#assertVisible(id), patch);
   }
 
   async deleteSnapshot(id: string): Promise<void> {

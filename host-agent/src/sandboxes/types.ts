@@ -3,6 +3,7 @@ import type { CreatedService, Labels, SANDBOX_STATES, ServiceSpec } from '@sandb
 import type { PullMode } from '../images/index.ts';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
 import type { PublishedPort } from '../network/index.ts';
+import type { About } from './snapshot-about.ts';
 
 export type CreateSandboxOptions = {
   /** Absent: the daemon's default profile. */
@@ -116,7 +117,7 @@ export type SnapshotInfo = {
   readonly statePath: string;
   readonly memoryMib: number;
   readonly vcpus: number;
-};
+} & About;
 
 export type ImportOptions = {
   /** The guest is cold-booted from its disk, so the snapshot may be of another engine or processor. */

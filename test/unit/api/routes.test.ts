@@ -30,6 +30,7 @@ const DOCUMENTED = [
   ['POST', '/images', 'images', 201],
   ['POST', '/images/import', 'images', 201],
   ['GET', '/images/:ref{.+}', 'view', 200],
+  ['PATCH', '/images/:ref{.+}', 'images', 200],
   ['DELETE', '/images/:ref{.+}', 'images', 204],
   ['GET', '/sandboxes', 'view', 200],
   ['POST', '/sandboxes', 'create', 201],
@@ -71,6 +72,7 @@ const DOCUMENTED = [
   ['GET', '/snapshots/:id', 'view', 200],
   ['GET', '/snapshots/:id/export', 'snapshot', 200],
   ['POST', '/snapshots/import', 'snapshot', 201],
+  ['PATCH', '/snapshots/:id', 'snapshot', 200],
   ['DELETE', '/snapshots/:id', 'delete', 204],
   ['POST', '/snapshots/:id/fork', 'fork', 201],
 ] as const;

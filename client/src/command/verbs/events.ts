@@ -19,6 +19,7 @@ const KINDS = Object.keys({
   deleted: true,
   'snapshot-taken': true,
   'snapshot-imported': true,
+  'snapshot-changed': true,
   'snapshot-deleted': true,
 } satisfies Record<SandboxEvent['kind'], true>) as SandboxEvent['kind'][];
 
