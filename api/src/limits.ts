@@ -59,6 +59,8 @@ export const DEFAULT_DISK_BYTES = 4 * GIB;
 export const MAX_NAME_CHARS = 63;
 /** Maximum number of labels of a sandbox, a snapshot or an image. */
 export const MAX_LABELS = 64;
+/** Maximum total length of the keys and values of labels: lists, events and audit lines show them. */
+export const MAX_LABELS_CHARS = 8 * KIB;
 /** Maximum total length of the names and values in the environment of a sandbox, which is stored with it. */
 export const MAX_SANDBOX_ENV_CHARS = 64 * KIB;
 

@@ -24,6 +24,7 @@ import type {
   ForkOptions,
   ImportOptions,
   SandboxInfo,
+  SandboxPatch,
   SnapshotInfo,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
@@ -114,6 +115,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   readonly callers: (Principal | undefined)[] = [];
   readonly created: CreateSandboxOptions[] = [];
   readonly execs: FakeExec[] = [];
+  readonly patches: SandboxPatch[] = [];
   readonly forked: Omit<ForkOptions, 'publish'>[] = [];
   readonly #infos = new Map<string, SandboxInfo>();
   onCreate: (options: CreateSandboxOptions, signal?: AbortSignal) => Promise<void> = async () => {};
@@ -164,6 +166,11 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     this.created.push(options);
     await this.onCreate(options, signal);
     return this.add();
+  }
+
+  async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
+    this.patches.push(patch);
+    return this.get(id).info;
   }
 
   list(): SandboxInfo[] {

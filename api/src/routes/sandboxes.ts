@@ -2,7 +2,7 @@
 import type { RequestLimits } from '../limits.ts';
 import { sandboxPath } from '../schemas/id.ts';
 import { pageQuery } from '../schemas/page.ts';
-import { createSandboxRequest, sandbox, sandboxList } from '../schemas/sandbox.ts';
+import { createSandboxRequest, sandbox, sandboxList, updateSandboxRequest } from '../schemas/sandbox.ts';
 import { sandboxStats } from '../schemas/stats.ts';
 import { SANDBOX, SANDBOX_ID, SANDBOX_STATS } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
@@ -86,6 +86,22 @@ export function sandboxRoutes(limits: RequestLimits) {
       ],
       errors: { 404: UNKNOWN, 500: 'the VM of the sandbox has exited' },
       example: { params: { id: SANDBOX_ID }, answer: SANDBOX_STATS },
+    },
+    updateSandbox: {
+      method: 'PATCH',
+      path: '/sandboxes/:id',
+      tag: 'sandboxes',
+      summary: 'Change name, labels or timeouts of a sandbox',
+      description:
+        'All changes are made, or none. The lifetime of a sandbox may not end later than max_timeout_s of the key ' +
+        'after its creation.',
+      access: 'create',
+      alsoNeeds: { operation: 'snapshot', when: 'idle_action is snapshot' },
+      params: sandboxPath,
+      body: jsonBody(updateSandboxRequest),
+      answers: [{ status: 200, description: 'the changed sandbox', content: json(sandbox) }],
+      errors: { 404: UNKNOWN, 409: 'another sandbox has the name' },
+      example: { params: { id: SANDBOX_ID }, body: { timeout_s: 600 }, answer: SANDBOX },
     },
     deleteSandbox: {
       method: 'DELETE',

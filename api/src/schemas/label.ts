@@ -1,7 +1,7 @@
 // Names and labels, by which clients find sandboxes. Labels have the syntax of Kubernetes.
 import { z } from 'zod';
 import { text } from '../input/fields.ts';
-import { MAX_LABELS, MAX_NAME_CHARS } from '../limits.ts';
+import { MAX_LABELS, MAX_LABELS_CHARS, MAX_NAME_CHARS } from '../limits.ts';
 
 const DNS_LABEL = '[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?';
 const WORD = '[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?';
@@ -32,6 +32,13 @@ export function isLabelValue(value: unknown): value is string {
   return typeof value === 'string' && value.length <= MAX_NAME_CHARS && VALUE.test(value);
 }
 
+export function countLabelChars(entries: readonly (readonly [string, unknown])[]): number {
+  return entries.reduce(
+    (sum, [key, value]) => sum + key.length + (typeof value === 'string' ? value.length : 0),
+    0,
+  );
+}
+
 /** Labels by key. */
 export const labels = labelsOf<string>(isLabelValue, { type: 'string', pattern: VALUE.source });
 
@@ -56,6 +63,11 @@ function labelsOf<V>(isValid: (value: unknown) => boolean, value: object) {
       const entries = Object.entries(given);
       if (entries.length > MAX_LABELS)
         return refuse(`{name} must have at most ${MAX_LABELS} labels, got ${entries.length}`);
+      const chars = countLabelChars(entries);
+      if (chars > MAX_LABELS_CHARS)
+        return refuse(
+          `{name} must have at most ${MAX_LABELS_CHARS} characters in keys and values, got ${chars}`,
+        );
       for (const [key, each] of entries) {
         if (!isLabelKey(key)) refuse(`{name} ${KEY_ERROR}, got ${JSON.stringify(key.slice(0, 80))}`);
         else if (!isValid(each)) refuse(VALUE_ERROR, key);

@@ -26,7 +26,7 @@ import {
 import { count, dateTime, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { imageRef, pull } from './image.ts';
-import { labels, objectName } from './label.ts';
+import { labels, labelsPatch, objectName } from './label.ts';
 import { networkRequest, networkResponse, publish, publishedPort } from './network.ts';
 import { nextCursor } from './page.ts';
 import { createdService } from './service.ts';
@@ -131,6 +131,38 @@ export function createSandboxRequest(limits: RequestLimits) {
     ({ service, image }) => service === undefined || image !== undefined || service.cmd !== undefined,
     { error: 'must be a non-empty array of strings, the program first', path: ['service', 'cmd'] },
   ).describe('a sandbox to create; every field is optional');
+}
+
+export const updateSandboxRequest = z
+  .object(
+    {
+      name: objectName
+        .nullable()
+        .optional()
+        .meta({ description: 'new name, unique among those of the tenant; null removes the name' }),
+      labels: labelsPatch.nullable().optional().meta({
+        description: 'changes of labels; null as a value removes the label, null itself removes all',
+      }),
+      timeout_s: seconds('lifetime in seconds from now; 0 or null removes it'),
+      idle_timeout_s: seconds('idle timeout in seconds, which starts again; 0 or null removes it'),
+      idle_action: z
+        .enum(IDLE_ACTIONS, { error: `must be one of ${IDLE_ACTIONS.join(', ')}` })
+        .nullable()
+        .optional()
+        .transform((value) => (value === null ? 'delete' : value))
+        .meta({ description: 'action after the idle timeout; snapshot needs the operation snapshot' }),
+    },
+    { error: 'must be a JSON object' },
+  )
+  .describe('changes of a sandbox; fields that are absent stay as they are');
+
+/** `null` means 0. */
+function seconds(description: string) {
+  return integer(0, MAX_SECONDS, ' seconds, 0 for none')
+    .nullable()
+    .optional()
+    .transform((value) => (value === null ? 0 : value))
+    .meta({ description });
 }
 
 /** Environment variables that are stored with a sandbox, so their size is limited. */

@@ -13,6 +13,7 @@ import type {
   ForkOptions,
   ImportOptions,
   SandboxInfo,
+  SandboxPatch,
   SnapshotInfo,
 } from './types.ts';
 import type { VmUsage } from './vm-usage.ts';
@@ -59,6 +60,8 @@ export interface Sandboxes {
   list(): SandboxInfo[];
   /** AppError not_found. */
   get(id: string): SandboxHandle;
+  /** All changes or none. AppError not_found, invalid_argument, conflict when another sandbox has the name. */
+  update(id: string, patch: SandboxPatch): Promise<SandboxInfo>;
   /**
    * Resolves when the sandbox is unreachable and its shared resources are free; slow clean-up continues in the
    * background. AppError not_found.

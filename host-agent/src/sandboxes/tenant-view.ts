@@ -22,6 +22,7 @@ import type {
   ForkOptions,
   ImportOptions,
   SandboxInfo,
+  SandboxPatch,
   SnapshotInfo,
 } from './types.ts';
 
@@ -34,6 +35,7 @@ export interface AllSandboxes {
     signal: AbortSignal | undefined,
     request: RequestContext,
   ): Promise<CreatedSandbox>;
+  update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -96,6 +98,10 @@ export class TenantView implements Sandboxes {
       stats: () => sandbox.stats(),
       snapshot: (signal) => sandbox.snapshot(signal, this.#maker),
     };
+  }
+
+  async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
+    return await this.#host.update(this.#find(id), patch, this.#request);
   }
 
   async delete(id: string): Promise<void> {

@@ -33,6 +33,19 @@ export type CreateSandboxOptions = {
   readonly ifExists?: 'error' | 'return' | undefined;
 };
 
+/** Absent fields stay as they are. */
+export type SandboxPatch = {
+  /** Null removes it. */
+  readonly name?: string | null | undefined;
+  /** Null removes one, or all. */
+  readonly labels?: Readonly<Record<string, string | null>> | null | undefined;
+  /** From now; 0 removes the lifetime. */
+  readonly timeoutS?: number | undefined;
+  /** 0 removes the idle timeout. */
+  readonly idleTimeoutS?: number | undefined;
+  readonly idleAction?: IdleRule['action'] | undefined;
+};
+
 export type ForkOptions = {
   /** Of the only copy. */
   readonly publish?: readonly PublishedPort[] | undefined;

@@ -67,6 +67,21 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       );
     },
 
+    updateSandbox: async ({ params: { id }, body }, c) => {
+      const {
+        name,
+        labels,
+        timeout_s: timeoutS,
+        idle_timeout_s: idleTimeoutS,
+        idle_action: idleAction,
+      } = body;
+      const sandboxes = host.as(c.get('principal'));
+      const patch = { name, labels, timeoutS, idleTimeoutS, idleAction };
+      const changed = await sandboxes.update(id, patch);
+      c.get('audit').effective = toAudited(changed);
+      return toDetailedBody(changed);
+    },
+
     deleteSandbox: async ({ params: { id } }, c) => {
       await host.as(c.get('principal')).delete(id);
       return undefined;
@@ -95,6 +110,17 @@ export function callersOf(host: SandboxHost, c: HttpContext): Sandboxes {
       }),
     };
   });
+}
+
+/** What clients can change, for the audit record. */
+function toAudited({ name, labels, timeoutS, idle }: SandboxInfo) {
+  return {
+    ...(name !== undefined && { name }),
+    labels,
+    timeoutS,
+    idleTimeoutS: idle?.timeoutS ?? 0,
+    savesItself: idle?.action === 'snapshot',
+  };
 }
 
 /** Converts the body of a create request to options. */
