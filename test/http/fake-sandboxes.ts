@@ -16,6 +16,7 @@ import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { SandboxCommands } from '../../host-agent/src/sandboxes/commands.ts';
+import { matchesFilter, type SandboxFilter } from '../../host-agent/src/sandboxes/filter.ts';
 import type { Sandboxes, SandboxHandle, SandboxHost } from '../../host-agent/src/sandboxes/interface.ts';
 import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-create.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
@@ -28,8 +29,9 @@ import type {
   SnapshotInfo,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
+import { fakeInfo, outflow } from './fake-info.ts';
 
-import { fakeInfo } from './fake-info.ts';
+export { outflow };
 
 export type Script = (exec: FakeExec) => void;
 
@@ -173,8 +175,14 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return this.get(id).info;
   }
 
-  list(): SandboxInfo[] {
-    return [...this.#infos.values()];
+  list(filter: SandboxFilter = {}): SandboxInfo[] {
+    return [...this.#infos.values()].filter((info) => matchesFilter(info, filter));
+  }
+
+  async deleteAll(filter: SandboxFilter) {
+    const deleted = this.list(filter).map(({ id }) => id);
+    await Promise.all(deleted.map((id) => this.delete(id)));
+    return { deleted, failed: [] };
   }
 
   get(id: string): SandboxHandle {
@@ -332,18 +340,5 @@ function fakeCommands(): Partial<SandboxCommands> {
       const calls = { consumed: nothing, closeStdin: nothing, signal: nothing, resize: nothing };
       return { ...calls, write: () => true, cancel: nothing };
     },
-  };
-}
-
-/** The pieces in turn; an Error among them is what the outflow rejects with. */
-export function outflow(...pieces: readonly (string | Buffer | Error)[]): PullStream {
-  const rest = [...pieces];
-  return {
-    async next() {
-      const piece = rest.shift();
-      if (piece instanceof Error) throw piece;
-      return piece === undefined ? undefined : { bytes: Buffer.from(piece), release: () => {} };
-    },
-    cancel: () => {},
   };
 }

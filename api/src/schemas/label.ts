@@ -80,3 +80,30 @@ function labelsOf<V>(isValid: (value: unknown) => boolean, value: object) {
       maxProperties: MAX_LABELS,
     }) as unknown as z.ZodType<Readonly<Record<string, V>>, Readonly<Record<string, V>>>;
 }
+
+/** `value` absent: any value. */
+export type LabelSelector = { readonly key: string; readonly value?: string };
+
+const SELECTOR_ERROR = `query {name} must be key or key=value, in the syntax of labels, ${MAX_LABELS} at most, got {value}`;
+
+/** A parameter that may be repeated; all of its selectors must match. */
+export const labelSelectors = z
+  .array(z.string())
+  .optional()
+  .transform((words, context): readonly LabelSelector[] | undefined => {
+    if (words === undefined) return undefined;
+    const selectors = words.map((word) => {
+      const [, key = '', value] = /^([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
+      return { key, ...(value !== undefined && { value }) };
+    });
+    const areValid = selectors.every(({ key, value = '' }) => isLabelKey(key) && isLabelValue(value));
+    if (areValid && words.length <= MAX_LABELS) return selectors;
+    context.addIssue({ code: 'custom', message: SELECTOR_ERROR });
+    return z.NEVER;
+  })
+  .meta({
+    type: 'array',
+    items: { type: 'string' },
+    description:
+      'only sandboxes with this label, key=value, or key for any value; may be repeated, and all must match',
+  });

@@ -23,12 +23,12 @@ import {
   MIN_MEMORY_MIB,
   type RequestLimits,
 } from '../limits.ts';
-import { count, dateTime, warnings, word } from './answers.ts';
+import { count, dateTime, errorCode, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { imageRef, pull } from './image.ts';
-import { labels, labelsPatch, objectName } from './label.ts';
+import { labelSelectors, labels, labelsPatch, objectName } from './label.ts';
 import { networkRequest, networkResponse, publish, publishedPort } from './network.ts';
-import { nextCursor } from './page.ts';
+import { nextCursor, pageQuery } from './page.ts';
 import { createdService } from './service.ts';
 
 /** States that clients see. */
@@ -234,3 +234,53 @@ export const sandbox = z
 export const sandboxList = z
   .object({ sandboxes: z.array(sandbox).describe('oldest first'), next_cursor: nextCursor, warnings })
   .describe('sandboxes');
+
+const filters = {
+  label: labelSelectors,
+  state: z
+    .enum([...SANDBOX_STATES, ''], {
+      error: `query {name} must be one of ${SANDBOX_STATES.join(', ')}, got {value}`,
+    })
+    .optional()
+    .transform((value) => value || undefined)
+    .meta({ description: 'only sandboxes in this state' }),
+  name: filterText('only the sandbox of this name'),
+  profile: filterText('only sandboxes of this profile'),
+  image: filterText('only sandboxes of this image: a reference, or a digest'),
+};
+
+function filterText(description: string) {
+  return z
+    .string()
+    .optional()
+    .transform((value) => value || undefined)
+    .meta({ description });
+}
+
+export const listSandboxesQuery = pageQuery.extend(filters);
+
+export const deleteSandboxesQuery = rule(
+  z.object(filters),
+  'at least one filter is given',
+  (query) => Object.values(query).some((value) => value !== undefined),
+  {
+    error:
+      'must have at least one of label, state, name, profile, image: without a filter, every sandbox would be deleted',
+  },
+);
+
+export const deletedSandboxes = z
+  .object({
+    deleted: z.array(sandboxId).describe('the sandboxes that were deleted'),
+    failed: z
+      .array(
+        z.object({
+          id: sandboxId,
+          code: errorCode,
+          error: word('why it could not be deleted'),
+        }),
+      )
+      .describe('the sandboxes that could not be deleted, and still exist'),
+    warnings,
+  })
+  .describe('result of deleting several sandboxes');

@@ -51,7 +51,10 @@ export function findExceeded(policy: Policy, requested: RequestedResources): str
   ];
 }
 
-/** The same for a change of a sandbox. `lifetimeS`: from its creation, or a limit could be exceeded by repeated changes. */
+/**
+ * The same for a change of a sandbox. `lifetimeS` counts from its creation, or a limit could be exceeded by repeated
+ * changes.
+ */
 export function findExceededBy(
   { max_timeout_s, max_idle_timeout_s }: Policy,
   {

@@ -5,11 +5,13 @@ import type { GuestFiles } from '../guest/files.ts';
 import type { Principal, RequestedResources } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { SandboxCommands } from './commands.ts';
+import type { SandboxFilter } from './filter.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { SandboxService } from './service.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,
+  DeletedSandboxes,
   ForkOptions,
   ImportOptions,
   SandboxInfo,
@@ -57,7 +59,9 @@ export interface Sandboxes {
    */
   create(options: CreateSandboxOptions, signal?: AbortSignal): Promise<CreatedSandbox>;
   /** Oldest first. */
-  list(): SandboxInfo[];
+  list(filter?: SandboxFilter): SandboxInfo[];
+  /** Deletes those that match. Never rejects. */
+  deleteAll(filter: SandboxFilter): Promise<DeletedSandboxes>;
   /** AppError not_found. */
   get(id: string): SandboxHandle;
   /** All changes or none. AppError not_found, invalid_argument, conflict when another sandbox has the name. */

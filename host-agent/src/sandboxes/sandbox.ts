@@ -156,7 +156,7 @@ export class Sandbox implements SandboxHandle {
     this.#context.events.published();
   }
 
-  /** Detaches from the VM: the guest keeps running, and a later daemon adopts it. Resolves when its record is stored. */
+  /** Detaches from the VM: the guest keeps running, and a later daemon adopts it. */
   async detach(cause: Error): Promise<void> {
     this.#timeouts?.stop();
     this.#use.stop(false);

@@ -113,6 +113,11 @@ export type SandboxInfo = {
   readonly published?: readonly PublishedPort[];
 };
 
+export type DeletedSandboxes = {
+  readonly deleted: readonly string[];
+  readonly failed: readonly { readonly id: string; readonly error: unknown }[];
+};
+
 /** `isExisting`: it had the requested name already. */
 export type CreatedSandbox = SandboxInfo & { readonly isExisting?: true };
 

@@ -1,5 +1,5 @@
-// Changes of a sandbox that exists: name, labels, timeouts. A change is refused whole, or stored in one transaction with
-// its event.
+// Changes of a sandbox that exists: name, labels, timeouts. A change is refused whole, or stored in one transaction
+// with its event.
 import { isDeepStrictEqual } from 'node:util';
 import type { Limits, RequestContext } from '../keys/index.ts';
 import { AppError, toError } from '../lib/errors.ts';
