@@ -133,7 +133,7 @@ export class Snapshots {
   }
 
   async list({ labels, name, ...options }: ListOptions = {}): Promise<readonly SnapshotInfo[]> {
-    const query = { label: labels?.join(','), name };
+    const query = { label: labels, name };
     return this.#requests.list('listSnapshots', { ...options, query }, ({ snapshots }) => snapshots);
   }
 

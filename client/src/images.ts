@@ -56,7 +56,7 @@ export class Images {
   }
 
   async list({ labels, name, ...options }: ListOptions = {}): Promise<readonly ImageInfo[]> {
-    const query = { label: labels?.join(','), name };
+    const query = { label: labels, name };
     return this.#requests.list('listImages', { ...options, query }, ({ images }) => images);
   }
 

@@ -15,6 +15,7 @@ import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { SandboxCommands } from '../../host-agent/src/sandboxes/commands.ts';
+import { matchesFilter, type SandboxFilter } from '../../host-agent/src/sandboxes/filter.ts';
 import type {
   CommitHook,
   Sandboxes,
@@ -29,14 +30,15 @@ import type {
   ForkOptions,
   ImportOptions,
   SandboxInfo,
+  SandboxPatch,
   SnapshotInfo,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
-
 import { FakeExec, type Script } from './fake-exec.ts';
-import { fakeInfo } from './fake-info.ts';
+import { fakeInfo, outflow } from './fake-info.ts';
 
 export { FakeExec, type Script } from './fake-exec.ts';
+export { outflow };
 
 export const FILE: FileDescription = {
   path: Buffer.from('name'),
@@ -56,6 +58,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   readonly callers: (Principal | undefined)[] = [];
   readonly created: CreateSandboxOptions[] = [];
   readonly execs: FakeExec[] = [];
+  readonly patches: SandboxPatch[] = [];
   readonly forked: Omit<ForkOptions, 'publish'>[] = [];
   readonly #infos = new Map<string, SandboxInfo>();
   onCreate: (options: CreateSandboxOptions, signal?: AbortSignal) => Promise<void> = async () => {};
@@ -114,8 +117,19 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return info;
   }
 
-  list(): SandboxInfo[] {
-    return [...this.#infos.values()];
+  async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
+    this.patches.push(patch);
+    return this.get(id).info;
+  }
+
+  list(filter: SandboxFilter = {}): SandboxInfo[] {
+    return [...this.#infos.values()].filter((info) => matchesFilter(info, filter));
+  }
+
+  async deleteAll(filter: SandboxFilter) {
+    const deleted = this.list(filter).map(({ id }) => id);
+    await Promise.all(deleted.map((id) => this.delete(id)));
+    return { deleted, failed: [] };
   }
 
   get(id: string): SandboxHandle {
@@ -288,18 +302,5 @@ function fakeCommands(): Partial<SandboxCommands> {
       const calls = { consumed: nothing, closeStdin: nothing, signal: nothing, resize: nothing };
       return { ...calls, write: () => true, cancel: nothing };
     },
-  };
-}
-
-/** The pieces in turn; an Error among them is what the outflow rejects with. */
-export function outflow(...pieces: readonly (string | Buffer | Error)[]): PullStream {
-  const rest = [...pieces];
-  return {
-    async next() {
-      const piece = rest.shift();
-      if (piece instanceof Error) throw piece;
-      return piece === undefined ? undefined : { bytes: Buffer.from(piece), release: () => {} };
-    },
-    cancel: () => {},
   };
 }

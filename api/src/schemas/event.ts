@@ -4,11 +4,13 @@ import { querySwitch } from '../input/query.ts';
 import { MAX_EVENT_FILTERS } from '../limits.ts';
 import { count, dateTime, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
+import { labels } from './label.ts';
 
 export const EVENT_KINDS = [
   'created',
   'forked',
   'adopted',
+  'updated',
   'died',
   'hung',
   'recovered',
@@ -76,6 +78,12 @@ export const event = z
         'the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its ' +
           'own host',
       ),
+    name: word('name of the sandbox; absent if it has none').optional(),
+    labels: labels.optional().describe('labels of the sandbox; absent if it has none'),
+    changed: z
+      .array(z.string())
+      .optional()
+      .describe('for updated: the fields that were changed, such as labels and timeout_s'),
     snapshot: snapshotId
       .optional()
       .describe(

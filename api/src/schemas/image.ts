@@ -3,8 +3,7 @@ import { z } from 'zod';
 import { choice, optional, optionalText, rule, text } from '../input/fields.ts';
 import { MAX_HOST_PATH_CHARS, MAX_IMAGE_REF_CHARS } from '../limits.ts';
 import { count, errorCode, unixMs, warnings, word } from './answers.ts';
-import { labels, labelsPatch } from './label.ts';
-import { labelFilter, nameFilter } from './labels.ts';
+import { labelSelectors, labels, labelsPatch, nameFilter } from './label.ts';
 import { nextCursor, pageQuery } from './page.ts';
 
 const HOST =
@@ -83,7 +82,7 @@ export const changeImageRequest = z
   .describe('changes of an image');
 
 export const imagesQuery = pageQuery.extend({
-  label: labelFilter,
+  label: labelSelectors,
   name: nameFilter,
 });
 

@@ -5,8 +5,7 @@ import { queryInteger, querySwitch } from '../input/query.ts';
 import { MAX_COMMENT_CHARS, type RequestLimits } from '../limits.ts';
 import { count, dateTime, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
-import { labels, labelsPatch, objectName } from './label.ts';
-import { labelFilter, nameFilter } from './labels.ts';
+import { labelSelectors, labels, labelsPatch, nameFilter, objectName } from './label.ts';
 import { publish } from './network.ts';
 import { nextCursor, pageQuery } from './page.ts';
 import { sandboxEnv } from './sandbox.ts';
@@ -59,7 +58,7 @@ export const changeSnapshotRequest = z
   .describe('changes of a snapshot; absent fields stay');
 
 export const snapshotsQuery = pageQuery.extend({
-  label: labelFilter,
+  label: labelSelectors,
   name: nameFilter,
 });
 

@@ -16,7 +16,9 @@ export const ROUTES = {
   deleteImage: {"method":"DELETE","path":"/images/{ref}","summary":"Delete an image"},
   listSandboxes: {"method":"GET","path":"/sandboxes","summary":"List sandboxes"},
   createSandbox: {"method":"POST","path":"/sandboxes","summary":"Create a sandbox and wait until its guest responds"},
+  deleteSandboxes: {"method":"DELETE","path":"/sandboxes","summary":"Delete the sandboxes that match all filters"},
   getSandbox: {"method":"GET","path":"/sandboxes/{id}","summary":"Show a sandbox"},
+  updateSandbox: {"method":"PATCH","path":"/sandboxes/{id}","summary":"Change name, labels or timeouts of a sandbox"},
   deleteSandbox: {"method":"DELETE","path":"/sandboxes/{id}","summary":"Delete a sandbox"},
   readStats: {"method":"GET","path":"/sandboxes/{id}/stats","summary":"Show the resource usage of a sandbox"},
   followEvents: {"method":"GET","path":"/events","summary":"Stream the events of sandboxes and snapshots"},
@@ -78,7 +80,9 @@ export type Calls = {
   deleteImage: { readonly body: undefined; readonly answer: undefined };
   listSandboxes: { readonly body: undefined; readonly answer: Schemas['ListResponse'] };
   createSandbox: { readonly body: Schemas['CreateSandboxRequest']; readonly answer: Schemas['SandboxResponse'] };
+  deleteSandboxes: { readonly body: undefined; readonly answer: unknown };
   getSandbox: { readonly body: undefined; readonly answer: Schemas['SandboxResponse'] };
+  updateSandbox: { readonly body: unknown; readonly answer: Schemas['SandboxResponse'] };
   deleteSandbox: { readonly body: undefined; readonly answer: undefined };
   readStats: { readonly body: undefined; readonly answer: Schemas['SandboxStats'] };
   followEvents: { readonly body: undefined; readonly answer: undefined };

@@ -204,12 +204,20 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
              */
             readonly sandbox?: string;
+            /** @description name of the sandbox; absent if it has none */
+            readonly name?: string;
+            /** @description labels of the sandbox; absent if it has none */
+            readonly labels?: {
+                readonly [key: string]: string;
+            };
+            /** @description for updated: the fields that were changed, such as labels and timeout_s */
+            readonly changed?: readonly string[];
             /**
              * snapshot id
              * @description the snapshot that was taken, imported, changed or deleted, or to which an idle sandbox was saved

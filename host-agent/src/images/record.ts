@@ -3,7 +3,7 @@
 import type { Labels } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import type { ImageConfig } from './fetch/config.ts';
-import { formatReference, parseReference, shortReference } from './reference.ts';
+import { formatReference, parseReference } from './reference.ts';
 
 /** Its key is the hexadecimal digest of root filesystem and config. */
 export type ImageRecord = {
@@ -83,12 +83,6 @@ export function findImage(images: readonly StoredImage[], text: string): StoredI
     'conflict',
     `${text} is the beginning of the digests of ${found.length} images (${ids}); send more of it`,
   );
-}
-
-/** Whether the text, in any spelling, is one of these references in short form. */
-export function isNameOf(text: string, refs: readonly string[]): boolean {
-  const reference = parseReference(text);
-  return reference !== undefined && refs.includes(shortReference(reference));
 }
 
 /** Whether the text is neither a reference nor a digest prefix, so that no image can have this name. */

@@ -1,11 +1,11 @@
 // Labels of objects: their changes, and whether they match the filters of a list, webhook or stream of events.
-import { type LabelFilter, type Labels, MAX_LABELS } from '@sandboxd/api';
+import { type LabelSelector, type Labels, MAX_LABELS } from '@sandboxd/api';
 import { AppError } from './errors.ts';
 
 /** Whether the labels match every filter. No filters match everything. */
 export function matchesLabels(
   labels: Labels | undefined,
-  filters: readonly LabelFilter[] | undefined,
+  filters: readonly LabelSelector[] | undefined,
 ): boolean {
   return (filters ?? []).every(({ key, value }) => {
     if (labels === undefined || !Object.hasOwn(labels, key)) return false;

@@ -5,15 +5,18 @@ import type { GuestFiles } from '../guest/files.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { SandboxCommands } from './commands.ts';
+import type { SandboxFilter } from './filter.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { SandboxService } from './service.ts';
 import type { About, AboutPatch } from './snapshot-about.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,
+  DeletedSandboxes,
   ForkOptions,
   ImportOptions,
   SandboxInfo,
+  SandboxPatch,
   SnapshotInfo,
 } from './types.ts';
 import type { VmUsage } from './vm-usage.ts';
@@ -79,9 +82,13 @@ export interface Sandboxes {
     commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<CreatedSandbox>;
   /** Oldest first. */
-  list(): SandboxInfo[];
+  list(filter?: SandboxFilter): SandboxInfo[];
+  /** Deletes those that match. Never rejects. */
+  deleteAll(filter: SandboxFilter): Promise<DeletedSandboxes>;
   /** AppError not_found. */
   get(id: string): SandboxHandle;
+  /** All changes or none. AppError not_found, invalid_argument, conflict when another sandbox has the name. */
+  update(id: string, patch: SandboxPatch): Promise<SandboxInfo>;
   /**
    * Resolves when the sandbox is unreachable and its shared resources are free; slow clean-up continues in the
    * background. AppError not_found.

@@ -49,8 +49,10 @@ import type {
   ForkOptions,
   ImportOptions,
   SandboxInfo,
+  SandboxPatch,
   SnapshotInfo,
 } from './types.ts';
+import { updateSandbox } from './updates.ts';
 import { countInUse, toCreateNeed, toForkNeed, toHoldings, toRequestedResources } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
@@ -139,13 +141,9 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   }
 
   get #shared() {
-    const [{ log }, snapshots] = [this.#options, this.#snapshots];
     return {
-      templates: this.#templates,
-      admission: this.#admission,
-      startQueue: this.#startQueue,
-      snapshots,
-      log,
+      ...{ templates: this.#templates, admission: this.#admission, startQueue: this.#startQueue },
+      ...{ snapshots: this.#snapshots, log: this.#options.log },
     };
   }
 
@@ -200,6 +198,12 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const make = async () => [await context.engines.withReplacement(createOne)] as const;
     const [sandbox] = await this.#add(need, signal, make, request);
     return sandbox.info;
+  }
+
+  async update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo> {
+    this.#operations.signal();
+    const deps = { names: this.#names, limits: this.#limits, events: this.#options.context.events };
+    return this.#operations.trackSave(updateSandbox(sandbox, patch, request, deps));
   }
 
   /** Oldest first. */
@@ -315,7 +319,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await Promise.all([this.#sweeps.finishSoon(deletes), this.#snapshots.stop()]);
     if (onExit === 'keep') {
       const { size } = this.#sandboxes;
-      for (const sandbox of this.#sandboxes.values()) sandbox.detach(cause);
+      await Promise.all([...this.#sandboxes.values()].map((sandbox) => sandbox.detach(cause)));
       if (size > 0)
         this.#options.log.info({ sandboxes: size }, 'sandboxes keep running; the next daemon adopts them');
       return;

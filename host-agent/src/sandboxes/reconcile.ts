@@ -37,7 +37,8 @@ export async function reconcile(resources: ResourceContext, log: Logger): Promis
       await removeLeftovers(context, id, record);
       // A visible sandbox whose host rebooted is reported as deleted.
       const event =
-        record?.isReady === true && context.events.prepare({ kind: 'deleted', sandbox: id }, record.owner);
+        record?.isReady === true &&
+        context.events.prepare({ kind: 'deleted', sandbox: id }, record.owner, record.metadata);
       await (event ? records.remove(id, event.persist) : records.remove(id));
       if (event) event.publish();
       log.info({ sandbox: id }, 'removed leftovers of a sandbox of an earlier daemon');

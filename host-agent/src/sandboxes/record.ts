@@ -63,15 +63,20 @@ export function checkTransition(from: SandboxState, to: SandboxState): SandboxSt
 }
 
 /** What changes while a sandbox exists and is not in its record. */
-export type LiveFacts = { readonly state: SandboxState; readonly lastUsedAtMs: number };
+export type LiveFacts = {
+  readonly state: SandboxState;
+  readonly lastUsedAtMs: number;
+  /** How its VM exited. */
+  readonly exit: VmExit | undefined;
+};
 
 export function toInfo(
   id: string,
   record: SandboxRecord,
   workdir: string,
-  { state, lastUsedAtMs }: LiveFacts,
+  { state, lastUsedAtMs, exit }: LiveFacts,
 ): SandboxInfo {
-  const { options, createdAtMs, sourceSnapshotId, network, exit } = record;
+  const { options, createdAtMs, sourceSnapshotId, network } = record;
   const { allowlist = [] } = options.network ?? {};
   const { kind, name: source, imageDigest } = options.rootfs;
   const { name, labels, env } = metadataOf(record);

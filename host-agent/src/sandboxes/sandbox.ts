@@ -1,6 +1,6 @@
 // One existing sandbox: its state, VM, guest and deletion.
+
 import type { ExecRequest } from '@sandboxd/api';
-import { startTimer } from '@sandboxd/proto';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Vm, VmExit } from '../engines/engine.ts';
@@ -10,14 +10,14 @@ import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { createSandboxCommands, type SandboxCommands } from './commands.ts';
-import type { IdleWatch } from './idle/idle-watch.ts';
-import { trackExecUse, trackTransferUse, watchIdle } from './idle/in-use.ts';
-import { SandboxUse } from './idle/sandbox-use.ts';
+import { createUse, trackExecUse, trackTransferUse } from './idle/in-use.ts';
+import type { SandboxUse } from './idle/sandbox-use.ts';
+import { Timeouts } from './idle/timeouts.ts';
 import type { SandboxHandle, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { startLogged } from './log-capture.ts';
 import { LogCaptures } from './log-captures.ts';
-import { environmentOf, expiryOf, metadataOf } from './metadata.ts';
+import { environmentOf } from './metadata.ts';
 import { checkTransition, type SandboxRecord, type SandboxState, toInfo } from './record.ts';
 import { RecordedDelete } from './recorded-delete.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
@@ -29,7 +29,7 @@ import type {
   TeardownContext,
 } from './resources/resource.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
-import type { IdleRule, SandboxInfo, SnapshotInfo } from './types.ts';
+import type { SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, type VmUsage } from './vm-usage.ts';
 
 /** What a sandbox needs from its manager. */
@@ -59,6 +59,8 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   #owner: SandboxOwner | undefined;
   /** Snapshots of one sandbox are taken one at a time. */
   readonly snapshotQueue = new PQueue({ concurrency: 1 });
+  /** Its record is changed by one at a time. */
+  readonly changes = new PQueue({ concurrency: 1 });
   /** Why its guest is unusable at present; set by the watchdog. */
   hang: string | undefined;
   /** Its guest is paused for a snapshot, or will be soon. */
@@ -68,7 +70,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   #isLeaving = false;
   #leaving: Promise<void> | undefined;
   #deletionReason = '';
-  #endLifetime: () => void = () => undefined;
+  #timeouts: Timeouts | undefined;
   readonly #use: SandboxUse;
   readonly #log: SandboxLog | undefined;
   readonly #captures: LogCaptures | undefined;
@@ -80,7 +82,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
     this.id = id;
     this.#context = context;
     this.#record = record;
-    this.#use = new SandboxUse(metadataOf(record).lastUsedAtMs ?? record.createdAtMs);
+    this.#use = createUse(id, context.directories, record.createdAtMs);
     this.#isAnnounced = record.isReady;
     if (record.isReady) this.#announced.resolve();
     this.#handles = handles;
@@ -125,14 +127,14 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   }
 
   get info(): SandboxInfo {
-    const { lastUsedAtMs } = this.#use;
-    return toInfo(this.id, this.record, this.paths.dir, { state: this.#state, lastUsedAtMs });
+    const live = { state: this.#state, lastUsedAtMs: this.#use.lastUsedAtMs, exit: this.vm.exit };
+    return toInfo(this.id, this.record, this.paths.dir, live);
   }
 
   /** The record with which it becomes visible to users, for the registry, and the event that is persisted with it. */
   becomeReady(): { readonly record: SandboxRecord; readonly event: PendingEvent } {
     this.#record = { ...this.#record, isReady: true };
-    const { options, owner, sourceSnapshotId } = this.#record;
+    const { options, owner, metadata, sourceSnapshotId } = this.#record;
     const times = this.#times ?? {};
     const created = {
       kind: sourceSnapshotId === undefined ? 'created' : 'forked',
@@ -142,7 +144,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
       ...(sourceSnapshotId !== undefined && { sourceSnapshot: sourceSnapshotId }),
       times,
     } as const;
-    this.#createdEvent = this.#context.events.prepare(created, owner);
+    this.#createdEvent = this.#context.events.prepare(created, owner, metadata);
     return { record: this.#record, event: this.#createdEvent };
   }
 
@@ -154,36 +156,32 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   }
 
   /** Detaches from the VM: the guest keeps running, and a later daemon adopts it. */
-  detach(cause: Error): void {
-    this.#endLifetime();
+  async detach(cause: Error): Promise<void> {
+    this.#timeouts?.stop();
     this.#use.stop(false);
     this.guest.close(cause);
     this.vm.detach();
+    await this.changes.onIdle();
   }
 
   /** Starts its timeouts; it now belongs to its manager. */
   beginLife(owner: SandboxOwner): void {
     this.#owner = owner;
-    const { options, owner: recordOwner } = this.record;
+    const { metadata, owner: recordOwner } = this.#record;
     if (this.#createdEvent === undefined)
-      this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, recordOwner);
+      this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, recordOwner, metadata);
     else this.#createdEvent.publish();
     this.#captures?.begin(this.#createdEvent === undefined || this.#record.sourceSnapshotId !== undefined);
-    this.#startLifetime(owner);
-    const { idle } = options;
-    if (idle !== undefined) this.#use.watch(() => this.#watchIdle(idle, owner));
+    this.#timeouts = new Timeouts(this, this.#context, this.#use, {
+      expired: () => owner.expired(this),
+      idle: (signal) => owner.idle(this, signal),
+    });
+    this.#timeouts.apply(this.#record);
   }
 
-  #startLifetime(owner: SandboxOwner): void {
-    this.#endLifetime();
-    const expiresAtMs = expiryOf(this.#record);
-    if (expiresAtMs === undefined) return;
-    const leftMs = expiresAtMs - Date.now();
-    this.#endLifetime = startTimer(leftMs, () => owner.expired(this), { isUnref: true });
-  }
-
-  #watchIdle(rule: IdleRule, owner: SandboxOwner): IdleWatch {
-    return watchIdle(this, this.#context, rule, (signal) => owner.idle(this, signal));
+  /** A client uses it without its guest. */
+  noteUse(): void {
+    this.#use.touch();
   }
 
   /** Writes a line to its durable log. */
@@ -295,7 +293,7 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
       this.#state = checkTransition(this.#state, 'deleting');
       if (this.#isAnnounced) this.#delete.begin([...events, { kind: 'deleted', sandbox: this.id }]);
     }
-    this.#endLifetime();
+    this.#timeouts?.stop();
     this.#use.stop(true);
     this.#captures?.stop();
     const isMarked = await this.#delete.mark(this.#record, !this.#wasNeverVisible);
@@ -319,13 +317,22 @@ export class Sandbox implements Omit<SandboxHandle, 'snapshot'> {
   }
 
   async #recordExit(exit: VmExit): Promise<void> {
-    this.#record = { ...this.#record, exit };
     // The event of its exit must follow the event of its creation.
     await this.#announced.promise;
-    if (this.#state !== 'failed') return;
-    const { events, records } = this.#context;
-    const died = events.prepare({ kind: 'died', sandbox: this.id, exit, diagnosis: '' }, this.#record.owner);
-    await records.put(this.id, this.#record, died.persist);
-    events.published();
+    const { events } = this.#context;
+    await this.changes.add(async () => {
+      if (this.#state !== 'failed') return;
+      const { owner, metadata } = this.#record;
+      const died = { kind: 'died', sandbox: this.id, exit, diagnosis: '' } as const;
+      await this.replaceRecord({ ...this.#record, exit }, events.prepare(died, owner, metadata).persist);
+      events.published();
+    });
+  }
+
+  /** Stores a changed record, and what `also` writes, and applies its timeouts. Call within `changes`. */
+  async replaceRecord(record: SandboxRecord, also?: () => void): Promise<void> {
+    await this.#context.records.put(this.id, record, also);
+    this.#record = record;
+    this.#timeouts?.apply(record);
   }
 }

@@ -1,5 +1,6 @@
 // One client's view of sandboxes and snapshots: those of other tenants do not exist for it, and what it creates
 // belongs to it.
+import PQueue from 'p-queue';
 import {
   canSee,
   clampTimeout,
@@ -11,6 +12,7 @@ import {
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { newId } from '../lib/ids.ts';
+import { matchesFilter, type SandboxFilter } from './filter.ts';
 import type { CommitHook, Sandboxes, SandboxHandle, SandboxRequest, SnapshotRequest } from './interface.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -20,11 +22,16 @@ import { noSnapshot, type Snapshots } from './snapshots.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,
+  DeletedSandboxes,
   ForkOptions,
   ImportOptions,
   SandboxInfo,
+  SandboxPatch,
   SnapshotInfo,
 } from './types.ts';
+
+/** Deletes of one request at a time. */
+const MAX_CONCURRENT_DELETES = 16;
 
 export type IsVisible = (owner: Owner | undefined) => boolean;
 
@@ -35,6 +42,7 @@ export interface AllSandboxes {
     signal: AbortSignal | undefined,
     request: SandboxRequest,
   ): Promise<CreatedSandbox>;
+  update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -74,8 +82,33 @@ export class TenantView implements Sandboxes {
     return this.#host.create(options, signal, { ...this.#request, commit });
   }
 
-  list(): SandboxInfo[] {
-    return this.#host.list(this.#isVisible);
+  list(filter: SandboxFilter = {}): SandboxInfo[] {
+    return this.#host.list(this.#isVisible).filter((info) => matchesFilter(info, filter));
+  }
+
+  async deleteAll(filter: SandboxFilter): Promise<DeletedSandboxes> {
+    const deleted: string[] = [];
+    const failed: { readonly id: string; readonly error: unknown }[] = [];
+    const queue = new PQueue({ concurrency: MAX_CONCURRENT_DELETES });
+    const deleteOne = async (id: string): Promise<void> => {
+      // Checked again: while it waited, it may have been changed or deleted.
+      const sandbox = this.#host.find(id);
+      if (sandbox === undefined || !matchesFilter(sandbox.info, filter)) return;
+      try {
+        await this.#host.delete(id);
+        deleted.push(id);
+      } catch (error) {
+        if (this.#host.find(id) !== undefined) failed.push({ id, error });
+      }
+    };
+    await queue.addAll(
+      this.list(filter).map(
+        ({ id }) =>
+          () =>
+            deleteOne(id),
+      ),
+    );
+    return { deleted, failed };
   }
 
   get(id: string): SandboxHandle {
@@ -101,6 +134,10 @@ export class TenantView implements Sandboxes {
       stats: () => sandbox.stats(),
       snapshot: (signal, commit, about) => sandbox.snapshot(signal, { ...this.#maker, commit, about }),
     };
+  }
+
+  async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
+    return await this.#host.update(this.#find(id), patch, this.#request);
   }
 
   async delete(id: string): Promise<void> {

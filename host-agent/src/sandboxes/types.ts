@@ -34,6 +34,19 @@ export type CreateSandboxOptions = {
   readonly ifExists?: 'error' | 'return' | undefined;
 };
 
+/** Absent fields stay as they are. */
+export type SandboxPatch = {
+  /** Null removes it. */
+  readonly name?: string | null | undefined;
+  /** Null removes one, or all. */
+  readonly labels?: Readonly<Record<string, string | null>> | null | undefined;
+  /** From now; 0 removes the lifetime. */
+  readonly timeoutS?: number | undefined;
+  /** 0 removes the idle timeout. */
+  readonly idleTimeoutS?: number | undefined;
+  readonly idleAction?: IdleRule['action'] | undefined;
+};
+
 export type ForkOptions = {
   /** Of the only copy. */
   readonly publish?: readonly PublishedPort[] | undefined;
@@ -99,6 +112,11 @@ export type SandboxInfo = {
   readonly sourceSnapshotId?: string;
   readonly network?: NetworkInfo;
   readonly published?: readonly PublishedPort[];
+};
+
+export type DeletedSandboxes = {
+  readonly deleted: readonly string[];
+  readonly failed: readonly { readonly id: string; readonly error: unknown }[];
 };
 
 /** `isExisting`: it had the requested name already. */

@@ -6,7 +6,7 @@ import type { Sandbox } from './sandbox.ts';
 
 export type Watched = Pick<Sandbox, 'id' | 'state' | 'isSaving' | 'hang'> & {
   readonly guest: Pick<Sandbox['guest'], 'isConnected' | 'ping'>;
-  readonly record?: Pick<Sandbox['record'], 'owner'>;
+  readonly record?: Pick<Sandbox['record'], 'owner' | 'metadata'>;
   readonly vm: Pick<Sandbox['vm'], 'readBlockedTask' | 'responds' | 'ioPauseReason'>;
 };
 
@@ -117,7 +117,7 @@ export class Watchdog implements Disposable {
   }
 
   #emit({ record }: Watched, event: LifecycleEvent): void {
-    this.#options.events.emit(event, record?.owner);
+    this.#options.events.emit(event, record?.owner, record?.metadata);
   }
 
   /** A guest whose VMM alone hangs is usable, but saving, growing and stopping it may fail. */

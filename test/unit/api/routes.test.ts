@@ -35,6 +35,8 @@ const DOCUMENTED = [
   ['GET', '/sandboxes', 'view', 200],
   ['POST', '/sandboxes', 'create', 201],
   ['GET', '/sandboxes/:id', 'view', 200],
+  ['PATCH', '/sandboxes/:id', 'create', 200],
+  ['DELETE', '/sandboxes', 'delete', 200],
   ['DELETE', '/sandboxes/:id', 'delete', 204],
   ['GET', '/sandboxes/:id/stats', 'view', 200],
   ['POST', '/sandboxes/:id/exec', 'exec', 200],

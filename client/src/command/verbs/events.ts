@@ -10,6 +10,7 @@ const KINDS = Object.keys({
   created: true,
   forked: true,
   adopted: true,
+  updated: true,
   died: true,
   hung: true,
   recovered: true,

@@ -1,7 +1,7 @@
 // Container images: list, pull, import, show, delete. A daemon without images validates requests and then returns 501.
 
 import type { ApiErrorCode, Labels } from '@sandboxd/api';
-import { type ImageInfo, isNameOf, type LayerProgress, type Report } from '../../images/index.ts';
+import { type ImageInfo, isSameReference, type LayerProgress, type Report } from '../../images/index.ts';
 import { assertMayChangeImages, ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import { AppError } from '../../lib/errors.ts';
@@ -28,7 +28,8 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
       const store = requireImages(images);
       const { name } = query;
       const found = store.list().filter(({ labels, config, refs, digest }) => {
-        const isNamed = name === undefined || isNameOf(name, refs) || name === digest;
+        const isNamed =
+          name === undefined || refs.some((ref) => isSameReference(ref, name)) || name === digest;
         // As with other tools, those of its configuration are its labels too.
         return isNamed && matchesLabels({ ...config.labels, ...labels }, query.label);
       });

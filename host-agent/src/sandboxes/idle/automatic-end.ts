@@ -45,7 +45,11 @@ export async function endIdle(
     log.warn({ err: error, sandbox: sandbox.id }, 'cannot delete an idle sandbox; retrying');
     if (idle.action !== 'snapshot') return;
     sandbox.note(`idle for ${idle.timeoutS} s, but it could not be saved and stays: ${reason}`);
-    events.emit({ kind: 'idle-kept', sandbox: sandbox.id, reason }, sandbox.record.owner);
+    events.emit(
+      { kind: 'idle-kept', sandbox: sandbox.id, reason },
+      sandbox.record.owner,
+      sandbox.record.metadata,
+    );
   }
 }
 

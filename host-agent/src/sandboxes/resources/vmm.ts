@@ -48,7 +48,11 @@ export const vmm: Resource = {
     if (handles.vm?.exit === undefined || record.exit !== undefined) return;
     const diagnosis = await handles.vm.diagnose();
     const { exit } = handles.vm;
-    const died = context.events.prepare({ kind: 'died', sandbox: id, exit, diagnosis }, record.owner);
+    const died = context.events.prepare(
+      { kind: 'died', sandbox: id, exit, diagnosis },
+      record.owner,
+      record.metadata,
+    );
     // If this fails, the next start finds the cause again.
     await context.records
       .put(id, { ...record, exit }, died.persist)

@@ -16,12 +16,13 @@ t.test('sandboxes keep running after a restart, with their clocks set', async (t
   const first = await startMemoryDaemon(t, { home });
   const created = await first.manager.create({ timeoutS: 3600 });
   await execText(first.manager, created.id, ['note', 'x', 'kept']);
+  const listed = first.manager.list();
   await first.crash();
   home.host.of(created.id).isPaused = true;
   const { agent } = home.host.of(created.id);
   const before = agent.clocks.length;
   const next = await startMemoryDaemon(t, { home });
-  t.same(next.manager.list(), [created]);
+  t.same(next.manager.list(), listed);
   t.equal(await execText(next.manager, created.id, ['recall', 'x']), 'kept');
   await until(() => agent.clocks.length > before, 'its clock to be set');
   t.ok(agent.clocks.at(-1)! > created.createdAt.getTime() * 1000);
