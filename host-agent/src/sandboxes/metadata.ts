@@ -36,13 +36,23 @@ export function metadataOf({ metadata }: WithMetadata): Metadata {
   return metadata ?? NO_METADATA;
 }
 
+/** How long a sandbox is listed after a reboot of its host. */
+const REBOOTED_MS = 86_400_000;
+
 /** End of its lifetime, Unix milliseconds; undefined if it has none. */
 export function expiryOf(
-  record: WithMetadata & { readonly createdAtMs: number; readonly options: { readonly timeoutS: number } },
+  record: WithMetadata & {
+    readonly createdAtMs: number;
+    readonly options: { readonly timeoutS: number };
+    readonly exit?: { readonly rebootFoundAtMs?: number };
+  },
 ): number | undefined {
   const { timeoutS } = record.options;
-  if (timeoutS <= 0) return undefined;
-  return metadataOf(record).expiresAtMs ?? record.createdAtMs + timeoutS * 1000;
+  const rebootedAtMs = record.exit?.rebootFoundAtMs;
+  const forgottenAtMs = rebootedAtMs === undefined ? Number.POSITIVE_INFINITY : rebootedAtMs + REBOOTED_MS;
+  const ownMs = metadataOf(record).expiresAtMs ?? record.createdAtMs + timeoutS * 1000;
+  const expiresAtMs = Math.min(timeoutS > 0 ? ownMs : Number.POSITIVE_INFINITY, forgottenAtMs);
+  return Number.isFinite(expiresAtMs) ? expiresAtMs : undefined;
 }
 
 export function toMetadata({ name, labels = {}, env = {}, service }: CreateSandboxOptions): Metadata {

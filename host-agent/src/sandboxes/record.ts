@@ -107,8 +107,8 @@ export function toInfo(
 }
 
 /** Messages of the host about its VMM are for clients too, as those of calls to a failed sandbox. */
-function toReason({ reason }: VmExit): NonNullable<SandboxInfo['reason']> {
-  return { code: 'vm_exited', message: reason };
+function toReason({ reason, rebootFoundAtMs }: VmExit): NonNullable<SandboxInfo['reason']> {
+  return { code: rebootFoundAtMs === undefined ? 'vm_exited' : 'host_rebooted', message: reason };
 }
 
 export function noSandbox(id: string): AppError {

@@ -32,7 +32,7 @@ export type SnapshotRecord = {
   readonly createdAtMs: number;
   readonly sourceId: string;
   readonly owner?: Owner;
-  /** Absent: nothing was said about it. */
+  /** Absent in records of older daemons. */
   readonly about?: About;
   /** False until every file is on disk, and again during a delete. */
   readonly isComplete: boolean;

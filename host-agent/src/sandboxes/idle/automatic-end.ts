@@ -88,7 +88,9 @@ export class AutomaticEnd implements SandboxOwner {
   }
 
   expired(sandbox: Sandbox): void {
-    const { timeoutS } = sandbox.record.options;
+    const { options, exit } = sandbox.record;
+    if (exit?.rebootFoundAtMs !== undefined) return void this.#remove(sandbox, ': the host was rebooted', []);
+    const { timeoutS } = options;
     const expired = { kind: 'expired', sandbox: sandbox.id, timeoutS } as const;
     this.#deps.events.notify(expired);
     void this.#remove(sandbox, ': its timeout_s has passed', [expired]);
