@@ -31,7 +31,7 @@ const GRACE_MS = 500;
 
 export type Call<N extends RouteName> = CallOptions & {
   readonly params?: Readonly<Record<string, string>>;
-  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly query?: Readonly<Record<string, string | number | readonly string[] | undefined>>;
   readonly body?: Calls[N]['body'];
   /** Replaces a JSON body. */
   readonly bytes?: WireRequest['body'];
@@ -177,7 +177,9 @@ export class Requests {
     const { method, path } = ROUTES[name];
     const { params = {}, query = {}, body, bytes, accept, headers } = call;
     const search = new URLSearchParams(
-      Object.entries(query).flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)]])),
+      Object.entries(query).flatMap(([key, value = []]) =>
+        (Array.isArray(value) ? value : [value]).map((each) => [key, String(each)]),
+      ),
     ).toString();
     const { apiKey } = this.#options;
     return {

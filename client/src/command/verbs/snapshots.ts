@@ -1,6 +1,6 @@
 // `sandbox snapshot`, `snapshots` and `fork`.
 import { formatAge } from '../terminal.ts';
-import { toCount, toPort } from '../units.ts';
+import { toCount, toLabelChanges, toPort } from '../units.ts';
 import type { Verb } from '../verb.ts';
 
 export const snapshot: Verb = {
@@ -61,6 +61,14 @@ export const fork: Verb = {
       placeholder: 'port:port',
       help: 'publish a port: host port, port in the fork; for a single fork',
     },
+    name: { type: 'string', placeholder: 'name', help: 'name of the fork; for a single fork' },
+    label: {
+      type: 'string',
+      short: 'l',
+      multiple: true,
+      placeholder: 'key=value|key-',
+      help: 'set a label of the forks; key- removes an inherited one',
+    },
   },
   example: 'sandbox fork -n 3 $ID',
   async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
@@ -72,7 +80,14 @@ export const fork: Verb = {
       ? client.snapshots.get(id)
       : await client.sandboxes.get(id).snapshot({ signal });
     try {
-      const forks = await source.fork({ count, ...(publish.length > 0 && { publish }), signal });
+      const [name, labels] = [text('name'), texts('label')];
+      const forks = await source.fork({
+        count,
+        ...(publish.length > 0 && { publish }),
+        ...(name !== undefined && { name }),
+        ...(labels.length > 0 && { labels: toLabelChanges(labels) }),
+        signal,
+      });
       progress[Symbol.dispose]();
       if (isJson) terminal.printJson(await Promise.all(forks.map((each) => each.info({ signal }))));
       else for (const each of forks) terminal.print(each.id);
