@@ -3,6 +3,18 @@ import type { Schemas } from './gen/schemas.ts';
 
 export type SandboxInfo = Schemas['SandboxResponse'];
 export type CreateOptions = Schemas['CreateSandboxRequest'];
+export type UpdateOptions = Schemas['UpdateSandboxRequest'];
+export type DeletedSandboxes = Schemas['DeletedSandboxes'];
+/** All of them must match. */
+export type SandboxFilter = {
+  /** `key=value`, or `key` for any value. */
+  readonly label?: readonly string[];
+  readonly state?: SandboxInfo['state'];
+  readonly name?: string;
+  readonly profile?: string;
+  /** Reference or digest. */
+  readonly image?: string;
+};
 export type SandboxStats = Schemas['SandboxStats'];
 export type SandboxEvent = Schemas['Event'];
 export type SnapshotInfo = Schemas['SnapshotResponse'];

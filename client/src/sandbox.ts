@@ -14,6 +14,7 @@ import type {
   SnapshotInfo,
   SnapshotOptions,
   TerminalSize,
+  UpdateOptions,
 } from './contract.ts';
 import { NotFoundError } from './errors.ts';
 import { Exec, type ExecOptions } from './exec/exec.ts';
@@ -43,6 +44,11 @@ export class Sandbox implements AsyncDisposable {
   /** NotFoundError when it does not exist. */
   info(options: CallOptions = {}): Promise<SandboxInfo> {
     return this.#requests.call('getSandbox', { params: { id: this.id }, ...options });
+  }
+
+  /** Changes name, labels or timeouts: all of them, or none. ConflictError when another sandbox has the name. */
+  update(changes: UpdateOptions, options: CallOptions = {}): Promise<SandboxInfo> {
+    return this.#requests.call('updateSandbox', { params: { id: this.id }, body: changes, ...options });
   }
 
   /** Starts a command. */

@@ -25,7 +25,13 @@ import { logRecord, logsResponse } from '../schemas/log.ts';
 import { engine, healthResponse, profile, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
 import { networkRequest, networkResponse, portMapping, publishedPort } from '../schemas/network.ts';
 import { policy } from '../schemas/policy.ts';
-import { createSandboxRequest, sandbox, sandboxList } from '../schemas/sandbox.ts';
+import {
+  createSandboxRequest,
+  deletedSandboxes,
+  sandbox,
+  sandboxList,
+  updateSandboxRequest,
+} from '../schemas/sandbox.ts';
 import {
   createdService,
   restart,
@@ -83,6 +89,8 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   ImageResponse: image,
   ImageListResponse: imageList,
   CreateSandboxRequest: createSandboxRequest(INTERFACE_LIMITS),
+  UpdateSandboxRequest: updateSandboxRequest,
+  DeletedSandboxes: deletedSandboxes,
   SandboxResponse: sandbox,
   ListResponse: sandboxList,
   SandboxStats: sandboxStats,

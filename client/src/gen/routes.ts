@@ -80,9 +80,9 @@ export type Calls = {
   deleteImage: { readonly body: undefined; readonly answer: undefined };
   listSandboxes: { readonly body: undefined; readonly answer: Schemas['ListResponse'] };
   createSandbox: { readonly body: Schemas['CreateSandboxRequest']; readonly answer: Schemas['SandboxResponse'] };
-  deleteSandboxes: { readonly body: undefined; readonly answer: unknown };
+  deleteSandboxes: { readonly body: undefined; readonly answer: Schemas['DeletedSandboxes'] };
   getSandbox: { readonly body: undefined; readonly answer: Schemas['SandboxResponse'] };
-  updateSandbox: { readonly body: unknown; readonly answer: Schemas['SandboxResponse'] };
+  updateSandbox: { readonly body: Schemas['UpdateSandboxRequest']; readonly answer: Schemas['SandboxResponse'] };
   deleteSandbox: { readonly body: undefined; readonly answer: undefined };
   readStats: { readonly body: undefined; readonly answer: Schemas['SandboxStats'] };
   followEvents: { readonly body: undefined; readonly answer: undefined };

@@ -858,6 +858,43 @@ export interface components {
              */
             readonly if_exists?: ("error" | "return" | "") | null;
         };
+        /** @description changes of a sandbox; fields that are absent stay as they are */
+        readonly UpdateSandboxRequest: {
+            /** @description new name, unique among those of the tenant; null removes the name */
+            readonly name?: (string & (string)) | null;
+            /** @description changes of labels; null as a value removes the label, null itself removes all */
+            readonly labels?: {
+                readonly [key: string]: string | null;
+            } | null;
+            /** @description lifetime in seconds from now; 0 or null removes it */
+            readonly timeout_s?: number | null;
+            /** @description idle timeout in seconds, which starts again; 0 or null removes it */
+            readonly idle_timeout_s?: number | null;
+            /** @description action after the idle timeout; snapshot needs the operation snapshot */
+            readonly idle_action?: ("delete" | "snapshot") | null;
+        };
+        /** @description result of deleting several sandboxes */
+        readonly DeletedSandboxes: {
+            /** @description the sandboxes that were deleted */
+            readonly deleted: readonly string[];
+            /** @description the sandboxes that could not be deleted, and still exist */
+            readonly failed: readonly {
+                /**
+                 * sandbox id
+                 * @description id of the sandbox: sbx_ and 13 characters of 0-9 and a-v
+                 */
+                readonly id: string;
+                /**
+                 * @description machine-readable error code; later daemons may add codes
+                 * @enum {string}
+                 */
+                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+                /** @description why it could not be deleted */
+                readonly error: string;
+            }[];
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
+        };
         /** @description a sandbox */
         readonly SandboxResponse: {
             /**

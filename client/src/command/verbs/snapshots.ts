@@ -2,7 +2,7 @@
 import { UsageError } from '@sandboxd/api/command-line';
 import { formatLabels, toLabels } from '../labels.ts';
 import { formatAge } from '../terminal.ts';
-import { toCount, toPort } from '../units.ts';
+import { toCount, toLabelChanges, toPort } from '../units.ts';
 import type { Verb } from '../verb.ts';
 
 export const snapshot: Verb = {
@@ -96,6 +96,14 @@ export const fork: Verb = {
       placeholder: 'key',
       help: 'with the key of an earlier fork of the snapshot: print its forks, for a day',
     },
+    name: { type: 'string', placeholder: 'name', help: 'name of the fork; for a single fork' },
+    label: {
+      type: 'string',
+      short: 'l',
+      multiple: true,
+      placeholder: 'key=value|key-',
+      help: 'set a label of the forks; key- removes an inherited one',
+    },
   },
   example: 'sandbox fork -n 3 $ID',
   async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
@@ -110,8 +118,15 @@ export const fork: Verb = {
       ? client.snapshots.get(id)
       : await client.sandboxes.get(id).snapshot({ signal });
     try {
-      const options = { ...(publish.length > 0 && { publish }), signal, idempotencyKey };
-      const forks = await source.fork({ count, ...options });
+      const [name, labels] = [text('name'), texts('label')];
+      const forks = await source.fork({
+        count,
+        ...(publish.length > 0 && { publish }),
+        ...(name !== undefined && { name }),
+        ...(labels.length > 0 && { labels: toLabelChanges(labels) }),
+        signal,
+        idempotencyKey,
+      });
       progress[Symbol.dispose]();
       if (isJson) terminal.printJson(await Promise.all(forks.map((each) => each.info({ signal }))));
       else for (const each of forks) terminal.print(each.id);
