@@ -93,8 +93,8 @@ export class Sandboxes {
   }
 
   /**
-   * Creates a sandbox, or returns the one of its name with `if_exists: 'return'`; resolves when its guest has booted. If
-   * the signal aborts before, the daemon rolls the create back, unless it has an `idempotencyKey`.
+   * Creates a sandbox, or returns the one of its name with `if_exists: 'return'`; resolves when its guest has booted.
+   * If the signal aborts before, the daemon rolls the create back, unless it has an `idempotencyKey`.
    */
   async create({
     signal,
