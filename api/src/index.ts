@@ -3,6 +3,7 @@
 // is one line in limits.ts.
 export * from './errors.ts';
 export * from './exec-frames.ts';
+export { text } from './input/fields.ts';
 export * from './input/host-sockets.ts';
 export * from './input/port-ranges.ts';
 export * from './input/problems.ts';
@@ -24,7 +25,6 @@ export * from './schemas/file.ts';
 export * from './schemas/id.ts';
 export * from './schemas/image.ts';
 export * from './schemas/label.ts';
-export * from './schemas/labels.ts';
 export * from './schemas/log.ts';
 export * from './schemas/meta.ts';
 export * from './schemas/network.ts';

@@ -44,9 +44,6 @@ export const MAX_RECORDED_ANSWER_BYTES = MIB;
 export const MAX_KEYED_REQUESTS = 1024;
 export const MAX_KEYED_REQUESTS_OF_EACH = 256;
 
-/** Maximum number of label filters of one list. */
-export const MAX_LABEL_FILTERS = 64;
-
 // ---- one sandbox ----
 
 export const MAX_VCPUS = 32;
@@ -75,6 +72,10 @@ export const DEFAULT_DISK_BYTES = 4 * GIB;
 export const MAX_NAME_CHARS = 63;
 /** Maximum number of labels of a sandbox, a snapshot or an image. */
 export const MAX_LABELS = 64;
+/** Maximum length of a snapshot's comment. */
+export const MAX_COMMENT_CHARS = 1024;
+/** Maximum total length of the keys and values of labels: lists, events and audit lines show them. */
+export const MAX_LABELS_CHARS = 8 * KIB;
 /** Maximum total length of the names and values in the environment of a sandbox, which is stored with it. */
 export const MAX_SANDBOX_ENV_CHARS = 64 * KIB;
 

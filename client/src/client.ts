@@ -5,11 +5,15 @@ import type { Bytes } from './connection/transport.ts';
 import type {
   CallOptions,
   CreateOptions,
+  DeletedSandboxes,
   KeyedOptions,
+  ListOptions,
   Profiles,
   SandboxEvent,
+  SandboxFilter,
   SandboxInfo,
   SnapshotInfo,
+  UpdateOptions,
   WhoAmI,
 } from './contract.ts';
 import { type EventOptions, followEvents } from './events.ts';
@@ -89,8 +93,8 @@ export class Sandboxes {
   }
 
   /**
-   * Creates a sandbox; resolves when its guest has booted. If the signal aborts before, the daemon rolls the create
-   * back, unless it has an `idempotencyKey`.
+   * Creates a sandbox, or returns the one of its name with `if_exists: 'return'`; resolves when its guest has booted.
+   * If the signal aborts before, the daemon rolls the create back, unless it has an `idempotencyKey`.
    */
   async create({
     signal,
@@ -99,11 +103,34 @@ export class Sandboxes {
     ...body
   }: CreateOptions & KeyedOptions = {}): Promise<Sandbox> {
     const call = { body, signal, timeoutMs, idempotencyKey };
+    // An answer behind the abort may be about a sandbox of others, which must not be deleted.
+    if (body.if_exists === 'return') {
+      const { id } = await this.#requests.call('createSandbox', call);
+      return this.get(id);
+    }
     return this.#requests.create('createSandbox', call, ({ id }) => this.get(id));
   }
 
-  async list(options: CallOptions = {}): Promise<readonly SandboxInfo[]> {
-    return this.#requests.list('listSandboxes', options, ({ sandboxes }) => sandboxes);
+  async list({
+    signal,
+    timeoutMs,
+    ...filter
+  }: SandboxFilter & CallOptions = {}): Promise<readonly SandboxInfo[]> {
+    const isFiltered = Object.values(filter).some((value) => value !== undefined);
+    // A daemon that does not know a filter refuses it then, and does not list everything.
+    const headers = isFiltered ? { prefer: 'handling=strict' } : {};
+    const call = { query: filter, headers, signal, timeoutMs };
+    return this.#requests.list('listSandboxes', call, ({ sandboxes }) => sandboxes);
+  }
+
+  /** Changes name, labels or timeouts of a sandbox: all of them, or none. */
+  update(id: string, changes: UpdateOptions, options?: CallOptions): Promise<SandboxInfo> {
+    return this.get(id).update(changes, options);
+  }
+
+  /** Deletes the sandboxes that match all filters, of which at least one is needed. */
+  deleteAll({ signal, timeoutMs, ...query }: SandboxFilter & CallOptions): Promise<DeletedSandboxes> {
+    return this.#requests.call('deleteSandboxes', { query, signal, timeoutMs });
   }
 
   /** A handle for an existing sandbox, without a request. */
@@ -131,8 +158,9 @@ export class Snapshots {
     this.#requests = requests;
   }
 
-  async list(options: CallOptions = {}): Promise<readonly SnapshotInfo[]> {
-    return this.#requests.list('listSnapshots', options, ({ snapshots }) => snapshots);
+  async list({ labels, name, ...options }: ListOptions = {}): Promise<readonly SnapshotInfo[]> {
+    const query = { label: labels, name };
+    return this.#requests.list('listSnapshots', { ...options, query }, ({ snapshots }) => snapshots);
   }
 
   /** A handle for an existing snapshot, without a request. */

@@ -3,9 +3,24 @@ import type { Schemas } from './gen/schemas.ts';
 
 export type SandboxInfo = Schemas['SandboxResponse'];
 export type CreateOptions = Schemas['CreateSandboxRequest'];
+export type UpdateOptions = Schemas['UpdateSandboxRequest'];
+export type DeletedSandboxes = Schemas['DeletedSandboxes'];
+/** All of them must match. */
+export type SandboxFilter = {
+  /** `key=value`, or `key` for any value. */
+  readonly label?: readonly string[];
+  readonly state?: SandboxInfo['state'];
+  readonly name?: string;
+  readonly profile?: string;
+  /** Reference or digest. */
+  readonly image?: string;
+};
 export type SandboxStats = Schemas['SandboxStats'];
 export type SandboxEvent = Schemas['Event'];
 export type SnapshotInfo = Schemas['SnapshotResponse'];
+export type SnapshotOptions = Schemas['SnapshotRequest'];
+export type SnapshotChanges = Schemas['ChangeSnapshotRequest'];
+export type ImageChanges = Schemas['ChangeImageRequest'];
 export type ForkOptions = Schemas['ForkReq'];
 export type ImageInfo = Schemas['ImageResponse'];
 export type ErrorCode = Schemas['ErrorResponse']['code'];
@@ -28,6 +43,14 @@ export type CallOptions = {
   readonly signal?: AbortSignal | undefined;
   /** Maximum wait for the answer; the call rejects with a TimeoutError that names the request. Default: none. */
   readonly timeoutMs?: number | undefined;
+};
+
+/** Options of lists. */
+export type ListOptions = CallOptions & {
+  /** Only entries with all of these labels: `key=value`, or `key` alone. */
+  readonly labels?: readonly string[] | undefined;
+  /** Only the entry of this name. */
+  readonly name?: string | undefined;
 };
 
 /** Options of calls that make something. */

@@ -1,7 +1,14 @@
 // Container images of the daemon. UnsupportedError when images are disabled.
 import type { Requests } from './connection/requests.ts';
 import type { Bytes } from './connection/transport.ts';
-import type { CallOptions, ErrorCode, ImageInfo, KeyedOptions } from './contract.ts';
+import type {
+  CallOptions,
+  ErrorCode,
+  ImageChanges,
+  ImageInfo,
+  KeyedOptions,
+  ListOptions,
+} from './contract.ts';
 import { ConnectionError, toApiError } from './errors.ts';
 
 /** A step of a pull. */
@@ -48,8 +55,14 @@ export class Images {
     this.#requests = requests;
   }
 
-  async list(options: CallOptions = {}): Promise<readonly ImageInfo[]> {
-    return this.#requests.list('listImages', options, ({ images }) => images);
+  async list({ labels, name, ...options }: ListOptions = {}): Promise<readonly ImageInfo[]> {
+    const query = { label: labels, name };
+    return this.#requests.list('listImages', { ...options, query }, ({ images }) => images);
+  }
+
+  /** Sets labels of an image, and removes those that are null. */
+  change(ref: string, { signal, timeoutMs, ...body }: ImageChanges & CallOptions): Promise<ImageInfo> {
+    return this.#requests.call('changeImage', { params: { ref }, body, signal, timeoutMs });
   }
 
   get(ref: string, options: CallOptions = {}): Promise<ImageInfo> {

@@ -10,8 +10,11 @@ import type {
   LogRecord,
   SandboxInfo,
   SandboxStats,
+  SnapshotChanges,
   SnapshotInfo,
+  SnapshotOptions,
   TerminalSize,
+  UpdateOptions,
 } from './contract.ts';
 import { NotFoundError } from './errors.ts';
 import { Exec, type ExecOptions } from './exec/exec.ts';
@@ -41,6 +44,11 @@ export class Sandbox implements AsyncDisposable {
   /** NotFoundError when it does not exist. */
   info(options: CallOptions = {}): Promise<SandboxInfo> {
     return this.#requests.call('getSandbox', { params: { id: this.id }, ...options });
+  }
+
+  /** Changes name, labels or timeouts: all of them, or none. ConflictError when another sandbox has the name. */
+  update(changes: UpdateOptions, options: CallOptions = {}): Promise<SandboxInfo> {
+    return this.#requests.call('updateSandbox', { params: { id: this.id }, body: changes, ...options });
   }
 
   /** Starts a command. */
@@ -78,8 +86,15 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /** Takes a snapshot; the sandbox keeps running. */
-  async snapshot(options: KeyedOptions = {}): Promise<Snapshot> {
-    const call = { params: { id: this.id }, ...options };
+  async snapshot({
+    signal,
+    timeoutMs,
+    idempotencyKey,
+    ...body
+  }: SnapshotOptions & KeyedOptions = {}): Promise<Snapshot> {
+    // Older daemons take no body.
+    const says = Object.keys(body).length > 0 && { body };
+    const call = { params: { id: this.id }, ...says, signal, timeoutMs, idempotencyKey };
     return this.#requests.create('takeSnapshot', call, ({ id }) => new Snapshot(this.#requests, id));
   }
 
@@ -125,6 +140,12 @@ export class Snapshot implements AsyncDisposable {
 
   info(options: CallOptions = {}): Promise<SnapshotInfo> {
     return this.#requests.call('getSnapshot', { params: { id: this.id }, ...options });
+  }
+
+  /** Changes its name, comment and labels; null removes one, and what is not named stays. */
+  change({ signal, timeoutMs, ...body }: SnapshotChanges & CallOptions): Promise<SnapshotInfo> {
+    const call = { params: { id: this.id }, body, signal, timeoutMs };
+    return this.#requests.call('changeSnapshot', call);
   }
 
   /** Forks sandboxes from the snapshot, all or none; `count` defaults to 1. */

@@ -16,6 +16,7 @@ export const IMAGE: ImageInfo = {
     exposedPorts: ['80/tcp'],
     labels: { a: 'b' },
   },
+  labels: {},
   contentBytes: 1,
   sizeBytes: 2,
   entries: 3,
@@ -27,11 +28,12 @@ export const LAYERS = ['a60222455a7d', '64f74f2e4219'] as const;
 
 export class FakeImages {
   readonly asked: unknown[][] = [];
+  labels: Readonly<Record<string, string>> = {};
   /** What a pull does behind its first steps. */
   onPull: (report: Report, signal: AbortSignal | undefined) => Promise<void> = async () => undefined;
 
-  readonly store: Pick<Images, 'list' | 'get' | 'pull' | 'import' | 'delete'> = {
-    list: () => [IMAGE],
+  readonly store: Pick<Images, 'list' | 'get' | 'pull' | 'import' | 'relabel' | 'delete'> = {
+    list: () => [{ ...IMAGE, labels: this.labels }],
     get: () => IMAGE,
     pull: async (ref, mode, { onProgress = () => undefined, signal } = {}) => {
       this.asked.push(['pull', ref, mode]);
@@ -46,6 +48,10 @@ export class FakeImages {
       return IMAGE;
     },
     import: async () => IMAGE,
+    relabel: async (_ref, change) => {
+      this.labels = change(this.labels);
+      return { ...IMAGE, labels: this.labels };
+    },
     delete: async (ref) => void this.asked.push(['delete', ref]),
   };
 }

@@ -1,4 +1,5 @@
-// A sandbox as the fake ones show themselves.
+// A sandbox as the fake ones show themselves, and the bytes that they answer.
+import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import type { SandboxInfo } from '../../host-agent/src/sandboxes/types.ts';
 
 export function fakeInfo(id: string): SandboxInfo {
@@ -17,5 +18,18 @@ export function fakeInfo(id: string): SandboxInfo {
     diskBytes: 2 ** 32,
     rootfs: { kind: 'profile', name: 'base' },
     workdir: `/data/sandboxes/${id}`,
+  };
+}
+
+/** The pieces in turn; an Error among them is what the outflow rejects with. */
+export function outflow(...pieces: readonly (string | Buffer | Error)[]): PullStream {
+  const rest = [...pieces];
+  return {
+    async next() {
+      const piece = rest.shift();
+      if (piece instanceof Error) throw piece;
+      return piece === undefined ? undefined : { bytes: Buffer.from(piece), release: () => {} };
+    },
+    cancel: () => {},
   };
 }

@@ -15,6 +15,7 @@ import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import type { SandboxCommands } from '../../host-agent/src/sandboxes/commands.ts';
+import { matchesFilter, type SandboxFilter } from '../../host-agent/src/sandboxes/filter.ts';
 import type {
   AwakeSandbox,
   CommitHook,
@@ -24,19 +25,22 @@ import type {
 } from '../../host-agent/src/sandboxes/interface.ts';
 import { assertCanPublish } from '../../host-agent/src/sandboxes/resolve-create.ts';
 import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
+import { type AboutPatch, changeAbout, toAbout } from '../../host-agent/src/sandboxes/snapshot-about.ts';
 import type {
   CreateSandboxOptions,
   ForkOptions,
   ImportOptions,
   SandboxInfo,
+  SandboxPatch,
   SnapshotInfo,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
 import { FakeExec, type Script } from './fake-exec.ts';
-import { fakeInfo } from './fake-info.ts';
+import { fakeInfo, outflow } from './fake-info.ts';
 import { watchOf } from './fake-watch.ts';
 
 export { FakeExec, type Script } from './fake-exec.ts';
+export { outflow };
 
 export const FILE: FileDescription = {
   path: Buffer.from('name'),
@@ -56,6 +60,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   readonly callers: (Principal | undefined)[] = [];
   readonly created: CreateSandboxOptions[] = [];
   readonly execs: FakeExec[] = [];
+  readonly patches: SandboxPatch[] = [];
   readonly forked: Omit<ForkOptions, 'publish'>[] = [];
   readonly #infos = new Map<string, SandboxInfo>();
   onCreate: (options: CreateSandboxOptions, signal?: AbortSignal) => Promise<void> = async () => {};
@@ -113,8 +118,19 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return info;
   }
 
-  list(): SandboxInfo[] {
-    return [...this.#infos.values()];
+  async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
+    this.patches.push(patch);
+    return this.get(id).info;
+  }
+
+  list(filter: SandboxFilter = {}): SandboxInfo[] {
+    return [...this.#infos.values()].filter((info) => matchesFilter(info, filter));
+  }
+
+  async deleteAll(filter: SandboxFilter) {
+    const deleted = this.list(filter).map(({ id }) => id);
+    await Promise.all(deleted.map((id) => this.delete(id)));
+    return { deleted, failed: [] };
   }
 
   get(id: string): SandboxHandle {
@@ -129,8 +145,9 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         this.get(id);
         return this.stats;
       },
-      snapshot: async (_signal, commit) => {
-        const snapshot = await this.snapshot(id);
+      snapshot: async (_signal, commit, about = {}) => {
+        const snapshot = { ...(await this.snapshot(id)), ...toAbout(about) };
+        this.snapshots.set(snapshot.id, snapshot);
         commit?.persist(snapshot);
         return snapshot;
       },
@@ -240,6 +257,13 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return this.getSnapshot(/snap_\w+/.exec(text)?.[0] ?? [...this.snapshots.keys()][0] ?? '');
   }
 
+  async changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+    const { name: _, labels: __, comment: ___, ...snapshot } = this.getSnapshot(id);
+    const changed = { ...snapshot, ...changeAbout(this.getSnapshot(id), patch) };
+    this.snapshots.set(id, changed);
+    return changed;
+  }
+
   async deleteSnapshot(id: string): Promise<void> {
     this.getSnapshot(id);
     this.snapshots.delete(id);
@@ -293,18 +317,5 @@ function fakeCommands(): Partial<SandboxCommands> {
       const calls = { consumed: nothing, closeStdin: nothing, signal: nothing, resize: nothing };
       return { ...calls, write: () => true, cancel: nothing };
     },
-  };
-}
-
-/** The pieces in turn; an Error among them is what the outflow rejects with. */
-export function outflow(...pieces: readonly (string | Buffer | Error)[]): PullStream {
-  const rest = [...pieces];
-  return {
-    async next() {
-      const piece = rest.shift();
-      if (piece instanceof Error) throw piece;
-      return piece === undefined ? undefined : { bytes: Buffer.from(piece), release: () => {} };
-    },
-    cancel: () => {},
   };
 }

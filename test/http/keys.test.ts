@@ -180,7 +180,7 @@ const NARROW: Partial<Record<Operation, readonly RouteName[]>> = {
     'listSnapshots',
     'readStats',
   ],
-  images: ['deleteImage', 'importImage', 'pullImage'],
+  images: ['changeImage', 'deleteImage', 'importImage', 'pullImage'],
   connect: [],
 };
 

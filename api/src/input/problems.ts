@@ -26,10 +26,10 @@ export function checkBody<S extends z.ZodType>(
   return { isValid: false, problem: problems.join('; ') };
 }
 
-/** Validates query or path parameters: strings by name. */
+/** Validates query or path parameters: strings by name, or arrays of them for parameters that may be repeated. */
 export function checkParameters<S extends z.ZodType>(
   schema: S,
-  parameters: Readonly<Record<string, string>>,
+  parameters: Readonly<Record<string, string | readonly string[]>>,
 ): Checked<z.output<S>> {
   return check(schema, parameters, 'the parameters');
 }

@@ -21,12 +21,18 @@ import {
   removeResult,
   watchEvent,
 } from '../schemas/file.ts';
-import { image, imageList, imageRef, pullImageRequest } from '../schemas/image.ts';
+import { changeImageRequest, image, imageList, imageRef, pullImageRequest } from '../schemas/image.ts';
 import { logRecord, logsResponse } from '../schemas/log.ts';
 import { engine, healthResponse, profile, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
 import { networkRequest, networkResponse, portMapping, publishedPort } from '../schemas/network.ts';
 import { policy } from '../schemas/policy.ts';
-import { createSandboxRequest, sandbox, sandboxList } from '../schemas/sandbox.ts';
+import {
+  createSandboxRequest,
+  deletedSandboxes,
+  sandbox,
+  sandboxList,
+  updateSandboxRequest,
+} from '../schemas/sandbox.ts';
 import {
   createdService,
   restart,
@@ -37,7 +43,13 @@ import {
   shownSpec,
   stopRequest,
 } from '../schemas/service.ts';
-import { forkRequest, snapshot, snapshotList } from '../schemas/snapshot.ts';
+import {
+  changeSnapshotRequest,
+  forkRequest,
+  snapshot,
+  snapshotList,
+  snapshotRequest,
+} from '../schemas/snapshot.ts';
 import { sandboxStats } from '../schemas/stats.ts';
 
 /** Parts before wholes: a schema can refer only to the components before it. */
@@ -74,12 +86,17 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   ServiceLogLine: serviceLogLine,
   ImageRef: imageRef,
   PullImageRequest: pullImageRequest,
+  ChangeImageRequest: changeImageRequest,
   ImageResponse: image,
   ImageListResponse: imageList,
   CreateSandboxRequest: createSandboxRequest(INTERFACE_LIMITS),
+  UpdateSandboxRequest: updateSandboxRequest,
+  DeletedSandboxes: deletedSandboxes,
   SandboxResponse: sandbox,
   ListResponse: sandboxList,
   SandboxStats: sandboxStats,
+  SnapshotRequest: snapshotRequest,
+  ChangeSnapshotRequest: changeSnapshotRequest,
   SnapshotResponse: snapshot,
   SnapshotListResponse: snapshotList,
   ForkReq: forkRequest(INTERFACE_LIMITS),

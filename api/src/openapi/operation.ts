@@ -93,7 +93,6 @@ function toParameters(
   const { properties = {}, required = [] } = components.toSchema(schema);
   return Object.entries(properties).map(([name, property]) => {
     const { description, title: _, ...rest } = property as JsonSchema;
-    const isNumber = rest.type === 'integer';
     const example = examples?.[name];
     return {
       name,
@@ -101,9 +100,14 @@ function toParameters(
       required: place === 'path' || required.includes(name),
       ...(description !== undefined && { description }),
       schema: rest,
-      ...(example !== undefined && { example: isNumber ? Number(example) : example }),
+      ...(example !== undefined && { example: toExample(rest, example) }),
     };
   });
+}
+
+function toExample({ type }: JsonSchema, example: string): unknown {
+  if (type === 'integer') return Number(example);
+  return type === 'array' ? [example] : example;
 }
 
 function toRequestBody({ body, example }: Route, components: Components): DocumentedOperation['requestBody'] {

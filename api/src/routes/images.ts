@@ -1,13 +1,14 @@
 // Container images: pull, import, list, show, delete.
 import {
+  changeImageRequest,
   image,
   imageList,
   imagePath,
   imageProgress,
+  imagesQuery,
   importQuery,
   pullImageRequest,
 } from '../schemas/image.ts';
-import { pageQuery } from '../schemas/page.ts';
 import { IMAGE } from './examples.ts';
 import { json, jsonBody, KEYED, KEYED_ANSWER, type Route } from './route.ts';
 
@@ -34,7 +35,7 @@ export const imageRoutes = {
     access: 'view',
     description:
       'Returns the whole list, or one page if limit is set. next_cursor is present if more entries follow.',
-    query: pageQuery,
+    query: imagesQuery,
     answers: [{ status: 200, description: 'the images', content: json(imageList) }],
     errors: { 501: OFF },
     example: { answer: { images: [IMAGE] } },
@@ -91,6 +92,19 @@ export const imageRoutes = {
     answers: [{ status: 200, description: 'the image', content: json(image) }],
     errors: { 404: UNKNOWN, 409: AMBIGUOUS, 501: OFF },
     example: { params: { ref: 'nginx:alpine' }, answer: IMAGE },
+  },
+  changeImage: {
+    method: 'PATCH',
+    path: '/images/:ref{.+}',
+    tag: 'images',
+    summary: 'Set and remove labels of an image',
+    description: 'All tenants share the images, so the key of a tenant may not change their labels.',
+    access: 'images',
+    params: imagePath,
+    body: jsonBody(changeImageRequest),
+    answers: [{ status: 200, description: 'the image', content: json(image) }],
+    errors: { 404: UNKNOWN, 409: AMBIGUOUS, 501: OFF },
+    example: { params: { ref: 'nginx:alpine' }, body: { user_labels: { stage: 'tested' } }, answer: IMAGE },
   },
   deleteImage: {
     method: 'DELETE',

@@ -72,6 +72,11 @@ export type Route = {
   /** Path and query parameters: objects of strings. */
   readonly params?: z.ZodObject;
   readonly query?: z.ZodObject;
+  /**
+   * Unknown, empty and repeated parameters are refused, not ignored: without one of its filters, the request would
+   * concern more than the client meant.
+   */
+  readonly exactQuery?: true;
   /** Headers of the request that change its meaning, beside those of every request. Descriptions by name. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: RequestBody;

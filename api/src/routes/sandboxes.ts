@@ -1,13 +1,16 @@
 // Create, list, show and delete sandboxes.
 import type { RequestLimits } from '../limits.ts';
 import { sandboxPath } from '../schemas/id.ts';
-import { pageQuery } from '../schemas/page.ts';
 import {
   createSandboxRequest,
+  deletedSandboxes,
+  deleteSandboxesQuery,
+  listSandboxesQuery,
   pauseRequest,
   resumeRequest,
   sandbox,
   sandboxList,
+  updateSandboxRequest,
 } from '../schemas/sandbox.ts';
 import { sandboxStats } from '../schemas/stats.ts';
 import { PAUSED_SANDBOX, SANDBOX, SANDBOX_ID, SANDBOX_STATS } from './examples.ts';
@@ -24,8 +27,9 @@ export function sandboxRoutes(limits: RequestLimits) {
       summary: 'List sandboxes',
       access: 'view',
       description:
-        'Returns the whole list, or one page if limit is set. next_cursor is present if more entries follow.',
-      query: pageQuery,
+        'Returns the whole list, or one page if limit is set. next_cursor is present if more entries follow. ' +
+        'All filters must match.',
+      query: listSandboxesQuery,
       answers: [{ status: 200, description: 'the sandboxes', content: json(sandboxList) }],
       example: { answer: { sandboxes: [SANDBOX] } },
     },
@@ -63,6 +67,27 @@ export function sandboxRoutes(limits: RequestLimits) {
         502: 'the registry failed, or the guest does not respond',
       },
       example: { body: { memory_mib: 512, timeout_s: 600 }, answer: SANDBOX },
+    },
+    deleteSandboxes: {
+      method: 'DELETE',
+      path: '/sandboxes',
+      tag: 'sandboxes',
+      summary: 'Delete the sandboxes that match all filters',
+      description:
+        'At least one filter is needed. An unknown, empty or repeated parameter is refused, because without it more ' +
+        'sandboxes would match; only label may be repeated. Sandboxes that a concurrent request deletes are in ' +
+        'neither list, or in deleted.',
+      access: 'delete',
+      query: deleteSandboxesQuery,
+      exactQuery: true,
+      answers: [
+        {
+          status: 200,
+          description: 'what was deleted, and what could not be',
+          content: json(deletedSandboxes),
+        },
+      ],
+      example: { query: { label: 'team=compilers' }, answer: { deleted: [SANDBOX_ID], failed: [] } },
     },
     getSandbox: {
       method: 'GET',
@@ -139,6 +164,22 @@ export function sandboxRoutes(limits: RequestLimits) {
         502: 'the sandbox was resumed, but its guest does not respond',
       },
       example: { params: { id: SANDBOX_ID }, body: {}, answer: SANDBOX },
+    },
+    updateSandbox: {
+      method: 'PATCH',
+      path: '/sandboxes/:id',
+      tag: 'sandboxes',
+      summary: 'Change name, labels or timeouts of a sandbox',
+      description:
+        'All changes are made, or none. The lifetime of a sandbox may not end later than max_timeout_s of the key ' +
+        'after its creation.',
+      access: 'create',
+      alsoNeeds: { operation: 'snapshot', when: 'idle_action is snapshot' },
+      params: sandboxPath,
+      body: jsonBody(updateSandboxRequest),
+      answers: [{ status: 200, description: 'the changed sandbox', content: json(sandbox) }],
+      errors: { 404: UNKNOWN, 409: 'another sandbox has the name' },
+      example: { params: { id: SANDBOX_ID }, body: { timeout_s: 600 }, answer: SANDBOX },
     },
     deleteSandbox: {
       method: 'DELETE',

@@ -1,9 +1,17 @@
 // Snapshots of sandboxes, and forks of snapshots.
 import type { RequestLimits } from '../limits.ts';
 import { sandboxPath, snapshotPath } from '../schemas/id.ts';
-import { pageQuery } from '../schemas/page.ts';
 import { sandboxList } from '../schemas/sandbox.ts';
-import { forkQuery, forkRequest, importSnapshotQuery, snapshot, snapshotList } from '../schemas/snapshot.ts';
+import {
+  changeSnapshotRequest,
+  forkQuery,
+  forkRequest,
+  importSnapshotQuery,
+  snapshot,
+  snapshotList,
+  snapshotRequest,
+  snapshotsQuery,
+} from '../schemas/snapshot.ts';
 import { SANDBOX, SANDBOX_ID, SNAPSHOT, SNAPSHOT_ID } from './examples.ts';
 import { json, jsonBody, KEYED, KEYED_ANSWER, type Route } from './route.ts';
 
@@ -19,9 +27,14 @@ export function snapshotRoutes(limits: RequestLimits) {
       access: 'snapshot',
       params: sandboxPath,
       headers: KEYED,
+      body: jsonBody(snapshotRequest),
       answers: [{ status: 201, description: 'the snapshot', content: json(snapshot), headers: KEYED_ANSWER }],
-      errors: { 404: 'the sandbox does not exist', 502: 'the guest does not respond' },
-      example: { params: { id: SANDBOX_ID }, answer: SNAPSHOT },
+      errors: {
+        404: 'the sandbox does not exist',
+        409: 'a snapshot has the name',
+        502: 'the guest does not respond',
+      },
+      example: { params: { id: SANDBOX_ID }, body: { labels: { stage: 'ready' } }, answer: SNAPSHOT },
     },
     listSnapshots: {
       method: 'GET',
@@ -31,7 +44,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       access: 'view',
       description:
         'Returns the whole list, or one page if limit is set. next_cursor is present if more entries follow.',
-      query: pageQuery,
+      query: snapshotsQuery,
       answers: [{ status: 200, description: 'the snapshots', content: json(snapshotList) }],
       example: { answer: { snapshots: [SNAPSHOT] } },
     },
@@ -45,6 +58,22 @@ export function snapshotRoutes(limits: RequestLimits) {
       answers: [{ status: 200, description: 'the snapshot', content: json(snapshot) }],
       errors: { 404: UNKNOWN },
       example: { params: { id: SNAPSHOT_ID }, answer: SNAPSHOT },
+    },
+    changeSnapshot: {
+      method: 'PATCH',
+      path: '/snapshots/:id',
+      tag: 'snapshots',
+      summary: 'Change the name, labels and comment of a snapshot',
+      access: 'snapshot',
+      params: snapshotPath,
+      body: jsonBody(changeSnapshotRequest),
+      answers: [{ status: 200, description: 'the snapshot', content: json(snapshot) }],
+      errors: { 404: UNKNOWN, 409: 'another snapshot has the name' },
+      example: {
+        params: { id: SNAPSHOT_ID },
+        body: { name: 'golden', labels: { stage: 'tested', draft: null } },
+        answer: SNAPSHOT,
+      },
     },
     exportSnapshot: {
       method: 'GET',

@@ -4,11 +4,13 @@ import { querySwitch } from '../input/query.ts';
 import { MAX_EVENT_FILTERS } from '../limits.ts';
 import { count, dateTime, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
+import { labels } from './label.ts';
 
 export const EVENT_KINDS = [
   'created',
   'forked',
   'adopted',
+  'updated',
   'died',
   'hung',
   'recovered',
@@ -21,6 +23,7 @@ export const EVENT_KINDS = [
   'deleted',
   'snapshot-taken',
   'snapshot-imported',
+  'snapshot-changed',
   'snapshot-deleted',
 ] as const;
 type EventKind = (typeof EVENT_KINDS)[number];
@@ -78,9 +81,17 @@ export const event = z
         'the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its ' +
           'own host',
       ),
+    name: word('name of the sandbox; absent if it has none').optional(),
+    labels: labels.optional().describe('labels of the sandbox; absent if it has none'),
+    changed: z
+      .array(z.string())
+      .optional()
+      .describe('for updated: the fields that were changed, such as labels and timeout_s'),
     snapshot: snapshotId
       .optional()
-      .describe('the snapshot that was taken, imported or deleted, or to which an idle sandbox was saved'),
+      .describe(
+        'the snapshot that was taken, imported, changed or deleted, or to which an idle sandbox was saved',
+      ),
     origin: z
       .enum(['boot', 'template', 'snapshot'])
       .optional()

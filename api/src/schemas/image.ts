@@ -1,9 +1,10 @@
 // Container images: references, pull requests, converted images.
 import { z } from 'zod';
-import { choice, optionalText, rule, text } from '../input/fields.ts';
+import { choice, optional, optionalText, rule, text } from '../input/fields.ts';
 import { MAX_HOST_PATH_CHARS, MAX_IMAGE_REF_CHARS } from '../limits.ts';
 import { count, errorCode, unixMs, warnings, word } from './answers.ts';
-import { nextCursor } from './page.ts';
+import { labelSelectors, labels, labelsPatch, nameFilter } from './label.ts';
+import { nextCursor, pageQuery } from './page.ts';
 
 const HOST =
   /(?:[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?(?:\.[a-zA-Z\d](?:[a-zA-Z\d-]*[a-zA-Z\d])?)*|\[[\da-fA-F:]+\])(?::\d+)?/;
@@ -73,6 +74,18 @@ export const imagePath = z.object({
     }),
 });
 
+export const changeImageRequest = z
+  .object(
+    { user_labels: optional(labelsPatch, 'labels to set, or with null to remove; others stay') },
+    { error: 'must be a JSON object' },
+  )
+  .describe('changes of an image');
+
+export const imagesQuery = pageQuery.extend({
+  label: labelSelectors,
+  name: nameFilter,
+});
+
 export const importQuery = z.object({
   tag: z
     .string()
@@ -91,7 +104,8 @@ export const image = z
     exposed_ports: z.array(z.string()).optional().describe('ports that the image declares, such as 80/tcp'),
     content_bytes: count('total size of its files, bytes').optional(),
     size_bytes: count('disk space that its root filesystem uses, bytes').optional(),
-    labels: z.record(z.string(), z.string()).optional().describe('labels of the image'),
+    labels: z.record(z.string(), z.string()).optional().describe('labels in the configuration of the image'),
+    user_labels: labels.optional().describe('labels that were set on this daemon; absent if there are none'),
     labels_omitted: count(
       'number of labels that are omitted because all labels together exceed 64 KiB',
     ).optional(),

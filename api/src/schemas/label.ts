@@ -1,7 +1,7 @@
 // Names and labels, by which clients find sandboxes. Labels have the syntax of Kubernetes.
 import { z } from 'zod';
 import { text } from '../input/fields.ts';
-import { MAX_LABELS, MAX_NAME_CHARS } from '../limits.ts';
+import { MAX_IMAGE_REF_CHARS, MAX_LABELS, MAX_LABELS_CHARS, MAX_NAME_CHARS } from '../limits.ts';
 
 const DNS_LABEL = '[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?';
 const WORD = '[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?';
@@ -32,6 +32,13 @@ export function isLabelValue(value: unknown): value is string {
   return typeof value === 'string' && value.length <= MAX_NAME_CHARS && VALUE.test(value);
 }
 
+export function countLabelChars(entries: readonly (readonly [string, unknown])[]): number {
+  return entries.reduce(
+    (sum, [key, value]) => sum + key.length + (typeof value === 'string' ? value.length : 0),
+    0,
+  );
+}
+
 /** Labels by key. */
 export const labels = labelsOf<string>(isLabelValue, { type: 'string', pattern: VALUE.source });
 
@@ -56,6 +63,11 @@ function labelsOf<V>(isValid: (value: unknown) => boolean, value: object) {
       const entries = Object.entries(given);
       if (entries.length > MAX_LABELS)
         return refuse(`{name} must have at most ${MAX_LABELS} labels, got ${entries.length}`);
+      const chars = countLabelChars(entries);
+      if (chars > MAX_LABELS_CHARS)
+        return refuse(
+          `{name} must have at most ${MAX_LABELS_CHARS} characters in keys and values, got ${chars}`,
+        );
       for (const [key, each] of entries) {
         if (!isLabelKey(key)) refuse(`{name} ${KEY_ERROR}, got ${JSON.stringify(key.slice(0, 80))}`);
         else if (!isValid(each)) refuse(VALUE_ERROR, key);
@@ -68,3 +80,38 @@ function labelsOf<V>(isValid: (value: unknown) => boolean, value: object) {
       maxProperties: MAX_LABELS,
     }) as unknown as z.ZodType<Readonly<Record<string, V>>, Readonly<Record<string, V>>>;
 }
+
+/** `value` absent: any value. */
+export type LabelSelector = { readonly key: string; readonly value?: string };
+
+const SELECTOR_ERROR = `query {name} must be key or key=value, in the syntax of labels, ${MAX_LABELS} at most, got {value}`;
+
+/** A parameter that may be repeated; all of its selectors must match. */
+export const labelSelectors = z
+  .array(z.string())
+  .optional()
+  .transform((words, context): readonly LabelSelector[] | undefined => {
+    if (words === undefined) return undefined;
+    const selectors = words.map((word) => {
+      const [, key = '', value] = /^([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
+      return { key, ...(value !== undefined && { value }) };
+    });
+    const areValid = selectors.every(({ key, value = '' }) => isLabelKey(key) && isLabelValue(value));
+    if (areValid && words.length <= MAX_LABELS) return selectors;
+    context.addIssue({ code: 'custom', message: SELECTOR_ERROR });
+    return z.NEVER;
+  })
+  .meta({
+    type: 'array',
+    items: { type: 'string' },
+    description:
+      'only entries with this label, key=value, or key for any value; may be repeated, and all must match',
+  });
+
+/** The parameter `name` of a list. Undefined if it is absent. */
+export const nameFilter = z
+  .string()
+  .max(MAX_IMAGE_REF_CHARS, { error: `query {name} must have at most ${MAX_IMAGE_REF_CHARS} characters` })
+  .optional()
+  .transform((value) => value || undefined)
+  .meta({ description: 'only the entry of this name' });

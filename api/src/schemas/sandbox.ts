@@ -23,12 +23,12 @@ import {
   MIN_MEMORY_MIB,
   type RequestLimits,
 } from '../limits.ts';
-import { count, dateTime, warnings, word } from './answers.ts';
+import { count, dateTime, errorCode, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { imageRef, pull } from './image.ts';
-import { labels, objectName } from './label.ts';
+import { labelSelectors, labels, labelsPatch, objectName } from './label.ts';
 import { networkRequest, networkResponse, publish, publishedPort } from './network.ts';
-import { nextCursor } from './page.ts';
+import { nextCursor, pageQuery } from './page.ts';
 import { createdService } from './service.ts';
 
 /** States that clients see. */
@@ -146,6 +146,38 @@ export function createSandboxRequest(limits: RequestLimits) {
   ).describe('a sandbox to create; every field is optional');
 }
 
+export const updateSandboxRequest = z
+  .object(
+    {
+      name: objectName
+        .nullable()
+        .optional()
+        .meta({ description: 'new name, unique among those of the tenant; null removes the name' }),
+      labels: labelsPatch.nullable().optional().meta({
+        description: 'changes of labels; null as a value removes the label, null itself removes all',
+      }),
+      timeout_s: seconds('lifetime in seconds from now; 0 or null removes it'),
+      idle_timeout_s: seconds('idle timeout in seconds, which starts again; 0 or null removes it'),
+      idle_action: z
+        .enum(IDLE_ACTIONS, { error: `must be one of ${IDLE_ACTIONS.join(', ')}` })
+        .nullable()
+        .optional()
+        .transform((value) => (value === null ? 'delete' : value))
+        .meta({ description: 'action after the idle timeout; snapshot needs the operation snapshot' }),
+    },
+    { error: 'must be a JSON object' },
+  )
+  .describe('changes of a sandbox; fields that are absent stay as they are');
+
+/** `null` means 0. */
+function seconds(description: string) {
+  return integer(0, MAX_SECONDS, ' seconds, 0 for none')
+    .nullable()
+    .optional()
+    .transform((value) => (value === null ? 0 : value))
+    .meta({ description });
+}
+
 /** Environment variables that are stored with a sandbox, so their size is limited. */
 export function sandboxEnv(description: string) {
   const chars = MAX_SANDBOX_ENV_CHARS;
@@ -233,3 +265,53 @@ export const resumeRequest = z.object({}, { error: 'must be a JSON object' }).de
 export const sandboxList = z
   .object({ sandboxes: z.array(sandbox).describe('oldest first'), next_cursor: nextCursor, warnings })
   .describe('sandboxes');
+
+const filters = {
+  label: labelSelectors,
+  state: z
+    .enum([...SANDBOX_STATES, ''], {
+      error: `query {name} must be one of ${SANDBOX_STATES.join(', ')}, got {value}`,
+    })
+    .optional()
+    .transform((value) => value || undefined)
+    .meta({ description: 'only sandboxes in this state' }),
+  name: filterText('only the sandbox of this name'),
+  profile: filterText('only sandboxes of this profile'),
+  image: filterText('only sandboxes of this image: a reference, or a digest'),
+};
+
+function filterText(description: string) {
+  return z
+    .string()
+    .optional()
+    .transform((value) => value || undefined)
+    .meta({ description });
+}
+
+export const listSandboxesQuery = pageQuery.extend(filters);
+
+export const deleteSandboxesQuery = rule(
+  z.object(filters),
+  'at least one filter is given',
+  (query) => Object.values(query).some((value) => value !== undefined),
+  {
+    error:
+      'must have at least one of label, state, name, profile, image: without a filter, every sandbox would be deleted',
+  },
+);
+
+export const deletedSandboxes = z
+  .object({
+    deleted: z.array(sandboxId).describe('the sandboxes that were deleted'),
+    failed: z
+      .array(
+        z.object({
+          id: sandboxId,
+          code: errorCode,
+          error: word('why it could not be deleted'),
+        }),
+      )
+      .describe('the sandboxes that could not be deleted, and still exist'),
+    warnings,
+  })
+  .describe('result of deleting several sandboxes');

@@ -1,13 +1,13 @@
 // Snapshots and their forks.
 import { z } from 'zod';
-import { integer, optionalText, rule, withDefault } from '../input/fields.ts';
+import { integer, optional, optionalText, rule, text, withDefault } from '../input/fields.ts';
 import { queryInteger, querySwitch } from '../input/query.ts';
-import type { RequestLimits } from '../limits.ts';
+import { MAX_COMMENT_CHARS, type RequestLimits } from '../limits.ts';
 import { count, dateTime, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
-import { labelsPatch, objectName } from './label.ts';
+import { labelSelectors, labels, labelsPatch, nameFilter, objectName } from './label.ts';
 import { publish } from './network.ts';
-import { nextCursor } from './page.ts';
+import { nextCursor, pageQuery } from './page.ts';
 import { sandboxEnv } from './sandbox.ts';
 
 export const snapshot = z
@@ -21,6 +21,9 @@ export const snapshot = z
     state_path: word('file with the device state'),
     memory_mib: count('memory, MiB'),
     vcpus: count('virtual CPUs'),
+    name: objectName.optional().describe('name of the snapshot, unique among those of its tenant'),
+    labels: labels.optional().describe('labels by key; absent if there are none'),
+    comment: word('comment').optional(),
     warnings,
   })
   .describe('a snapshot');
@@ -28,6 +31,36 @@ export const snapshot = z
 export const snapshotList = z
   .object({ snapshots: z.array(snapshot).describe('oldest first'), next_cursor: nextCursor })
   .describe('snapshots');
+
+const COMMENT_ERROR = `must be a text of at most ${MAX_COMMENT_CHARS} characters`;
+const comment = text(COMMENT_ERROR).max(MAX_COMMENT_CHARS, { error: COMMENT_ERROR });
+
+export const snapshotRequest = z
+  .object(
+    {
+      name: optionalText(objectName, 'name, unique among the snapshots of the tenant'),
+      labels: optional(labels, 'labels by key'),
+      comment: optionalText(comment, 'comment'),
+    },
+    { error: 'must be a JSON object' },
+  )
+  .describe('what to remember about a snapshot; the body is optional');
+
+export const changeSnapshotRequest = z
+  .object(
+    {
+      name: objectName.nullable().optional().describe('name; null removes it'),
+      labels: optional(labelsPatch, 'labels to set, or with null to remove; others stay'),
+      comment: comment.nullable().optional().describe('comment; null removes it'),
+    },
+    { error: 'must be a JSON object' },
+  )
+  .describe('changes of a snapshot; absent fields stay');
+
+export const snapshotsQuery = pageQuery.extend({
+  label: labelSelectors,
+  name: nameFilter,
+});
 
 export const importSnapshotQuery = z.object({
   disk_only: querySwitch(

@@ -105,7 +105,10 @@ async function listFromDaemon(
 async function toNames(kind: string, client: Client): Promise<readonly Candidate[]> {
   const options = { timeoutMs: LIST_TIMEOUT_MS };
   const sandboxes = async () =>
-    (await client.sandboxes.list(options)).map(({ id, profile = 'image' }) => ({ name: id, help: profile }));
+    (await client.sandboxes.list(options)).flatMap(({ id, name, profile = 'image' }) => [
+      { name: id, help: profile },
+      ...(name === undefined ? [] : [{ name, help: id }]),
+    ]);
   const snapshots = async () =>
     (await client.snapshots.list(options)).map(({ id, source_id }) => ({
       name: id,

@@ -9,6 +9,7 @@ import { complete } from './complete.ts';
 import { COMPLETE_VERB, renderCompletion } from './completions.ts';
 import { resolveContext, toClient } from './context.ts';
 import { renderOverview, renderVerb } from './help.ts';
+import { resolveOperands } from './names.ts';
 import { Terminal } from './terminal.ts';
 import type { Session, Verb } from './verb.ts';
 import { VERBS } from './verbs.ts';
@@ -74,7 +75,10 @@ async function run(
   const session = toSession(input, terminal, stop.signal);
   // While a command runs, its verb handles the first Ctrl-C; otherwise, and from the second one on, the program stops.
   handleInterrupts(stop, () => process.listenerCount('SIGINT') > 1);
-  const code = await verb.run(input, session);
+  const operands = verb.resolvesNames
+    ? input.operands
+    : await resolveOperands(verb, input.operands, () => session.client, stop.signal);
+  const code = await verb.run({ ...input, operands }, session);
   stop.signal.throwIfAborted();
   return code ?? 0;
 }
@@ -107,6 +111,8 @@ const ALIASES: Readonly<Record<string, string>> = {
   stop: 'rm',
   delete: 'rm',
   top: 'stats',
+  rename: 'update',
+  label: 'update',
   commit: 'snapshot',
   save: 'export',
   load: 'import',

@@ -63,3 +63,22 @@ export function toPort(text: string): { host_ip?: string; host_port: number; gue
     guest_port: Number(guest),
   };
 }
+
+/** `key=value` texts as labels. UsageError. */
+export function toLabels(texts: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    texts.map((text) => {
+      const at = text.indexOf('=');
+      if (at > 0) return [text.slice(0, at), text.slice(at + 1)];
+      throw new UsageError(`--label must be key=value, not ${JSON.stringify(text)}`);
+    }),
+  );
+}
+
+/** The same; `key-` removes a label. UsageError. */
+export function toLabelChanges(texts: readonly string[]): Record<string, string | null> {
+  const isRemoval = (text: string): boolean => !text.includes('=') && /.-$/.test(text);
+  const removed = texts.filter(isRemoval).map((text) => [text.slice(0, -1), null] as const);
+  const set = toLabels(texts.filter((text) => !isRemoval(text)));
+  return { ...set, ...Object.fromEntries(removed) };
+}

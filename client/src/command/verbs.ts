@@ -12,7 +12,7 @@ import { keys } from './verbs/keys.ts';
 import { logs } from './verbs/logs.ts';
 import { exportSnapshot, importSnapshot } from './verbs/move.ts';
 import { run } from './verbs/run.ts';
-import { inspect, ps, rm } from './verbs/sandboxes.ts';
+import { inspect, ps, rm, update } from './verbs/sandboxes.ts';
 import { service } from './verbs/service.ts';
 import { pause, resume } from './verbs/sleep.ts';
 import { fork, snapshot, snapshots } from './verbs/snapshots.ts';
@@ -30,6 +30,7 @@ export const VERBS: readonly Verb[] = [
   ps,
   pause,
   resume,
+  update,
   rm,
   cp,
   ls,

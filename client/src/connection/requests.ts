@@ -31,7 +31,8 @@ const GRACE_MS = 500;
 
 export type Call<N extends RouteName> = KeyedOptions & {
   readonly params?: Readonly<Record<string, string>>;
-  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  /** A parameter with an array is repeated. */
+  readonly query?: Readonly<Record<string, string | number | readonly string[] | undefined>>;
   readonly body?: Calls[N]['body'];
   /** Replaces a JSON body. */
   readonly bytes?: WireRequest['body'];
@@ -107,7 +108,9 @@ export class Requests {
       using late = delay(signal, GRACE_MS);
       const made = toResource(await this.#call(name, call, late.signal));
       if (!signal.aborted) return made;
-      await Promise.allSettled(made.map((one) => one[Symbol.asyncDispose]()));
+      // With a key it may be the answer of an earlier call, whose resources are in use.
+      if (call.idempotencyKey === undefined)
+        await Promise.allSettled(made.map((one) => one[Symbol.asyncDispose]()));
       throw signal.reason;
     });
   }
@@ -177,7 +180,9 @@ export class Requests {
     const { method, path } = ROUTES[name];
     const { params = {}, query = {}, body, bytes, accept, headers, idempotencyKey } = call;
     const search = new URLSearchParams(
-      Object.entries(query).flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)]])),
+      Object.entries(query).flatMap(([key, value = []]) =>
+        (Array.isArray(value) ? value : [value]).map((each) => [key, String(each)]),
+      ),
     ).toString();
     const { apiKey } = this.#options;
     return {

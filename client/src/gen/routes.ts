@@ -12,10 +12,13 @@ export const ROUTES = {
   pullImage: {"method":"POST","path":"/images","summary":"Pull an image from a registry and convert it to a root filesystem"},
   importImage: {"method":"POST","path":"/images/import","summary":"Import an image archive and convert it to a root filesystem"},
   getImage: {"method":"GET","path":"/images/{ref}","summary":"Show an image"},
+  changeImage: {"method":"PATCH","path":"/images/{ref}","summary":"Set and remove labels of an image"},
   deleteImage: {"method":"DELETE","path":"/images/{ref}","summary":"Delete an image"},
   listSandboxes: {"method":"GET","path":"/sandboxes","summary":"List sandboxes"},
   createSandbox: {"method":"POST","path":"/sandboxes","summary":"Create a sandbox and wait until its guest responds"},
+  deleteSandboxes: {"method":"DELETE","path":"/sandboxes","summary":"Delete the sandboxes that match all filters"},
   getSandbox: {"method":"GET","path":"/sandboxes/{id}","summary":"Show a sandbox"},
+  updateSandbox: {"method":"PATCH","path":"/sandboxes/{id}","summary":"Change name, labels or timeouts of a sandbox"},
   deleteSandbox: {"method":"DELETE","path":"/sandboxes/{id}","summary":"Delete a sandbox"},
   readStats: {"method":"GET","path":"/sandboxes/{id}/stats","summary":"Show the resource usage of a sandbox"},
   pauseSandbox: {"method":"POST","path":"/sandboxes/{id}/pause","summary":"Pause a sandbox: save it, and free its memory and CPUs"},
@@ -55,6 +58,7 @@ export const ROUTES = {
   takeSnapshot: {"method":"POST","path":"/sandboxes/{id}/snapshot","summary":"Take a snapshot of a running sandbox, which continues to run"},
   listSnapshots: {"method":"GET","path":"/snapshots","summary":"List snapshots"},
   getSnapshot: {"method":"GET","path":"/snapshots/{id}","summary":"Show a snapshot"},
+  changeSnapshot: {"method":"PATCH","path":"/snapshots/{id}","summary":"Change the name, labels and comment of a snapshot"},
   deleteSnapshot: {"method":"DELETE","path":"/snapshots/{id}","summary":"Delete a snapshot"},
   exportSnapshot: {"method":"GET","path":"/snapshots/{id}/export","summary":"Export a snapshot as an archive that another host can import"},
   importSnapshot: {"method":"POST","path":"/snapshots/import","summary":"Import a snapshot archive of another host"},
@@ -75,10 +79,13 @@ export type Calls = {
   pullImage: { readonly body: Schemas['PullImageRequest']; readonly answer: Schemas['ImageResponse'] };
   importImage: { readonly body: undefined; readonly answer: Schemas['ImageResponse'] };
   getImage: { readonly body: undefined; readonly answer: Schemas['ImageResponse'] };
+  changeImage: { readonly body: Schemas['ChangeImageRequest']; readonly answer: Schemas['ImageResponse'] };
   deleteImage: { readonly body: undefined; readonly answer: undefined };
   listSandboxes: { readonly body: undefined; readonly answer: Schemas['ListResponse'] };
   createSandbox: { readonly body: Schemas['CreateSandboxRequest']; readonly answer: Schemas['SandboxResponse'] };
+  deleteSandboxes: { readonly body: undefined; readonly answer: Schemas['DeletedSandboxes'] };
   getSandbox: { readonly body: undefined; readonly answer: Schemas['SandboxResponse'] };
+  updateSandbox: { readonly body: Schemas['UpdateSandboxRequest']; readonly answer: Schemas['SandboxResponse'] };
   deleteSandbox: { readonly body: undefined; readonly answer: undefined };
   readStats: { readonly body: undefined; readonly answer: Schemas['SandboxStats'] };
   pauseSandbox: { readonly body: unknown; readonly answer: Schemas['SandboxResponse'] };
@@ -115,9 +122,10 @@ export type Calls = {
   stopService: { readonly body: Schemas['StopServiceRequest']; readonly answer: Schemas['ServiceStatus'] };
   restartService: { readonly body: undefined; readonly answer: Schemas['ServiceStatus'] };
   readServiceLogs: { readonly body: undefined; readonly answer: Schemas['ServiceLogPage'] };
-  takeSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };
+  takeSnapshot: { readonly body: Schemas['SnapshotRequest']; readonly answer: Schemas['SnapshotResponse'] };
   listSnapshots: { readonly body: undefined; readonly answer: Schemas['SnapshotListResponse'] };
   getSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };
+  changeSnapshot: { readonly body: Schemas['ChangeSnapshotRequest']; readonly answer: Schemas['SnapshotResponse'] };
   deleteSnapshot: { readonly body: undefined; readonly answer: undefined };
   exportSnapshot: { readonly body: undefined; readonly answer: undefined };
   importSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };

@@ -206,15 +206,23 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
              */
             readonly sandbox?: string;
+            /** @description name of the sandbox; absent if it has none */
+            readonly name?: string;
+            /** @description labels of the sandbox; absent if it has none */
+            readonly labels?: {
+                readonly [key: string]: string;
+            };
+            /** @description for updated: the fields that were changed, such as labels and timeout_s */
+            readonly changed?: readonly string[];
             /**
              * snapshot id
-             * @description the snapshot that was taken, imported or deleted, or to which an idle sandbox was saved
+             * @description the snapshot that was taken, imported, changed or deleted, or to which an idle sandbox was saved
              */
             readonly snapshot?: string;
             /**
@@ -728,6 +736,13 @@ export interface components {
              */
             readonly pull?: ("missing" | "always" | "never" | "") | null;
         };
+        /** @description changes of an image */
+        readonly ChangeImageRequest: {
+            /** @description labels to set, or with null to remove; others stay */
+            readonly user_labels?: {
+                readonly [key: string]: string | null;
+            } | null;
+        };
         /** @description a converted image */
         readonly ImageResponse: {
             /** @description digest of the converted image */
@@ -744,8 +759,12 @@ export interface components {
             readonly content_bytes?: number;
             /** @description disk space that its root filesystem uses, bytes */
             readonly size_bytes?: number;
-            /** @description labels of the image */
+            /** @description labels in the configuration of the image */
             readonly labels?: {
+                readonly [key: string]: string;
+            };
+            /** @description labels that were set on this daemon; absent if there are none */
+            readonly user_labels?: {
                 readonly [key: string]: string;
             };
             /** @description number of labels that are omitted because all labels together exceed 64 KiB */
@@ -854,6 +873,43 @@ export interface components {
              * @default error
              */
             readonly if_exists?: ("error" | "return" | "") | null;
+        };
+        /** @description changes of a sandbox; fields that are absent stay as they are */
+        readonly UpdateSandboxRequest: {
+            /** @description new name, unique among those of the tenant; null removes the name */
+            readonly name?: (string & (string)) | null;
+            /** @description changes of labels; null as a value removes the label, null itself removes all */
+            readonly labels?: {
+                readonly [key: string]: string | null;
+            } | null;
+            /** @description lifetime in seconds from now; 0 or null removes it */
+            readonly timeout_s?: number | null;
+            /** @description idle timeout in seconds, which starts again; 0 or null removes it */
+            readonly idle_timeout_s?: number | null;
+            /** @description action after the idle timeout; snapshot needs the operation snapshot */
+            readonly idle_action?: ("delete" | "snapshot" | "pause") | null;
+        };
+        /** @description result of deleting several sandboxes */
+        readonly DeletedSandboxes: {
+            /** @description the sandboxes that were deleted */
+            readonly deleted: readonly string[];
+            /** @description the sandboxes that could not be deleted, and still exist */
+            readonly failed: readonly {
+                /**
+                 * sandbox id
+                 * @description id of the sandbox: sbx_ and 13 characters of 0-9 and a-v
+                 */
+                readonly id: string;
+                /**
+                 * @description machine-readable error code; later daemons may add codes
+                 * @enum {string}
+                 */
+                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+                /** @description why it could not be deleted */
+                readonly error: string;
+            }[];
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description a sandbox */
         readonly SandboxResponse: {
@@ -999,6 +1055,28 @@ export interface components {
                 readonly sent_packets: number;
             };
         };
+        /** @description what to remember about a snapshot; the body is optional */
+        readonly SnapshotRequest: {
+            /** @description name, unique among the snapshots of the tenant */
+            readonly name?: (string & (string)) | null;
+            /** @description labels by key */
+            readonly labels?: {
+                readonly [key: string]: string;
+            } | null;
+            /** @description comment */
+            readonly comment?: string | null;
+        };
+        /** @description changes of a snapshot; absent fields stay */
+        readonly ChangeSnapshotRequest: {
+            /** @description name; null removes it */
+            readonly name?: (string & (string)) | null;
+            /** @description labels to set, or with null to remove; others stay */
+            readonly labels?: {
+                readonly [key: string]: string | null;
+            } | null;
+            /** @description comment; null removes it */
+            readonly comment?: string | null;
+        };
         /** @description a snapshot */
         readonly SnapshotResponse: {
             /**
@@ -1028,6 +1106,14 @@ export interface components {
             readonly memory_mib: number;
             /** @description virtual CPUs */
             readonly vcpus: number;
+            /** @description name of the snapshot, unique among those of its tenant */
+            readonly name?: string & (string);
+            /** @description labels by key; absent if there are none */
+            readonly labels?: {
+                readonly [key: string]: string;
+            };
+            /** @description comment */
+            readonly comment?: string;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };

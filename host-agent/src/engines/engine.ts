@@ -120,6 +120,8 @@ export type VmExit = {
   readonly reason: string;
   readonly exitCode: number | null;
   readonly signal: string | null;
+  /** It ended with the host, which was rebooted: when a daemon found that. */
+  readonly rebootFoundAtMs?: number;
 };
 
 /** One running virtual machine. */

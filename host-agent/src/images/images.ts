@@ -1,6 +1,6 @@
 // The daemon's container images: pull, import, lookup, deletion, and eviction.
 import { existsSync } from 'node:fs';
-import { show } from '@sandboxd/api';
+import { type Labels, show } from '@sandboxd/api';
 import { readPieces } from '../lib/bounded-copy.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import { chooseEvicted } from '../lib/fair-share.ts';
@@ -156,6 +156,14 @@ export class Images {
     return toInfo(await this.#createFromUpload(fetchFromChunks(chunks, tag), { report, signal, owner }));
   }
 
+  /** `change` returns the new labels from the present ones. AppError as `get`. */
+  async relabel(text: string, change: (labels: Labels) => Labels): Promise<ImageInfo> {
+    const { id, record } = this.#find(text);
+    const stored = { id, record: { ...record, labels: change(record.labels ?? {}) } };
+    await this.#options.records.put(id, stored.record);
+    return toInfo(stored);
+  }
+
   /**
    * Given a reference, removes only that name while the image has others. Running sandboxes are not affected. AppError
    * as `get`.
@@ -296,6 +304,7 @@ function toInfo({ id, record }: StoredImage): ImageInfo {
     ...(sourceRef !== undefined && { sourceRef }),
     refs,
     config,
+    labels: record.labels ?? {},
     contentBytes,
     sizeBytes,
     entries,

@@ -8,6 +8,7 @@ export type { ConverterOptions } from './converter.ts';
 export type { LayerProgress, Report } from './fetch/download-progress.ts';
 export { Images, type PullMode } from './images.ts';
 export type { ImageInfo, ImageRecord } from './record.ts';
+export { isSameReference } from './reference.ts';
 export { baseEnvironment, type FindOptions, RootfsFinder, toUnknownRootfs } from './rootfs-source.ts';
 
 export type OpenImagesOptions = Omit<ImagesOptions, 'files' | 'converter' | keyof typeof LIMITS> & {

@@ -1,5 +1,6 @@
 // The stored record of a converted image, and the information shown to clients.
 
+import type { Labels } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import type { ImageConfig } from './fetch/config.ts';
 import { formatReference, parseReference } from './reference.ts';
@@ -25,6 +26,8 @@ export type ImageRecord = {
   readonly entries: number;
   readonly contentBytes: number;
   readonly convertedAtMs: number;
+  /** Labels that clients set; absent: none. */
+  readonly labels?: Labels;
   /** Time of the last create or pull. */
   readonly usedAtMs: number;
 };
@@ -42,6 +45,7 @@ export type ImageInfo = {
   /** All references in short form, including `sourceRef`. */
   readonly refs: readonly string[];
   readonly config: ImageConfig;
+  readonly labels: Labels;
   readonly contentBytes: number;
   readonly sizeBytes: number;
   readonly entries: number;

@@ -78,3 +78,11 @@ function splitDomain(name: string): readonly [domain: string, path: string] {
   if (domain !== DEFAULT_DOMAIN && domain !== OLD_DEFAULT_DOMAIN) return [domain, path];
   return [DEFAULT_DOMAIN, path.includes('/') ? path : `${OFFICIAL}${path}`];
 }
+
+/** Whether both name the same image: `nginx` is `docker.io/library/nginx:latest`. */
+export function isSameReference(a: string, b: string): boolean {
+  const [one, other] = [parseReference(a), parseReference(b)];
+  return (
+    a === b || (one !== undefined && other !== undefined && formatReference(one) === formatReference(other))
+  );
+}

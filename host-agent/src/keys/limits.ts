@@ -1,7 +1,7 @@
 // Quota and policy checks: a request is admitted against its key's policy and its tenant's quota in one step, so that
 // two concurrent requests cannot both get the last capacity.
 import type { Policy } from '@sandboxd/api';
-import { checkMax, findExceeded, type Published, type RequestedResources } from './policy.ts';
+import { checkMax, findExceeded, findExceededBy, type Published, type RequestedResources } from './policy.ts';
 import {
   describe,
   forbidden,
@@ -40,6 +40,17 @@ export type RequestContext = {
 
 /** For whom a snapshot is taken: a client, or the owner whose idle sandbox is saved, which needs no permission. */
 export type SnapshotMaker = { readonly owner: Owner | undefined; readonly policy?: Policy | undefined };
+
+/** Fields that a request does not change are absent. */
+export type RequestedChange = {
+  readonly owner: Owner | undefined;
+  /** From its creation to its new end; 0: no end. */
+  readonly lifetimeS?: number;
+  readonly idleTimeoutS?: number;
+  /** Whether it will be saved after the idle timeout, and whether it was before. */
+  readonly savesItself: boolean;
+  readonly savedItself: boolean;
+};
 
 export type LimitsOptions = {
   /** Called for each request: quotas change while the daemon runs. */
@@ -99,6 +110,29 @@ export class Limits {
         for (const each of reserved) this.#reserved.delete(each);
       },
     };
+  }
+
+  /**
+   * The same for a change of a sandbox. AppError forbidden. The reservation is for the snapshot that the sandbox will
+   * become when idle.
+   */
+  admitChange({ principal }: RequestContext, change: RequestedChange): Disposable {
+    const { owner, lifetimeS, idleTimeoutS, savesItself, savedItself } = change;
+    const policy = this.#policyOf(principal);
+    const exceeded = findExceededBy(policy, { lifetimeS, idleTimeoutS });
+    if (savesItself && !mayDo(principal, 'snapshot'))
+      exceeded.push(`idle_action snapshot needs snapshot: ${describe(principal, 'snapshot')}`);
+    if (!savesItself || savedItself) {
+      if (exceeded.length > 0) throw forbidden(principal, exceeded);
+      return NO_RESERVATION;
+    }
+    const own = [...this.#options.sandboxes(), ...this.#reserved].filter((each) => isSame(each.owner, owner));
+    exceeded.push(...checkMaxSnapshots(policy, this.#countSnapshots(owner, own) + 1));
+    if (exceeded.length > 0) throw forbidden(principal, exceeded);
+    if (owner === undefined) return NO_RESERVATION;
+    const reserved = { ...owner };
+    this.#reservedSnapshots.add(reserved);
+    return { [Symbol.dispose]: () => void this.#reservedSnapshots.delete(reserved) };
   }
 
   /** A key without policy and tenant is the operator's and has no default limits. */

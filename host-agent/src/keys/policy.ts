@@ -51,6 +51,27 @@ export function findExceeded(policy: Policy, requested: RequestedResources): str
   ];
 }
 
+/**
+ * The same for a change of a sandbox. `lifetimeS` counts from its creation, or a limit could be exceeded by repeated
+ * changes.
+ */
+export function findExceededBy(
+  { max_timeout_s, max_idle_timeout_s }: Policy,
+  {
+    lifetimeS,
+    idleTimeoutS,
+  }: { readonly lifetimeS?: number | undefined; readonly idleTimeoutS?: number | undefined },
+): string[] {
+  return [
+    ...(lifetimeS === undefined
+      ? []
+      : checkTime('timeout_s from the creation on', lifetimeS, 'max_timeout_s', max_timeout_s)),
+    ...(idleTimeoutS === undefined
+      ? []
+      : checkTime('idle_timeout_s', idleTimeoutS, 'max_idle_timeout_s', max_idle_timeout_s)),
+  ];
+}
+
 /** Limits a command's timeout to that of the policy; a longer one is not refused. */
 export function clampTimeout(timeoutS: number, { max_timeout_s: max }: Policy): number {
   if (max === undefined) return timeoutS;

@@ -7,6 +7,7 @@ import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
 import type { RootfsFinder } from '../images/index.ts';
+import type { Owner } from '../keys/index.ts';
 import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
@@ -19,6 +20,7 @@ import { ArchiveReader, type ByteSource } from './saved/archive/read-archive.ts'
 import { describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './saved/manifest.ts';
 import { flush } from './saved/save.ts';
 import { findDifferences, SavedGuest } from './saved/saved-guest.ts';
+import type { About } from './snapshot-about.ts';
 import type { SnapshotFor, Snapshots } from './snapshots.ts';
 import { startSandbox } from './start.ts';
 import type { ImportOptions, SnapshotInfo } from './types.ts';
@@ -34,7 +36,7 @@ export type ImportContext = {
 export type ImportDeps = Omit<ImportContext, 'compatibility'> & {
   readonly engines: Pick<Engines, 'chosen'>;
   readonly admission: Pick<Admission, 'reserve'>;
-  readonly snapshots: Pick<Snapshots, 'import'>;
+  readonly snapshots: Pick<Snapshots, 'import' | 'isNameFree'>;
   /** Cold-boots the disk and saves that guest. */
   readonly boot: (input: ImportInput) => Promise<SavedGuest>;
 };
@@ -64,7 +66,8 @@ export async function receiveSnapshot(
       const input = { dir, archive, manifest, options, signal };
       return isDiskOnly ? boot(input) : importGuest(input);
     };
-    return await snapshots.import(manifest.sourceId, fill, signal, by);
+    const about = toFreeAbout(manifest.options.about, snapshots, by?.owner);
+    return await snapshots.import(manifest.sourceId, fill, signal, { owner: by?.owner, ...by, about });
   } catch (error) {
     signal.throwIfAborted();
     // The reader of the request knows best why the bytes ended.
@@ -124,7 +127,17 @@ export async function resolveImport(
     if (hostPattern.safeParse(pattern).data !== pattern)
       throw badArchive('its allowlist has what is no host name');
   if (rootfs.kind === 'agent') throw badArchive('it was saved before it had a root filesystem');
-  return { ...options, rootfs: await findRoot(rootfs, context, isDiskOnly, signal) };
+  const { about: _, ...saved } = options;
+  return { ...saved, rootfs: await findRoot(rootfs, context, isDiskOnly, signal) };
+}
+
+/** A name that another snapshot has here is left out. */
+function toFreeAbout(
+  { name, ...about }: About = {},
+  snapshots: Pick<Snapshots, 'isNameFree'>,
+  owner: Owner | undefined,
+): About {
+  return { ...about, ...(name !== undefined && snapshots.isNameFree(owner, name) && { name }) };
 }
 
 async function findRoot(

@@ -5,14 +5,18 @@ import type { GuestFiles } from '../guest/files.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { SandboxCommands } from './commands.ts';
+import type { SandboxFilter } from './filter.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { SandboxService } from './service.ts';
+import type { About, AboutPatch } from './snapshot-about.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,
+  DeletedSandboxes,
   ForkOptions,
   ImportOptions,
   SandboxInfo,
+  SandboxPatch,
   SnapshotInfo,
 } from './types.ts';
 import type { VmUsage } from './vm-usage.ts';
@@ -30,7 +34,10 @@ export type SandboxRequest = RequestContext & {
   readonly commit?: CommitHook<readonly SandboxInfo[]> | undefined;
 };
 /** The same for a snapshot. */
-export type SnapshotRequest = SnapshotMaker & { readonly commit?: CommitHook<SnapshotInfo> | undefined };
+export type SnapshotRequest = SnapshotMaker & {
+  readonly commit?: CommitHook<SnapshotInfo> | undefined;
+  readonly about?: About | undefined;
+};
 
 /**
  * One sandbox. Calls that need its guest: AppError not_found when it was deleted, internal with the cause when its VM
@@ -55,7 +62,7 @@ export interface SandboxHandle {
    * Saves the sandbox, which keeps running. A cancel by `signal` undoes everything. AppError exhausted, internal with
    * the stage.
    */
-  snapshot(signal?: AbortSignal, commit?: CommitHook<SnapshotInfo>): Promise<SnapshotInfo>;
+  snapshot(signal?: AbortSignal, commit?: CommitHook<SnapshotInfo>, about?: About): Promise<SnapshotInfo>;
 }
 
 /** One that is not paused. Calls are as in `SandboxHandle`. */
@@ -88,9 +95,13 @@ export interface Sandboxes {
     commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<CreatedSandbox>;
   /** Oldest first. */
-  list(): SandboxInfo[];
+  list(filter?: SandboxFilter): SandboxInfo[];
+  /** Deletes those that match. Never rejects. */
+  deleteAll(filter: SandboxFilter): Promise<DeletedSandboxes>;
   /** AppError not_found. */
   get(id: string): SandboxHandle;
+  /** All changes or none. AppError not_found, invalid_argument, conflict when another sandbox has the name. */
+  update(id: string, patch: SandboxPatch): Promise<SandboxInfo>;
   /**
    * Resolves when the sandbox is unreachable and its shared resources are free; slow clean-up continues in the
    * background. AppError not_found.
@@ -115,6 +126,8 @@ export interface Sandboxes {
     signal?: AbortSignal,
     commit?: CommitHook<SnapshotInfo>,
   ): Promise<SnapshotInfo>;
+  /** Changes its name, labels and comment, all or none. AppError not_found, conflict when the name is taken. */
+  changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo>;
   /** Resolves when its files are removed; its forks keep running. AppError not_found. */
   deleteSnapshot(id: string): Promise<void>;
   /**

@@ -1,5 +1,6 @@
 // Lifecycle events of sandboxes, snapshots and templates: published to listeners (metrics, log) and persisted in the
 // journal.
+import type { Labels } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { VmExit } from '../engines/engine.ts';
 import type { Journal } from '../events/journal.ts';
@@ -16,6 +17,8 @@ export type LifecycleEvent =
       readonly times: Readonly<Record<string, number>>;
     }
   | { readonly kind: 'adopted'; readonly sandbox: string }
+  /** A client changed `changed`, fields of its description. */
+  | { readonly kind: 'updated'; readonly sandbox: string; readonly changed: readonly string[] }
   /** Its VM exited unexpectedly. `diagnosis`: the last lines of its console and of its VMM's log. */
   | {
       readonly kind: 'died';
@@ -61,6 +64,7 @@ export type LifecycleEvent =
     }
   /** Imported from another host, where it was taken of `sandbox`. */
   | { readonly kind: 'snapshot-imported'; readonly snapshot: string; readonly sandbox: string }
+  | { readonly kind: 'snapshot-changed'; readonly snapshot: string }
   | { readonly kind: 'snapshot-deleted'; readonly snapshot: string }
   | {
       readonly kind: 'template-made';
@@ -74,6 +78,9 @@ export type LifecycleEvent =
       readonly totalMs: number;
     }
   | { readonly kind: 'template-evicted'; readonly template: string; readonly sizeBytes: number };
+
+/** How clients know the sandbox of an event. */
+export type Named = { readonly name?: string; readonly labels?: Labels };
 
 type OriginKind = 'boot' | 'template' | 'snapshot';
 
@@ -114,8 +121,8 @@ export class LifecycleEvents {
   }
 
   /** Notifies the listeners and persists an event that has no change of the registry. */
-  emit(event: LifecycleEvent, owner?: Owner): void {
-    const stored = toStored(event, owner);
+  emit(event: LifecycleEvent, owner?: Owner, named?: Named): void {
+    const stored = toStored(event, owner, named);
     if (stored !== undefined) this.#journal?.append(stored).catch(this.#onLost);
     this.notify(event);
   }
@@ -125,11 +132,11 @@ export class LifecycleEvents {
     for (const listener of this.#listeners) listener(event);
   }
 
-  prepare(event: LifecycleEvent, owner?: Owner): PendingEvent {
+  prepare(event: LifecycleEvent, owner?: Owner, named?: Named): PendingEvent {
     let isPublished = false;
     return {
       persist: () => {
-        const stored = toStored(event, owner);
+        const stored = toStored(event, owner, named);
         if (stored !== undefined) this.#journal?.put(stored);
       },
       publish: () => {
@@ -152,6 +159,7 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   created: ['info', 'sandbox created'],
   forked: ['info', 'sandbox created'],
   adopted: ['info', 'sandbox adopted'],
+  updated: ['info', 'sandbox changed'],
   died: ['warn', 'the VM of a sandbox exited unexpectedly'],
   hung: ['warn', 'a sandbox hangs'],
   recovered: ['info', 'the guest agent answers again'],
@@ -164,6 +172,7 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
   'snapshot-imported': ['info', 'snapshot imported'],
+  'snapshot-changed': ['info', 'snapshot changed'],
   'snapshot-deleted': ['info', 'snapshot deleted'],
   'template-made': ['info', 'template made'],
   'template-evicted': ['info', 'template evicted'],
@@ -198,19 +207,32 @@ export type StoredEvent = {
   readonly asleepMs?: number;
   readonly bytes?: number;
   readonly reason?: string;
+  readonly changed?: readonly string[];
+  /** Of the sandbox; absent if it has none. */
+  readonly name?: string;
+  readonly labels?: Labels;
 };
 
 /** Undefined for events that are not persisted. */
 export function toStored(
   event: LifecycleEvent,
   owner: Owner | undefined,
+  { name, labels = {} }: Named = {},
   atMs = Date.now(),
 ): StoredEvent | undefined {
   const facts = toFacts(event);
-  return facts && { atMs, ...facts, ...(owner !== undefined && { owner }) };
+  return (
+    facts && {
+      atMs,
+      ...facts,
+      ...(owner !== undefined && { owner }),
+      ...(name !== undefined && { name }),
+      ...(Object.keys(labels).length > 0 && { labels }),
+    }
+  );
 }
 
-function toFacts(event: LifecycleEvent): Omit<StoredEvent, 'atMs' | 'owner'> | undefined {
+function toFacts(event: LifecycleEvent): Omit<StoredEvent, 'atMs' | 'owner' | keyof Named> | undefined {
   switch (event.kind) {
     case 'created':
     case 'forked': {
@@ -250,6 +272,9 @@ export function toEventBody(id: string, event: StoredEvent) {
     at: new Date(event.atMs).toISOString(),
     kind: event.kind,
     sandbox: event.sandbox,
+    name: event.name,
+    labels: event.labels,
+    changed: event.changed,
     snapshot: event.snapshot,
     origin: event.origin,
     source_snapshot_id: sourceSnapshot,

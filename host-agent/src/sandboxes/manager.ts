@@ -49,8 +49,10 @@ import type {
   ForkOptions,
   ImportOptions,
   SandboxInfo,
+  SandboxPatch,
   SnapshotInfo,
 } from './types.ts';
+import { updateSandbox } from './updates.ts';
 import { countInUse, toCreateNeed, toForkNeed, toHolding, toRequestedResources } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
@@ -152,13 +154,9 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   }
 
   get #shared() {
-    const [{ log }, snapshots] = [this.#options, this.#snapshots];
     return {
-      templates: this.#templates,
-      admission: this.#admission,
-      startQueue: this.#startQueue,
-      snapshots,
-      log,
+      ...{ templates: this.#templates, admission: this.#admission, startQueue: this.#startQueue },
+      ...{ snapshots: this.#snapshots, log: this.#options.log },
     };
   }
 
@@ -216,6 +214,12 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const make = async () => [await context.engines.withReplacement(createOne)] as const;
     const [sandbox] = await this.#add(need, signal, make, request);
     return sandbox.info;
+  }
+
+  async update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo> {
+    this.#operations.signal();
+    const deps = { names: this.#names, limits: this.#limits, events: this.#options.context.events };
+    return this.#operations.trackSave(updateSandbox(sandbox, patch, request, deps));
   }
 
   /** Oldest first. */
@@ -331,7 +335,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await Promise.all([this.#sweeps.finishSoon(deletes), this.#snapshots.stop()]);
     if (onExit === 'keep') {
       const { size } = this.#sandboxes;
-      for (const sandbox of this.#sandboxes.values()) sandbox.detach(cause);
+      await Promise.all([...this.#sandboxes.values()].map((sandbox) => sandbox.detach(cause)));
       if (size > 0)
         this.#options.log.info({ sandboxes: size }, 'sandboxes keep running; the next daemon adopts them');
       return;

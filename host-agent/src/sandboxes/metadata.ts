@@ -1,6 +1,13 @@
 // What clients may set and change of a sandbox that exists: name, labels, environment, end of its lifetime.
 import { createHash } from 'node:crypto';
-import { type CreatedService, type Labels, MAX_LABELS, MAX_SANDBOX_ENV_CHARS } from '@sandboxd/api';
+import {
+  type CreatedService,
+  countLabelChars,
+  type Labels,
+  MAX_LABELS,
+  MAX_LABELS_CHARS,
+  MAX_SANDBOX_ENV_CHARS,
+} from '@sandboxd/api';
 import { baseEnvironment } from '../images/index.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { AppError } from '../lib/errors.ts';
@@ -16,8 +23,6 @@ export type Metadata = {
   readonly serviceHash?: string;
   /** Absent: `timeoutS` counts from the creation. */
   readonly expiresAtMs?: number;
-  /** As of the last time that it was stored; absent: its creation. */
-  readonly lastUsedAtMs?: number;
 };
 
 /** What forks of a snapshot get from its source. */
@@ -31,13 +36,23 @@ export function metadataOf({ metadata }: WithMetadata): Metadata {
   return metadata ?? NO_METADATA;
 }
 
+/** How long a sandbox is listed after a reboot of its host. */
+const REBOOTED_MS = 86_400_000;
+
 /** End of its lifetime, Unix milliseconds; undefined if it has none. */
 export function expiryOf(
-  record: WithMetadata & { readonly createdAtMs: number; readonly options: { readonly timeoutS: number } },
+  record: WithMetadata & {
+    readonly createdAtMs: number;
+    readonly options: { readonly timeoutS: number };
+    readonly exit?: { readonly rebootFoundAtMs?: number };
+  },
 ): number | undefined {
   const { timeoutS } = record.options;
-  if (timeoutS <= 0) return undefined;
-  return metadataOf(record).expiresAtMs ?? record.createdAtMs + timeoutS * 1000;
+  const rebootedAtMs = record.exit?.rebootFoundAtMs;
+  const forgottenAtMs = rebootedAtMs === undefined ? Number.POSITIVE_INFINITY : rebootedAtMs + REBOOTED_MS;
+  const ownMs = metadataOf(record).expiresAtMs ?? record.createdAtMs + timeoutS * 1000;
+  const expiresAtMs = Math.min(timeoutS > 0 ? ownMs : Number.POSITIVE_INFINITY, forgottenAtMs);
+  return Number.isFinite(expiresAtMs) ? expiresAtMs : undefined;
 }
 
 export function toMetadata({ name, labels = {}, env = {}, service }: CreateSandboxOptions): Metadata {
@@ -78,6 +93,13 @@ export function inheritMetadata(
 export function patchLabels(labels: Labels, changes: Readonly<Record<string, string | null>>): Labels {
   const changed = Object.entries({ ...labels, ...changes });
   const kept = changed.filter((entry): entry is [string, string] => entry[1] !== null);
+  const chars = countLabelChars(kept);
+  if (chars > MAX_LABELS_CHARS)
+    throw new AppError(
+      'invalid_argument',
+      `labels must have at most ${MAX_LABELS_CHARS} characters in keys and values, those that exist included, ` +
+        `got ${chars}`,
+    );
   if (kept.length <= MAX_LABELS) return Object.fromEntries(kept);
   const message = `labels must be at most ${MAX_LABELS}, those that exist included, got ${kept.length}`;
   throw new AppError('invalid_argument', message);

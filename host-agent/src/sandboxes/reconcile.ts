@@ -9,6 +9,7 @@ import type { PausedRecord, SandboxRecord } from './record.ts';
 import { sandboxesRoot, sandboxPaths } from './resources/files.ts';
 import { adoptPaused, adoptResources, releaseResources, sweepResources } from './resources/index.ts';
 import type { Directories, ResourceContext, SandboxContext } from './resources/resource.ts';
+import { isOfEarlierBoot } from './resources/vmm.ts';
 import { Sandbox } from './sandbox.ts';
 import { pausedDir, readPaused } from './saved/paused.ts';
 import { storedBytesIn } from './sleep/stored.ts';
@@ -37,11 +38,7 @@ export async function reconcile(resources: ResourceContext, log: Logger): Promis
       const record = all.get(id);
       if (stuck.has(contextOf(context, id, record).paths.socketDir)) throw new Error('its VMM does not end');
       await removeLeftovers(context, id, record);
-      // A visible sandbox whose host rebooted is reported as deleted.
-      const event =
-        record?.isReady === true && context.events.prepare({ kind: 'deleted', sandbox: id }, record.owner);
-      await (event ? records.remove(id, event.persist) : records.remove(id));
-      if (event) event.publish();
+      await records.remove(id);
       log.info({ sandbox: id }, 'removed leftovers of a sandbox of an earlier daemon');
     } catch (err) {
       // The start continues for the other sandboxes; the next start tries again.
@@ -73,24 +70,22 @@ function isReady(record: SandboxRecord): record is ReadyRecord {
   return record.isReady && record.vmm !== null;
 }
 
-/** Undefined when the host was rebooted, which ended the sandbox in order. */
-async function adoptSandbox(
-  context: ReconcileContext,
-  id: string,
-  record: ReadyRecord,
-): Promise<Sandbox | undefined> {
-  const paused = await findPaused(contextOf(context, id), record);
+/** Sandboxes whose VM ended, also with the host, are listed as failed. */
+async function adoptSandbox(context: ReconcileContext, id: string, stored: ReadyRecord): Promise<Sandbox> {
+  const paused = await findPaused(contextOf(context, id), stored);
   if (paused !== undefined) {
     // Its VMM, if there is one, is a stray; the next one has the directories of this daemon.
-    const asleep = { ...contextOf(context, id), record: { ...record, paused } };
+    const asleep = { ...contextOf(context, id), record: { ...stored, paused } };
     await adoptPaused(asleep);
     return new Sandbox(asleep);
   }
-  const { paused: _, ...running } = record;
-  const sandbox = { ...contextOf(context, id, record), record: running };
+  // After a reboot its network is gone, and another sandbox may get the addresses.
+  const { paused: _, ...running } = stored;
+  const { network: _network, ...withoutNetwork } = running;
+  const record = isOfEarlierBoot(stored.vmm) ? withoutNetwork : running;
+  const sandbox = { ...contextOf(context, id, record), record };
   await adoptResources(sandbox);
   const exit = sandbox.handles.vm?.exit;
-  if (sandbox.handles.vm === undefined) return undefined;
   return new Sandbox(exit === undefined ? sandbox : { ...sandbox, record: { ...record, exit } });
 }
 

@@ -77,15 +77,20 @@ export function checkTransition(from: SandboxState, to: SandboxState): SandboxSt
 }
 
 /** What changes while a sandbox exists and is not in its record. */
-export type LiveFacts = { readonly state: SandboxState; readonly lastUsedAtMs: number };
+export type LiveFacts = {
+  readonly state: SandboxState;
+  readonly lastUsedAtMs: number;
+  /** How its VM exited. */
+  readonly exit: VmExit | undefined;
+};
 
 export function toInfo(
   id: string,
   record: SandboxRecord,
   workdir: string,
-  { state, lastUsedAtMs }: LiveFacts,
+  { state, lastUsedAtMs, exit }: LiveFacts,
 ): SandboxInfo {
-  const { options, createdAtMs, sourceSnapshotId, network, exit } = record;
+  const { options, createdAtMs, sourceSnapshotId, network } = record;
   const { allowlist = [] } = options.network ?? {};
   const { kind, name: source, imageDigest } = options.rootfs;
   const { name, labels, env } = metadataOf(record);
@@ -119,8 +124,8 @@ export function toInfo(
 }
 
 /** Messages of the host about its VMM are for clients too, as those of calls to a failed sandbox. */
-function toReason({ reason }: VmExit): NonNullable<SandboxInfo['reason']> {
-  return { code: 'vm_exited', message: reason };
+function toReason({ reason, rebootFoundAtMs }: VmExit): NonNullable<SandboxInfo['reason']> {
+  return { code: rebootFoundAtMs === undefined ? 'vm_exited' : 'host_rebooted', message: reason };
 }
 
 /** The event of its creation. `times`: of its start, by stage. */

@@ -50,8 +50,8 @@ export class RecordedDelete {
       .catch(() => records.remove(this.#id));
   }
 
-  #persist({ owner }: SandboxRecord): void {
-    for (const event of this.#events) this.#context.events.prepare(event, owner).persist();
+  #persist({ owner, metadata }: SandboxRecord): void {
+    for (const event of this.#events) this.#context.events.prepare(event, owner, metadata).persist();
   }
 
   #persisted(): void {

@@ -1,4 +1,5 @@
 // One existing sandbox: its state, VM, guest and deletion.
+
 import type { ExecRequest } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
@@ -11,6 +12,7 @@ import type { SandboxLog } from '../logs/index.ts';
 import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
 import { Departure } from './departure.ts';
 import { trackExecUse, trackTransferUse } from './idle/in-use.ts';
+import { Timeouts } from './idle/timeouts.ts';
 import type { AwakeSandbox, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { startLogged } from './log-capture.ts';
@@ -26,7 +28,6 @@ import {
 import type { Handles, ResourceContext, SandboxContext, SandboxPaths } from './resources/resource.ts';
 import { Running } from './running.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
-import { Timeouts } from './timeouts.ts';
 import type { SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, usageWithoutVm, type VmUsage } from './vm-usage.ts';
 
@@ -58,8 +59,10 @@ export class Sandbox implements AwakeSandbox {
   #owner: SandboxOwner | undefined;
   /** Snapshots, pauses and resumes of one sandbox are made one at a time. */
   readonly snapshotQueue = new PQueue({ concurrency: 1 });
+  /** Its record is changed by one at a time. */
+  readonly changes = new PQueue({ concurrency: 1 });
   #state: SandboxState = 'running';
-  readonly #timeouts: Timeouts;
+  readonly #timeouts: Timeouts<Sandbox>;
   readonly #readers = createReaderLimit();
   readonly #log: SandboxLog | undefined;
   #running: Running | undefined;
@@ -69,7 +72,7 @@ export class Sandbox implements AwakeSandbox {
     this.id = id;
     this.#context = context;
     this.#record = record;
-    this.#timeouts = new Timeouts(context, record);
+    this.#timeouts = new Timeouts<Sandbox>(this, context, record);
     this.#isAnnounced = record.isReady;
     if (record.isReady) this.#announced.resolve();
     this.#handles = handles;
@@ -135,7 +138,7 @@ export class Sandbox implements AwakeSandbox {
     running.guest.close(new Error(`sandbox ${this.id} was paused`));
     this.#handles.vm = undefined;
     this.#handles.guest = undefined;
-    this.#timeouts.pause(this.#record);
+    this.#timeouts.apply();
   }
 
   /** It has another VM, which runs. */
@@ -150,7 +153,7 @@ export class Sandbox implements AwakeSandbox {
   /** Its guest can be used again: its timeouts count. */
   wakeUp(): void {
     this.transition('running');
-    if (this.#owner !== undefined) this.#timeouts.start(this, this.#owner);
+    this.#timeouts.apply();
   }
 
   /** The registry has this record. */
@@ -173,14 +176,15 @@ export class Sandbox implements AwakeSandbox {
 
   get info(): SandboxInfo {
     const { lastUsedAtMs } = this.#timeouts.use;
-    return toInfo(this.id, this.record, this.paths.dir, { state: this.#state, lastUsedAtMs });
+    const exit = this.#running?.vm.exit ?? this.#record.exit;
+    return toInfo(this.id, this.record, this.paths.dir, { state: this.#state, lastUsedAtMs, exit });
   }
 
   /** The record with which it becomes visible to users, for the registry, and the event that is persisted with it. */
   becomeReady(): { readonly record: SandboxRecord; readonly event: PendingEvent } {
     this.#record = { ...this.#record, isReady: true };
     const created = toCreation(this.id, this.#record, this.#times);
-    this.#createdEvent = this.#context.events.prepare(created, this.#record.owner);
+    this.#createdEvent = this.#context.events.prepare(created, this.#record.owner, this.#record.metadata);
     return { record: this.#record, event: this.#createdEvent };
   }
 
@@ -192,22 +196,23 @@ export class Sandbox implements AwakeSandbox {
   }
 
   /** Detaches from the VM: the guest keeps running, and a later daemon adopts it. */
-  detach(cause: Error): void {
+  async detach(cause: Error): Promise<void> {
     this.#timeouts.stop(false);
     this.#running?.detach(cause);
+    await this.changes.onIdle();
   }
 
   /** Starts its timeouts; it now belongs to its manager. */
   beginLife(owner: SandboxOwner): void {
     this.#owner = owner;
-    const { owner: recordOwner } = this.record;
+    const { metadata, owner: recordOwner } = this.#record;
     if (this.#createdEvent === undefined)
-      this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, recordOwner);
+      this.#context.events.emit({ kind: 'adopted', sandbox: this.id }, recordOwner, metadata);
     else this.#createdEvent.publish();
     this.#running?.captures?.begin(
       this.#createdEvent === undefined || this.#record.sourceSnapshotId !== undefined,
     );
-    this.#timeouts.start(this, owner);
+    this.#timeouts.start(owner);
   }
 
   /** A client is about to use it: it is not idle. */
@@ -339,14 +344,23 @@ export class Sandbox implements AwakeSandbox {
   }
 
   async #recordExit(exit: VmExit): Promise<void> {
-    const { paused: _, ...record } = this.#record;
-    this.#record = { ...record, exit };
     // The event of its exit must follow the event of its creation.
     await this.#announced.promise;
-    if (this.#state !== 'failed') return;
-    const { events, records } = this.#context;
-    const died = events.prepare({ kind: 'died', sandbox: this.id, exit, diagnosis: '' }, this.#record.owner);
-    await records.put(this.id, this.#record, died.persist);
-    events.published();
+    const { events } = this.#context;
+    await this.changes.add(async () => {
+      if (this.#state !== 'failed') return;
+      const { owner, metadata } = this.#record;
+      const died = { kind: 'died', sandbox: this.id, exit, diagnosis: '' } as const;
+      const { paused: _, ...record } = this.#record;
+      await this.replaceRecord({ ...record, exit }, events.prepare(died, owner, metadata).persist);
+      events.published();
+    });
+  }
+
+  /** Stores a changed record, and what `also` writes, and applies its timeouts. Call within `changes`. */
+  async replaceRecord(record: SandboxRecord, also?: () => void): Promise<void> {
+    await this.#context.records.put(this.id, record, also);
+    this.#record = record;
+    this.#timeouts.apply();
   }
 }

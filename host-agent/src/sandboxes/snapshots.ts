@@ -1,6 +1,7 @@
 // User snapshots: taken, imported, listed, opened for forks, deleted.
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
 import type { Owner } from '../keys/index.ts';
@@ -24,12 +25,15 @@ import {
   sweepSaved,
   unfinishedDir,
 } from './saved/saved-guest.ts';
+import { type About, type AboutPatch, changeAbout, SnapshotNames, toAbout } from './snapshot-about.ts';
 import type { SnapshotInfo } from './types.ts';
 
 export type SnapshotRecord = {
   readonly createdAtMs: number;
   readonly sourceId: string;
   readonly owner?: Owner;
+  /** Absent in records of older daemons. */
+  readonly about?: About;
   /** False until every file is on disk, and again during a delete. */
   readonly isComplete: boolean;
 };
@@ -38,6 +42,7 @@ export type SnapshotRecord = {
 export type SnapshotFor = {
   readonly owner: Owner | undefined;
   readonly commit?: CommitHook<SnapshotInfo> | undefined;
+  readonly about?: About | undefined;
 };
 
 type SnapshotsOptions = {
@@ -50,7 +55,7 @@ type SnapshotsOptions = {
 };
 
 type Entry = {
-  readonly record: SnapshotRecord;
+  record: SnapshotRecord;
   readonly saved: SavedGuest;
   /** A delete in progress. */
   deletion?: Promise<void> | undefined;
@@ -60,6 +65,9 @@ export class Snapshots {
   readonly #options: SnapshotsOptions;
   readonly #entries = new Map<string, Entry>();
   readonly #checksums: Checksums;
+  readonly #names = new SnapshotNames(() => this.#named());
+  /** Changes are made one at a time. */
+  readonly #changes = new PQueue({ concurrency: 1 });
 
   constructor(options: SnapshotsOptions) {
     this.#options = options;
@@ -145,24 +153,26 @@ export class Snapshots {
   /** The input for an export stream. AppError not_found. */
   export(id: string): Exported {
     const { record, saved } = this.#find(id);
-    return { saved, sourceId: record.sourceId, takenAtMs: record.createdAtMs };
+    return { saved, sourceId: record.sourceId, takenAtMs: record.createdAtMs, about: record.about ?? {} };
   }
 
   /** `fill` writes all files to a new directory, and returns the event of what happened. */
   async #make(
     sourceId: string,
     signal: AbortSignal,
-    { owner, commit }: SnapshotFor = { owner: undefined },
+    { owner, commit, about = {} }: SnapshotFor = { owner: undefined },
     fill: (
       dir: string,
       id: string,
     ) => Promise<{ readonly saved: SavedGuest; readonly event: LifecycleEvent }>,
   ): Promise<SnapshotInfo> {
     const { dataDir, records, faults, events } = this.#options;
+    using _name = this.#names.reserve(owner, about.name);
     const id = newId('snap');
     const root = snapshotsRoot(dataDir);
     const temporary = unfinishedDir(root, id);
-    const record = { createdAtMs: Date.now(), sourceId, ...(owner && { owner }), isComplete: false };
+    const said = { about: toAbout(about) };
+    const record = { createdAtMs: Date.now(), sourceId, ...said, ...(owner && { owner }), isComplete: false };
     await using undo = new AsyncDisposableStack();
     const undone = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner);
     let isCommitted = false;
@@ -234,6 +244,36 @@ export class Snapshots {
     );
   }
 
+  /** AppError not_found, conflict, invalid_argument; nothing is changed then. */
+  change(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+    return this.#changes.add(() => this.#change(id, patch));
+  }
+
+  async #change(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+    const { records, events } = this.#options;
+    const entry = this.#find(id);
+    if (entry.deletion !== undefined) throw noSnapshot(id);
+    const { owner, about = {} } = entry.record;
+    const changed = changeAbout(about, patch);
+    using _name = this.#names.reserve(owner, changed.name === about.name ? undefined : changed.name);
+    const record = { ...entry.record, about: changed };
+    const event = events.prepare({ kind: 'snapshot-changed', snapshot: id }, owner);
+    // A delete that begins meanwhile writes its mark after this.
+    await records.put(id, record, event.persist);
+    entry.record = record;
+    event.publish();
+    return toInfo(id, entry);
+  }
+
+  /** Whether no snapshot of this owner's tenant has the name. */
+  isNameFree(owner: Owner | undefined, name: string): boolean {
+    return this.#names.isFree(owner, name);
+  }
+
+  *#named() {
+    for (const [id, { record }] of this.#entries) yield { id, owner: record.owner, name: record.about?.name };
+  }
+
   /** Resolves when its files are removed; waits for forks that are starting from it. AppError not_found. */
   async delete(id: string): Promise<void> {
     const entry = this.#find(id);
@@ -299,6 +339,7 @@ function toInfo(id: string, { record, saved }: Pick<Entry, 'record' | 'saved'>):
     statePath: saved.vm.statePath,
     memoryMib: saved.manifest.options.memoryMib,
     vcpus: saved.manifest.options.vcpus,
+    ...record.about,
   };
 }
 

@@ -1,5 +1,6 @@
 // One client's view of sandboxes and snapshots: those of other tenants do not exist for it, and what it creates
 // belongs to it.
+import PQueue from 'p-queue';
 import {
   canSee,
   clampTimeout,
@@ -11,6 +12,7 @@ import {
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { newId } from '../lib/ids.ts';
+import { matchesFilter, type SandboxFilter } from './filter.ts';
 import type {
   AwakeSandbox,
   CommitHook,
@@ -23,15 +25,21 @@ import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { Sleep } from './sleep/sleep.ts';
+import type { AboutPatch } from './snapshot-about.ts';
 import { noSnapshot, type Snapshots } from './snapshots.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,
+  DeletedSandboxes,
   ForkOptions,
   ImportOptions,
   SandboxInfo,
+  SandboxPatch,
   SnapshotInfo,
 } from './types.ts';
+
+/** Deletes of one request at a time. */
+const MAX_CONCURRENT_DELETES = 16;
 
 export type IsVisible = (owner: Owner | undefined) => boolean;
 
@@ -42,12 +50,13 @@ export interface AllSandboxes {
     signal: AbortSignal | undefined,
     request: SandboxRequest,
   ): Promise<CreatedSandbox>;
+  update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
   /** A concurrent second delete waits for the first. */
   delete(id: string): Promise<void>;
-  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'delete'>;
+  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'change' | 'delete'>;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
   exportSnapshot(id: string): PullStream;
   importSnapshot(
@@ -82,8 +91,33 @@ export class TenantView implements Sandboxes {
     return this.#host.create(options, signal, { ...this.#request, commit });
   }
 
-  list(): SandboxInfo[] {
-    return this.#host.list(this.#isVisible);
+  list(filter: SandboxFilter = {}): SandboxInfo[] {
+    return this.#host.list(this.#isVisible).filter((info) => matchesFilter(info, filter));
+  }
+
+  async deleteAll(filter: SandboxFilter): Promise<DeletedSandboxes> {
+    const deleted: string[] = [];
+    const failed: { readonly id: string; readonly error: unknown }[] = [];
+    const queue = new PQueue({ concurrency: MAX_CONCURRENT_DELETES });
+    const deleteOne = async (id: string): Promise<void> => {
+      // Checked again: while it waited, it may have been changed or deleted.
+      const sandbox = this.#host.find(id);
+      if (sandbox === undefined || !matchesFilter(sandbox.info, filter)) return;
+      try {
+        await this.#host.delete(id);
+        deleted.push(id);
+      } catch (error) {
+        if (this.#host.find(id) !== undefined) failed.push({ id, error });
+      }
+    };
+    await queue.addAll(
+      this.list(filter).map(
+        ({ id }) =>
+          () =>
+            deleteOne(id),
+      ),
+    );
+    return { deleted, failed };
   }
 
   get(id: string): SandboxHandle {
@@ -101,9 +135,9 @@ export class TenantView implements Sandboxes {
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
       resume: () => sleep.resume(sandbox),
       stats: () => sandbox.stats(),
-      snapshot: async (signal, commit) => {
+      snapshot: async (signal, commit, about) => {
         await sleep.wake(sandbox, signal);
-        return await sandbox.snapshot(signal, { ...this.#maker, commit });
+        return await sandbox.snapshot(signal, { ...this.#maker, commit, about });
       },
     };
   }
@@ -126,6 +160,10 @@ export class TenantView implements Sandboxes {
       service: () => sandbox.service(),
       files: () => sandbox.files(),
     };
+  }
+
+  async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
+    return await this.#host.update(this.#find(id), patch, this.#request);
   }
 
   async delete(id: string): Promise<void> {
@@ -151,6 +189,10 @@ export class TenantView implements Sandboxes {
     commit?: CommitHook<SnapshotInfo>,
   ): Promise<SnapshotInfo> {
     return this.#host.importSnapshot(read, options, signal, { ...this.#maker, commit });
+  }
+
+  async changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+    return await this.#host.snapshots.change(this.#assertVisible(id), patch);
   }
 
   async deleteSnapshot(id: string): Promise<void> {

@@ -3,6 +3,7 @@ import type { CreatedService, Labels, SANDBOX_STATES, ServiceSpec } from '@sandb
 import type { PullMode } from '../images/index.ts';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
 import type { PublishedPort } from '../network/index.ts';
+import type { About } from './snapshot-about.ts';
 
 export type CreateSandboxOptions = {
   /** Absent: the daemon's default profile. */
@@ -35,6 +36,19 @@ export type CreateSandboxOptions = {
   readonly env?: Readonly<Record<string, string>> | undefined;
   /** What to do when the name is taken; absent: error. */
   readonly ifExists?: 'error' | 'return' | undefined;
+};
+
+/** Absent fields stay as they are. */
+export type SandboxPatch = {
+  /** Null removes it. */
+  readonly name?: string | null | undefined;
+  /** Null removes one, or all. */
+  readonly labels?: Readonly<Record<string, string | null>> | null | undefined;
+  /** From now; 0 removes the lifetime. */
+  readonly timeoutS?: number | undefined;
+  /** 0 removes the idle timeout. */
+  readonly idleTimeoutS?: number | undefined;
+  readonly idleAction?: IdleRule['action'] | undefined;
 };
 
 export type ForkOptions = {
@@ -110,6 +124,11 @@ export type SandboxInfo = {
   readonly published?: readonly PublishedPort[];
 };
 
+export type DeletedSandboxes = {
+  readonly deleted: readonly string[];
+  readonly failed: readonly { readonly id: string; readonly error: unknown }[];
+};
+
 /** `isExisting`: it had the requested name already. */
 export type CreatedSandbox = SandboxInfo & { readonly isExisting?: true };
 
@@ -126,7 +145,7 @@ export type SnapshotInfo = {
   readonly statePath: string;
   readonly memoryMib: number;
   readonly vcpus: number;
-};
+} & About;
 
 export type ImportOptions = {
   /** The guest is cold-booted from its disk, so the snapshot may be of another engine or processor. */

@@ -6,7 +6,7 @@ import type { Running } from './running.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export type Watched = Pick<Sandbox, 'id' | 'state'> & {
-  readonly record?: Pick<Sandbox['record'], 'owner'>;
+  readonly record?: Pick<Sandbox['record'], 'owner' | 'metadata'>;
   readonly running: WatchedVm | undefined;
 };
 
@@ -125,7 +125,7 @@ export class Watchdog implements Disposable {
   }
 
   #emit({ record }: Watched, event: LifecycleEvent): void {
-    this.#options.events.emit(event, record?.owner);
+    this.#options.events.emit(event, record?.owner, record?.metadata);
   }
 
   /** A guest whose VMM alone hangs is usable, but saving, growing and stopping it may fail. */

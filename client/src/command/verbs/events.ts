@@ -10,6 +10,7 @@ const KINDS = Object.keys({
   created: true,
   forked: true,
   adopted: true,
+  updated: true,
   died: true,
   hung: true,
   recovered: true,
@@ -22,6 +23,7 @@ const KINDS = Object.keys({
   deleted: true,
   'snapshot-taken': true,
   'snapshot-imported': true,
+  'snapshot-changed': true,
   'snapshot-deleted': true,
 } satisfies Record<SandboxEvent['kind'], true>) as SandboxEvent['kind'][];
 

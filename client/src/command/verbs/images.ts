@@ -9,11 +9,21 @@ export const images: Verb = {
   name: 'images',
   operands: '',
   summary: 'List images and profiles',
-  flags: { quiet: { type: 'boolean', short: 'q', help: 'print names only' } },
+  flags: {
+    quiet: { type: 'boolean', short: 'q', help: 'print names only' },
+    label: {
+      type: 'string',
+      multiple: true,
+      placeholder: 'key=value',
+      help: 'only images with this label, or with the key alone; no profiles',
+    },
+  },
   example: 'sandbox images',
   async run(input, { client, terminal, signal, isJson }) {
-    const { profiles, details = {} } = await client.profiles({ signal });
-    const found = await client.images.list({ signal }).catch((error: { status?: number }) => {
+    const labels = input.texts('label');
+    const all = await client.profiles({ signal });
+    const { profiles, details = {} } = labels.length > 0 ? { profiles: [] } : all;
+    const found = await client.images.list({ labels, signal }).catch((error: { status?: number }) => {
       if (error.status === 501) return [];
       throw error;
     });

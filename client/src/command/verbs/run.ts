@@ -7,7 +7,7 @@ import type { CreateOptions, KeyedOptions } from '../../contract.ts';
 import { ApiError, NotFoundError, UpstreamError } from '../../errors.ts';
 import type { Sandbox } from '../../sandbox.ts';
 import { attach, attachJson } from '../attach.ts';
-import { toBytes, toCount, toMib, toPort, toSeconds } from '../units.ts';
+import { toBytes, toCount, toLabels, toMib, toPort, toSeconds } from '../units.ts';
 import type { Session, Verb } from '../verb.ts';
 import { EXEC_FLAGS, toExecOptions } from './exec-flags.ts';
 import { pullVisibly } from './images.ts';
@@ -36,6 +36,14 @@ export const run: Verb = {
       multiple: true,
       placeholder: 'port:port',
       help: 'publish a port: host port, port in the sandbox',
+    },
+    name: { type: 'string', placeholder: 'name', help: 'name of the sandbox, usable in place of its id' },
+    label: {
+      type: 'string',
+      short: 'l',
+      multiple: true,
+      placeholder: 'key=value',
+      help: 'set a label of the sandbox',
     },
     memory: { type: 'string', short: 'm', placeholder: 'size', help: 'memory, such as 512m or 2g' },
     cpus: { type: 'string', placeholder: 'number', help: 'virtual CPUs' },
@@ -79,13 +87,15 @@ export const run: Verb = {
   async run(input, session) {
     const { client, terminal, signal, isJson } = session;
     const [source = '', ...args] = input.operands;
-    const options = toExecOptions(input);
+    // As in other tools, the variables are those of the sandbox: later commands have them, too.
+    const { env, ...options } = toExecOptions(input);
     const isShell = args.length === 0 && options.hasTerminal;
     const cmd = isShell ? SHELL : args;
     const isDetached = input.isSet('detach') || cmd.length === 0;
     if (isDetached && input.isSet('rm')) throw new UsageError('--rm needs a command to wait for, and no -d');
     const { near, ...from } = await toSource(client, source, signal);
-    const request = { ...toRequest(input), ...from };
+    const ownEnv = env && Object.keys(env).length > 0 ? { env } : {};
+    const request = { ...toRequest(input), ...ownEnv, ...from };
     await pullFirst(session, request).catch((error: unknown) => {
       if (!(error instanceof UpstreamError)) throw error;
       throw new UpstreamError(error.status, `${error.message}${near}`, error.requestId, error.code);
@@ -164,7 +174,10 @@ function toRequest({ text, texts }: Input): CreateOptions {
   const [idleAction, timeoutAction] = [text('idle-action'), text('timeout-action')];
   const allowlist = texts('network-allow');
   const publish = texts('publish').map(toPort);
+  const [name, labels] = [text('name'), texts('label')];
   return {
+    ...(name !== undefined && { name }),
+    ...(labels.length > 0 && { labels: toLabels(labels) }),
     ...(memory !== undefined && { memory_mib: toMib('memory', memory) }),
     ...(cpus !== undefined && { vcpus: toCount('cpus', cpus) }),
     ...(disk !== undefined && { disk_bytes: toBytes('disk', disk) }),
@@ -178,6 +191,6 @@ function toRequest({ text, texts }: Input): CreateOptions {
   };
 }
 
-function toService(cmd: readonly string[], { env, cwd, user }: ReturnType<typeof toExecOptions>) {
-  return { cmd, ...(env && { env }), ...(cwd !== undefined && { cwd }), ...(user !== undefined && { user }) };
+function toService(cmd: readonly string[], { cwd, user }: Omit<ReturnType<typeof toExecOptions>, 'env'>) {
+  return { cmd, ...(cwd !== undefined && { cwd }), ...(user !== undefined && { user }) };
 }

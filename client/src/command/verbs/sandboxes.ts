@@ -1,8 +1,11 @@
 // `sandbox ps`, `rm` and `inspect`.
 
 import { UsageError } from '@sandboxd/api/command-line';
+import type { SandboxFilter, UpdateOptions } from '../../contract.ts';
 import { ApiError } from '../../errors.ts';
+import { resolveWord } from '../names.ts';
 import { formatAge } from '../terminal.ts';
+import { toLabelChanges, toSeconds } from '../units.ts';
 import type { Verb } from '../verb.ts';
 import { toPlace } from './files.ts';
 
@@ -10,18 +13,42 @@ export const ps: Verb = {
   name: 'ps',
   operands: '',
   summary: 'List the sandboxes',
-  flags: { quiet: { type: 'boolean', short: 'q', help: 'print ids only' } },
+  flags: {
+    quiet: { type: 'boolean', short: 'q', help: 'print ids only' },
+    label: {
+      type: 'string',
+      short: 'l',
+      multiple: true,
+      placeholder: 'key[=value]',
+      help: 'only sandboxes with this label; all that are given must match',
+    },
+    state: { type: 'string', placeholder: 'state', help: 'only sandboxes in this state, such as failed' },
+  },
   example: 'sandbox ps',
   async run(input, { client, terminal, signal, isJson }) {
-    const sandboxes = await client.sandboxes.list({ signal });
+    const [label, state] = [input.texts('label'), input.text('state') as SandboxFilter['state']];
+    const filter = { ...(label.length > 0 && { label }), ...(state !== undefined && { state }) };
+    const sandboxes = await client.sandboxes.list({ ...filter, signal });
     if (isJson) terminal.printJson(sandboxes);
     else if (input.isSet('quiet')) for (const { id } of sandboxes) terminal.print(id);
     else
       terminal.table(
-        ['SANDBOX', 'FROM', 'CPUS', 'MEMORY', 'CREATED', 'PORTS'],
+        ['SANDBOX', 'NAME', 'STATE', 'FROM', 'CPUS', 'MEMORY', 'CREATED', 'PORTS'],
         sandboxes.map(
-          ({ id, profile, source_snapshot_id, vcpus, memory_mib, created_at, published = [] }) => [
+          ({
             id,
+            name = '',
+            state = '',
+            profile,
+            source_snapshot_id,
+            vcpus,
+            memory_mib,
+            created_at,
+            published = [],
+          }) => [
+            id,
+            name,
+            state,
             source_snapshot_id ?? profile ?? 'image',
             String(vcpus),
             `${memory_mib} MiB`,
@@ -38,6 +65,7 @@ export const rm: Verb = {
   name: 'rm',
   operands: '[sandbox|snapshot|sandbox:path…]',
   completes: ['id'],
+  resolvesNames: true,
   summary: 'Remove sandboxes and snapshots, or files of a sandbox',
   flags: {
     all: { type: 'boolean', short: 'a', help: 'remove every sandbox' },
@@ -50,8 +78,10 @@ export const rm: Verb = {
     const all = isSet('all') ? (await client.sandboxes.list({ signal })).map(({ id }) => id) : [];
     const ids = [...new Set([...operands, ...all])];
     const failed: { id: string; error: string; code?: string }[] = [];
-    for (const id of ids) {
+    for (const word of ids) {
+      let id = word;
       try {
+        id = await resolveWord('id', word, () => client, signal);
         const place = toPlace(id);
         if (place !== undefined) {
           const recursive = isSet('recursive');
@@ -90,6 +120,59 @@ export const inspect: Verb = {
       ),
     );
     terminal.printJson(found);
+    return 0;
+  },
+};
+
+export const update: Verb = {
+  name: 'update',
+  operands: '<sandbox>',
+  completes: ['sandbox'],
+  summary: 'Change name, labels or timeouts of a sandbox',
+  details: 'All changes are made, or none.',
+  flags: {
+    name: { type: 'string', placeholder: 'name', help: 'new name' },
+    'no-name': { type: 'boolean', help: 'remove the name' },
+    label: {
+      type: 'string',
+      short: 'l',
+      multiple: true,
+      placeholder: 'key=value|key-',
+      help: 'set a label; key- removes it',
+    },
+    timeout: {
+      type: 'string',
+      placeholder: 'time',
+      help: 'lifetime from now, such as 30s or 2h; 0s removes it',
+    },
+    'idle-timeout': { type: 'string', placeholder: 'time', help: 'idle timeout; 0s removes it' },
+    'idle-action': {
+      type: 'string',
+      placeholder: 'delete|snapshot',
+      help: 'action after the idle timeout',
+    },
+  },
+  example: 'sandbox update --label team=compilers --timeout 2h $ID',
+  async run({ operands: [id = ''], text, texts, isSet }, { client, terminal, signal, isJson }) {
+    const [name, timeout, idleTimeout] = [text('name'), text('timeout'), text('idle-timeout')];
+    const [labels, idleAction] = [texts('label'), text('idle-action')];
+    if (name !== undefined && isSet('no-name'))
+      throw new UsageError('--name and --no-name exclude each other');
+    const changes: UpdateOptions = {
+      ...(name !== undefined && { name }),
+      ...(isSet('no-name') && { name: null }),
+      ...(labels.length > 0 && { labels: toLabelChanges(labels) }),
+      ...(timeout !== undefined && { timeout_s: toSeconds('timeout', timeout) }),
+      ...(idleTimeout !== undefined && { idle_timeout_s: toSeconds('idle-timeout', idleTimeout) }),
+      ...(idleAction !== undefined && { idle_action: idleAction as 'delete' }),
+    };
+    if (Object.keys(changes).length === 0)
+      throw new UsageError(
+        'a flag is missing: --name, --no-name, --label, --timeout, --idle-timeout or --idle-action',
+      );
+    const changed = await client.sandboxes.update(id, changes, { signal });
+    if (isJson) terminal.printJson(changed);
+    else terminal.print(changed.id);
     return 0;
   },
 };

@@ -1,7 +1,8 @@
 // `sandbox snapshot`, `snapshots` and `fork`.
 import { UsageError } from '@sandboxd/api/command-line';
+import { formatLabels, toLabels } from '../labels.ts';
 import { formatAge } from '../terminal.ts';
-import { toCount, toPort } from '../units.ts';
+import { toCount, toLabelChanges, toPort } from '../units.ts';
 import type { Verb } from '../verb.ts';
 
 export const snapshot: Verb = {
@@ -10,6 +11,9 @@ export const snapshot: Verb = {
   completes: ['sandbox'],
   summary: 'Take a snapshot of a sandbox, which keeps running',
   flags: {
+    name: { type: 'string', placeholder: 'name', help: 'name, unique among the snapshots' },
+    label: { type: 'string', multiple: true, placeholder: 'key=value', help: 'label, to find it by' },
+    comment: { type: 'string', placeholder: 'text', help: 'comment' },
     'idempotency-key': {
       type: 'string',
       placeholder: 'key',
@@ -17,10 +21,16 @@ export const snapshot: Verb = {
     },
   },
   example: 'sandbox snapshot $ID',
-  async run({ operands: [id = ''], text }, { client, terminal, signal, isJson }) {
+  async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
+    const [name, comment, idempotencyKey] = ['name', 'comment', 'idempotency-key'].map(text);
+    const labels = toLabels(texts('label'));
+    const about = {
+      ...(name !== undefined && { name }),
+      ...(comment !== undefined && { comment }),
+      ...(Object.keys(labels).length > 0 && { labels }),
+    };
     using progress = terminal.progress('saving');
-    const idempotencyKey = text('idempotency-key');
-    const taken = await client.sandboxes.get(id).snapshot({ signal, idempotencyKey });
+    const taken = await client.sandboxes.get(id).snapshot({ ...about, signal, idempotencyKey });
     progress[Symbol.dispose]();
     if (isJson) terminal.printJson(await taken.info({ signal }));
     else terminal.print(taken.id);
@@ -32,21 +42,33 @@ export const snapshots: Verb = {
   name: 'snapshots',
   operands: '',
   summary: 'List the snapshots',
-  flags: { quiet: { type: 'boolean', short: 'q', help: 'print ids only' } },
+  flags: {
+    quiet: { type: 'boolean', short: 'q', help: 'print ids only' },
+    label: {
+      type: 'string',
+      multiple: true,
+      placeholder: 'key=value',
+      help: 'only those with this label, or with the key alone',
+    },
+    name: { type: 'string', placeholder: 'name', help: 'only the one of this name' },
+  },
   example: 'sandbox snapshots',
   async run(input, { client, terminal, signal, isJson }) {
-    const found = await client.snapshots.list({ signal });
+    const labels = input.texts('label');
+    const found = await client.snapshots.list({ labels, name: input.text('name'), signal });
     if (isJson) terminal.printJson(found);
     else if (input.isSet('quiet')) for (const { id } of found) terminal.print(id);
     else
       terminal.table(
-        ['SNAPSHOT', 'OF', 'CPUS', 'MEMORY', 'CREATED'],
-        found.map(({ id, source_id, vcpus, memory_mib, created_at }) => [
+        ['SNAPSHOT', 'OF', 'CPUS', 'MEMORY', 'CREATED', 'NAME', 'LABELS'],
+        found.map(({ id, source_id, vcpus, memory_mib, created_at, name, labels }) => [
           id,
           source_id,
           String(vcpus),
           `${memory_mib} MiB`,
           formatAge(created_at),
+          name ?? '',
+          formatLabels(labels),
         ]),
       );
     return 0;
@@ -74,6 +96,14 @@ export const fork: Verb = {
       placeholder: 'key',
       help: 'with the key of an earlier fork of the snapshot: print its forks, for a day',
     },
+    name: { type: 'string', placeholder: 'name', help: 'name of the fork; for a single fork' },
+    label: {
+      type: 'string',
+      short: 'l',
+      multiple: true,
+      placeholder: 'key=value|key-',
+      help: 'set a label of the forks; key- removes an inherited one',
+    },
   },
   example: 'sandbox fork -n 3 $ID',
   async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
@@ -88,8 +118,15 @@ export const fork: Verb = {
       ? client.snapshots.get(id)
       : await client.sandboxes.get(id).snapshot({ signal });
     try {
-      const options = { ...(publish.length > 0 && { publish }), signal, idempotencyKey };
-      const forks = await source.fork({ count, ...options });
+      const [name, labels] = [text('name'), texts('label')];
+      const forks = await source.fork({
+        count,
+        ...(publish.length > 0 && { publish }),
+        ...(name !== undefined && { name }),
+        ...(labels.length > 0 && { labels: toLabelChanges(labels) }),
+        signal,
+        idempotencyKey,
+      });
       progress[Symbol.dispose]();
       if (isJson) terminal.printJson(await Promise.all(forks.map((each) => each.info({ signal }))));
       else for (const each of forks) terminal.print(each.id);

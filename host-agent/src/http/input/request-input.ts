@@ -30,6 +30,9 @@ export type Input<R extends Route> = {
   readonly warnings: readonly string[];
 };
 
+/** More values of one parameter are not read; every schema refuses so many. */
+const MAX_REPEATED = 1000;
+
 type Output<R extends Route, K extends 'params' | 'query'> = R extends { [P in K]: infer S extends z.ZodType }
   ? z.output<S>
   : undefined;
@@ -44,10 +47,11 @@ export async function readInput<R extends Route>(
   if (body !== undefined) assertNoForm(c, body);
   const params =
     route.params && checked(checkParameters(route.params, readPath(c, route.path, route.params))).value;
-  const query = route.query && checked(checkParameters(route.query, readQueries(c, route.query))).value;
+  const query = route.query && checked(checkParameters(route.query, readQueries(c, route))).value;
   const strict = isStrict(c);
   const unknown = findUnknownParameters(Object.keys(route.query?.shape ?? {}), namesOfQuery(c.req.url));
-  if (strict && unknown.length > 0) throw new AppError('invalid_argument', unknown.join('; '));
+  if ((strict || route.exactQuery) && unknown.length > 0)
+    throw new AppError('invalid_argument', unknown.join('; '));
   const hasJson = body?.kind === 'json' && transport !== 'websocket';
   const json = hasJson ? await readJson(c, idleMs) : undefined;
   const sent = hasJson ? checked(checkBody(body.schema, json, strict)) : undefined;
@@ -122,12 +126,26 @@ function readPath(c: HttpContext, path: string, schema: z.ZodObject): Record<str
   return found;
 }
 
-function readQueries(c: HttpContext, schema: z.ZodObject): Record<string, string> {
-  const found: Record<string, string> = {};
-  for (const [name, field] of Object.entries(schema.shape)) {
-    const isRepeatable = z.globalRegistry.get(field)?.type === 'array';
-    const text = isRepeatable ? readAll(c.req.url, name).join(',') : readQuery(c.req.url, name);
-    if (text !== undefined && text !== '') found[name] = text;
+/** Texts by name, and arrays of them for parameters that may be repeated. AppError invalid_argument. */
+function readQueries(
+  c: HttpContext,
+  { query, exactQuery }: Pick<Route, 'query' | 'exactQuery'>,
+): Record<string, string | string[]> {
+  const found: Record<string, string | string[]> = {};
+  for (const [name, schema] of Object.entries(query?.shape ?? {})) {
+    const isList = z.globalRegistry.get(schema)?.type === 'array';
+    if (!isList && !exactQuery) {
+      const text = readQuery(c.req.url, name);
+      if (text !== undefined) found[name] = text;
+      continue;
+    }
+    const all = readAllQueries(c.req.url, name);
+    if (exactQuery && all.includes(''))
+      throw new AppError('invalid_argument', `query ${name} is empty; leave it out, or give a value`);
+    if (exactQuery && !isList && all.length > 1)
+      throw new AppError('invalid_argument', `query ${name} is given ${all.length} times; give it once`);
+    const [first] = all;
+    if (first !== undefined) found[name] = isList ? all : first;
   }
   return found;
 }
@@ -135,22 +153,21 @@ function readQueries(c: HttpContext, schema: z.ZodObject): Record<string, string
 // Decodes the path and query of a request strictly. Errors name the invalid part.
 /** The first value of a parameter; undefined if absent or empty. AppError invalid_argument if it cannot be decoded. */
 export function readQuery(url: string, name: string): string | undefined {
-  const [value] = encodedValues(url, name);
-  return value === undefined ? undefined : decodeText(value, `query ${name}`) || undefined;
+  const [first] = readAllQueries(url, name, 1);
+  return first || undefined;
 }
 
-/** Every value of a repeatable parameter that is not empty. */
-function readAll(url: string, name: string): readonly string[] {
-  const values = encodedValues(url, name).map((value) => decodeText(value, `query ${name}`));
-  return values.filter((value) => value !== '');
-}
-
-function encodedValues(url: string, name: string): readonly string[] {
+/** The first `max` values of a parameter, decoded; "" for an empty one. */
+function readAllQueries(url: string, name: string, max = MAX_REPEATED): string[] {
   const [, query = ''] = url.split('#', 1)[0]?.split(/\?(.*)/s) ?? [];
-  return query.split('&').flatMap((pair) => {
+  const found: string[] = [];
+  for (const pair of query.split('&')) {
     const [, key = '', value = ''] = /^([^=]*)=?(.*)$/s.exec(pair.replaceAll('+', ' ')) ?? [];
-    return key === name || lenientlyDecoded(key) === name ? [value] : [];
-  });
+    if (key !== name && lenientlyDecoded(key) !== name) continue;
+    found.push(decodeText(value, `query ${name}`));
+    if (found.length === max) break;
+  }
+  return found;
 }
 
 /** The distinct names of all parameters. A name that cannot be decoded stays encoded. */

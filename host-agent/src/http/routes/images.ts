@@ -1,10 +1,11 @@
 // Container images: list, pull, import, show, delete. A daemon without images validates requests and then returns 501.
 
-import type { ApiErrorCode } from '@sandboxd/api';
-import type { ImageInfo, LayerProgress, Report } from '../../images/index.ts';
+import type { ApiErrorCode, Labels } from '@sandboxd/api';
+import { type ImageInfo, isSameReference, type LayerProgress, type Report } from '../../images/index.ts';
 import { assertMayChangeImages, ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import { AppError } from '../../lib/errors.ts';
+import { changeLabels, matchesLabels } from '../../lib/labels.ts';
 import { clientSignal, type HttpContext } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { readBody } from '../input/body-source.ts';
@@ -24,8 +25,16 @@ const LINES = 'application/x-ndjson';
 export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
   return {
     listImages: ({ query }) => {
+      const store = requireImages(images);
+      const { name } = query;
+      const found = store.list().filter(({ labels, config, refs, digest }) => {
+        const isNamed =
+          name === undefined || refs.some((ref) => isSameReference(ref, name)) || name === digest;
+        // As with other tools, those of its configuration are its labels too.
+        return isNamed && matchesLabels({ ...config.labels, ...labels }, query.label);
+      });
       const { entries, next } = toPage(
-        requireImages(images).list(),
+        found,
         ({ convertedAtMs, digest }) => ({ atMs: convertedAtMs, name: digest }),
         query,
       );
@@ -57,6 +66,13 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
 
     getImage: ({ params: { ref } }) => toImageBody(requireImages(images).get(ref)),
 
+    changeImage: async ({ params: { ref }, body: { user_labels } }, c) => {
+      assertMayChangeImages(c.get('principal'));
+      assertNoTenant(c);
+      const change = (labels: Labels) => changeLabels(labels, user_labels);
+      return toImageBody(await requireImages(images).relabel(ref, change));
+    },
+
     deleteImage: async ({ params: { ref } }, c) => {
       assertMayChangeImages(c.get('principal'));
       assertNoTenant(c);
@@ -74,7 +90,7 @@ function assertNoTenant(c: HttpContext): void {
   const tenant = tenantOf(c.get('principal'));
   if (tenant === undefined) return;
   const message =
-    `all tenants share the images, so a key of tenant ${tenant} neither imports nor deletes any; pull it from a ` +
+    `all tenants share the images, so a key of tenant ${tenant} neither imports, changes nor deletes any; pull it from a ` +
     'registry, or use a key without a tenant';
   throw new AppError('forbidden', message);
 }
@@ -122,7 +138,7 @@ async function* toChunks(read: () => Promise<Uint8Array | undefined>): AsyncGene
   for (let chunk = await read(); chunk !== undefined; chunk = await read()) yield chunk;
 }
 
-function toImageBody({ digest, sourceRef, refs, config, ...image }: ImageInfo) {
+function toImageBody({ digest, sourceRef, refs, config, labels: userLabels, ...image }: ImageInfo) {
   const { cmd, entrypoint, exposedPorts, labels, labelsOmitted } = config;
   return {
     digest,
@@ -132,6 +148,7 @@ function toImageBody({ digest, sourceRef, refs, config, ...image }: ImageInfo) {
     ...(entrypoint.length > 0 && { entrypoint }),
     ...(exposedPorts.length > 0 && { exposed_ports: exposedPorts }),
     ...(Object.keys(labels).length > 0 && { labels }),
+    ...(Object.keys(userLabels).length > 0 && { user_labels: userLabels }),
     ...(labelsOmitted !== undefined && { labels_omitted: labelsOmitted }),
     content_bytes: image.contentBytes,
     size_bytes: image.sizeBytes,

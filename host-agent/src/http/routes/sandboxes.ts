@@ -7,9 +7,11 @@ import { ownerOf, sharerOf } from '../../keys/index.ts';
 import { type Chunk, type PullStream, toChunk } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import type { PublishedPort } from '../../network/index.ts';
+import type { SandboxFilter } from '../../sandboxes/filter.ts';
 import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/interface.ts';
 import type { CreateSandboxOptions, NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
 import { clientSignal, type HttpContext } from '../context.ts';
+import { toErrorAnswer } from '../errors.ts';
 import { type SortKey, toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
 import { answerPullStream } from '../pull-stream.ts';
@@ -30,7 +32,8 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
   });
   return {
     listSandboxes: ({ query }, c) => {
-      const { entries, next } = toPage(host.as(c.get('principal')).list(), sortKeyOf, query);
+      const all = host.as(c.get('principal')).list(toFilter(query));
+      const { entries, next } = toPage(all, sortKeyOf, query);
       return { sandboxes: entries.map(toSandboxBody), ...next };
     },
 
@@ -43,6 +46,22 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
         return c.json({ ...toDetailedBody(sandbox), ...(warnings.length > 0 && { warnings }) }, 200);
       c.get('audit').made = [sandbox.id];
       return toDetailedBody(sandbox);
+    },
+
+    deleteSandboxes: async ({ query }, c) => {
+      const { deleted, failed } = await host.as(c.get('principal')).deleteAll(toFilter(query));
+      const shown = { deleted: deleted.length, failed: failed.length };
+      Object.assign(c.get('audit'), {
+        made: deleted.slice(0, MAX_AUDITED_ENTRIES),
+        effective: { ...query, ...shown },
+      });
+      for (const { id, error } of failed)
+        c.var.log.error({ err: error, sandbox: id }, 'cannot delete a sandbox');
+      const refused = failed.map(({ id, error }) => ({
+        id,
+        ...toErrorAnswer(error, c.get('requestId')).body,
+      }));
+      return { deleted: [...deleted], failed: refused };
     },
 
     getSandbox: ({ params: { id } }, c) => toDetailedBody(host.as(c.get('principal')).get(id).info),
@@ -80,6 +99,21 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       );
     },
 
+    updateSandbox: async ({ params: { id }, body }, c) => {
+      const {
+        name,
+        labels,
+        timeout_s: timeoutS,
+        idle_timeout_s: idleTimeoutS,
+        idle_action: idleAction,
+      } = body;
+      const sandboxes = host.as(c.get('principal'));
+      const patch = { name, labels, timeoutS, idleTimeoutS, idleAction };
+      const changed = await sandboxes.update(id, patch);
+      c.get('audit').effective = toAudited(changed);
+      return toDetailedBody(changed);
+    },
+
     deleteSandbox: async ({ params: { id } }, c) => {
       await host.as(c.get('principal')).delete(id);
       return undefined;
@@ -108,6 +142,27 @@ export function callersOf(host: SandboxHost, c: HttpContext): Sandboxes {
       }),
     };
   });
+}
+
+function toFilter({
+  label: labels,
+  state,
+  name,
+  profile,
+  image,
+}: Input<Routes['deleteSandboxes']>['query']): SandboxFilter {
+  return { labels, state, name, profile, image };
+}
+
+/** What clients can change, for the audit record. */
+function toAudited({ name, labels, timeoutS, idle }: SandboxInfo) {
+  return {
+    ...(name !== undefined && { name }),
+    labels,
+    timeoutS,
+    idleTimeoutS: idle?.timeoutS ?? 0,
+    savesItself: idle?.action === 'snapshot',
+  };
 }
 
 /** Converts the body of a create request to options. */

@@ -4,6 +4,8 @@ import { ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import type { PullStream } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
+import { matchesLabels } from '../../lib/labels.ts';
+import { toAbout } from '../../sandboxes/snapshot-about.ts';
 import type { SandboxInfo, SnapshotInfo } from '../../sandboxes/types.ts';
 import { clientSignal, type HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
@@ -22,19 +24,27 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
     return limit.acquire(sharerOf(ownerOf(principal)));
   };
   return {
-    takeSnapshot: async ({ params: { id } }, c) => {
+    takeSnapshot: async ({ params: { id }, body }, c) => {
       const commit = c.get('keyed')?.commitHook(toSnapshotBody);
-      const snapshot = await host.as(c.get('principal')).get(id).snapshot(clientSignal(c), commit);
+      const sandbox = host.as(c.get('principal')).get(id);
+      const snapshot = await sandbox.snapshot(clientSignal(c), commit, body);
       c.get('audit').made = [snapshot.id];
       return toSnapshotBody(snapshot);
     },
 
     listSnapshots: ({ query }, c) => {
-      const { entries, next } = toPage(host.as(c.get('principal')).listSnapshots(), sortKeyOf, query);
+      const found = host
+        .as(c.get('principal'))
+        .listSnapshots()
+        .filter(({ name, labels }) => (query.name ?? name) === name && matchesLabels(labels, query.label));
+      const { entries, next } = toPage(found, sortKeyOf, query);
       return { snapshots: entries.map(toSnapshotBody), ...next };
     },
 
     getSnapshot: ({ params: { id } }, c) => toSnapshotBody(host.as(c.get('principal')).getSnapshot(id)),
+
+    changeSnapshot: async ({ params: { id }, body }, c) =>
+      toSnapshotBody(await host.as(c.get('principal')).changeSnapshot(id, body)),
 
     exportSnapshot: ({ params: { id } }, c) => {
       const sandboxes = host.as(c.get('principal'));
@@ -129,5 +139,6 @@ function toSnapshotBody(snapshot: SnapshotInfo) {
     state_path: snapshot.statePath,
     memory_mib: snapshot.memoryMib,
     vcpus: snapshot.vcpus,
+    ...toAbout(snapshot),
   };
 }

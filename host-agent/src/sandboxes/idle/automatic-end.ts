@@ -48,7 +48,11 @@ export async function endIdle(
     log.warn({ err: error, sandbox: sandbox.id }, 'cannot delete an idle sandbox; retrying');
     if (idle.action !== 'snapshot') return;
     sandbox.note(`idle for ${idle.timeoutS} s, but it could not be saved and stays: ${reason}`);
-    events.emit({ kind: 'idle-kept', sandbox: sandbox.id, reason }, sandbox.record.owner);
+    events.emit(
+      { kind: 'idle-kept', sandbox: sandbox.id, reason },
+      sandbox.record.owner,
+      sandbox.record.metadata,
+    );
   }
 }
 
@@ -74,7 +78,7 @@ function reportPauseFailure(
   const reason = toError(error).message;
   log.warn({ err: error, sandbox: id }, 'cannot pause a sandbox; retrying');
   note?.(`it could not be paused and goes on: ${reason}`);
-  events.emit({ kind: 'pause-failed', sandbox: id, reason }, record.owner);
+  events.emit({ kind: 'pause-failed', sandbox: id, reason }, record.owner, record.metadata);
 }
 
 /** A failed delete is retried after this time: a failing disk may recover. */
@@ -117,7 +121,9 @@ export class AutomaticEnd implements SandboxOwner {
   }
 
   expired(sandbox: Sandbox): void {
-    const { timeoutS, timeoutAction } = sandbox.record.options;
+    const { options, exit } = sandbox.record;
+    if (exit?.rebootFoundAtMs !== undefined) return void this.#remove(sandbox, ': the host was rebooted', []);
+    const { timeoutS, timeoutAction } = options;
     if (timeoutAction === 'pause') {
       void this.#pauseExpired(sandbox);
       return;

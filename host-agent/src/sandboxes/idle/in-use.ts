@@ -8,10 +8,11 @@ import type { Directories, ResourceContext } from '../resources/resource.ts';
 import type { IdleRule } from '../types.ts';
 import { readVmUsage, type UsageSource } from '../vm-usage.ts';
 import { type Counters, type IdleSources, IdleWatch } from './idle-watch.ts';
-import type { SandboxUse } from './sandbox-use.ts';
+import { SandboxUse } from './sandbox-use.ts';
 
 /** Outside the directories of sandboxes, where their VMMs can write. */
 const idleRoot = ({ runDir }: Directories): string => join(runDir, 'idle');
+const usesRoot = ({ runDir }: Directories): string => join(runDir, 'used');
 
 export function watchIdle(
   sandbox: UsageSource & { readonly id: string },
@@ -29,11 +30,16 @@ export function watchIdle(
   });
 }
 
-/** Removes stored idle states of sandboxes that no longer exist. */
+export function createUse(id: string, directories: Directories, createdAtMs: number): SandboxUse {
+  return new SandboxUse(join(usesRoot(directories), id), createdAtMs);
+}
+
+/** Removes stored idle states and uses of sandboxes that no longer exist. */
 export async function forgetIdle(directories: Directories, known: ReadonlySet<string>): Promise<void> {
-  const root = idleRoot(directories);
-  const names = await readdir(root).catch(() => []);
-  await Promise.all(names.filter((name) => !known.has(name)).map((name) => rm(join(root, name))));
+  for (const root of [idleRoot(directories), usesRoot(directories)]) {
+    const names = await readdir(root).catch(() => []);
+    await Promise.all(names.filter((name) => !known.has(name)).map((name) => rm(join(root, name))));
+  }
 }
 
 function toCounters(sandbox: UsageSource): Counters | undefined {

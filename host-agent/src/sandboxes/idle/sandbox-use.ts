@@ -1,15 +1,28 @@
 // Uses of a sandbox through the daemon: when the last one was, and the idle watch that they keep from firing.
+import { mkdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { IdleWatch } from './idle-watch.ts';
+
+/** The time of a last use is stored at most this often, for the next daemon. */
+const STORE_MS = 60_000;
 
 type OpenUse = { end: (() => void) | undefined };
 
 export class SandboxUse {
   #lastUsedAtMs: number;
   #watch: IdleWatch | undefined;
+  #isStopped = false;
   readonly #open = new Set<OpenUse>();
 
-  constructor(lastUsedAtMs: number) {
-    this.#lastUsedAtMs = lastUsedAtMs;
+  /** Its modification time is that of the last use, for the next daemon. */
+  readonly #path: string;
+  #storedAtMs: number;
+
+  /** `path` is in a directory that a reboot empties and no VMM can write. */
+  constructor(path: string, createdAtMs: number) {
+    this.#path = path;
+    this.#storedAtMs = Math.round(statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? createdAtMs);
+    this.#lastUsedAtMs = this.#storedAtMs;
   }
 
   /** Now while a use is open. */
@@ -20,18 +33,18 @@ export class SandboxUse {
 
   /** Begins a use; returns the function that ends it, which may be called more than once. */
   beginUse(): () => void {
-    this.#lastUsedAtMs = Date.now();
+    this.#note();
     const use: OpenUse = { end: this.#watch?.beginUse() };
     this.#open.add(use);
     return () => {
       if (!this.#open.delete(use)) return;
-      this.#lastUsedAtMs = Date.now();
+      this.#note();
       use.end?.();
     };
   }
 
   touch(): void {
-    this.#lastUsedAtMs = Date.now();
+    this.#note();
     this.#watch?.touch();
   }
 
@@ -50,5 +63,27 @@ export class SandboxUse {
   /** `isGone`: the stored state is removed. */
   stop(isGone: boolean): void {
     this.#watch?.stop(isGone);
+    if (isGone) rmSync(this.#path, { force: true });
+    else if (this.lastUsedAtMs > this.#storedAtMs) this.#store(this.#lastUsedAtMs);
+    this.#isStopped = true;
+  }
+
+  #note(): void {
+    const now = Date.now();
+    this.#lastUsedAtMs = now;
+    if (now - this.#storedAtMs >= STORE_MS) this.#store(now);
+  }
+
+  /** If the file cannot be written, the next daemon knows an earlier use, or the creation. */
+  #store(atMs: number): void {
+    if (this.#isStopped) return;
+    this.#storedAtMs = atMs;
+    try {
+      mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
+      writeFileSync(this.#path, '', { mode: 0o600 });
+      utimesSync(this.#path, atMs / 1000, atMs / 1000);
+    } catch {
+      // For example on a full disk; this daemon has the time in memory.
+    }
   }
 }

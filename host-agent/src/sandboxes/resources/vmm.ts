@@ -1,5 +1,4 @@
 // The VMM process of a sandbox.
-import { existsSync } from 'node:fs';
 import { EndedVm } from '../../engines/adoption.ts';
 import type { BootOptions, Engine, Vm, VmExit, VmmIdentity } from '../../engines/engine.ts';
 import { lowerPriority } from '../../engines/priority.ts';
@@ -7,7 +6,6 @@ import { AppError } from '../../lib/errors.ts';
 import { loadScaledTimeout } from '../../lib/load-scaled-timeout.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
-import type { SandboxRecord } from '../record.ts';
 import type { ResolvedSandboxOptions } from '../types.ts';
 import type { Resource, ResourceContext, StartContext, StartFrom } from './resource.ts';
 
@@ -38,11 +36,16 @@ export const vmm: Resource = {
     const engine = engineOf(context, record.vmm);
     // The clock is also set on each new connection to the agent.
     const onResumed = (): void => handles.guest?.stepClock();
-    handles.vm = engine?.adopt(record.vmm, { log, onResumed }) ?? (await findExited(engine, record));
+    handles.vm =
+      engine?.adopt(record.vmm, { log, onResumed }) ?? (await findExited(engine, record.vmm, record.exit));
     if (handles.vm?.exit === undefined || record.exit !== undefined) return;
     const diagnosis = await handles.vm.diagnose();
     const { exit } = handles.vm;
-    const died = context.events.prepare({ kind: 'died', sandbox: id, exit, diagnosis }, record.owner);
+    const died = context.events.prepare(
+      { kind: 'died', sandbox: id, exit, diagnosis },
+      record.owner,
+      record.metadata,
+    );
     // If this fails, the next start finds the cause again.
     await context.records
       .put(id, { ...record, exit }, died.persist)
@@ -121,14 +124,26 @@ function toBootArgs({ rootfs, bootArgs }: ResolvedSandboxOptions): string {
   return rootfs.agentPath === undefined ? bootArgs : `${AGENT_DISK} ${bootArgs}`.trim();
 }
 
-/** Undefined when the host was rebooted, which ended the sandbox in order. */
-async function findExited(engine: Engine | undefined, record: SandboxRecord): Promise<Vm | undefined> {
-  const { vmm: identity } = record;
-  if (identity === null || identity.bootId !== readBootId() || !existsSync(identity.paths.socketDir))
-    return undefined;
+/** A VM that ended while no daemon was running, or with the host. */
+async function findExited(
+  engine: Engine | undefined,
+  identity: VmmIdentity,
+  known: VmExit | undefined,
+): Promise<Vm> {
+  return new EndedVm(identity, known ?? (await explainExit(engine, identity)));
+}
+
+async function explainExit(engine: Engine | undefined, identity: VmmIdentity): Promise<VmExit> {
+  const unknown = { exitCode: null, signal: null };
+  if (isOfEarlierBoot(identity))
+    return { ...unknown, reason: 'the host was rebooted', rebootFoundAtMs: Date.now() };
   const reason = (await engine?.explainEnd(identity)) ?? `this daemon has no engine ${identity.engine}`;
-  const exit: VmExit = record.exit ?? { reason, exitCode: null, signal: null };
-  return new EndedVm(identity, exit);
+  return { ...unknown, reason };
+}
+
+/** Whether the host was rebooted since it started. */
+export function isOfEarlierBoot({ bootId }: VmmIdentity): boolean {
+  return bootId !== readBootId();
 }
 
 function engineOf({ adopters }: ResourceContext, { engine }: VmmIdentity): Engine | undefined {

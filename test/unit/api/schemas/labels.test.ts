@@ -1,11 +1,10 @@
 // Labels, names and label filters.
-import { labelFilter, labels, labelsPatch, MAX_LABELS, objectName, toJsonSchema } from '@sandboxd/api';
+import { labels, labelsPatch, MAX_LABELS, objectName, toJsonSchema } from '@sandboxd/api';
 import t from 'tap';
 import { z } from 'zod';
-import { accept, acceptQuery, refuse, refuseQuery } from '../support/ask.ts';
+import { accept, refuse } from '../support/ask.ts';
 
 const body = z.object({ labels: labels.optional(), name: objectName.optional() });
-const query = z.object({ label: labelFilter });
 const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 'v']));
 
 t.test('keys and values have the syntax of Kubernetes', (t) => {
@@ -75,22 +74,7 @@ t.test('names are DNS labels', (t) => {
   t.end();
 });
 
-t.test('filters are key=value or key, repeated or with commas', (t) => {
-  t.same(acceptQuery(query, '').label, undefined);
-  t.same(acceptQuery(query, 'label=').label, undefined);
-  t.same(acceptQuery(query, 'label=a').label, [{ key: 'a' }]);
-  t.same(acceptQuery(query, 'label=a=b,x/c,d=').label, [
-    { key: 'a', value: 'b' },
-    { key: 'x/c' },
-    { key: 'd', value: '' },
-  ]);
-  for (const wrong of ['=', '=a', 'a==b', 'a,', ',', 'a!=b', 'a b', 'a=b=c', Array(65).fill('a').join(',')])
-    t.match(refuseQuery(query, `label=${wrong}`), /^query label must be key=value or key/, wrong);
-  t.end();
-});
-
 t.test('the documents describe them', (t) => {
   t.match(toJsonSchema(body), { properties: { labels: { type: 'object', maxProperties: MAX_LABELS } } });
-  t.match(toJsonSchema(query), { properties: { label: { type: 'array', items: { type: 'string' } } } });
   t.end();
 });

@@ -16,12 +16,13 @@ t.test('sandboxes keep running after a restart, with their clocks set', async (t
   const first = await startMemoryDaemon(t, { home });
   const created = await first.manager.create({ timeoutS: 3600 });
   await execText(first.manager, created.id, ['note', 'x', 'kept']);
+  const listed = first.manager.list();
   await first.crash();
   home.host.of(created.id).isPaused = true;
   const { agent } = home.host.of(created.id);
   const before = agent.clocks.length;
   const next = await startMemoryDaemon(t, { home });
-  t.same(next.manager.list(), [created]);
+  t.same(next.manager.list(), listed);
   t.equal(await execText(next.manager, created.id, ['recall', 'x']), 'kept');
   await until(() => agent.clocks.length > before, 'its clock to be set');
   t.ok(agent.clocks.at(-1)! > created.createdAt.getTime() * 1000);
@@ -121,23 +122,86 @@ async function crashed(
 const kindsOf = ({ happened }: Awaited<ReturnType<typeof startMemoryDaemon>>) =>
   happened.map((event) => [event.kind, 'sandbox' in event && event.sandbox]);
 
-t.test('a reboot of the host ends its sandboxes in order and publishes that', async (t) => {
-  for (const how of ['another boot', 'no run directory'] as const) {
-    const home = await makeHome(t);
-    const id = await crashed(t, home, (record) => {
-      if (how !== 'another boot' || record.vmm === null) return record;
-      return { ...record, vmm: { ...record.vmm, bootId: 'an earlier one' } };
-    });
-    home.host.of(id).end('the host stopped');
-    if (how === 'no run directory') rmSync(join(home.runDir, id), { recursive: true });
+const ofEarlierBoot = (record: SandboxRecord): SandboxRecord =>
+  record.vmm === null ? record : { ...record, vmm: { ...record.vmm, bootId: 'an earlier one' } };
+
+t.test('after a reboot of the host its sandboxes have failed, until a delete', async (t) => {
+  const home = await makeHome(t);
+  const id = await crashed(t, home, ofEarlierBoot);
+  home.host.of(id).end('the host stopped');
+  rmSync(join(home.runDir, id), { recursive: true });
+  for (const isFirst of [true, false]) {
     const next = await startMemoryDaemon(t, { home });
-    t.same(next.manager.list(), []);
-    t.same(kindsOf(next), [['deleted', id]], how);
+    const reason = { code: 'host_rebooted', message: 'the host was rebooted' };
+    t.match(next.manager.list(), [{ id, state: 'failed', reason }]);
+    t.throws(() => next.manager.get(id).assertAlive(), { message: /is dead: the host was rebooted/ });
+    t.same(kindsOf(next), [...(isFirst ? [['died', id]] : []), ['adopted', id]]);
     next.journal.refresh();
-    const received = next.journal.read(0).map(({ event }) => [event.kind, event.owner?.tenant]);
-    t.same(received.at(-1), ['deleted', 'red']);
-    t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
+    const died = next.journal.read(0).filter(({ event }) => event.kind === 'died');
+    t.same(
+      died.map(({ event }) => [event.owner?.tenant, event.reason]),
+      [['red', 'the host was rebooted']],
+    );
+    await next.crash();
   }
+  const last = await startMemoryDaemon(t, { home });
+  await last.manager.delete(id);
+  t.same(last.manager.list(), []);
+  await last.crash();
+  t.same(readdirSync(join(home.dataDir, 'sandboxes')), []);
+});
+
+t.test(
+  'a day after the reboot was found they are forgotten, also by a daemon that starts then',
+  async (t) => {
+    const home = await makeHome(t);
+    const id = await crashed(t, home, ofEarlierBoot);
+    home.host.of(id).end('the host stopped');
+    const next = await startMemoryDaemon(t, { home });
+    const [info] = next.manager.list();
+    const leftMs = Number(info?.expiresAt) - Date.now();
+    t.ok(leftMs > 86_000_000 && leftMs <= 86_400_000, `${leftMs} ms`);
+    const records = next.store.table<SandboxRecord>('sandboxes');
+    const { exit, ...record } = records.get(id)!;
+    await next.manager.stop('keep');
+    await records.put(id, { ...record, exit: { ...exit!, rebootFoundAtMs: Date.now() - 86_400_000 } });
+    await next.crash();
+    const last = await startMemoryDaemon(t, { home });
+    await until(() => last.manager.list().length === 0, 'the end');
+    t.same(kindsOf(last), [
+      ['adopted', id],
+      ['deleted', id],
+    ]);
+  },
+);
+
+t.test('the addresses of a sandbox of an earlier boot are not taken from another', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
+  const { id } = await first.manager.create({ network: { allowlist: ['a.example'] } });
+  const records = first.store.table<SandboxRecord>('sandboxes');
+  await records.put(id, ofEarlierBoot(records.get(id)!));
+  await first.crash();
+  home.host.of(id).end('the host stopped');
+  const next = await startMemoryDaemon(t, { home });
+  await next.manager.delete(id);
+  t.same(
+    next.network.calls.filter((call) => !String(call).startsWith('tidy')),
+    [],
+  );
+});
+
+t.test('a VMM that ended while no daemon ran, without its run directory, has failed', async (t) => {
+  const home = await makeHome(t);
+  const id = await crashed(t, home);
+  home.host.of(id).end('it was killed');
+  rmSync(join(home.runDir, id), { recursive: true });
+  const next = await startMemoryDaemon(t, { home });
+  t.match(next.manager.list(), [{ id, state: 'failed', reason: { code: 'vm_exited' } }]);
+  t.same(kindsOf(next), [
+    ['died', id],
+    ['adopted', id],
+  ]);
 });
 
 t.test('a sandbox of a removed engine is dead, and its owner gets one event', async (t) => {

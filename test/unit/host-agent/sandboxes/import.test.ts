@@ -73,7 +73,7 @@ t.test('a value at a bound is accepted, and one beyond it is refused', async (t)
     ...['vcpus', 'memoryMib', 'diskBytes'].map((name) => [options({ [name]: 0 }), /cannot be read/] as const),
     [options({ timeoutS: -1 }), /cannot be read/],
     [forge({ ...good, takenAtMs: -1 }), /cannot be read/],
-    [forge(good, { manifestBytes: MAX_MANIFEST_BYTES + 1 }), /its manifest has 65537 bytes/],
+    [forge(good, { manifestBytes: MAX_MANIFEST_BYTES + 1 }), /its manifest has 1048577 bytes/],
     [forge(good, { wrong: 'memory' }), /its memory is damaged/],
     [forge(good, { wrong: 'state' }), /its state is damaged/],
     [forge(good, { wrong: 'disk' }), /its disk is damaged/],
@@ -252,11 +252,12 @@ t.test('an export contains the non-zero bytes of each file, and ends with its re
   const files = { ...small.manifest.files, memory: await describeFile(dir, 'memory') };
   await writeManifest(dir, { ...small.manifest, files });
   const saved = await SavedGuest.open(dir);
-  const exported = { saved, sourceId: 'sbx_0123456789abc', takenAtMs: 5 };
+  const exported = { saved, sourceId: 'sbx_0123456789abc', takenAtMs: 5, about: { name: 'n' } };
   const bytes = await readAll(exportStream(exported));
   t.match(manifestOf(bytes), {
     sourceId: 'sbx_0123456789abc',
     takenAtMs: 5,
+    options: { about: { name: 'n' } },
     parts: { memory: { sizeBytes: 4 * MIB } },
   });
   const length = contentOf(bytes).length;

@@ -32,7 +32,7 @@ const TEMPLATE: LifecycleEvent = {
 };
 
 t.test('stored events have no details of the host', (t) => {
-  t.same(toStored(CREATED, OWNER, 5), {
+  t.same(toStored(CREATED, OWNER, {}, 5), {
     atMs: 5,
     kind: 'created',
     sandbox: 'sbx',
@@ -41,7 +41,7 @@ t.test('stored events have no details of the host', (t) => {
     owner: OWNER,
   });
   const forked = { ...CREATED, kind: 'forked', sourceSnapshot: 'snap', times: {} } as const;
-  t.same(toStored(forked, undefined, 5), {
+  t.same(toStored(forked, undefined, {}, 5), {
     atMs: 5,
     kind: 'forked',
     sandbox: 'sbx',
@@ -51,7 +51,7 @@ t.test('stored events have no details of the host', (t) => {
   });
   t.notOk('sourceSnapshot' in (toStored(CREATED, OWNER) ?? {}));
   t.notOk('owner' in (toStored(CREATED, undefined) ?? {}));
-  t.same(toStored({ kind: 'died', sandbox: 'sbx', exit: EXIT, diagnosis: 'secrets' }, undefined, 5), {
+  t.same(toStored({ kind: 'died', sandbox: 'sbx', exit: EXIT, diagnosis: 'secrets' }, undefined, {}, 5), {
     atMs: 5,
     kind: 'died',
     sandbox: 'sbx',
@@ -64,7 +64,7 @@ t.test('stored events have no details of the host', (t) => {
     pausedMs: 3,
     totalMs: 9,
   } as const;
-  t.same(toStored(taken, undefined, 5), {
+  t.same(toStored(taken, undefined, {}, 5), {
     atMs: 5,
     kind: 'snapshot-taken',
     sandbox: 'sbx',
@@ -75,7 +75,7 @@ t.test('stored events have no details of the host', (t) => {
   t.equal(toStored(TEMPLATE, OWNER), undefined);
   t.equal(toStored({ kind: 'template-evicted', template: 'key', sizeBytes: 1 }, OWNER), undefined);
   const idle = { kind: 'idle', sandbox: 'sbx', idleS: 60, snapshot: 'snap' } as const;
-  t.same(toStored(idle, undefined, 5), { atMs: 5, ...idle });
+  t.same(toStored(idle, undefined, {}, 5), { atMs: 5, ...idle });
   t.ok((toStored(idle, undefined)?.atMs ?? 0) > 1e12, 'it is of now');
   t.end();
 });

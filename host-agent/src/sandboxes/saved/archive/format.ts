@@ -7,13 +7,15 @@
 // followed by a skippable zstd frame, which marks the end of the stream.
 import { z } from 'zod';
 import { AppError } from '../../../lib/errors.ts';
+import { aboutSchema } from '../../snapshot-about.ts';
 import { manifestSchema } from '../manifest.ts';
 
 export const MAGIC = Buffer.from('SBXSNAP1');
 /** A skippable zstd frame: its magic number, the length of its content, its content. */
 export const END_MARK = Buffer.from('502a4d1808000000534258454e443031', 'hex');
 export const ARCHIVE_FORMAT = 1;
-export const MAX_MANIFEST_BYTES = 64 * 1024;
+/** Allowlist, labels and variables take most of it. */
+export const MAX_MANIFEST_BYTES = 2 ** 20;
 export const CHUNK_BYTES = 1 << 20;
 export const CHUNK_HEADER_BYTES = 12;
 export const DIGEST_BYTES = 32;
@@ -45,6 +47,8 @@ export const archiveManifestSchema = z.strictObject({
   needsResync,
   /** Paths of the exporting host are omitted. */
   options: options.extend({
+    /** Here, because older daemons ignore further fields of the options only. */
+    about: aboutSchema.optional(),
     rootfs: options.shape.rootfs
       .omit({ rootfsPath: true, agentPath: true })
       .extend({ agent: z.string().optional() }),

@@ -7,6 +7,7 @@ import { constants, createZstdCompress } from 'node:zlib';
 import type { Chunk, PullStream } from '../../../lib/byte-queue.ts';
 import { AppError } from '../../../lib/errors.ts';
 import { readExtents } from '../../../lib/extents.ts';
+import type { About } from '../../snapshot-about.ts';
 import type { SavedGuest } from '../saved-guest.ts';
 import {
   ARCHIVE_FORMAT,
@@ -19,7 +20,12 @@ import {
   type Part,
 } from './format.ts';
 
-export type Exported = { readonly saved: SavedGuest; readonly sourceId: string; readonly takenAtMs: number };
+export type Exported = {
+  readonly saved: SavedGuest;
+  readonly sourceId: string;
+  readonly takenAtMs: number;
+  readonly about: About;
+};
 
 /**
  * The files are locked until the stream ends or is cancelled. A delete does not wait for the reader, but aborts the
@@ -56,13 +62,13 @@ async function* archiveWhileUsed(exported: Exported): AsyncGenerator<Buffer> {
   }
 }
 
-export async function* writeArchive({ saved, sourceId, takenAtMs }: Exported): AsyncGenerator<Buffer> {
+export async function* writeArchive({ saved, ...origin }: Exported): AsyncGenerator<Buffer> {
   const whole = createHash('sha256');
   const send = (bytes: Buffer, ...more: Hash[]): Buffer => {
     for (const hash of [whole, ...more]) hash.update(bytes);
     return bytes;
   };
-  const text = Buffer.from(JSON.stringify(await describe(saved, sourceId, takenAtMs)));
+  const text = Buffer.from(JSON.stringify(await describe(saved, origin)));
   const length = Buffer.alloc(4);
   length.writeUInt32BE(text.length);
   yield send(Buffer.concat([MAGIC, length, text]));
@@ -76,7 +82,10 @@ export async function* writeArchive({ saved, sourceId, takenAtMs }: Exported): A
   yield whole.digest();
 }
 
-async function describe(saved: SavedGuest, sourceId: string, takenAtMs: number): Promise<ArchiveManifest> {
+async function describe(
+  saved: SavedGuest,
+  { sourceId, takenAtMs, about }: Omit<Exported, 'saved'>,
+): Promise<ArchiveManifest> {
   const { compatibility, kernelDigest, needsResync, files, options } = saved.manifest;
   const { rootfsPath: _, agentPath, ...rootfs } = options.rootfs;
   const describePart = async (part: Part) => {
@@ -98,6 +107,7 @@ async function describe(saved: SavedGuest, sourceId: string, takenAtMs: number):
     needsResync,
     options: {
       ...options,
+      ...(Object.keys(about).length > 0 && { about }),
       rootfs: { ...rootfs, ...(agentPath !== undefined && { agent: basename(agentPath) }) },
     },
     parts: { memory, state, disk },

@@ -1,0 +1,79 @@
+// The timeouts of one sandbox: the end of its lifetime, and of an idle time. They count while it is running; a lifetime
+// that deletes it counts while it is paused, too. A change of its record or state restarts what it changes.
+import { isDeepStrictEqual } from 'node:util';
+import { startTimer } from '@sandboxd/proto';
+import { expiryOf } from '../metadata.ts';
+import { pausesAtEnd, type SandboxRecord } from '../record.ts';
+import type { ResourceContext } from '../resources/resource.ts';
+import type { IdleRule } from '../types.ts';
+import type { Running } from '../running.ts';
+import type { UsageSource } from '../vm-usage.ts';
+import { createUse, watchIdle } from './in-use.ts';
+import type { SandboxUse } from './sandbox-use.ts';
+
+/** `S`: the sandbox. */
+type Owner<S> = {
+  readonly expired: (sandbox: S) => void;
+  readonly idle: (sandbox: S, signal: AbortSignal) => Promise<void>;
+};
+
+type Timed = UsageSource & {
+  readonly id: string;
+  readonly record: SandboxRecord;
+  readonly running: Running | undefined;
+};
+
+export class Timeouts<S extends Timed> {
+  readonly use: SandboxUse;
+  readonly #sandbox: S;
+  readonly #context: Pick<ResourceContext, 'directories' | 'idle'>;
+  #owner: Owner<S> | undefined;
+  #expiresAtMs: number | undefined;
+  #rule: IdleRule | undefined;
+  #endLifetime: () => void = () => undefined;
+  #isStopped = false;
+
+  constructor(
+    sandbox: S,
+    context: Pick<ResourceContext, 'directories' | 'idle'>,
+    { createdAtMs }: Pick<SandboxRecord, 'createdAtMs'>,
+  ) {
+    this.#sandbox = sandbox;
+    this.#context = context;
+    this.use = createUse(sandbox.id, context.directories, createdAtMs);
+  }
+
+  start(owner: Owner<S>): void {
+    this.#owner = owner;
+    this.apply();
+  }
+
+  /** Restarts what differs from before. */
+  apply(): void {
+    const [sandbox, owner] = [this.#sandbox, this.#owner];
+    if (this.#isStopped || owner === undefined) return;
+    const { record, running } = sandbox;
+    const isAsleep = running === undefined;
+    const expiresAtMs = isAsleep && pausesAtEnd(record) ? undefined : expiryOf(record);
+    if (expiresAtMs !== this.#expiresAtMs) {
+      this.#endLifetime();
+      this.#expiresAtMs = expiresAtMs;
+      if (expiresAtMs !== undefined) {
+        const expired = () => owner.expired(sandbox);
+        this.#endLifetime = startTimer(expiresAtMs - Date.now(), expired, { isUnref: true });
+      }
+    }
+    const rule = isAsleep ? undefined : record.options.idle;
+    if (isDeepStrictEqual(rule, this.#rule)) return;
+    this.#rule = rule;
+    const idle = (signal: AbortSignal) => owner.idle(sandbox, signal);
+    this.use.watch(rule && (() => watchIdle(sandbox, this.#context, rule, idle)));
+  }
+
+  /** `isGone`: the stored state is removed. */
+  stop(isGone: boolean): void {
+    this.#isStopped = true;
+    this.#endLifetime();
+    this.use.stop(isGone);
+  }
+}
