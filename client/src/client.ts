@@ -91,8 +91,8 @@ export class Sandboxes {
   }
 
   /**
-   * Creates a sandbox, or returns the one of its name with `if_exists: 'return'`; resolves when its guest has booted. If
-   * the signal aborts before, the daemon rolls the create back.
+   * Creates a sandbox, or returns the one of its name with `if_exists: 'return'`; resolves when its guest has booted.
+   * If the signal aborts before, the daemon rolls the create back.
    */
   async create({ signal, timeoutMs, ...body }: CreateOptions & CallOptions = {}): Promise<Sandbox> {
     const call = { body, signal, timeoutMs };

@@ -93,15 +93,15 @@ function toParameters(
   const { properties = {}, required = [] } = components.toSchema(schema);
   return Object.entries(properties).map(([name, property]) => {
     const { description, title: _, ...rest } = property as JsonSchema;
-    const isNumber = rest.type === 'integer';
     const example = examples?.[name];
+    const shown = rest.type === 'integer' ? Number(example) : rest.type === 'array' ? [example] : example;
     return {
       name,
       in: place,
       required: place === 'path' || required.includes(name),
       ...(description !== undefined && { description }),
       schema: rest,
-      ...(example !== undefined && { example: isNumber ? Number(example) : example }),
+      ...(example !== undefined && { example: shown }),
     };
   });
 }
