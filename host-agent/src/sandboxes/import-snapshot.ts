@@ -2,7 +2,13 @@
 // files or cold-boots its disk.
 import { mkdir, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { hostPattern, MAX_SECONDS, type SandboxLimits } from '@sandboxd/api';
+import {
+  hostPattern,
+  labels as labelsSchema,
+  MAX_SECONDS,
+  type SandboxLimits,
+  sandboxEnv,
+} from '@sandboxd/api';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Engines } from '../engines/choice.ts';
@@ -12,6 +18,7 @@ import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
+import type { Inherited } from './metadata.ts';
 import { pinAgent, pinRootfs } from './resources/files.ts';
 import type { GuestSystem, ResourceContext } from './resources/resource.ts';
 import { saveAndDestroy } from './save-sandbox.ts';
@@ -114,7 +121,7 @@ export async function resolveImport(
       'conflict',
       `the snapshot does not fit the engine of this host: ${difference}; disk_only boots it from its disk alone`,
     );
-  const { vcpus, memoryMib, diskBytes, timeoutS, idle, network, rootfs } = options;
+  const { vcpus, memoryMib, diskBytes, timeoutS, idle, network, rootfs, inherited } = options;
   for (const [name, value, max] of [
     ['vcpus', vcpus, limits.vcpus],
     ['memory_mib', memoryMib, limits.memoryMib],
@@ -126,6 +133,8 @@ export async function resolveImport(
   for (const pattern of network?.allowlist ?? [])
     if (hostPattern.safeParse(pattern).data !== pattern)
       throw badArchive('its allowlist has what is no host name');
+  if (inherited !== undefined && !isValidInherited(inherited))
+    throw badArchive('its labels or its environment are not valid');
   if (rootfs.kind === 'agent') throw badArchive('it was saved before it had a root filesystem');
   const { about: _, ...saved } = options;
   return { ...saved, rootfs: await findRoot(rootfs, context, isDiskOnly, signal) };
@@ -139,6 +148,18 @@ function toFreeAbout(
 ): About {
   return { ...about, ...(name !== undefined && snapshots.isNameFree(owner, name) && { name }) };
 }
+
+/** Forks inherit them, so they must be what a create could have set. */
+function isValidInherited({ labels, env }: Inherited): boolean {
+  const variables = Object.fromEntries(env);
+  return (
+    labelsSchema.safeParse(labels).success &&
+    Object.keys(variables).length === env.length &&
+    ENV_SCHEMA.safeParse(variables).success
+  );
+}
+
+const ENV_SCHEMA = sandboxEnv('');
 
 async function findRoot(
   { kind, name, digest, agent }: ArchiveManifest['options']['rootfs'],
@@ -176,13 +197,7 @@ export type ImportInput = {
   readonly signal: AbortSignal;
 };
 
-async function importGuest({
-  dir,
-  archive,
-  manifest,
-  options,
-  signal,
-}: ImportInput): Promise<SavedGuest> {
+async function importGuest({ dir, archive, manifest, options, signal }: ImportInput): Promise<SavedGuest> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
   await pinRootfs(dir, options.rootfs.rootfsPath);
   if (options.rootfs.agentPath !== undefined) await pinAgent(dir, options.rootfs.agentPath);

@@ -41,6 +41,7 @@ t.test('each verb', async (t) => {
     wait: { fine: [id, COMMAND_ID], wrong: [id, 'nonsense'] },
     kill: { fine: [id, COMMAND_ID], wrong: [UNKNOWN_ID, COMMAND_ID] },
     ps: { fine: [] },
+    update: { fine: ['--label', 'a=b', id], wrong: ['--no-name', UNKNOWN_ID] },
     inspect: { fine: [id], wrong: [UNKNOWN_ID] },
     pause: { fine: [spare] },
     resume: { fine: [spare] },

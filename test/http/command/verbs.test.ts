@@ -32,8 +32,8 @@ t.test('sandboxes are listed, inspected and removed', async (t) => {
   const { run, id, sandboxes } = await connect(t);
   const table = await run(['ps']);
   t.match(table, { code: 0, stderr: '' });
-  t.match(table.stdout, /^SANDBOX +FROM +CPUS +MEMORY +CREATED +PORTS\n/);
-  t.match(table.stdout, new RegExp(`^${id}   base   1 +512 MiB`, 'm'));
+  t.match(table.stdout, /^SANDBOX +NAME +STATE +FROM +CPUS +MEMORY +CREATED +PORTS\n/);
+  t.match(table.stdout, new RegExp(`^${id} +running +base   1 +512 MiB`, 'm'));
   t.notMatch(table.stdout, '\x1b', 'no colours in a pipe');
   t.same(JSON.parse((await run(['ps', '--json'])).stdout)[0].id, id);
   t.equal((await run(['ps', '-q'])).stdout, `${id}\n`);
@@ -70,9 +70,10 @@ t.test('run creates a sandbox as its flags say, runs a command, and removes it a
   ];
   t.same(await run(words), { code: 3, stdout: 'out\n', stderr: 'err\n' });
   t.match(sandboxes.created[0], { memoryMib: 1024, vcpus: 2, timeoutS: 600, rootfs: { name: 'base' } });
+  t.same(sandboxes.created[0]?.env, { A: 'b' }, 'the variables are those of the sandbox');
   t.match(sandboxes.execs[0]?.request, {
     cmd: ['make', '-j', '--rm'],
-    env: { A: 'b' },
+    env: {},
     cwd: '/tmp',
     user: 'nobody',
   });

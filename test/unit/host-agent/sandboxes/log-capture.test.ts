@@ -138,7 +138,8 @@ t.test('a new connection continues after the last record', async (t) => {
 t.test('a new guest is asked for output once it has a service, one of earlier at once', async (t) => {
   const { log, logger } = await (await makeLogs(t))();
   const turn = () => new Promise((resolve) => setImmediate(resolve));
-  const start = (guest: FakeGuest) => new LogCaptures({ counts: new CommandCounts(),  guest: guest as FakeGuest & Guest, log, logger });
+  const start = (guest: FakeGuest) =>
+    new LogCaptures({ counts: new CommandCounts(), guest: guest as FakeGuest & Guest, log, logger });
   const guest = new FakeGuest();
   const captures = start(guest);
   captures.begin(false);
