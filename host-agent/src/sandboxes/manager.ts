@@ -1,9 +1,7 @@
 // Manages all sandboxes and snapshots of this daemon.
 import PQueue from 'p-queue';
-import type { Logger } from 'pino';
 import {
   Limits,
-  type LimitsOptions,
   ownerOf,
   type Principal,
   type RequestContext,
@@ -12,8 +10,7 @@ import {
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import type { Table } from '../store/store.ts';
-import { Admission, type AdmissionOptions, type Need } from './admission.ts';
+import { Admission, type Need } from './admission.ts';
 import { commitSandboxes, createSandbox, forkGuest } from './create.ts';
 import { AutomaticEnd } from './idle/automatic-end.ts';
 import { forgetIdle } from './idle/in-use.ts';
@@ -23,23 +20,22 @@ import type { LifecycleEvent } from './lifecycle-events.ts';
 import type { SandboxMetricsSource } from './measures.ts';
 import { inheritMetadata, toMetadata } from './metadata.ts';
 import { Names } from './names.ts';
+import type { SandboxManagerOptions } from './options.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
 import {
   assertCanPublish,
   assertOneName,
-  type CreateContext,
   inheritOptions,
   resolveRootfs,
   validateCreate,
 } from './resolve-create.ts';
-import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
-import { Sleep, type SleepDeps } from './sleep/sleep.ts';
-import { type SnapshotRecord, Snapshots } from './snapshots.ts';
+import { Sleep } from './sleep/sleep.ts';
+import { Snapshots } from './snapshots.ts';
 import { Operations, Sweeps } from './sweeps.ts';
 import { Templates } from './templates.ts';
 import { type AllSandboxes, type IsVisible, TenantView } from './tenant-view.ts';
@@ -55,31 +51,6 @@ import type {
 import { updateSandbox } from './updates.ts';
 import { countInUse, toCreateNeed, toForkNeed, toHolding, toRequestedResources } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
-
-export type SandboxManagerOptions = {
-  /** What each sandbox is made with. */
-  readonly context: ResourceContext;
-  /** What creates may ask for. */
-  readonly creates: CreateContext;
-  /** What the host has for them. */
-  readonly capacity: CapacityOptions;
-  /** What keys and tenants may have. */
-  readonly tenants: Pick<LimitsOptions, 'quotaOf' | 'publishPorts'>;
-  readonly snapshotRecords: Table<SnapshotRecord>;
-  readonly log: Logger;
-};
-
-export type CapacityOptions = Pick<
-  AdmissionOptions,
-  'memoryReserveBytes' | 'memoryOvercommit' | 'readCapacity'
-> & {
-  /** Disk budget of templates; 0 turns them off. */
-  readonly templateBudgetBytes: number;
-  /** Limits of paused sandboxes. */
-  readonly sleep: Pick<SleepDeps, 'resumeTimeoutMs' | 'maxStoredBytes'>;
-  /** Maximum concurrent boots and restores; more would only slow each other down. */
-  readonly maxConcurrentStarts: number;
-};
 
 export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #options: SandboxManagerOptions;

@@ -97,7 +97,10 @@ export function measureSandboxes(metrics: Metrics, { source, top, readCapacity }
 
 function measureCommands(metrics: Metrics, { sandboxes, commandCounts }: SandboxMetricsSource): void {
   metrics.series('gauge', 'sandboxd_commands_running', 'Commands that run in sandboxes', ['kind'], () => {
-    const detached = [...sandboxes.values()].reduce((sum, each) => sum + each.detachedCommands, 0);
+    const detached = [...sandboxes.values()].reduce(
+      (sum, each) => sum + (each.running?.detachedCommands ?? 0),
+      0,
+    );
     return toReadings('kind', Object.entries({ attached: commandCounts.attached, detached }));
   });
   metrics.series(

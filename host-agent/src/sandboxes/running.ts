@@ -38,6 +38,11 @@ export class Running {
     return this.vm.ioPauseReason ?? this.hang;
   }
 
+  /** Number of detached commands that run, as far as they are followed for the log. */
+  get detachedCommands(): number {
+    return this.vm.exit === undefined ? (this.captures?.commands.count ?? 0) : 0;
+  }
+
   /** Detaches from the VM: the guest keeps running, and a later daemon adopts it. */
   detach(cause: Error): void {
     this.guest.close(cause);

@@ -1,5 +1,4 @@
 // One existing sandbox: its state, VM, guest and deletion.
-
 import type { ExecRequest } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
@@ -11,6 +10,7 @@ import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
 import { Departure } from './departure.ts';
+import type { SandboxOwner } from './idle/automatic-end.ts';
 import { trackExecUse, trackTransferUse } from './idle/in-use.ts';
 import { Timeouts } from './idle/timeouts.ts';
 import type { AwakeSandbox, SnapshotRequest } from './interface.ts';
@@ -30,15 +30,6 @@ import { Running } from './running.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
 import type { SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, usageWithoutVm, type VmUsage } from './vm-usage.ts';
-
-/** What a sandbox needs from its manager. */
-export interface SandboxOwner {
-  snapshot(sandbox: Sandbox, signal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo>;
-  /** Its timeout_s has passed. */
-  expired(sandbox: Sandbox): void;
-  /** No client used it for its idle_timeout_s; `signal` fires when a client uses it again. */
-  idle(sandbox: Sandbox, signal: AbortSignal): Promise<void>;
-}
 
 /** States in which the end of its VM is a failure. */
 const ALIVE: readonly SandboxState[] = ['running', 'pausing', 'resuming'];
@@ -255,11 +246,6 @@ export class Sandbox implements AwakeSandbox {
         ),
       );
     return trackExecUse(this.#timeouts.use, events, run);
-  }
-
-  /** Number of detached commands that run, as far as they are followed for the log. */
-  get detachedCommands(): number {
-    return this.state === 'running' ? (this.#running?.captures?.commands.count ?? 0) : 0;
   }
 
   commands(): SandboxCommands {

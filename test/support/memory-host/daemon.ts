@@ -21,7 +21,7 @@ import {
   LifecycleEvents,
   type StoredEvent,
 } from '../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import type { CapacityOptions } from '../../../host-agent/src/sandboxes/manager.ts';
+import type { CapacityOptions } from '../../../host-agent/src/sandboxes/options.ts';
 import type { SandboxRecord } from '../../../host-agent/src/sandboxes/record.ts';
 import type {
   GuestSettings,

@@ -42,8 +42,7 @@ function makeSandbox(
   return {
     id,
     state: 'running',
-    running: { vm, hangReason },
-    detachedCommands: 4,
+    running: { vm, hangReason, detachedCommands: 4 },
     paths: { layerPath },
     record: { options: { memoryMib: 100 } },
     ...change,

@@ -1,0 +1,34 @@
+// What a daemon gives its manager of sandboxes.
+import type { Logger } from 'pino';
+import type { LimitsOptions } from '../keys/index.ts';
+import type { Table } from '../store/store.ts';
+import type { AdmissionOptions } from './admission.ts';
+import type { CreateContext } from './resolve-create.ts';
+import type { ResourceContext } from './resources/resource.ts';
+import type { SleepDeps } from './sleep/sleep.ts';
+import type { SnapshotRecord } from './snapshots.ts';
+
+export type SandboxManagerOptions = {
+  /** What each sandbox is made with. */
+  readonly context: ResourceContext;
+  /** What creates may ask for. */
+  readonly creates: CreateContext;
+  /** What the host has for them. */
+  readonly capacity: CapacityOptions;
+  /** What keys and tenants may have. */
+  readonly tenants: Pick<LimitsOptions, 'quotaOf' | 'publishPorts'>;
+  readonly snapshotRecords: Table<SnapshotRecord>;
+  readonly log: Logger;
+};
+
+export type CapacityOptions = Pick<
+  AdmissionOptions,
+  'memoryReserveBytes' | 'memoryOvercommit' | 'readCapacity'
+> & {
+  /** Disk budget of templates; 0 turns them off. */
+  readonly templateBudgetBytes: number;
+  /** Limits of paused sandboxes. */
+  readonly sleep: Pick<SleepDeps, 'resumeTimeoutMs' | 'maxStoredBytes'>;
+  /** Maximum concurrent boots and restores; more would only slow each other down. */
+  readonly maxConcurrentStarts: number;
+};
