@@ -2,13 +2,23 @@
 import type { Logger } from 'pino';
 import { AppError } from '../lib/errors.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
+import type { SandboxState } from './record.ts';
 import { RecordedDelete } from './recorded-delete.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
 import type { Handles, ResourceContext, TeardownContext } from './resources/resource.ts';
-import type { Sandbox } from './sandbox.ts';
+
+/** The sandbox, as far as its delete needs it. */
+type Leaver = Pick<TeardownContext, 'id' | 'paths' | 'record'> & {
+  readonly state: SandboxState;
+  readonly isAnnounced: boolean;
+  transition(to: SandboxState): void;
+  /** Nothing of it counts or is copied to its log any more. */
+  quiet(): void;
+  sweep(): Promise<void>;
+};
 
 export class Departure {
-  readonly #sandbox: Sandbox;
+  readonly #sandbox: Leaver;
   readonly #context: ResourceContext;
   readonly #handles: Handles;
   readonly #log: Logger;
@@ -21,7 +31,7 @@ export class Departure {
   /** No user ever saw it, so its log goes, too. */
   wasNeverVisible = false;
 
-  constructor(sandbox: Sandbox, context: ResourceContext, handles: Handles, log: Logger) {
+  constructor(sandbox: Leaver, context: ResourceContext, handles: Handles, log: Logger) {
     this.#sandbox = sandbox;
     this.#context = context;
     this.#handles = handles;

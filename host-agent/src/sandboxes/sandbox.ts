@@ -10,9 +10,8 @@ import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
 import { Departure } from './departure.ts';
-import type { SandboxOwner } from './idle/automatic-end.ts';
 import { trackExecUse, trackTransferUse } from './idle/in-use.ts';
-import { Timeouts } from './idle/timeouts.ts';
+import { type SandboxOwner, Timeouts } from './idle/timeouts.ts';
 import type { AwakeSandbox, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
 import { startLogged } from './log-capture.ts';
@@ -47,7 +46,7 @@ export class Sandbox implements AwakeSandbox {
   readonly #departure: Departure;
   readonly #times: Readonly<Record<string, number>> | undefined;
   #record: SandboxRecord;
-  #owner: SandboxOwner | undefined;
+  #owner: SandboxOwner<Sandbox> | undefined;
   /** Snapshots, pauses and resumes of one sandbox are made one at a time. */
   readonly snapshotQueue = new PQueue({ concurrency: 1 });
   /** Its record is changed by one at a time. */
@@ -194,7 +193,7 @@ export class Sandbox implements AwakeSandbox {
   }
 
   /** Starts its timeouts; it now belongs to its manager. */
-  beginLife(owner: SandboxOwner): void {
+  beginLife(owner: SandboxOwner<Sandbox>): void {
     this.#owner = owner;
     const { metadata, owner: recordOwner } = this.#record;
     if (this.#createdEvent === undefined)

@@ -18,6 +18,8 @@ const SANDBOX = {
   timeout_s: 0,
   idle_timeout_s: 0,
   idle_action: 'delete',
+  timeout_action: 'delete',
+  auto_resume: true,
   disk_bytes: 2 ** 32,
   memory_mib: 512,
   vcpus: 1,

@@ -38,6 +38,7 @@ t.test('the bytes on the wire are frozen', (t) => {
     signal: 7,
     error: 8,
     position: 9,
+    started: 10,
   });
   t.equal(execFrameHeader(3, MAX_EXEC_PAYLOAD_BYTES).toString('hex'), '0300000000010000');
   t.throws(() => execFrameHeader(1, MAX_EXEC_PAYLOAD_BYTES + 1), ExecFrameError);

@@ -77,6 +77,7 @@ t.test('bounds, defaults and rules are in it', (t) => {
   t.same(create.required, undefined);
   t.same(create['x-rules'], [
     'profile and image exclude each other',
+    'if_exists return needs a name',
     'a service needs a cmd unless an image has one',
   ]);
   t.match(body('exec'), {

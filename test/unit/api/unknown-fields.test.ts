@@ -21,7 +21,7 @@ t.test('each is named with what may have been meant', (t) => {
     [{ memoryMib: 2 }, 'memoryMib; did you mean memory_mib?'],
     [{ disk_size: 2 }, 'disk_size; did you mean disk_bytes?'],
     [{ allowlist: ['a.b'] }, 'allowlist; did you mean network.allowlist?'],
-    [{ env: { A: '1' } }, 'env; did you mean service.env?'],
+    [{ environ: { A: '1' } }, 'environ'],
     [{ colour: null }, 'colour'],
     [{ 'a b': 1 }, '["a b"]'],
     [{ image: { oci: 'a', pull: 'never' } }, 'image.pull; did you mean pull?'],

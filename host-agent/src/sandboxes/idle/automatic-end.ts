@@ -2,11 +2,11 @@
 import type { Logger } from 'pino';
 import type { Owner, SnapshotMaker } from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
-import type { SnapshotRequest } from '../interface.ts';
 import type { LifecycleEvent, LifecycleEvents } from '../lifecycle-events.ts';
 import type { Sandbox } from '../sandbox.ts';
 import type { PauseRequest } from '../sleep/sleep.ts';
 import type { SnapshotInfo } from '../types.ts';
+import type { SandboxOwner } from './timeouts.ts';
 
 export type EndIdleDeps = {
   readonly events: LifecycleEvents;
@@ -100,17 +100,8 @@ export type AutomaticEndDeps = Pick<EndIdleDeps, 'events' | 'log' | 'deleteSnaps
   readonly isManaged: (sandbox: Sandbox) => boolean;
 };
 
-/** What a sandbox needs from its manager. */
-export interface SandboxOwner {
-  snapshot(sandbox: Sandbox, signal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo>;
-  /** Its timeout_s has passed. */
-  expired(sandbox: Sandbox): void;
-  /** No client used it for its idle_timeout_s; `signal` fires when a client uses it again. */
-  idle(sandbox: Sandbox, signal: AbortSignal): Promise<void>;
-}
-
 /** The manager's side of sandboxes that end themselves. */
-export class AutomaticEnd implements SandboxOwner {
+export class AutomaticEnd implements SandboxOwner<Sandbox> {
   readonly #deps: AutomaticEndDeps;
 
   constructor(deps: AutomaticEndDeps) {

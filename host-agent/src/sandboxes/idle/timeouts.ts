@@ -2,20 +2,24 @@
 // that deletes it counts while it is paused, too. A change of its record or state restarts what it changes.
 import { isDeepStrictEqual } from 'node:util';
 import { startTimer } from '@sandboxd/proto';
+import type { SnapshotRequest } from '../interface.ts';
 import { expiryOf } from '../metadata.ts';
 import { pausesAtEnd, type SandboxRecord } from '../record.ts';
 import type { ResourceContext } from '../resources/resource.ts';
 import type { Running } from '../running.ts';
-import type { IdleRule } from '../types.ts';
+import type { IdleRule, SnapshotInfo } from '../types.ts';
 import type { UsageSource } from '../vm-usage.ts';
 import { createUse, watchIdle } from './in-use.ts';
 import type { SandboxUse } from './sandbox-use.ts';
 
-/** `S`: the sandbox. */
-type Owner<S> = {
-  readonly expired: (sandbox: S) => void;
-  readonly idle: (sandbox: S, signal: AbortSignal) => Promise<void>;
-};
+/** What a sandbox needs from its manager. */
+export interface SandboxOwner<S> {
+  snapshot(sandbox: S, signal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo>;
+  /** Its timeout_s has passed. */
+  expired(sandbox: S): void;
+  /** No client used it for its idle_timeout_s; `signal` fires when a client uses it again. */
+  idle(sandbox: S, signal: AbortSignal): Promise<void>;
+}
 
 type Timed = UsageSource & {
   readonly id: string;
@@ -27,7 +31,7 @@ export class Timeouts<S extends Timed> {
   readonly use: SandboxUse;
   readonly #sandbox: S;
   readonly #context: Pick<ResourceContext, 'directories' | 'idle'>;
-  #owner: Owner<S> | undefined;
+  #owner: SandboxOwner<S> | undefined;
   #expiresAtMs: number | undefined;
   #rule: IdleRule | undefined;
   #endLifetime: () => void = () => undefined;
@@ -43,7 +47,7 @@ export class Timeouts<S extends Timed> {
     this.use = createUse(sandbox.id, context.directories, createdAtMs);
   }
 
-  start(owner: Owner<S>): void {
+  start(owner: SandboxOwner<S>): void {
     this.#owner = owner;
     this.apply();
   }

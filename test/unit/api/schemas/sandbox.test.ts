@@ -35,7 +35,7 @@ t.test('create: nothing, null, 0 and "" are the defaults', (t) => {
     t.equal(empty[field], undefined, field);
   }
   const fields = Object.keys(toJsonSchema(create).properties ?? {});
-  t.equal(fields.length, 13);
+  t.equal(fields.length, 19);
   t.same(accept(create, null), empty);
   t.same(accept(create, Object.fromEntries(fields.map((field) => [field, null]))), empty);
   t.same(
@@ -236,7 +236,7 @@ t.test('publish', (t) => {
 t.test('fork, pull, policy', (t) => {
   const fork = forkRequest(INTERFACE_LIMITS);
   for (const body of [undefined, null, {}, { count: 0 }, { publish: [] }])
-    t.same(accept(fork, body), { count: 0, publish: [] });
+    t.same(accept(fork, body), { count: 0, publish: [], labels: {}, env: {} });
   t.equal(accept(fork, { count: 64 }).count, 64);
   for (const count of [65, -1, '3'])
     t.match(refuse(fork, { count }), /^count must be an integer from 0 to 64/);
