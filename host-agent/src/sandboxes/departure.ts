@@ -2,13 +2,14 @@
 import type { Logger } from 'pino';
 import { AppError } from '../lib/errors.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
-import type { SandboxState } from './record.ts';
+import type { SandboxRecord, SandboxState } from './record.ts';
 import { RecordedDelete } from './recorded-delete.ts';
 import { releaseResources, sweepResources } from './resources/index.ts';
 import type { Handles, ResourceContext, TeardownContext } from './resources/resource.ts';
 
 /** The sandbox, as far as its delete needs it. */
-type Leaver = Pick<TeardownContext, 'id' | 'paths' | 'record'> & {
+type Leaver = Pick<TeardownContext, 'id' | 'paths'> & {
+  readonly record: SandboxRecord;
   readonly state: SandboxState;
   readonly isAnnounced: boolean;
   transition(to: SandboxState): void;

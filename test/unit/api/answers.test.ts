@@ -37,7 +37,7 @@ t.test('status, fields and values are those of the table', (t) => {
     ['GET', `/sandboxes/${ID}`, 200, { ...SANDBOX, more: 1 }],
     ['GET', `/sandboxes/${ID}`, 200, { ...SANDBOX, vcpus: '1' }],
     ['GET', '/sandboxes', 200, { sandboxes: [{ ...SANDBOX, more: 1 }] }],
-    ['POST', '/sandboxes', 200, SANDBOX],
+    ['POST', '/sandboxes', 202, SANDBOX],
     ['DELETE', `/sandboxes/${ID}`, 204, {}],
     ['GET', '/nowhere', 200, {}],
     ['GET', '/sandboxes', 500, { message: 'x' }],
