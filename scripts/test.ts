@@ -36,7 +36,7 @@ const SUITES: Readonly<Record<string, Suite>> = {
     env: sanitizerEnv,
   },
   contract: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
-  http: { jobs: 2, fileTimeoutS: 120, isShownLive: false },
+  http: { jobs: 2, fileTimeoutS: 300, isShownLive: false },
   // The Debian package, in a Debian tree.
   package: { jobs: 2, fileTimeoutS: 1200, isShownLive: true },
   vm: {

@@ -54,13 +54,15 @@ t.test('unknown paths are 404, known ones with the wrong method 405 with Allow',
   const wrong = [
     ['POST', '/healthz', 'GET, HEAD'],
     ['DELETE', '/profiles', 'GET, HEAD'],
-    ['PUT', '/sandboxes', 'GET, HEAD, POST'],
-    ['POST', '/sandboxes/malformed', 'DELETE, GET, HEAD'],
+    ['PUT', '/sandboxes', 'DELETE, GET, HEAD, POST'],
+    ['POST', '/sandboxes/malformed', 'DELETE, GET, HEAD, PATCH'],
     ['DELETE', `/sandboxes/${UNKNOWN_ID}/exec`, 'GET, HEAD, POST'],
-    ['OPTIONS', '/sandboxes', 'GET, HEAD, POST'],
+    ['OPTIONS', '/sandboxes', 'DELETE, GET, HEAD, POST'],
     ['PUT', '/snapshots/import', 'POST'],
     ['GET', '/snapshots/import', 'POST'],
-    ['PATCH', `/sandboxes/${UNKNOWN_ID}`, 'DELETE, GET, HEAD'],
+    ['PUT', `/sandboxes/${UNKNOWN_ID}`, 'DELETE, GET, HEAD, PATCH'],
+    ['GET', `/sandboxes/${UNKNOWN_ID}/pause`, 'POST'],
+    ['PUT', `/sandboxes/${UNKNOWN_ID}/resume`, 'POST'],
   ] as const;
   for (const [method, path, allow] of wrong) {
     const { status, headers, error } = await ask(app, method, path);
@@ -97,6 +99,9 @@ t.test('every way of saying nothing means the defaults', async (t) => {
     diskBytes: undefined,
     timeoutS: 0,
     bootArgs: '',
+    labels: {},
+    env: {},
+    ifExists: 'error',
   };
   const silent =
     '{"profile":"","vcpus":null,"network":{"enabled":false},"publish":[],"pull":"","service":null}';
@@ -120,6 +125,9 @@ t.test('every way of saying nothing means the defaults', async (t) => {
     diskBytes: 2 ** 26,
     timeoutS: 0,
     bootArgs: 'a b=c',
+    labels: {},
+    env: {},
+    ifExists: 'error',
   });
 });
 

@@ -25,8 +25,21 @@ const SANDBOX = {
   memory_mib: 512,
   created_at: EVIL,
   source_snapshot_id: EVIL,
+  name: EVIL,
+  labels: { [EVIL]: EVIL },
+  state: EVIL,
+  reason: EVIL,
 };
-const SNAPSHOT = { id: EVIL, source_id: EVIL, vcpus: 1, memory_mib: 512, created_at: AT };
+const SNAPSHOT = {
+  id: EVIL,
+  source_id: EVIL,
+  vcpus: 1,
+  memory_mib: 512,
+  created_at: AT,
+  name: EVIL,
+  labels: { [EVIL]: EVIL },
+  comment: EVIL,
+};
 const IMAGE = { source_ref: EVIL, refs: [EVIL], digest: EVIL, size_bytes: 1 };
 const USE = ['cpu_us', 'resident_bytes', 'private_bytes', 'memory_limit_bytes', 'layer_bytes'];
 const MORE_USE = ['disk_limit_bytes', 'read_bytes', 'written_bytes'];
@@ -104,6 +117,7 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     wait: ['sbx_1', 'cmd_1'],
     kill: ['sbx_1', 'cmd_1'],
     ps: [],
+    update: ['--label', 'a=b', 'sbx_1'],
     inspect: ['sbx_1', 'snap_1'],
     pause: ['sbx_1'],
     resume: ['sbx_1'],
