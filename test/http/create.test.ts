@@ -273,9 +273,9 @@ t.test('images: every path is there, and 501 after its own checks', async (t) =>
   });
   for (const [method, path, allow] of [
     ['PUT', '/images', 'GET, HEAD, POST'],
-    ['POST', '/images/nginx', 'DELETE, GET, HEAD'],
-    ['PUT', '/images/ghcr.io/a/b', 'DELETE, GET, HEAD'],
-    ['PUT', '/images/import', 'DELETE, GET, HEAD, POST'],
+    ['POST', '/images/nginx', 'DELETE, GET, HEAD, PATCH'],
+    ['PUT', '/images/ghcr.io/a/b', 'DELETE, GET, HEAD, PATCH'],
+    ['PUT', '/images/import', 'DELETE, GET, HEAD, PATCH, POST'],
   ] as const) {
     const { status, headers } = await ask(app, method, path);
     t.same([status, headers.get('allow')], [405, allow], `${method} ${path}`);

@@ -274,7 +274,7 @@ t.test('a tenant brings no image that others would boot, and takes none away', a
 
 const PORT = { publish: [{ host_port: 8080, guest_port: 80 }] };
 
-/** For each quota what to make twice, of which the second is one too many. */
+/** For each quota what to make twice, of which the second is one too many. Of max_paused: paused-limits.test.ts. */
 const QUOTAS: Readonly<
   Record<
     Exclude<keyof Quota, 'max_paused'>,

@@ -1,5 +1,5 @@
 // Uses of a sandbox through the daemon: when the last one was, and the idle watch that they keep from firing.
-import { mkdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { IdleWatch } from './idle-watch.ts';
 
@@ -63,9 +63,18 @@ export class SandboxUse {
   /** `isGone`: the stored state is removed. */
   stop(isGone: boolean): void {
     this.#watch?.stop(isGone);
-    if (isGone) rmSync(this.#path, { force: true });
+    if (isGone) this.#remove();
     else if (this.lastUsedAtMs > this.#storedAtMs) this.#store(this.#lastUsedAtMs);
     this.#isStopped = true;
+  }
+
+  #remove(): void {
+    rmSync(this.#path, { force: true });
+    try {
+      rmdirSync(dirname(this.#path));
+    } catch {
+      // Not empty: another sandbox has one; or there is none.
+    }
   }
 
   #note(): void {

@@ -30,7 +30,7 @@ t.test('a tenant brings and takes no image, and imports no snapshot', async (t) 
   };
   t.match(
     await status('POST', '/images/import?tag=a'),
-    /^403 .*a key of tenant acme neither imports nor deletes/,
+    /^403 .*a key of tenant acme neither imports, changes nor deletes/,
   );
   t.match(await status('DELETE', '/images/a'), /^403 .*tenant acme/);
   t.match(await status('POST', '/snapshots/import'), /^403 .*a key of tenant acme imports no snapshots/);
@@ -143,8 +143,8 @@ t.test('paths and methods that there are not', async (t) => {
   const { app } = makeApp();
   t.match(await ask(app, 'GET', '/nothing'), { status: 404, error: /^no such path: "\/nothing"; README.md/ });
   const wrong = await ask(app, 'PATCH', '/sandboxes');
-  t.match(wrong, { status: 405, error: 'PATCH is not allowed on /sandboxes; use GET, HEAD, POST' });
-  t.equal(wrong.headers.get('allow'), 'GET, HEAD, POST');
+  t.match(wrong, { status: 405, error: 'PATCH is not allowed on /sandboxes; use DELETE, GET, HEAD, POST' });
+  t.equal(wrong.headers.get('allow'), 'DELETE, GET, HEAD, POST');
   t.equal((await ask(app, 'GET', '/snapshots/import')).status === 200, false);
   t.match((await ask(app, 'PUT', '/images/import')).headers.get('allow'), /POST/);
   const only = await ask(app, 'GET', `/sandboxes/${UNKNOWN_ID}/snapshot`);

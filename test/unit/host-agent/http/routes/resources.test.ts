@@ -21,6 +21,9 @@ t.test('a create passes on its body, and nothing else', async (t) => {
     diskBytes: undefined,
     timeoutS: 0,
     bootArgs: '',
+    labels: {},
+    env: {},
+    ifExists: 'error',
     service: undefined,
   });
   const full = {
@@ -48,6 +51,9 @@ t.test('a create passes on its body, and nothing else', async (t) => {
     timeoutS: 3,
     idle: { timeoutS: 4, action: 'snapshot' },
     bootArgs: 'quiet',
+    labels: {},
+    env: {},
+    ifExists: 'error',
     network: { allowlist: ['example.org'] },
     publish: [
       { hostIp: '127.0.0.1', hostPort: 8080, guestPort: 80 },
@@ -110,6 +116,8 @@ t.test('a sandbox as it is shown', async (t) => {
     timeout_s: 0,
     idle_timeout_s: 0,
     idle_action: 'delete',
+    timeout_action: 'delete',
+    auto_resume: true,
     disk_bytes: 2 ** 32,
     memory_mib: 512,
     vcpus: 1,
