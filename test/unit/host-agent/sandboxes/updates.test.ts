@@ -1,4 +1,7 @@
 // Changes of a sandbox that exists: all or none, under the limits of the key, over restarts and deletes.
+import { existsSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Policy } from '@sandboxd/api';
 import t from 'tap';
@@ -271,4 +274,7 @@ t.test('the last use is that of clients, and the next daemon knows it', async (t
   await first.crash();
   const next = await startMemoryDaemon(t, { home });
   t.equal(next.manager.get(id).info.lastUsedAt.getTime(), used);
+  t.same(await readdir(join(home.runDir, 'used')), [id]);
+  await next.manager.delete(id);
+  t.notOk(existsSync(join(home.runDir, 'used')), 'nothing is left of it');
 });
