@@ -1,6 +1,6 @@
 // Limits of policies and quotas, on the request as it will be carried out: real sandboxes' manager, registry and files over an
 // engine in memory.
-import { type Policy, policy } from '@sandboxd/api';
+import { type Policy, policy, ROUTES, type Route } from '@sandboxd/api';
 import t from 'tap';
 import { QUOTA_KEYS, type Quota } from '../../host-agent/src/keys/index.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
@@ -219,25 +219,18 @@ t.test('tenants have nothing of each other', async (t) => {
   const free = await root('POST', '/sandboxes');
   t.same((await b('GET', '/sandboxes')).sandboxes, []);
   t.same((await b('GET', '/snapshots')).snapshots, []);
+  const ids = { sandboxes: sandbox.id, snapshots: snapshot.id };
   const foreign = [
-    ['GET', `/sandboxes/${sandbox.id}`],
-    ['DELETE', `/sandboxes/${sandbox.id}`],
-    ['POST', `/sandboxes/${sandbox.id}/exec`, { cmd: ['true'] }],
-    ['GET', `/sandboxes/${sandbox.id}/files?path=/x`],
-    ['POST', `/sandboxes/${sandbox.id}/files?path=/x`],
-    ['GET', `/sandboxes/${sandbox.id}/logs`],
-    ['GET', `/sandboxes/${sandbox.id}/service`],
-    ['PUT', `/sandboxes/${sandbox.id}/service`, { cmd: ['x'] }],
-    ['GET', `/sandboxes/${sandbox.id}/service/logs?follow=0`],
-    ['POST', `/sandboxes/${sandbox.id}/service/start`],
-    ['POST', `/sandboxes/${sandbox.id}/service/stop`],
-    ['POST', `/sandboxes/${sandbox.id}/service/restart`],
-    ['POST', `/sandboxes/${sandbox.id}/snapshot`],
-    ['GET', `/snapshots/${snapshot.id}`],
-    ['DELETE', `/snapshots/${snapshot.id}`],
-    ['POST', `/snapshots/${snapshot.id}/fork`],
-    ['GET', `/sandboxes/${free.id}`],
-  ] as const;
+    ['GET', `/sandboxes/${free.id}`] as const,
+    ...Object.entries<Route>(ROUTES).flatMap(([name, { method, path, transport, example, body }]) => {
+      const [, kind] = /^\/(sandboxes|snapshots)\/:id/.exec(path) ?? [];
+      if (kind === undefined || transport === 'websocket') return [];
+      t.ok(example, `${name} has an example`);
+      const target = path.replace(':id', ids[kind as keyof typeof ids]).replace(':cid', 'cmd_0123456789abc');
+      const sent = body?.kind === 'json' ? (example?.body ?? {}) : undefined;
+      return [[method, `${target}?${new URLSearchParams(example?.query)}`, sent] as const];
+    }),
+  ];
   const unknown = { sbx: 'sbx_0123456789abc', snap: 'snap_0123456789abc' };
   for (const [method, path, body] of foreign) {
     const seen = await b(method, path, body);
