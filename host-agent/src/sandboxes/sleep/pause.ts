@@ -77,7 +77,7 @@ export async function pauseSandbox(input: PauseInput): Promise<void> {
     pausedMs: Math.round(saved.pausedMs),
     bytes: saved.bytesWritten,
   };
-  const pending = events.prepare(event, record.owner);
+  const pending = events.prepare(event, record.owner, record.metadata);
   await records.put(sandbox.id, sandbox.record, pending.persist).catch((err) => {
     // Its files say that it is paused; the next daemon reads them.
     log.error({ err }, 'cannot record that a sandbox is paused');

@@ -3,12 +3,11 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { baseEnvironment } from '../../images/index.ts';
 import { AppError, firstLine, isAppError, toError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import { asNoSpace } from '../admission.ts';
-import { metadataOf } from '../metadata.ts';
+import { environmentOf, metadataOf } from '../metadata.ts';
 import { pausesAtEnd, type SandboxRecord } from '../record.ts';
 import { agent, connectTo, freshEntropy, networkOf } from '../resources/agent.ts';
 import { makeSandboxDirs } from '../resources/files.ts';
@@ -137,8 +136,7 @@ async function boot(input: ResumeInput, before: SandboxRecord): Promise<void> {
     const { vm, guest } = start.handles;
     if (vm === undefined || guest === undefined) throw new Error('the VM was not acquired');
     const service = before.paused?.service;
-    if (service !== undefined)
-      await guest.service.configure(service, baseEnvironment(before.options.rootfs), start.signal);
+    if (service !== undefined) await guest.service.configure(service, environmentOf(before), start.signal);
     start.signal.throwIfAborted();
     const { system, engines } = context;
     const booted = { kernelDigest: system.kernel.digest, compatibility: engines.current.compatibility() };

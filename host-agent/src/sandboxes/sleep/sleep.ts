@@ -136,8 +136,12 @@ export class Sleep {
     });
     const durationMs = Math.round(performance.now() - startedAt);
     const asleepMs = Math.max(0, Math.round(Date.now() - durationMs - atMs));
-    const { owner } = sandbox.record;
-    context.events.emit({ kind: 'resumed', sandbox: sandbox.id, reason, durationMs, asleepMs }, owner);
+    const { owner, metadata } = sandbox.record;
+    context.events.emit(
+      { kind: 'resumed', sandbox: sandbox.id, reason, durationMs, asleepMs },
+      owner,
+      metadata,
+    );
   }
 
   async #endVm(sandbox: Sandbox): Promise<void> {
