@@ -25,6 +25,9 @@ import {
 import { attachTo } from '../support/interactive.ts';
 import { scaled } from '../support/time-scale.ts';
 
+const IS_SOAK = process.env.SOAK === '1';
+const LINES = IS_SOAK ? 600 : 400;
+
 t.setTimeout(scaled(600_000));
 
 t.test('with one daemon', async (t) => {
@@ -266,7 +269,7 @@ t.test('commands outlive their daemon, which is killed while clients read', asyn
   const directories = await ownDirectories(t);
   let daemon = await spawnDaemon(directories, KEEP);
   const { id } = await daemon.api.create({ memory_mib: 256 });
-  const script = 'i=0; while [ $i -lt 600 ]; do echo line $i; i=$((i+1)); sleep 0.02; done; exit 3';
+  const script = `i=0; while [ $i -lt ${LINES} ]; do echo line $i; i=$((i+1)); sleep 0.02; done; exit 3`;
   let commands = new Commands(daemon.api, id);
   const options = { output_buffer_bytes: 1_000_000 };
   const counting = await commands.sh(script, options);
@@ -291,14 +294,14 @@ t.test('commands outlive their daemon, which is killed while clients read', asyn
   t.same(seqs, upTo(seqs.length), 'each record exactly once');
   t.equal(
     textOf(parts),
-    upTo(600)
+    upTo(LINES)
       .map((n) => `line ${n}\n`)
       .join(''),
   );
   t.match(await commands.get(counting), { result: { exit_code: 3 } });
   const logged = await readExecLog(daemon.api, id, `exit 3 of ${counting.id}`);
   const numbers = [...logged.stdout.matchAll(/^line (\d+)$/gm)].map(([, n]) => Number(n));
-  t.same(numbers, upTo(600), 'each line is in the log once, also those written without a daemon');
+  t.same(numbers, upTo(LINES), 'each line is in the log once, also those written without a daemon');
   const lost = (await commands.list()).find(({ cmd }) => cmd[1] === '987');
   t.match(lost, { state: 'exited', detached: false, result: { signal: 'SIGKILL' } });
   t.equal(await daemon.end(), 0);
@@ -311,7 +314,7 @@ t.test('many commands, whose daemon and clients are killed', async (t) => {
   let daemon = await spawnDaemon(directories, KEEP);
   const { id } = await daemon.api.create({ memory_mib: 256 });
   let tens = 0;
-  await eachExactlyOnce(t, daemon.api, id, 60, async ([command]) => {
+  await eachExactlyOnce(t, daemon.api, id, IS_SOAK ? 60 : 30, async ([command]) => {
     const client = new Running(['attach', id, command?.id ?? ''], { SANDBOXD_HOST: daemon.url });
     if (++tens % 3 === 0) {
       await daemon.end('SIGKILL');

@@ -1,4 +1,5 @@
-// A real guest that is paused and resumed again and again, without a daemon: what is written, and what it finds.
+// A real guest that is paused and resumed again and again, without a daemon: what is written, and what it finds; more
+// often with SOAK=1.
 import { mkdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { copySparse } from '@sandboxd/rootfs-builder';
@@ -9,6 +10,8 @@ import { keepAlive } from '../../host-agent/src/lib/lazy.ts';
 import { dropPaused, readPaused, verifyPaused } from '../../host-agent/src/sandboxes/saved/paused.ts';
 import { openEngine, Sleeper } from '../support/sleeper.ts';
 import { scaled } from '../support/time-scale.ts';
+
+const IS_SOAK = process.env.SOAK === '1';
 
 t.setTimeout(scaled(600_000));
 const alive = keepAlive();
@@ -32,7 +35,7 @@ t.test('the pauses of an idle guest write little, and it finds itself as it was'
   const first = await sleeper.pause();
   t.notOk(first.isIncremental);
   let count = 0;
-  for (let round = 1; round <= 10; round++) {
+  for (let round = 1; round <= (IS_SOAK ? 10 : 4); round++) {
     await sleeper.resume();
     t.equal(await sleeper.sh('cat /root/file /dev/shm/file'), 'of the disk\nof memory\n');
     const now = Number(await sleeper.sh('cat /dev/shm/count'));
@@ -56,7 +59,7 @@ t.test('the pauses of an idle guest write little, and it finds itself as it was'
 t.test('memory and files that are rewritten between pauses keep their checksums', async (t) => {
   const sleeper = await boot(t);
   await sleeper.sh('head -c 40000000 /dev/urandom > /dev/shm/arena; mkdir /root/tree');
-  for (let round = 0; round < 8; round++) {
+  for (let round = 0; round < (IS_SOAK ? 8 : 3); round++) {
     // Parts of the arena at other places each time, and a file tree; both with their checksums in memory.
     await sleeper.sh(`
       for i in 1 2 3 4 5 6 7 8; do

@@ -96,7 +96,7 @@ t.test('changes are seen as they happen', async (t) => {
 t.test('the events of a tree that changes make what is there', async (t) => {
   await sh('mkdir -p /srv/m');
   const { events, has, stop } = await follow('/srv/m', { recursive: true });
-  const script = [...changes(7, 700)].map(toShell).join('\n');
+  const script = [...changes(7, IS_SOAK ? 700 : 250)].map(toShell).join('\n');
   await sandbox.files.write('/tmp/changes', `cd /srv/m\n${script}\ntouch mark\n`);
   await sh('sh /tmp/changes 2>/dev/null');
   await has('write', '/srv/m/mark');
