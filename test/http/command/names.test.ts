@@ -1,7 +1,9 @@
-// Names and labels of sandboxes on the command line.
+// Names, labels and states of sandboxes on the command line.
 import t, { type Test } from 'tap';
 import { runCommand } from '../../support/command.ts';
-import { serve } from '../support.ts';
+import { serve, UNKNOWN_ID } from '../support.ts';
+
+t.setTimeout(120_000);
 
 async function connect(t: Test) {
   const { url, sandboxes } = await serve(t);
@@ -38,4 +40,39 @@ t.test('a name is taken wherever an id is', async (t) => {
   t.match(await run(['rm', 'nosuch', 'api']), { code: 1, stdout: `${other.id}\n`, stderr: /name nosuch/ });
   await run(['run', '-d', '--name', 'new', '--label', 'a=b', 'base']);
   t.match(sandboxes.created.at(-1), { name: 'new', labels: { a: 'b' } });
+});
+
+t.test('pause, resume and ps say of each sandbox what became of it', async (t) => {
+  const { run, id, sandboxes } = await connect(t);
+  Object.assign(sandboxes.get(id).info, { name: 'web' });
+  const states = async () =>
+    JSON.parse((await run(['ps', '--json'])).stdout).map(({ state }: { state: string }) => state);
+  t.match(await run(['pause', 'web', UNKNOWN_ID]), { code: 1, stdout: `${id}\n`, stderr: /does not exist/ });
+  t.same(await states(), ['paused']);
+  t.match((await run(['ps'])).stdout, new RegExp(`^${id} +web +paused +base `, 'm'));
+  t.equal((await run(['ps', '-q', '--state', 'paused'])).stdout, `${id}\n`);
+  t.match(await run(['resume', 'web']), { code: 0, stdout: `${id}\n`, stderr: '' });
+  t.same(await states(), ['running']);
+  t.match(
+    await run([
+      'run',
+      '--timeout',
+      '1h',
+      '--timeout-action',
+      'pause',
+      '--idle-timeout',
+      '1m',
+      '--idle-action',
+      'pause',
+      'base',
+    ]),
+    { code: 0 },
+  );
+  t.match(sandboxes.created.at(-1), {
+    timeoutS: 3600,
+    timeoutAction: 'pause',
+    idle: { timeoutS: 60, action: 'pause' },
+  });
+  t.match(await run(['update', '--idle-action', 'pause', 'web']), { code: 0 });
+  t.match(sandboxes.patches.at(-1), { idleAction: 'pause' });
 });

@@ -194,6 +194,17 @@ t.test('a reader that leaves ends each verb that says much', async (t) => {
     data: Buffer.alloc(3000).toString('base64'),
   });
   const answers: [RegExp, (offset: number) => string][] = [
+    [
+      /\/files\/watch/,
+      () => `${JSON.stringify({ type: 'create', path: 'y'.repeat(100), directory: false })}\n`.repeat(20_000),
+    ],
+    [
+      /\/commands$/,
+      () =>
+        JSON.stringify({
+          commands: many((number) => ({ id: `cmd_${number}`, cmd: ['x'], state: 'running', started_at: at })),
+        }),
+    ],
     [/\/service\/logs/, () => `${line}\n`.repeat(2000)],
     [/\/logs/, (offset) => JSON.stringify({ records: Array(2000).fill(record), next_offset: offset + 1 })],
     [
@@ -230,6 +241,8 @@ t.test('a reader that leaves ends each verb that says much', async (t) => {
     ['images'],
     ['images', '-q'],
     ['inspect', id],
+    ['watch', `${id}:/srv`],
+    ['commands', id],
     ['logs', '--all', id],
     ['logs', '-f', id],
     ['logs', '-f', '--json', id],

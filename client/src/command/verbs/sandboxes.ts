@@ -148,7 +148,7 @@ export const update: Verb = {
     'idle-timeout': { type: 'string', placeholder: 'time', help: 'idle timeout; 0s removes it' },
     'idle-action': {
       type: 'string',
-      placeholder: 'delete|snapshot',
+      placeholder: 'delete|snapshot|pause',
       help: 'action after the idle timeout',
     },
   },
