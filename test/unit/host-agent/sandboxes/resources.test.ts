@@ -83,7 +83,9 @@ t.test('a starting daemon waits for guests, within bounds, if their VM runs', as
   t.ok((await adopt(0, { exit })).guest, 'one whose VM ended has a connection that is never made');
   t.equal((await adopt(0)).guest, undefined);
   t.same(waits, []);
-  const incomplete = { id: 'sbx', record: { isReady: true }, handles: {} } as unknown as SandboxContext;
+  const context = { directories: { runDir: '/nowhere' } };
+  const record = { isReady: true };
+  const incomplete = { id: 'sbx', context, record, handles: {} } as unknown as SandboxContext;
   t.throws(() => new Sandbox(incomplete), { message: 'a sandbox that is not paused has a VM and a guest' });
 });
 
