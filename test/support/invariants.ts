@@ -26,7 +26,7 @@ async function lookForViolations(daemon: Daemon): Promise<string[]> {
   const { dataDir, runDir } = daemon.directories;
   const { sandboxes, snapshots } = await listHoldings(daemon);
   const names = (dir: string): Promise<string[]> => readdir(dir).catch(() => []);
-  const besides = [LOCK_NAME, 'net', 'ports'];
+  const besides = [LOCK_NAME, 'net', 'ports', 'idle', 'used'];
   const inRunDir = (await names(runDir)).filter((name) => !besides.includes(name) && !name.endsWith('.vmm'));
   const recordsOfVmms = (await names(runDir)).filter((name) => name.endsWith('.vmm'));
   const halfMade = (await names(join(dataDir, 'templates'))).filter((name) => name.startsWith('.'));

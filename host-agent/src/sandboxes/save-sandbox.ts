@@ -2,6 +2,7 @@
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { type Admission, asNoSpace } from './admission.ts';
+import { explainExit } from './resources/agent.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { SavedManifest } from './saved/manifest.ts';
@@ -32,7 +33,8 @@ export async function takeSnapshot(
     return await snapshots.create(sandbox, signal, by);
   } catch (error) {
     signal.throwIfAborted();
-    // If the sandbox died or was deleted, that is the better reason.
+    // If the sandbox died or was deleted, that is the better reason; what it was asked fails a moment earlier.
+    if (!sandbox.leaving.aborted) await explainExit(running.vm);
     sandbox.assertAlive();
     throw describeFailure(error);
   } finally {

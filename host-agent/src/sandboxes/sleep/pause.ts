@@ -9,6 +9,7 @@ import { openRegular } from '../../lib/untrusted-path.ts';
 import { asNoSpace } from '../admission.ts';
 import type { LifecycleEvent } from '../lifecycle-events.ts';
 import type { PausedRecord } from '../record.ts';
+import { explainExit } from '../resources/agent.ts';
 import type { ResourceContext } from '../resources/resource.ts';
 import { stop } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
@@ -59,7 +60,8 @@ export async function pauseSandbox(input: PauseInput): Promise<void> {
     running.isSaving = false;
     if (sandbox.state === 'pausing') sandbox.transition('running');
     signal.throwIfAborted();
-    // If it died or is being deleted, that is the better reason.
+    // If it died or is being deleted, that is the better reason; what it was asked fails a moment earlier.
+    if (!sandbox.leaving.aborted) await explainExit(running.vm);
     sandbox.assertAlive();
     throw describeFailure(error);
   }
