@@ -126,9 +126,10 @@ t.test('names, attributes and rights', async (t) => {
 });
 
 t.test('a full disk leaves the old content, and nothing else', async (t) => {
-  await put('/dev/shm/file', 'old');
-  const full = await put('/dev/shm/file', Buffer.alloc(200_000_000));
+  await api.sh(id, 'mkdir /srv/small; mount -t tmpfs -o size=8m none /srv/small');
+  await put('/srv/small/file', 'old');
+  const full = await put('/srv/small/file', Buffer.alloc(20_000_000));
   t.equal(full.status, 400);
   t.match(await full.json(), { error: /disk is full/ });
-  t.equal(await api.sh(id, 'cat /dev/shm/file; ls -A /dev/shm'), 'oldfile');
+  t.equal(await api.sh(id, 'cat /srv/small/file; ls -A /srv/small'), 'oldfile');
 });
