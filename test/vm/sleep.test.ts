@@ -154,7 +154,7 @@ t.test('a daemon that is killed at steps of a pause and a resume', async (t) => 
   const paused: FaultPoint[] = ['pause.durable', ...(IS_SOAK ? after : [])];
   const resumed: FaultPoint[] = IS_SOAK
     ? ['start.spawned', 'start.spawn-recorded', 'resume.recorded', 'resume.awake', 'resume.woken']
-    : ['resume.recorded'];
+    : ['resume.awake'];
   for (const point of [...running, ...paused]) {
     const state = await dieAt(point, () => pause(daemon, id));
     t.equal(state, running.includes(point) ? 'running' : 'paused', point);

@@ -7,6 +7,7 @@ import { Guest } from '../../guest/guest.ts';
 import { AppError } from '../../lib/errors.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import type { NetworkSlot } from '../../network/subnet.ts';
+import { pausedDir, readPaused } from '../saved/paused.ts';
 import type { Resource, SandboxContext, StartContext } from './resource.ts';
 
 /** A starting daemon waits at least this long for guests to answer; longer if the watchdog's timeout is long. */
@@ -35,14 +36,22 @@ export const agent: Resource = {
   },
 
   async adopt(sandbox) {
-    const { context, handles, log } = sandbox;
+    const { context, handles, log, paths } = sandbox;
     if (handles.vm === undefined) return;
-    handles.guest = connectTo(handles.vm, sandbox);
+    const guest = connectTo(handles.vm, sandbox);
+    handles.guest = guest;
     if (handles.vm.exit !== undefined) return;
+    const paused = await readPaused(pausedDir(paths.dir)).catch(() => undefined);
+    if (paused?.phase === 'awake') {
+      // The daemon that resumed it may have been killed before it told the guest; twice does no harm.
+      const stopWaking = guest.watchConnections(() => {
+        const woken = guest.wake({ entropy: freshEntropy() }).then(() => stopWaking());
+        woken.catch((err) => log.warn({ err }, 'cannot tell a guest that it was paused; trying again'));
+      });
+    }
     const waitMs = Math.max(MIN_HELLO_WAIT_MS, context.settings.watchdogTimeoutMs * HELLO_WAIT_SHARE);
     // A silent agent is adopted as well; the connection is retried.
-    if (!(await handles.guest.adopt(waitMs)))
-      log.warn('a guest agent does not answer after the restart; retrying');
+    if (!(await guest.adopt(waitMs))) log.warn('a guest agent does not answer after the restart; retrying');
   },
 
   async release({ handles, reason }) {
