@@ -236,7 +236,7 @@ t.test(
   },
 );
 
-t.test('after a restart of the host there are snapshots, and no sandboxes', async (t) => {
+t.test('after a restart of the host there are snapshots, and failed sandboxes', async (t) => {
   const directories = await ownDirectories(t);
   const daemon = await spawnDaemon(directories, KEEP);
   const sandbox = await daemon.api.create({ memory_mib: 128 });
@@ -246,7 +246,8 @@ t.test('after a restart of the host there are snapshots, and no sandboxes', asyn
   for (const pid of await vmmPids(sandbox.id)) process.kill(pid, 'SIGKILL');
   await rm(directories.runDir, { recursive: true });
   const next = await spawnDaemon(directories, KEEP);
-  t.same(await next.api.list(), []);
+  t.match(await next.api.list(), [{ id: sandbox.id, state: 'failed' }]);
+  await next.api.delete(sandbox.id);
   t.same(await leftovers(directories, { isRunning: true }), []);
   const page = await next.api.call<LogPageJson>('GET', `/sandboxes/${sandbox.id}/logs`);
   t.match(page.records.map(({ text }) => text).join(''), /said/, 'its log is there');
