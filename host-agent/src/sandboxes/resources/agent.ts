@@ -43,7 +43,7 @@ export const agent: Resource = {
     if (handles.vm.exit !== undefined) return;
     const paused = await readPaused(pausedDir(paths.dir)).catch(() => undefined);
     if (paused?.phase === 'awake') {
-      // The daemon that resumed it may have been killed before it told the guest; twice does no harm.
+      // The daemon that resumed it may have been killed before its guest was woken; twice does no harm.
       const stopWaking = guest.watchConnections(() => {
         const woken = guest.wake({ entropy: freshEntropy() }).then(() => stopWaking());
         woken.catch((err) => log.warn({ err }, 'cannot tell a guest that it was paused; trying again'));
