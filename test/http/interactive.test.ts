@@ -172,6 +172,23 @@ t.test('a client that half-closes, leaves or breaks the framing ends its command
   t.equal(sandboxes.execs[2]!.isCancelled, true);
 });
 
+t.test('the reply has the id of the command only if the client asks', async (t) => {
+  const { port, id, sandboxes } = await serveCat(t);
+  sandboxes.script = (exec) => {
+    exec.id = 'cmd_0123456789abc';
+    exec.output('stdout', 'x');
+    exec.exit();
+  };
+  const client = new RawClient(t, port);
+  client.write(head(id) + BODY);
+  await client.ended();
+  t.match(readReply(t, client), { stdout: 'x' });
+  const asking = new RawClient(t, port);
+  asking.write(head(id).replace('stdin=1', 'stdin=1&command_id=1') + BODY);
+  await asking.ended();
+  t.match(asking.text, /^HTTP\/1.1 200 OK\r\n.*\r\nX-Command-Id: cmd_0123456789abc\r\n\r\n/);
+});
+
 t.test('a full stdin holds the client back', async (t) => {
   const { port, id, sandboxes } = await serve(t).then((served) => ({
     ...served,

@@ -39,20 +39,29 @@ t.test('a WebSocket carries the same frames, split and packed anyhow', async (t)
   }
 });
 
-t.test('the first frame of a WebSocket has the id of the command', async (t) => {
+t.test('the first frame of a WebSocket has the id of the command if the client asks', async (t) => {
   const { port, id, sandboxes } = await serveCat(t);
   sandboxes.script = (exec) => {
     exec.id = 'cmd_0123456789abc';
     exec.output('stdout', 'x');
     exec.exit();
   };
-  const client = openSocket(t, port, `/sandboxes/${id}/exec`);
+  const client = openSocket(t, port, `/sandboxes/${id}/exec?command_id=1`);
   await client.opened;
   client.socket.send(BODY);
   t.equal((await client.closed).code, 1000);
   const [first] = client.frames();
   t.same([first?.type, String(first?.payload)], [10, '{"id":"cmd_0123456789abc"}']);
   t.match(summarize(client.frames()), { stdout: 'x', result: { exit_code: 0 } });
+  const other = openSocket(t, port, `/sandboxes/${id}/exec`);
+  await other.opened;
+  other.socket.send(BODY);
+  await other.closed;
+  t.same(
+    other.frames().map(({ type }) => type),
+    [1, 3],
+    'clients that know less get no other frame',
+  );
 });
 
 t.test('WebSockets that go wrong are closed with the code that says how', async (t) => {

@@ -1,8 +1,9 @@
 // The examples of docs/files.md, each run as it is written.
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { checkedUrl } from '../support/checked-proxy.ts';
@@ -42,10 +43,30 @@ t.test('every example of the page on files', async (t) => {
     [/path=\/etc&format=tar" \| tar t$/, /^os-release$/m],
     [/tar c -C \.\/src/, /^\{"files":1,"bytes":7\}$/],
     [/^tar c notes\.txt/, /^\{"files":1,"bytes":5\}$/],
+    [/files\/watch\?path=\/srv&recursive=true"$/, /watched below/],
   ];
+  /** It follows until its client leaves. */
+  const watchExample = async (command: string, answer: string): Promise<void> => {
+    const env = { ...process.env, U: url, ID: id };
+    const watch = spawn('bash', ['-c', `exec ${command}`], { cwd: dir, env });
+    const lines = createInterface({ input: watch.stdout })[Symbol.asyncIterator]();
+    const next = async (): Promise<object> => JSON.parse((await lines.next()).value ?? '{}');
+    t.match(await next(), { type: 'armed' });
+    await api.sh(id, 'echo one > /srv/a.part; mv /srv/a.part /srv/a');
+    const events = [await next(), await next()];
+    while (!('from' in (events.at(-1) ?? {}))) events.push(await next());
+    watch.kill();
+    t.match(events, [{ type: 'create', path: '/srv/a.part' }]);
+    t.match(events.at(-1), { type: 'rename', path: '/srv/a', from: '/srv/a.part' });
+    t.match(answer, /"type":"armed".*"type":"create".*"type":"rename"/);
+  };
   const examples = readExamples('files.md');
   t.equal(examples.length, expected.length, 'each example of the page is known here');
   for (const { command, answer } of examples) {
+    if (command.includes('files/watch')) {
+      await watchExample(command, answer);
+      continue;
+    }
     const [, pattern] = expected.find(([known]) => known.test(command)) ?? [];
     const { stdout } = await run('bash', ['-o', 'pipefail', '-c', command], {
       cwd: dir,

@@ -1,7 +1,7 @@
 // Exec: one command, in three transports.
 
 import { command } from '../schemas/commands.ts';
-import { execQuery, execRequest } from '../schemas/exec.ts';
+import { execQuery, execRequest, execWebSocketQuery } from '../schemas/exec.ts';
 import { execOutput, execPiece } from '../schemas/exec-output.ts';
 import { sandboxPath } from '../schemas/id.ts';
 import { SANDBOX_ID } from './examples.ts';
@@ -9,7 +9,7 @@ import { json, jsonBody, type Route } from './route.ts';
 
 /** An error frame answers an invalid frame of the client. */
 const DOWNWARD = ['stdout', 'stderr', 'exit', 'error'] as const;
-/** Absent for a guest agent that is too old to list commands. */
+/** Absent for a guest agent that is too old to list commands, and with stdin=1 unless command_id is 1. */
 const COMMAND_ID_HEADER = { 'X-Command-Id': 'id of the command, for requests to commands' };
 const UPWARD = ['stdin', 'stdinClose', 'resize', 'signal'] as const;
 const ERRORS = {
@@ -65,12 +65,13 @@ export const execRoutes = {
     summary: 'Run a command over a WebSocket',
     description:
       'The first message is the request; the client must send it within 30 s. After it, binary messages carry ' +
-      'exec frames, the first of which has the id of the command; message boundaries have no meaning. Close codes: 1000 after the exit frame, 1001 the ' +
-      'daemon stops, 1003 a text message after the first, 1008 an invalid first message, 1009 a message over 1 ' +
+      'exec frames; message boundaries have no meaning. Close codes: 1000 after the exit frame, 1001 the daemon stops,' +
+      ' 1003 a text message after the first, 1008 an invalid first message, 1009 a message over 1 ' +
       'MiB, 1011 the guest does not respond, 1013 too many large requests are in progress.',
     access: 'exec',
     readsGuest: true,
     params: sandboxPath,
+    query: execWebSocketQuery,
     body: jsonBody(execRequest),
     transport: 'websocket',
     upward: UPWARD,

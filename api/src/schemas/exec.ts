@@ -61,7 +61,17 @@ export const execRequest = z
 /** A validated request with its defaults. */
 export type ExecRequest = Parsed<z.output<typeof execRequest>>;
 
+const commandId = querySwitch(
+  '1',
+  true,
+  '1: an interactive response says the id of the command: in the header X-Command-Id, or in the first frame of a ' +
+    'WebSocket',
+);
+
+export const execWebSocketQuery = z.object({ command_id: commandId });
+
 export const execQuery = z.object({
+  command_id: commandId,
   stdin: querySwitch(
     '1',
     true,

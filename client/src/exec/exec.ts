@@ -68,7 +68,7 @@ export class Exec implements AsyncIterable<Chunk>, AsyncDisposable {
       ...(timeoutMs !== undefined && { timeoutMs }),
     };
     const isInteractive = stdin !== undefined || tty !== undefined;
-    if (isInteractive) this.#duplex = requests.open('exec', { ...call, query: { stdin: 1 } });
+    if (isInteractive) this.#duplex = requests.open('exec', { ...call, query: { stdin: 1, command_id: 1 } });
     const opening =
       this.#duplex ??
       requests.stream('exec', call).then(({ body, header }) => ({

@@ -25,6 +25,8 @@ export type ExecRunOptions = {
   readonly onExit?: (outcome: ExecOutcome) => void;
   /** Called when input is accepted again after `push` returned false. */
   readonly onDrain?: () => void;
+  /** Whether the response may have the command's id; absent: yes. */
+  readonly saysId?: boolean;
   /** Warnings about the request, for the result. */
   readonly warnings?: readonly string[];
 };
@@ -50,10 +52,12 @@ export class ExecRun implements PullStream {
   #exitFrame: Buffer | undefined;
   readonly #startedAtMs = performance.now();
   readonly #warnings: readonly string[];
+  readonly #saysId: boolean;
   #errorFrames = 0;
   #isOver = false;
 
-  constructor({ start, onExit, onDrain, warnings = [] }: ExecRunOptions) {
+  constructor({ start, onExit, onDrain, warnings = [], saysId = true }: ExecRunOptions) {
+    this.#saysId = saysId;
     this.#warnings = warnings;
     this.opened = new Promise((resolve, reject) => {
       this.#open = resolve;
@@ -91,9 +95,9 @@ export class ExecRun implements PullStream {
     });
   }
 
-  /** Id of an attached command, if the guest lists it. */
+  /** Id of an attached command for its response, if the guest lists it and the client may be told. */
   get id(): string | undefined {
-    return this.#session.id;
+    return this.#saysId ? this.#session.id : undefined;
   }
 
   /** Encoded frames in order. The exit frame is last; only `cancel` ends the stream earlier. */

@@ -20,7 +20,7 @@ export function execHandlers({ sandboxes: host }: HttpServices, webSockets: Exec
     c: HttpContext,
     sandbox: AwakeSandbox,
     { request, warnings }: RequestedExec,
-    input?: { onDrain: () => void },
+    input?: { onDrain: () => void; saysId: boolean },
   ): ExecRun => {
     const log = c.get('log');
     const ending = endingOf(c);
@@ -38,7 +38,12 @@ export function execHandlers({ sandboxes: host }: HttpServices, webSockets: Exec
     return run;
   };
 
-  const hijack = async (c: HttpContext, id: string, requested: RequestedExec): Promise<Response> => {
+  const hijack = async (
+    c: HttpContext,
+    id: string,
+    requested: RequestedExec,
+    saysId: boolean,
+  ): Promise<Response> => {
     const takeover = takeoverOf(c);
     if (takeover === undefined) {
       throw new HttpError(
@@ -48,7 +53,7 @@ export function execHandlers({ sandboxes: host }: HttpServices, webSockets: Exec
     }
     const { socket, head } = takeover;
     const sandbox = await guestOf(host, c, id);
-    const run = startRun(c, sandbox, requested, { onDrain: () => socket.resume() });
+    const run = startRun(c, sandbox, requested, { onDrain: () => socket.resume(), saysId });
     feedFromSocket(socket, head, run);
     await run.opened;
     takeover.run = () => {
@@ -61,14 +66,14 @@ export function execHandlers({ sandboxes: host }: HttpServices, webSockets: Exec
   };
 
   return {
-    exec: async ({ params: { id }, query: { stdin, max_output_bytes }, body, warnings }, c) => {
+    exec: async ({ params: { id }, query: { stdin, max_output_bytes, command_id }, body, warnings }, c) => {
       const requested = { request: body, warnings };
       if (body.detach) {
         const commands = (await guestOf(host, c, id)).commands();
         const command = await commands.start({ ...body, stdin: stdin || body.stdin === true });
         return c.json({ ...toCommandBody(command), ...(warnings.length > 0 && { warnings }) }, 201);
       }
-      if (stdin) return hijack(c, id, requested);
+      if (stdin) return hijack(c, id, requested, command_id);
       const { signal } = c.req.raw;
       const run = startRun(c, await guestOf(host, c, id), requested);
       signal.addEventListener('abort', () => run.cancel(), { once: true });
@@ -81,13 +86,13 @@ export function execHandlers({ sandboxes: host }: HttpServices, webSockets: Exec
       return answerPullStream(c, stream, { 'Content-Type': form });
     },
 
-    execWebSocket: async ({ params: { id }, warnings }, c) => {
+    execWebSocket: async ({ params: { id }, query: { command_id: saysId }, warnings }, c) => {
       requireWebSocket(c);
       // Before the upgrade, so that an unknown sandbox causes 404.
       const sandbox = await guestOf(host, c, id);
       return webSockets.upgrade(c, {
         startRun: ({ request, warnings: bodyWarnings }, onDrain) =>
-          startRun(c, sandbox, { request, warnings: [...warnings, ...bodyWarnings] }, { onDrain }),
+          startRun(c, sandbox, { request, warnings: [...warnings, ...bodyWarnings] }, { onDrain, saysId }),
         ending: endingOf(c),
       });
     },
@@ -104,7 +109,8 @@ export function toExecForm(accept: string | undefined): ExecForm {
   return EXEC_FORMS.find((form) => ranges.includes(form)) ?? 'application/octet-stream';
 }
 
-// Exec over a hijacked connection: a fixed response head, then frames in both directions.
+// Exec over a hijacked connection: a fixed response head, which only a client that asks gets more of, then frames in
+// both directions.
 const RESPONSE_HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n';
 const COMMAND_ID_HEADER = 'X-Command-Id';
 
