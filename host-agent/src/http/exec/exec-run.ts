@@ -95,7 +95,7 @@ export class ExecRun implements PullStream {
     });
   }
 
-  /** Id of an attached command for its response, if the guest lists it and the client may be told. */
+  /** Id of an attached command for its response, if the guest lists it and the client asks for it. */
   get id(): string | undefined {
     return this.#saysId ? this.#session.id : undefined;
   }
