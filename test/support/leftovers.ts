@@ -36,6 +36,9 @@ const SAVED_NAMES: readonly string[] = [
  * Lists what a daemon must not leave after a graceful stop without sandboxes. While it runs, `isRunning` excludes the
  * daemon itself, and `ignore` excludes one sandbox. Snapshots, templates and images are meant to stay.
  */
+/** Directories of the run directory with a file of each sandbox. */
+const SHARED = ['idle', 'used'];
+
 export function leftovers(directories: Directories, options: LeftoversOptions = {}): Promise<string[]> {
   const find = () => findLeftovers(directories, options);
   return options.isRunning === true ? settled(find) : find();
@@ -58,6 +61,12 @@ async function findLeftovers(
   ];
   for (const dir of [runDir, join(dataDir, 'sandboxes')])
     found.push(...(await names(dir)).filter((name) => name !== LOCK_NAME).map((name) => join(dir, name)));
+  // Their entries are those of other sandboxes, too.
+  for (const shared of SHARED.map((name) => join(runDir, name))) {
+    const entries = await names(shared);
+    if (!found.includes(shared) || entries.length === 0) continue;
+    found.splice(found.indexOf(shared), 1, ...entries.map((name) => join(shared, name)));
+  }
   return ignore === undefined ? found : found.filter((line) => !line.includes(ignore));
 }
 
