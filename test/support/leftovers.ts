@@ -32,13 +32,13 @@ const SAVED_NAMES: readonly string[] = [
   'agent.ext4',
 ];
 
+/** Directories of the run directory with a file of each sandbox. */
+const SHARED = ['idle', 'used'];
+
 /**
  * Lists what a daemon must not leave after a graceful stop without sandboxes. While it runs, `isRunning` excludes the
  * daemon itself, and `ignore` excludes one sandbox. Snapshots, templates and images are meant to stay.
  */
-/** Directories of the run directory with a file of each sandbox. */
-const SHARED = ['idle', 'used'];
-
 export function leftovers(directories: Directories, options: LeftoversOptions = {}): Promise<string[]> {
   const find = () => findLeftovers(directories, options);
   return options.isRunning === true ? settled(find) : find();

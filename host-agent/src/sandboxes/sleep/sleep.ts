@@ -9,6 +9,7 @@ import { enqueue } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import type { Admission } from '../admission.ts';
+import type { SandboxState } from '../record.ts';
 import type { ResourceContext } from '../resources/resource.ts';
 import { stop } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
@@ -39,6 +40,9 @@ export type PauseRequest = Omit<PauseOptions, 'signal'> & {
   /** Of the key that requests it. */
   readonly policy?: Policy;
 };
+
+/** States of a sandbox that a use resumes. */
+const ASLEEP: readonly SandboxState[] = ['pausing', 'paused', 'resuming'];
 
 export class Sleep {
   readonly #deps: SleepDeps;
@@ -80,7 +84,8 @@ export class Sleep {
    * when that takes too long.
    */
   async wake(sandbox: Sandbox, signal?: AbortSignal): Promise<void> {
-    if (sandbox.state === 'running') return;
+    // One that has ended refuses the call itself, each in its way.
+    if (!ASLEEP.includes(sandbox.state)) return;
     // An idle sandbox that is being paused runs on.
     sandbox.touch();
     if (sandbox.record.options.autoResume === false) return;
