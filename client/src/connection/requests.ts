@@ -1,14 +1,14 @@
 // Calls of API routes: path, key, time limit, retries and errors.
-import type { CallOptions, ErrorCode, KeyedOptions } from '../contract.ts';
+import type { CallOptions, KeyedOptions } from '../contract.ts';
 import {
   CertificateError,
   ConnectionError,
   SandboxdError,
   TimeoutError,
-  toApiError,
   UnavailableError,
 } from '../errors.ts';
 import { type Calls, ROUTES, type RouteName } from '../gen/routes.ts';
+import { parseAnswer, readBounded, toFailure } from './answers.ts';
 import { readLines } from './lines.ts';
 import type { Duplex, Transport, WireAnswer, WireRequest } from './transport.ts';
 
@@ -18,9 +18,6 @@ const FIRST_WAIT_MS = 200;
 const MAX_WAIT_MS = 10_000;
 /** Statuses of a daemon or proxy that a retry may resolve. */
 const TRANSIENT: readonly number[] = [502, 503, 504];
-/** Limit of a JSON answer; the largest, an exec with 16 MiB of each stream, has a third of it. */
-const MAX_ANSWER_CHARS = 96 << 20;
-const MAX_FAILURE_CHARS = 64 << 10;
 /** Page size of lists. */
 const PAGE_ITEMS = 500;
 const MAX_ENTRIES = 1_000_000;
@@ -302,56 +299,4 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     }, ms);
     signal?.addEventListener('abort', onAbort, { once: true });
   });
-}
-
-/** Another program may listen on the port and answer. */
-function parseAnswer(name: RouteName, text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    const { method, path } = ROUTES[name];
-    const message = `the answer to ${method} ${path} is no JSON; is it a sandboxd that listens there?`;
-    throw new SandboxdError(message, { cause });
-  }
-}
-
-async function toFailure(answer: WireAnswer): Promise<SandboxdError> {
-  // A proxy's error page may be long or endless; its beginning is enough.
-  const text = await readText(answer, MAX_FAILURE_CHARS);
-  let message = text.slice(0, 500) || `the daemon answered ${answer.status}`;
-  let code: ErrorCode | undefined;
-  try {
-    const body = JSON.parse(text) as { readonly error: unknown; readonly code?: unknown };
-    message = String(body.error);
-    if (typeof body.code === 'string') code = body.code as ErrorCode;
-  } catch {
-    // A proxy's error page, or an empty body.
-  }
-  const error = toApiError(answer.status, message, answer.header('x-request-id'), code);
-  const seconds = Number(answer.header('retry-after'));
-  if (error instanceof UnavailableError && seconds > 0) error.retryAfterMs = seconds * 1000;
-  return error;
-}
-
-/** Another program on the port may send an endless answer. */
-async function readBounded(name: RouteName, answer: WireAnswer): Promise<string> {
-  const text = await readText(answer, MAX_ANSWER_CHARS + 1);
-  if (text.length <= MAX_ANSWER_CHARS) return text;
-  const { method, path } = ROUTES[name];
-  const message = `the answer to ${method} ${path} has more than ${MAX_ANSWER_CHARS} characters; is it a sandboxd that listens there?`;
-  throw new SandboxdError(message);
-}
-
-/** Reads the first `maxChars` characters and abandons the rest. */
-export async function readText(
-  { body }: Pick<WireAnswer, 'body'>,
-  maxChars = Number.POSITIVE_INFINITY,
-): Promise<string> {
-  const decoder = new TextDecoder();
-  let text = '';
-  for await (const bytes of body) {
-    text += decoder.decode(bytes, { stream: true });
-    if (text.length >= maxChars) return text.slice(0, maxChars);
-  }
-  return text + decoder.decode();
 }

@@ -1,8 +1,8 @@
 // Files of a sandbox: read and written as bytes, streams and directories.
 import { platform } from '#platform';
+import { readText } from '../connection/answers.ts';
 import { readLines } from '../connection/lines.ts';
 import type { Requests } from '../connection/requests.ts';
-import { readText } from '../connection/requests.ts';
 import type { Bytes, WireAnswer } from '../connection/transport.ts';
 import type { CallOptions, CopyResult, FileEntry, PushResult, WatchEvent } from '../contract.ts';
 import { ConnectionError, NotFoundError } from '../errors.ts';

@@ -1,6 +1,7 @@
 // Filters of lists of sandboxes, and of the delete of several: all of them must match.
 import type { LabelSelector } from '@sandboxd/api';
 import { isSameReference } from '../images/index.ts';
+import { matchesLabels } from '../lib/labels.ts';
 import type { SandboxInfo } from './types.ts';
 
 export type SandboxFilter = {
@@ -24,9 +25,6 @@ export function matchesFilter(
     (filter.name === undefined || filter.name === name) &&
     (profile === undefined || (rootfs.kind === 'profile' && rootfs.name === profile)) &&
     (image === undefined || isOfImage(image)) &&
-    (filter.labels ?? []).every(
-      // Own properties only: every object inherits names such as `constructor`.
-      ({ key, value }) => Object.hasOwn(labels, key) && (value === undefined || labels[key] === value),
-    )
+    matchesLabels(labels, filter.labels)
   );
 }

@@ -1,16 +1,10 @@
 // What clients may set and change of a sandbox that exists: name, labels, environment, end of its lifetime.
 import { createHash } from 'node:crypto';
-import {
-  type CreatedService,
-  countLabelChars,
-  type Labels,
-  MAX_LABELS,
-  MAX_LABELS_CHARS,
-  MAX_SANDBOX_ENV_CHARS,
-} from '@sandboxd/api';
+import { type CreatedService, type Labels, MAX_SANDBOX_ENV_CHARS } from '@sandboxd/api';
 import { baseEnvironment } from '../images/index.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { AppError } from '../lib/errors.ts';
+import { changeLabels } from '../lib/labels.ts';
 import type { CreateSandboxOptions, ForkOptions } from './types.ts';
 
 export type Metadata = {
@@ -86,23 +80,7 @@ export function inheritMetadata(
       `env must have at most ${MAX_SANDBOX_ENV_CHARS} characters in names and values, those that the fork ` +
         'inherits included',
     );
-  return { ...(name !== undefined && { name }), labels: patchLabels(labels, changes), env: allEnv };
-}
-
-/** `null` removes a label. AppError invalid_argument if too many remain. */
-export function patchLabels(labels: Labels, changes: Readonly<Record<string, string | null>>): Labels {
-  const changed = Object.entries({ ...labels, ...changes });
-  const kept = changed.filter((entry): entry is [string, string] => entry[1] !== null);
-  const chars = countLabelChars(kept);
-  if (chars > MAX_LABELS_CHARS)
-    throw new AppError(
-      'invalid_argument',
-      `labels must have at most ${MAX_LABELS_CHARS} characters in keys and values, those that exist included, ` +
-        `got ${chars}`,
-    );
-  if (kept.length <= MAX_LABELS) return Object.fromEntries(kept);
-  const message = `labels must be at most ${MAX_LABELS}, those that exist included, got ${kept.length}`;
-  throw new AppError('invalid_argument', message);
+  return { ...(name !== undefined && { name }), labels: changeLabels(labels, changes), env: allEnv };
 }
 
 /** Environment of commands before the request's variables. */

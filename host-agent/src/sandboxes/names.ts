@@ -1,10 +1,11 @@
-// Names of sandboxes: unique within a tenant. A name is reserved before its sandbox is made, so that of concurrent
-// creates only one has it, and is free again when the create has failed or the delete is answered.
+// Names of sandboxes, and creates that may return the one that has the name. A name is free again when the create has
+// failed or the delete is answered.
 import { isDeepStrictEqual } from 'node:util';
 import { assertOperation, type Owner, ownerOf, type Principal } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import { raceSignal } from '../lib/wait.ts';
 import { hashService, metadataOf } from './metadata.ts';
+import { type Named, ReservedNames } from './reserved-names.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { CreateSandboxOptions, ResolvedSandboxOptions } from './types.ts';
 
@@ -13,40 +14,27 @@ type NamedSandbox = Pick<Sandbox, 'id' | 'record' | 'isGone'>;
 /** `existing`: the sandbox that has the name already and can be returned instead. */
 export type AcquiredName<S> = Disposable & { readonly existing?: S };
 
-const NO_NAME: AcquiredName<never> = { [Symbol.dispose]: () => undefined };
-
 export class Names<S extends NamedSandbox> {
-  readonly #sandboxes: () => Iterable<S>;
-  /** Resolve when the create or change has ended. */
-  readonly #reserved = new Map<string, Promise<void>>();
+  readonly #names: ReservedNames<Named & { readonly sandbox: S }>;
 
   /** `sandboxes` includes those that are being deleted: a delete may fail. */
   constructor(sandboxes: () => Iterable<S>) {
-    this.#sandboxes = sandboxes;
+    this.#names = new ReservedNames({
+      all: function* () {
+        for (const sandbox of sandboxes()) {
+          const { id, record } = sandbox;
+          yield { id, owner: record.owner, name: metadataOf(record).name, sandbox };
+        }
+      },
+      noun: 'sandbox',
+      change: 'created or renamed',
+      advice: ({ sandbox }) => (sandbox.isGone ? 'which is being deleted' : 'use another name, or delete it'),
+    });
   }
 
-  /** Until disposed; by then the sandbox has the name, or does not exist. AppError conflict names the holder. */
+  /** See ReservedNames. */
   reserve(owner: Owner | undefined, name: string | undefined): Disposable {
-    if (name === undefined) return NO_NAME;
-    const holder = this.#find(owner, name);
-    if (holder !== undefined) {
-      const advice = holder.isGone ? 'which is being deleted' : 'use another name, or delete it';
-      throw new AppError('conflict', `the name ${name} is that of sandbox ${holder.id}; ${advice}`);
-    }
-    const key = toKey(owner, name);
-    if (this.#reserved.has(key))
-      throw new AppError(
-        'conflict',
-        `the name ${name} is that of a sandbox that is being created or renamed`,
-      );
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#reserved.set(key, promise);
-    return {
-      [Symbol.dispose]: () => {
-        this.#reserved.delete(key);
-        resolve();
-      },
-    };
+    return this.#names.reserve(owner, name);
   }
 
   /**
@@ -61,20 +49,20 @@ export class Names<S extends NamedSandbox> {
   ): Promise<AcquiredName<S>> {
     const { name, ifExists = 'error' } = request;
     const owner = ownerOf(principal);
-    if (name === undefined) return NO_NAME;
+    if (name === undefined) return this.reserve(owner, name);
     while (ifExists === 'return') {
-      const pending = this.#reserved.get(toKey(owner, name));
+      const pending = this.#names.pending(owner, name);
       if (pending !== undefined) {
         await raceSignal(pending, signal);
         continue;
       }
-      const holder = this.#find(owner, name);
+      const { sandbox: holder } = this.#names.find(owner, name) ?? {};
       if (holder === undefined || holder.isGone) break;
       const differences = findDifferences(holder, request, validated);
       if (differences.length === 0) {
         // The answer shows what another key made.
         if (holder.record.owner?.key !== owner?.key) assertOperation(principal, 'view');
-        return { ...NO_NAME, existing: holder };
+        return { existing: holder, [Symbol.dispose]: () => undefined };
       }
       throw new AppError(
         'conflict',
@@ -83,18 +71,6 @@ export class Names<S extends NamedSandbox> {
     }
     return this.reserve(owner, name);
   }
-
-  #find(owner: Owner | undefined, name: string): S | undefined {
-    for (const sandbox of this.#sandboxes()) {
-      const { record } = sandbox;
-      if (record.owner?.tenant === owner?.tenant && metadataOf(record).name === name) return sandbox;
-    }
-    return undefined;
-  }
-}
-
-function toKey(owner: Owner | undefined, name: string): string {
-  return JSON.stringify([owner?.tenant, name]);
 }
 
 /** One phrase for each parameter that a create of this request would give another value. No values of variables. */

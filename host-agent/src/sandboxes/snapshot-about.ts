@@ -1,8 +1,6 @@
 // What clients say about a snapshot: its name, unique among the snapshots of a tenant, its labels and a comment.
 import { type Labels, labels, MAX_COMMENT_CHARS, objectName, text } from '@sandboxd/api';
 import { z } from 'zod';
-import type { Owner } from '../keys/index.ts';
-import { AppError } from '../lib/errors.ts';
 import { changeLabels } from '../lib/labels.ts';
 
 export type About = {
@@ -44,43 +42,4 @@ export function changeAbout(
     labels: changeLabels(about.labels, labels),
     comment: comment ?? undefined,
   });
-}
-
-type Named = { readonly id: string; readonly owner: Owner | undefined; readonly name: string | undefined };
-
-export class SnapshotNames {
-  readonly #all: () => Iterable<Named>;
-  readonly #reserved = new Set<string>();
-
-  constructor(all: () => Iterable<Named>) {
-    this.#all = all;
-  }
-
-  /** Until disposed; by then the snapshot has the name, or does not exist. AppError conflict names the holder. */
-  reserve(owner: Owner | undefined, name: string | undefined): Disposable {
-    const key = JSON.stringify([owner?.tenant, name]);
-    if (name === undefined) return { [Symbol.dispose]: () => undefined };
-    const holder = this.#find(owner, name);
-    if (holder !== undefined) {
-      const advice = 'use another name, rename that one or delete it';
-      throw new AppError('conflict', `the name ${name} is that of snapshot ${holder.id}; ${advice}`);
-    }
-    if (this.#reserved.has(key))
-      throw new AppError('conflict', `the name ${name} is that of a snapshot that is being taken or renamed`);
-    this.#reserved.add(key);
-    return { [Symbol.dispose]: () => this.#reserved.delete(key) };
-  }
-
-  isFree(owner: Owner | undefined, name: string): boolean {
-    return (
-      this.#find(owner, name) === undefined && !this.#reserved.has(JSON.stringify([owner?.tenant, name]))
-    );
-  }
-
-  #find(owner: Owner | undefined, name: string): Named | undefined {
-    for (const each of this.#all()) {
-      if (each.name === name && each.owner?.tenant === owner?.tenant) return each;
-    }
-    return undefined;
-  }
 }

@@ -12,6 +12,7 @@ import type { Table } from '../store/store.ts';
 import type { CommitHook } from './interface.ts';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
 import { metadataOf } from './metadata.ts';
+import { ReservedNames } from './reserved-names.ts';
 import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
@@ -25,7 +26,7 @@ import {
   sweepSaved,
   unfinishedDir,
 } from './saved/saved-guest.ts';
-import { type About, type AboutPatch, changeAbout, SnapshotNames, toAbout } from './snapshot-about.ts';
+import { type About, type AboutPatch, changeAbout, toAbout } from './snapshot-about.ts';
 import type { SnapshotInfo } from './types.ts';
 
 export type SnapshotRecord = {
@@ -65,7 +66,12 @@ export class Snapshots {
   readonly #options: SnapshotsOptions;
   readonly #entries = new Map<string, Entry>();
   readonly #checksums: Checksums;
-  readonly #names = new SnapshotNames(() => this.#named());
+  readonly #names = new ReservedNames({
+    all: () => this.#named(),
+    noun: 'snapshot',
+    change: 'taken or renamed',
+    advice: () => 'use another name, rename that one or delete it',
+  });
   /** Changes are made one at a time. */
   readonly #changes = new PQueue({ concurrency: 1 });
 
@@ -267,7 +273,7 @@ export class Snapshots {
 
   /** Whether no snapshot of this owner's tenant has the name. */
   isNameFree(owner: Owner | undefined, name: string): boolean {
-    return this.#names.isFree(owner, name);
+    return this.#names.find(owner, name) === undefined && this.#names.pending(owner, name) === undefined;
   }
 
   *#named() {

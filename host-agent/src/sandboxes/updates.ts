@@ -3,9 +3,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Limits, RequestContext } from '../keys/index.ts';
 import { AppError, toError } from '../lib/errors.ts';
+import { changeLabels } from '../lib/labels.ts';
 import { asNoSpace } from './admission.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
-import { metadataOf, patchLabels } from './metadata.ts';
+import { metadataOf } from './metadata.ts';
 import type { Names } from './names.ts';
 import { noSandbox, type SandboxRecord } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -66,7 +67,7 @@ export function applyPatch(record: SandboxRecord, patch: SandboxPatch, nowMs: nu
     metadata: {
       ...metadata,
       ...(name !== null && { name }),
-      labels: labels === null ? {} : patchLabels(metadata.labels, labels),
+      labels: labels === null ? {} : changeLabels(metadata.labels, labels),
       ...(timeoutS > 0 && expiresAtMs !== undefined && { expiresAtMs }),
     },
   };

@@ -1,8 +1,7 @@
 // `sandbox snapshot`, `snapshots` and `fork`.
 import { UsageError } from '@sandboxd/api/command-line';
-import { formatLabels, toLabels } from '../labels.ts';
 import { formatAge } from '../terminal.ts';
-import { toCount, toLabelChanges, toPort } from '../units.ts';
+import { toCount, toLabelChanges, toLabels, toPort } from '../units.ts';
 import type { Verb } from '../verb.ts';
 
 export const snapshot: Verb = {
@@ -136,3 +135,10 @@ export const fork: Verb = {
     }
   },
 };
+
+/** A column of labels. */
+function formatLabels(labels: Readonly<Record<string, string>> = {}): string {
+  return Object.entries(labels)
+    .map(([key, value]) => (value === '' ? key : `${key}=${value}`))
+    .join(',');
+}

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { AppError, errnoOf, toError } from '../../lib/errors.ts';
 import { flush } from './save.ts';
 
-export const MANIFEST_FILE = 'manifest.json';
+const MANIFEST_FILE = 'manifest.json';
 const NEW_MANIFEST_FILE = 'manifest.json.new';
 
 /** Paths are relative to the directory: `<generation>/<name>`. */

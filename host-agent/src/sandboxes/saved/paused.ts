@@ -20,7 +20,6 @@ import type { Faults } from '../../lib/faults.ts';
 import { openRegular } from '../../lib/untrusted-path.ts';
 import { ChunkChecksums } from './chunk-checksums.ts';
 import {
-  MANIFEST_FILE,
   type PausedManifest,
   prepareManifest,
   publishManifest,
@@ -292,19 +291,6 @@ export async function dropPaused(dir: string): Promise<void> {
   }
   await removeManifest(dir);
   await rm(dir, { recursive: true, force: true });
-}
-
-/** Nothing of it is of use any more, and no VMM maps it. */
-export async function removePaused(dir: string): Promise<void> {
-  await rm(join(dir, MANIFEST_FILE), { force: true });
-  await rm(dir, { recursive: true, force: true });
-}
-
-/** Disk space of everything in it. */
-export async function storedBytesIn(dir: string): Promise<number> {
-  const entries = await readdir(dir, { withFileTypes: true }).catch(() => []);
-  const generations = entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(dir, name));
-  return (await Promise.all(generations.map(allocatedIn))).reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /** Removes the files of earlier pauses. */
