@@ -95,6 +95,8 @@ function findDifferences(
     ...shown('timeout_s', options.timeoutS, wanted.timeoutS),
     ...shown('idle_timeout_s', options.idle?.timeoutS ?? 0, wanted.idle?.timeoutS ?? 0),
     ...shown('idle_action', options.idle?.action ?? 'delete', wanted.idle?.action ?? 'delete'),
+    ...shown('timeout_action', options.timeoutAction ?? 'delete', wanted.timeoutAction ?? 'delete'),
+    ...shown('auto_resume', options.autoResume ?? true, wanted.autoResume ?? true),
     ...hidden('boot_args', options.bootArgs, wanted.bootArgs),
     ...hidden('network', options.network?.allowlist, wanted.network?.allowlist),
     ...hidden('publish', options.publish ?? [], wanted.publish ?? []),

@@ -94,6 +94,8 @@ t.test('each difference is named, and no value of a variable', async (t) => {
   for (const [change, message] of [
     [{ memoryMib: 256 }, /memory_mib is 128, not 256$/],
     [{ timeoutS: 0 }, /timeout_s is 600, not 0$/],
+    [{ timeoutAction: 'pause' }, /timeout_action is "delete", not "pause"$/],
+    [{ autoResume: false }, /auto_resume is true, not false$/],
     [{ vcpus: 2, labels: {} }, /vcpus is 1, not 2; labels differs$/],
     [{ env: { SECRET: 'other' } }, /: env differs$/],
     [{ service: { ...service, cmd: ['other'] } }, /: service differs$/],
