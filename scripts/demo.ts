@@ -62,7 +62,7 @@ try {
   say(`\n$ export SANDBOXD_HOST=${url}`);
   const sandbox = (...args: readonly string[]) => runCommand(url, args, 0);
   say('\n# a virtual machine of its own');
-  const id = await timed('first create: boots a guest, saves it as a template, copies it', () =>
+  const id = await timed('first create: boots a guest and answers with it', () =>
     sandbox('run', 'base'),
   );
   for (const { title, script, exitCode } of SCRIPTS) {

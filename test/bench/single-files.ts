@@ -54,7 +54,7 @@ export async function benchSingleFiles(daemon: Daemon, id: string, rounds: numbe
   const watch = await openWatch(daemon, id);
   let count = 0;
   const kinds: Record<string, () => Promise<number>> = {
-    agent: () => must('GET', '/commands'),
+    agent: () => must('GET', '/service'),
     exec: () => must('POST', '/exec', exec),
     stat: () => must('GET', `/files/stat?path=${DIR}/4k`),
     read: () => must('GET', `/files/content?path=${DIR}/4k`),
@@ -108,7 +108,7 @@ export async function benchSingleFiles(daemon: Daemon, id: string, rounds: numbe
   const largeRatio = median(seconds.put.map((put, round) => put / (seconds.tar[round] ?? Number.NaN)));
   return {
     title: 'Single files',
-    note: `${rounds} rounds in turn, on one kept connection, after ${WARM_UP} to warm up; files of ${LARGE_MIB} MiB three times. A round trip to the agent: the list of commands, which the agent answers without a process. Each ratio is the median of the rounds' against the row that is named. Seen by a watch: from the start of a PUT to the event of its name at the client. To reach: stat and read at most 1.5 round trips. A PUT waits for the disk (fsync), a push does not.`,
+    note: `${rounds} rounds in turn, on one kept connection, after ${WARM_UP} to warm up; files of ${LARGE_MIB} MiB three times. A round trip to the agent: the state of the service, a short answer without a process. Each ratio is the median of the rounds' against the row that is named. Seen by a watch: from the start of a PUT to the event of its name at the client. To reach: stat and read at most 1.5 round trips. A PUT waits for the disk (fsync), a push does not.`,
     head: ['', 'p50', 'p90', 'ratio'],
     rows: [
       row('round trip to the agent', 'agent', 'agent'),
