@@ -62,9 +62,7 @@ try {
   say(`\n$ export SANDBOXD_HOST=${url}`);
   const sandbox = (...args: readonly string[]) => runCommand(url, args, 0);
   say('\n# a virtual machine of its own');
-  const id = await timed('first create: boots a guest and answers with it', () =>
-    sandbox('run', 'base'),
-  );
+  const id = await timed('first create: boots a guest and answers with it', () => sandbox('run', 'base'));
   for (const { title, script, exitCode } of SCRIPTS) {
     say(`\n# ${title}`);
     await timed(`exec: ${title}`, () => runCommand(url, ['exec', id, 'sh', '-c', script], exitCode));

@@ -1,5 +1,5 @@
-// Names that are unique within a tenant. A name is reserved before the object that gets it is made or renamed, so that of
-// concurrent requests only one has it.
+// Names that are unique within a tenant. A name is reserved before the object that gets it is made or renamed, so that
+// of concurrent requests only one has it.
 import type { Owner } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 
