@@ -5,11 +5,13 @@ import { scaled } from './time-scale.ts';
 /** Far above any regular wait on a busy machine; only a fault takes this long. */
 const LIMIT_MS = 10_000;
 
+const now = performance.now.bind(performance);
+
 /** Resolves once `isTrue`; rejects after the limit and names the condition. */
 export async function until(isTrue: () => boolean, what = String(isTrue), limitMs = LIMIT_MS): Promise<void> {
-  const deadline = performance.now() + scaled(limitMs);
+  const deadline = now() + scaled(limitMs);
   while (!isTrue()) {
-    if (performance.now() > deadline) throw new Error(`timed out waiting for ${what}`);
+    if (now() > deadline) throw new Error(`timed out waiting for ${what}`);
     await sleep(2);
   }
 }

@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { ExecSession } from '../../../../host-agent/src/guest/exec-types.ts';
 import type { FileCallAnswer } from '../../../../host-agent/src/guest/files.ts';
@@ -45,6 +46,15 @@ async function start(t: Test, idle: IdleRule = DELETE, options: MemoryDaemonOpti
     kinds,
     sandbox: daemon.manager.get(id),
   };
+}
+
+/** Lets both pass: the faked time of timers, and the real time of files. */
+async function passUntil(clock: FakeClock, isTrue: () => boolean): Promise<void> {
+  for (let passed = 0; !isTrue() && passed < 10 * MINUTE; passed += 1000) {
+    await clock.pass(1000);
+    await sleep(2);
+  }
+  if (!isTrue()) throw new Error(`timed out waiting for ${isTrue}`);
 }
 
 /** A command that runs until the result is called. */
@@ -229,9 +239,13 @@ t.test('with idle_action snapshot it is saved, and its copy has the same idle ti
 
 t.test('a command during the save wins: the sandbox stays, and the snapshot is deleted', async (t) => {
   const { clock, host, manager, sandbox, isThere, kinds } = await start(t, SNAPSHOT);
-  host.onPaused = () => void run(sandbox);
-  await clock.pass(MINUTE);
-  await until(() => kinds().includes('snapshot-deleted') || manager.listSnapshots().length === 0);
+  let wasPaused = false;
+  host.onPaused = () => {
+    wasPaused = true;
+    run(sandbox);
+  };
+  await passUntil(clock, () => wasPaused);
+  await passUntil(clock, () => !sandbox.awake.isSaving);
   await clock.pass(5 * MINUTE);
   t.ok(isThere());
   t.same(manager.listSnapshots(), []);
@@ -244,8 +258,7 @@ t.test('a sandbox that cannot be saved stays, and its log has the reason', async
   host.onSave = () => {
     throw new Error('the disk is broken');
   };
-  await clock.pass(MINUTE);
-  await until(() => kinds().includes('idle-kept'));
+  await passUntil(clock, () => kinds().includes('idle-kept'));
   t.ok(isThere());
   t.same(manager.listSnapshots(), []);
   const page = await logs.read(id, { since: 0 });
