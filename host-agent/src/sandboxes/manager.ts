@@ -193,6 +193,10 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return this.#operations.trackSave(updateSandbox(sandbox, patch, request, deps));
   }
 
+  countChange(principal: Principal): void {
+    this.#limits.countChange(principal);
+  }
+
   /** Oldest first. */
   list(isVisible: IsVisible): SandboxInfo[] {
     const all = [...this.#sandboxes.values()].filter(

@@ -6,6 +6,7 @@ import {
   clampTimeout,
   type Owner,
   ownerOf,
+  type Principal,
   policyOf,
   type RequestContext,
   type SnapshotMaker,
@@ -51,6 +52,8 @@ export interface AllSandboxes {
     request: SandboxRequest,
   ): Promise<CreatedSandbox>;
   update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo>;
+  /** Counts a request to change one. AppError forbidden. */
+  countChange(principal: Principal): void;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -163,7 +166,9 @@ export class TenantView implements Sandboxes {
   }
 
   async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
-    return await this.#host.update(this.#find(id), patch, this.#request);
+    const sandbox = this.#find(id);
+    this.#host.countChange(this.#request.principal);
+    return await this.#host.update(sandbox, patch, this.#request);
   }
 
   async delete(id: string): Promise<void> {
@@ -192,7 +197,9 @@ export class TenantView implements Sandboxes {
   }
 
   async changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
-    return await this.#host.snapshots.change(this.#assertVisible(id), patch);
+    const visible = this.#assertVisible(id);
+    this.#host.countChange(this.#request.principal);
+    return await this.#host.snapshots.change(visible, patch);
   }
 
   async deleteSnapshot(id: string): Promise<void> {

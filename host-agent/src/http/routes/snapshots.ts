@@ -7,7 +7,7 @@ import { AppError } from '../../lib/errors.ts';
 import { matchesLabels } from '../../lib/labels.ts';
 import { toAbout } from '../../sandboxes/snapshot-about.ts';
 import type { SandboxInfo, SnapshotInfo } from '../../sandboxes/types.ts';
-import { clientSignal, type HttpContext } from '../context.ts';
+import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
 import { answerPullStream } from '../pull-stream.ts';
@@ -26,6 +26,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   return {
     takeSnapshot: async ({ params: { id }, body }, c) => {
       const commit = c.get('keyed')?.commitHook(toSnapshotBody);
+      auditAbout(c, body);
       const sandbox = host.as(c.get('principal')).get(id);
       const snapshot = await sandbox.snapshot(clientSignal(c), commit, body);
       c.get('audit').made = [snapshot.id];
@@ -43,8 +44,12 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
 
     getSnapshot: ({ params: { id } }, c) => toSnapshotBody(host.as(c.get('principal')).getSnapshot(id)),
 
-    changeSnapshot: async ({ params: { id }, body }, c) =>
-      toSnapshotBody(await host.as(c.get('principal')).changeSnapshot(id, body)),
+    changeSnapshot: async ({ params: { id }, body }, c) => {
+      auditAbout(c, body);
+      const changed = await host.as(c.get('principal')).changeSnapshot(id, body);
+      auditAbout(c, changed);
+      return toSnapshotBody(changed);
+    },
 
     exportSnapshot: ({ params: { id } }, c) => {
       const sandboxes = host.as(c.get('principal'));
@@ -66,6 +71,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
         const commit = keyed?.commitHook(toSnapshotBody);
         const snapshot = await sandboxes.importSnapshot(read, { isDiskOnly }, clientSignal(c), commit);
         c.get('audit').made = [snapshot.id];
+        auditAbout(c, snapshot);
         return toSnapshotBody(snapshot);
       } finally {
         body.discard(); // after an early response the client may still send
@@ -81,10 +87,12 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       const sandboxes = callersOf(host, c);
       const count = body.count || query.count;
       const { name, labels, env } = body;
+      auditAbout(c, { name, labels });
       const options = { publish: toPorts(body.publish), name, labels, env };
       const commit = c.get('keyed')?.commitHook(toForksBody);
       const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
       c.get('audit').made = forks.map((fork) => fork.id);
+      auditAbout(c, { name, labels: forks[0]?.labels });
       return toForksBody(forks);
     },
   } satisfies Partial<Handlers>;
