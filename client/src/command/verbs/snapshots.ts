@@ -1,7 +1,7 @@
 // `sandbox snapshot`, `snapshots` and `fork`.
 import { UsageError } from '@sandboxd/api/command-line';
 import { formatAge } from '../terminal.ts';
-import { toCount, toLabelChanges, toLabels, toPort } from '../units.ts';
+import { toCount, toEnvironment, toLabelChanges, toLabels, toPort } from '../units.ts';
 import type { Verb } from '../verb.ts';
 
 export const snapshot: Verb = {
@@ -11,7 +11,13 @@ export const snapshot: Verb = {
   summary: 'Take a snapshot of a sandbox, which keeps running',
   flags: {
     name: { type: 'string', placeholder: 'name', help: 'name, unique among the snapshots' },
-    label: { type: 'string', multiple: true, placeholder: 'key=value', help: 'label, to find it by' },
+    label: {
+      type: 'string',
+      short: 'l',
+      multiple: true,
+      placeholder: 'key=value',
+      help: 'label, to find it by',
+    },
     comment: { type: 'string', placeholder: 'text', help: 'comment' },
     'idempotency-key': {
       type: 'string',
@@ -45,6 +51,7 @@ export const snapshots: Verb = {
     quiet: { type: 'boolean', short: 'q', help: 'print ids only' },
     label: {
       type: 'string',
+      short: 'l',
       multiple: true,
       placeholder: 'key=value',
       help: 'only those with this label, or with the key alone',
@@ -103,6 +110,13 @@ export const fork: Verb = {
       placeholder: 'key=value|key-',
       help: 'set a label of the forks; key- removes an inherited one',
     },
+    env: {
+      type: 'string',
+      short: 'e',
+      multiple: true,
+      placeholder: 'NAME=value',
+      help: 'set a variable of all commands in the forks; NAME alone passes the own one',
+    },
   },
   example: 'sandbox fork -n 3 $ID',
   async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
@@ -117,12 +131,13 @@ export const fork: Verb = {
       ? client.snapshots.get(id)
       : await client.sandboxes.get(id).snapshot({ signal });
     try {
-      const [name, labels] = [text('name'), texts('label')];
+      const [name, labels, env] = [text('name'), texts('label'), toEnvironment(texts('env'))];
       const forks = await source.fork({
         count,
         ...(publish.length > 0 && { publish }),
         ...(name !== undefined && { name }),
         ...(labels.length > 0 && { labels: toLabelChanges(labels) }),
+        ...(Object.keys(env).length > 0 && { env }),
         signal,
         idempotencyKey,
       });
