@@ -119,9 +119,9 @@ t.test('snapshots and images have labels, names and comments, too', async (t) =>
   t.same(images.labels, { stage: 'tested' });
   t.equal((await run('images', '-q', '-l', 'stage=tested')).stdout, 'nginx:alpine\n');
   for (const [words, stderr] of [
-    [[snapshot, '--timeout', '1h'], /--timeout is not for snapshots; those have --name/],
+    [[snapshot, '--timeout', '1h'], /--timeout is not for snapshots, which have --name/],
     [[id, '--comment', 'x'], /--comment is not for sandboxes/],
-    [['--image', 'nginx', '--name', 'x'], /--name is not for images; those have --label/],
+    [['--image', 'nginx', '--name', 'x'], /--name is not for images, which have --label/],
     [[snapshot, '--comment', 'x', '--no-comment'], /--comment and --no-comment exclude each other/],
     [[snapshot], /a flag is missing: --name/],
     [['gold', '-l', 'x'], /there is no sandbox or snapshot|--label must be key=value/],

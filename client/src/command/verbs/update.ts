@@ -12,6 +12,8 @@ const FLAGS = {
   image: ['label'],
 } as const;
 
+const PLURALS = { sandbox: 'sandboxes', snapshot: 'snapshots', image: 'images' } as const;
+
 export const update: Verb = {
   name: 'update',
   operands: '<sandbox|snapshot|image>',
@@ -102,7 +104,9 @@ function checkFlags(kind: keyof typeof FLAGS | undefined, { text, texts, isSet }
   const known: readonly string[] = kind === undefined ? all : FLAGS[kind];
   const unfit = given.find((flag) => !known.includes(flag));
   if (unfit !== undefined)
-    throw new UsageError(`--${unfit} is not for ${kind}s; those have --${known.join(', --')}`);
+    throw new UsageError(
+      `--${unfit} is not for ${PLURALS[kind ?? 'image']}, which have --${known.join(', --')}`,
+    );
   if (given.length === 0)
     throw new UsageError(`a flag is missing: ${known.map((flag) => `--${flag}`).join(', ')}`);
 }
