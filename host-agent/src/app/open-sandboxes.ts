@@ -98,6 +98,7 @@ export async function openSandboxes(
     },
     tenants: {
       quotaOf: (tenant) => keys.quotaOf(tenant),
+      policyOfOwner: (owner) => keys.policyOfOwner(owner),
       publishPorts: publishPorts.length > 0 ? publishPorts : findOrdinaryPorts(),
     },
     snapshotRecords: store.table<SnapshotRecord>('snapshots'),
