@@ -80,8 +80,8 @@ export class Sleep {
   }
 
   /**
-   * Resolves when the sandbox can be used, which resumes it. AppError paused if it does not resume by use, exhausted
-   * when that takes too long.
+   * Resolves when the sandbox can be used, which resumes it, or when it does not resume by use: then the call itself
+   * throws AppError paused. AppError exhausted when it takes too long.
    */
   async wake(sandbox: Sandbox, signal?: AbortSignal): Promise<void> {
     // One that has ended refuses the call itself, each in its way.

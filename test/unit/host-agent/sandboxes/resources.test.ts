@@ -94,7 +94,7 @@ t.test('a VM that is paused by a full disk while it starts fails the create with
   class StandingEngine extends MemoryEngine {
     override async boot(options: ColdBootOptions): Promise<Vm> {
       const vm = await super.boot(options);
-      options.onStandstill?.('the host’s disk is full');
+      options.onIoPause?.('the host’s disk is full');
       return vm;
     }
   }
