@@ -58,6 +58,14 @@ export class RecordingNetwork implements SandboxNetworks {
     this.#call(`adopt ports [${ports.map(({ hostPort }) => hostPort)}]`, slot);
   }
 
+  /** A client connects to a published port of the slot while its guest sleeps. */
+  readonly knock = new Map<string, () => void>();
+
+  async setPorts(slot: NetworkSlot, mode: string, onHeld?: () => void) {
+    this.#call(`ports ${mode}`, slot);
+    if (onHeld !== undefined) this.knock.set(slot.namespace, onHeld);
+  }
+
   async stop(slot: NetworkSlot) {
     this.#call('stop', slot);
   }
