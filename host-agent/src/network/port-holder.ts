@@ -91,11 +91,15 @@ function spawnHolder(options: HolderOptions, uid: number): Child {
       String(guestPort),
     ]),
   );
-  return startProgram(program, [String(uid), guestIp, source, controlOf(record), MODE_LETTERS[mode], ...portArgs], {
-    argv0: ARGV0,
-    detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  return startProgram(
+    program,
+    [String(uid), guestIp, source, controlOf(record), MODE_LETTERS[mode], ...portArgs],
+    {
+      argv0: ARGV0,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
 }
 
 async function waitUntilReady(child: Child): Promise<void> {

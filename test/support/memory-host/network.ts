@@ -54,8 +54,8 @@ export class RecordingNetwork implements SandboxNetworks {
     this.#call('adopt', slot);
   }
 
-  async adoptPorts(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[]) {
-    this.#call(`adopt ports [${ports.map(({ hostPort }) => hostPort)}]`, slot);
+  async adoptPorts(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[], isAsleep: boolean) {
+    this.#call(`adopt ports [${ports.map(({ hostPort }) => hostPort)}]${isAsleep ? ' asleep' : ''}`, slot);
   }
 
   /** A client connects to a published port of the slot while its guest sleeps. */

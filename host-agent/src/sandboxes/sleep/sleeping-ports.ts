@@ -1,5 +1,4 @@
 // Published ports of sandboxes that sleep: a connection is held, and resumes its sandbox, or is refused.
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { firstLine, isAppError, toError } from '../../lib/errors.ts';
 import type { PortMode } from '../../network/index.ts';
@@ -39,7 +38,9 @@ export class SleepingPorts {
     if (slot === undefined || (options.publish ?? []).length === 0) return;
     await this.#deps.network
       .setPorts(slot, mode, () => void this.#connected(sandbox))
-      .catch((err) => this.#log(sandbox).warn({ err, mode }, 'cannot change the published ports of a sandbox'));
+      .catch((err) =>
+        this.#log(sandbox).warn({ err, mode }, 'cannot change the published ports of a sandbox'),
+      );
   }
 
   /** A client has connected. */
@@ -54,8 +55,9 @@ export class SleepingPorts {
       sandbox.note(`network: a connection to a published port is refused: ${firstLine(toError(err))}`);
       this.#log(sandbox).warn({ err }, 'cannot resume a sandbox for a connection to its published port');
       await this.#set(sandbox, 'refuse');
-      await sleep(REFUSED_MS, undefined, { ref: false });
-      if (sandbox.running === undefined && !sandbox.leaving.aborted) await this.hold(sandbox);
+      setTimeout(() => {
+        if (sandbox.running === undefined && !sandbox.leaving.aborted) void this.hold(sandbox);
+      }, REFUSED_MS).unref();
     }
   }
 
