@@ -4,6 +4,7 @@
 import { randomInt } from 'node:crypto';
 import { mkdir, readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { ConnectionsInput } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4 } from '../lib/ipv4.ts';
@@ -170,6 +171,12 @@ export class Network {
   async setPorts(slot: NetworkSlot, mode: PortMode, onHeld?: () => void): Promise<void> {
     const { subnet } = await this.#open();
     await this.#published.setMode(subnet, slot, mode, onHeld);
+  }
+
+  /** The guest's TCP connections that its network tracks, as its agent gets them. */
+  async connections({ namespace, guestIp }: NetworkSlot): Promise<ConnectionsInput> {
+    const hex = await this.#quick.request(['connections', namespace, guestIp]);
+    return { address: Uint8Array.from(guestIp.split('.'), Number), tracked: Buffer.from(hex, 'hex') };
   }
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */

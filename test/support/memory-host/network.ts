@@ -66,6 +66,14 @@ export class RecordingNetwork implements SandboxNetworks {
     if (onHeld !== undefined) this.knock.set(slot.namespace, onHeld);
   }
 
+  /** What the network tracks of the guest. */
+  tracked = Buffer.alloc(0);
+
+  async connections(slot: NetworkSlot) {
+    if (this.fails === 'connections') this.#call('connections', slot);
+    return { address: Uint8Array.from([10, 0, 0, 2]), tracked: this.tracked };
+  }
+
   async stop(slot: NetworkSlot) {
     this.#call('stop', slot);
   }
