@@ -154,6 +154,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await this.#templates.start();
     await forgetIdle(context.directories, ids);
     for (const sandbox of adopted) this.#register(sandbox);
+    await Promise.all(adopted.map((sandbox) => this.sleep.adopt(sandbox)));
     const { settings, events } = context;
     const timeoutMs = settings.watchdogTimeoutMs;
     this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events, log });
