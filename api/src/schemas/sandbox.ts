@@ -241,6 +241,11 @@ export const sandbox = z
       .describe('names of the variables in its environment; absent in lists. Values are never shown'),
     workdir: word('directory of the sandbox on the host'),
     source_snapshot_id: snapshotId.optional().describe('source snapshot of a fork'),
+    parent_snapshot_id: snapshotId
+      .optional()
+      .describe(
+        'the last snapshot that was taken of it, else the source snapshot of a fork. It may be deleted',
+      ),
     network: networkResponse.optional(),
     published: z.array(publishedPort).optional().describe('published ports'),
     warnings,

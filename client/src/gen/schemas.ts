@@ -996,6 +996,11 @@ export interface components {
              * @description source snapshot of a fork
              */
             readonly source_snapshot_id?: string;
+            /**
+             * snapshot id
+             * @description the last snapshot that was taken of it, else the source snapshot of a fork. It may be deleted
+             */
+            readonly parent_snapshot_id?: string;
             readonly network?: components["schemas"]["NetworkResponse"];
             /** @description published ports */
             readonly published?: readonly components["schemas"]["PublishedPort"][];
@@ -1094,6 +1099,11 @@ export interface components {
              * @description source sandbox
              */
             readonly source_id: string;
+            /**
+             * snapshot id
+             * @description the snapshot that the source sandbox continued from: of which it is a fork, or the last one that was taken of it. It may be deleted
+             */
+            readonly parent_snapshot_id?: string;
             /** @description directory of the snapshot on the host */
             readonly dir: string;
             /** @description file with the memory of the guest */

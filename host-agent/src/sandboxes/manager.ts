@@ -86,6 +86,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       faults,
       events,
       records: snapshotRecords,
+      sandboxRecords: context.records,
       log,
     });
     this.#automaticEnd = new AutomaticEnd({
