@@ -89,6 +89,9 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     entry: FILE,
   });
   onWatch = watchOf([]);
+  onConnect: AwakeSandbox['connectPort'] = async (port) => {
+    throw new AppError('port_not_listening', `nothing listens on port ${port} of the sandbox`);
+  };
 
   onWrite: (write: FileWriteInput, read: ByteSource) => Promise<FileDescription> = async (_write, read) => {
     while ((await read()) !== undefined);
@@ -176,6 +179,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         write: (write, read) => this.onWrite(write, read),
         watch: (watch, events) => this.onWatch(watch, events),
       }),
+      connectPort: (port, options) => this.onConnect(port, options),
     };
   }
 

@@ -2,6 +2,7 @@
 import type { ExecRequest } from '@sandboxd/api';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
+import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { SandboxCommands } from './commands.ts';
@@ -74,6 +75,11 @@ export interface AwakeSandbox {
   /** Its supervised service. */
   service(): SandboxService;
   files(): GuestFiles;
+  /**
+   * Connects to a TCP port within it; a use until the connection is closed. AppError port_not_listening, exhausted,
+   * unsupported, also as in `SandboxHandle`.
+   */
+  connectPort(port: number, options?: PortOptions): Promise<PortConnection>;
 }
 
 /** The sandboxes of all tenants; `as` is the view of one client. */

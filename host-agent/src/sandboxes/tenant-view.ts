@@ -21,6 +21,7 @@ import type {
   SandboxRequest,
   SnapshotRequest,
 } from './interface.ts';
+import { connectPort } from './ports.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
@@ -159,6 +160,7 @@ export class TenantView implements Sandboxes {
       },
       service: () => sandbox.service(),
       files: () => sandbox.files(),
+      connectPort: (port, options) => connectPort(sandbox, port, options),
     };
   }
 
