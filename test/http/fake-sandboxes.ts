@@ -30,6 +30,7 @@ import type {
   CreateSandboxOptions,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -144,6 +145,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       awake: async () => this.#awake(id),
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
+      changePort: async (port, access) => this.#changePort(id, port, access),
       stats: () => {
         this.get(id);
         return this.stats;
@@ -160,6 +162,13 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   #change(id: string, change: Partial<SandboxInfo>): void {
     const { pausedAt: _, ...info } = this.get(id).info;
     this.#infos.set(id, { ...info, ...change });
+  }
+
+  #changePort(id: string, port: number, access: OpenPort['access'] | undefined): readonly OpenPort[] {
+    const others = (this.get(id).info.ports ?? []).filter((each) => each.port !== port);
+    const ports = access === undefined ? others : [...others, { port, access, openedAtMs: 0 }];
+    this.#change(id, { ports });
+    return ports;
   }
 
   #awake(id: string): AwakeSandbox {

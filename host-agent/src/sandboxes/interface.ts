@@ -1,5 +1,5 @@
 // Interface of this module: everything that a client can do with sandboxes.
-import type { ExecRequest } from '@sandboxd/api';
+import type { ExecRequest, PortAccess } from '@sandboxd/api';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
@@ -16,6 +16,7 @@ import type {
   DeletedSandboxes,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -55,6 +56,11 @@ export interface SandboxHandle {
   pause(hasMemory: boolean): Promise<void>;
   /** Does nothing if it runs. */
   resume(): Promise<void>;
+  /**
+   * Opens a port for URLs, changes who may use it, or with undefined closes it. Resolves with the open ports. AppError
+   * exhausted when there are too many.
+   */
+  changePort(port: number, access: PortAccess | undefined): Promise<readonly OpenPort[]>;
   /**
    * Resource usage of its VM on the host, also while its guest hangs. AppError not_found, internal when its VM died.
    */
