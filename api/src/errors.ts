@@ -28,6 +28,7 @@ export const OPERATION_ERRORS = {
   unsupported: { status: 501, when: 'the feature is disabled on this daemon' },
   upstream: { status: 502, when: 'a service outside of this host failed, such as a registry' },
   guest_unreachable: { status: 502, when: 'the guest does not respond' },
+  port_not_listening: { status: 502, when: 'nothing listens on that port of the sandbox' },
   exhausted: {
     status: 503,
     when: 'the host has no memory, disk space or slot now; Retry-After says when to try again',
