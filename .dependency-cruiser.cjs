@@ -8,6 +8,7 @@ const FLOORS = [
   ['sandboxes'],
   ['webhooks', 'telemetry'],
   ['http'],
+  ['ingress'],
   ['app'],
   ['app.ts'],
   ['commands'],
