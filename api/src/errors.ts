@@ -32,6 +32,7 @@ export const OPERATION_ERRORS = {
     when: 'the server on that port of the sandbox closed the connection, or sent malformed HTTP',
   },
   guest_unreachable: { status: 502, when: 'the guest does not respond' },
+  port_not_listening: { status: 502, when: 'nothing listens on that port of the sandbox' },
   exhausted: {
     status: 503,
     when: 'the host has no memory, disk space or slot now; Retry-After says when to try again',

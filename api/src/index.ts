@@ -29,6 +29,7 @@ export * from './schemas/log.ts';
 export * from './schemas/meta.ts';
 export * from './schemas/network.ts';
 export * from './schemas/policy.ts';
+export * from './schemas/port.ts';
 export * from './schemas/sandbox.ts';
 export * from './schemas/service.ts';
 export * from './schemas/snapshot.ts';

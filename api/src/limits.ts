@@ -115,6 +115,10 @@ export const MAX_ALLOWLIST_CHARS = 64 * KIB;
 /** Maximum number of published ports of one sandbox. */
 export const MAX_PUBLISHED_PORTS = 256;
 
+/** Maximum number of connections to ports of one sandbox at a time, and of ports that are open for URLs. */
+export const MAX_PORT_CONNECTIONS = 256;
+export const MAX_OPEN_PORTS = 256;
+
 // ---- links of ports ----
 
 /** Maximum number of links of all ports of one sandbox. */

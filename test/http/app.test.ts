@@ -289,6 +289,8 @@ t.test('every code of the catalogue has its status', async (t) => {
     unsupported: 501,
     upstream: 502,
     guest_unreachable: 502,
+    port_not_listening: 502,
+    port_failed: 502,
     exhausted: 503,
     cancelled: 503,
   };

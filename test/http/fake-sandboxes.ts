@@ -30,6 +30,7 @@ import type {
   CreateSandboxOptions,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -89,6 +90,9 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     entry: FILE,
   });
   onWatch = watchOf([]);
+  onConnect: AwakeSandbox['connectPort'] = async (port) => {
+    throw new AppError('port_not_listening', `nothing listens on port ${port} of the sandbox`);
+  };
 
   onWrite: (write: FileWriteInput, read: ByteSource) => Promise<FileDescription> = async (_write, read) => {
     while ((await read()) !== undefined);
@@ -141,6 +145,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       awake: async () => this.#awake(id),
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
+      changePort: async (port, access) => this.#changePort(id, port, access),
       stats: () => {
         this.get(id);
         return this.stats;
@@ -157,6 +162,13 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   #change(id: string, change: Partial<SandboxInfo>): void {
     const { pausedAt: _, ...info } = this.get(id).info;
     this.#infos.set(id, { ...info, ...change });
+  }
+
+  #changePort(id: string, port: number, access: OpenPort['access'] | undefined): readonly OpenPort[] {
+    const others = (this.get(id).info.ports ?? []).filter((each) => each.port !== port);
+    const ports = access === undefined ? others : [...others, { port, access, openedAtMs: 0 }];
+    this.#change(id, { ports });
+    return ports;
   }
 
   #awake(id: string): AwakeSandbox {
@@ -176,6 +188,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         write: (write, read) => this.onWrite(write, read),
         watch: (watch, events) => this.onWatch(watch, events),
       }),
+      connectPort: (port, options) => this.onConnect(port, options),
     };
   }
 

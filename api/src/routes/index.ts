@@ -7,6 +7,7 @@ import { fileRoutes } from './files.ts';
 import { imageRoutes } from './images.ts';
 import { logRoutes } from './logs.ts';
 import { metaRoutes } from './meta.ts';
+import { portRoutes } from './ports.ts';
 import { sandboxRoutes } from './sandboxes.ts';
 import { serviceRoutes } from './service.ts';
 import { snapshotRoutes } from './snapshots.ts';
@@ -23,6 +24,7 @@ export function routesWithin(limits: RequestLimits) {
     ...fileRoutes,
     ...logRoutes,
     ...serviceRoutes,
+    ...portRoutes,
     ...snapshotRoutes(limits),
   };
 }

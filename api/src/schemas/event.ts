@@ -20,6 +20,8 @@ export const EVENT_KINDS = [
   'paused',
   'pause-failed',
   'resumed',
+  'port-opened',
+  'port-closed',
   'deleted',
   'snapshot-taken',
   'snapshot-imported',
@@ -107,6 +109,8 @@ export const event = z
     idle_s: count('for idle: idle time, seconds').optional(),
     asleep_ms: count('for resumed: how long the sandbox was paused').optional(),
     bytes: count('for paused: bytes that were written').optional(),
+    port: z.int().optional().describe('for port-opened and port-closed: the port'),
+    access: word('for port-opened: private or public').optional(),
     reason: word(
       'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s or timeout_s; ' +
         'for resumed: request or use',

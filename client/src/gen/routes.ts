@@ -55,6 +55,11 @@ export const ROUTES = {
   stopService: {"method":"POST","path":"/sandboxes/{id}/service/stop","summary":"Stop the service"},
   restartService: {"method":"POST","path":"/sandboxes/{id}/service/restart","summary":"Restart the service"},
   readServiceLogs: {"method":"GET","path":"/sandboxes/{id}/service/logs","summary":"Read the output of the service from its buffer in the guest"},
+  connectPort: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/connect","summary":"Connect to a TCP port"},
+  connectPortWebSocket: {"method":"GET","path":"/sandboxes/{id}/ports/{port}/connect","summary":"Connect to a TCP port over a WebSocket"},
+  listPorts: {"method":"GET","path":"/sandboxes/{id}/ports","summary":"List the ports that are open for URLs"},
+  openPort: {"method":"POST","path":"/sandboxes/{id}/ports","summary":"Open a port for URLs, or change who may use it"},
+  closePort: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}","summary":"Close a port for URLs"},
   takeSnapshot: {"method":"POST","path":"/sandboxes/{id}/snapshot","summary":"Take a snapshot of a running sandbox, which continues to run"},
   listSnapshots: {"method":"GET","path":"/snapshots","summary":"List snapshots"},
   getSnapshot: {"method":"GET","path":"/snapshots/{id}","summary":"Show a snapshot"},
@@ -122,6 +127,11 @@ export type Calls = {
   stopService: { readonly body: Schemas['StopServiceRequest']; readonly answer: Schemas['ServiceStatus'] };
   restartService: { readonly body: undefined; readonly answer: Schemas['ServiceStatus'] };
   readServiceLogs: { readonly body: undefined; readonly answer: Schemas['ServiceLogPage'] };
+  connectPort: { readonly body: undefined; readonly answer: undefined };
+  connectPortWebSocket: { readonly body: undefined; readonly answer: undefined };
+  listPorts: { readonly body: undefined; readonly answer: unknown };
+  openPort: { readonly body: unknown; readonly answer: unknown };
+  closePort: { readonly body: undefined; readonly answer: undefined };
   takeSnapshot: { readonly body: Schemas['SnapshotRequest']; readonly answer: Schemas['SnapshotResponse'] };
   listSnapshots: { readonly body: undefined; readonly answer: Schemas['SnapshotListResponse'] };
   getSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };

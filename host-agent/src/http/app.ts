@@ -15,6 +15,7 @@ import { fileHandlers } from './routes/files.ts';
 import { imageHandlers } from './routes/images.ts';
 import { logHandlers } from './routes/logs.ts';
 import { metaHandlers } from './routes/meta.ts';
+import { portHandlers } from './routes/ports.ts';
 import { sandboxHandlers } from './routes/sandboxes.ts';
 import { serviceHandlers } from './routes/service.ts';
 import { singleFileHandlers } from './routes/single-files.ts';
@@ -44,6 +45,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...execHandlers(services, webSockets),
     ...commandHandlers(services, webSockets),
     ...serviceHandlers(services),
+    ...portHandlers(services),
     ...logHandlers(services),
     ...fileHandlers(services),
     ...singleFileHandlers(services),

@@ -54,6 +54,9 @@ export type LifecycleEvent =
       readonly durationMs: number;
       readonly asleepMs: number;
     }
+  /** Open for URLs, or with another access. */
+  | { readonly kind: 'port-opened'; readonly sandbox: string; readonly port: number; readonly access: string }
+  | { readonly kind: 'port-closed'; readonly sandbox: string; readonly port: number }
   | { readonly kind: 'deleted'; readonly sandbox: string }
   | {
       readonly kind: 'snapshot-taken';
@@ -169,6 +172,8 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   paused: ['info', 'sandbox paused'],
   'pause-failed': ['warn', 'a sandbox could not be paused and keeps running'],
   resumed: ['info', 'sandbox resumed'],
+  'port-opened': ['info', 'port of a sandbox opened'],
+  'port-closed': ['info', 'port of a sandbox closed'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
   'snapshot-imported': ['info', 'snapshot imported'],
@@ -207,6 +212,8 @@ export type StoredEvent = {
   readonly asleepMs?: number;
   readonly bytes?: number;
   readonly reason?: string;
+  readonly port?: number;
+  readonly access?: string;
   readonly changed?: readonly string[];
   /** Of the sandbox; absent if it has none. */
   readonly name?: string;
@@ -284,6 +291,8 @@ export function toEventBody(id: string, event: StoredEvent) {
     idle_s: event.idleS,
     asleep_ms: event.asleepMs,
     bytes: event.bytes,
+    port: event.port,
+    access: event.access,
     reason: event.reason,
     tenant: owner?.tenant,
   };

@@ -1,5 +1,6 @@
 // Manages all sandboxes and snapshots of this daemon.
 import PQueue from 'p-queue';
+import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import {
   Limits,
   ownerOf,
@@ -21,6 +22,7 @@ import type { SandboxMetricsSource } from './measures.ts';
 import { inheritMetadata, toMetadata } from './metadata.ts';
 import { Names } from './names.ts';
 import type { SandboxManagerOptions } from './options.ts';
+import { changePort, connectPort, type PortChange } from './ports.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
 import {
@@ -44,6 +46,7 @@ import type {
   CreateSandboxOptions,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -192,6 +195,12 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const deps = { names: this.#names, limits: this.#limits, events: this.#options.context.events };
     return this.#operations.trackSave(updateSandbox(sandbox, patch, request, deps));
   }
+
+  connectPort = (sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection> =>
+    connectPort(sandbox, port, this.#options.context.commandCounts.ports, options);
+
+  changePort = (sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]> =>
+    this.#operations.trackSave(changePort(sandbox, change, this.#options.context.events));
 
   /** Oldest first. */
   list(isVisible: IsVisible): SandboxInfo[] {

@@ -6,7 +6,7 @@ import { AppError } from '../lib/errors.ts';
 import type { NetworkSlot } from '../network/index.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
 import { expiryOf, type Metadata, metadataOf } from './metadata.ts';
-import type { ResolvedSandboxOptions, SandboxInfo } from './types.ts';
+import type { OpenPort, ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 
 export type SandboxRecord = {
   readonly createdAtMs: number;
@@ -34,6 +34,8 @@ export type SandboxRecord = {
    */
   readonly compatibility: Readonly<Record<string, string>>;
   readonly kernelDigest: string;
+  /** Open for URLs, by number. Forks have none. */
+  readonly ports?: readonly OpenPort[];
   /** How its VM exited unexpectedly. */
   readonly exit?: VmExit;
   /** Set while it is paused, and until it runs again. Whether its memory is of use is in its files: saved/paused.ts. */
@@ -119,6 +121,7 @@ export function toInfo(
     ...(network !== undefined && {
       network: { allowlist, guestIp: network.guestIp, gateway: network.gateway },
     }),
+    ...(record.ports && { ports: record.ports }),
     ...(options.publish && { published: options.publish }),
   };
 }

@@ -33,7 +33,7 @@ import { readVmUsage, usageWithoutVm, type VmUsage } from './vm-usage.ts';
 /** States in which the end of its VM is a failure. */
 const ALIVE: readonly SandboxState[] = ['running', 'pausing', 'resuming'];
 
-export class Sandbox implements AwakeSandbox {
+export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   readonly id: string;
   readonly paths: SandboxPaths;
   readonly #context: ResourceContext;
@@ -209,6 +209,8 @@ export class Sandbox implements AwakeSandbox {
   touch(): void {
     this.#timeouts.use.touch();
   }
+
+  beginUse = (): (() => void) => this.#timeouts.use.beginUse();
 
   /** Whether users may know it. */
   get isAnnounced(): boolean {

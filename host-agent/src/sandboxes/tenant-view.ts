@@ -1,6 +1,7 @@
 // One client's view of sandboxes and snapshots: those of other tenants do not exist for it, and what it creates
 // belongs to it.
 import PQueue from 'p-queue';
+import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import {
   canSee,
   clampTimeout,
@@ -21,6 +22,7 @@ import type {
   SandboxRequest,
   SnapshotRequest,
 } from './interface.ts';
+import type { PortChange } from './ports.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
@@ -33,6 +35,7 @@ import type {
   DeletedSandboxes,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -51,6 +54,8 @@ export interface AllSandboxes {
     request: SandboxRequest,
   ): Promise<CreatedSandbox>;
   update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo>;
+  connectPort(sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection>;
+  changePort(sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -134,6 +139,7 @@ export class TenantView implements Sandboxes {
       },
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
       resume: () => sleep.resume(sandbox),
+      changePort: (port, access) => this.#host.changePort(sandbox, { port, access }),
       stats: () => sandbox.stats(),
       snapshot: async (signal, commit, about) => {
         await sleep.wake(sandbox, signal);
@@ -159,6 +165,7 @@ export class TenantView implements Sandboxes {
       },
       service: () => sandbox.service(),
       files: () => sandbox.files(),
+      connectPort: (port, options) => this.#host.connectPort(sandbox, port, options),
     };
   }
 

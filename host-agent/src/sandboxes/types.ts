@@ -1,5 +1,5 @@
 // Types of sandboxes that the rest of the host agent uses.
-import type { CreatedService, Labels, SANDBOX_STATES, ServiceSpec } from '@sandboxd/api';
+import type { CreatedService, Labels, PortAccess, SANDBOX_STATES, ServiceSpec } from '@sandboxd/api';
 import type { PullMode } from '../images/index.ts';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
 import type { PublishedPort } from '../network/index.ts';
@@ -92,6 +92,14 @@ export type SandboxDefaults = {
   readonly diskBytes: number;
 };
 
+/** A port that is open for URLs. */
+export type OpenPort = {
+  readonly port: number;
+  readonly access: PortAccess;
+  /** Or when its access was changed. */
+  readonly openedAtMs: number;
+};
+
 /** The public description of a sandbox. */
 export type SandboxInfo = {
   readonly id: string;
@@ -122,6 +130,8 @@ export type SandboxInfo = {
   readonly sourceSnapshotId?: string;
   readonly network?: NetworkInfo;
   readonly published?: readonly PublishedPort[];
+  /** Open for URLs; absent: none. */
+  readonly ports?: readonly OpenPort[];
 };
 
 export type DeletedSandboxes = {
