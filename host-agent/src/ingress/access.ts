@@ -1,13 +1,13 @@
 // Who may use a port: holders of keys with the operation `connect`, of a link, and everybody if the port is public.
 // A stranger gets the same answer whether the sandbox or the port exists or not.
 import type { IncomingMessage } from 'node:http';
-import type { Operation } from '@sandboxd/api';
 import type { Authenticator } from '../http/authentication.ts';
 import { isFromForeignPage } from '../http/server/request-check.ts';
 import {
   assertOperation,
   isLinkToken,
   type KeyHolder,
+  LINK_PARAMETER,
   type Link,
   type LinkRegistry,
   OPERATOR,
@@ -18,9 +18,6 @@ import { AppError } from '../lib/errors.ts';
 import type { Sought } from './addresses.ts';
 import { readLinkCookies } from './headers.ts';
 import type { PortHost, SandboxPorts } from './port-host.ts';
-
-/** Parameter of the query that carries the token of a link. */
-export const LINK_PARAMETER = 'sandbox_link';
 
 /** What a request is allowed by. It may end while the answer still runs. */
 export type Grant = {
@@ -92,7 +89,7 @@ export class Access {
       protocols: undefined,
       address,
     });
-    assertOperation(principal, 'connect' as Operation);
+    assertOperation(principal, 'connect');
     const found = sought && this.#host.find(principal, sought);
     const isValid = () => this.#isStillValid(principal);
     const grant = this.#grant(principal.kind === 'key' ? 'key' : 'operator', sought, found, isValid);

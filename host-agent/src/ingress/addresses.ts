@@ -27,9 +27,14 @@ const HEADERS = [
 export const ADDRESS_HEADERS: readonly string[] = HEADERS.flat();
 
 export class Addresses {
-  readonly #public: PublicAddress;
+  #public: PublicAddress;
 
   constructor(address: PublicAddress) {
+    this.#public = address;
+  }
+
+  /** Replaces it when the port is known. */
+  use(address: PublicAddress): void {
     this.#public = address;
   }
 

@@ -28,6 +28,9 @@ export type NewLink = Pick<LinkRecord, 'sandbox' | 'port' | 'methods' | 'owner'>
   readonly maker: KeyHolder | undefined;
 };
 
+/** Parameter of the query that carries the token of a link. */
+export const LINK_PARAMETER = 'sandbox_link';
+
 const SHAPE = /^sbl_[A-Za-z0-9_-]{32}$/;
 const RANDOM_BYTES = 24;
 
