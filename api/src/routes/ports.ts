@@ -11,6 +11,7 @@ const ERRORS = {
   501: 'the guest agent of the sandbox is too old for it',
   502: 'nothing listens on the port, or the guest does not respond',
 } as const;
+const BYTES = { 'application/octet-stream': { kind: 'bytes' } } as const;
 const OPEN = { port: 3000, access: 'private', opened_at: '2026-03-14T15:09:26.535Z' } as const;
 
 export const portRoutes = {
@@ -28,12 +29,8 @@ export const portRoutes = {
     params: portPath,
     transport: 'tunnel',
     answers: [
-      {
-        status: 200,
-        description: 'the connection is established',
-        content: { 'application/octet-stream': { kind: 'bytes' } },
-      },
-      { status: 101, description: 'the same, for a request with Upgrade: tcp' },
+      { status: 200, description: 'the connection is established', content: BYTES },
+      { status: 101, description: 'the same, for a request with Upgrade: tcp', content: BYTES },
     ],
     errors: ERRORS,
   },
@@ -50,13 +47,7 @@ export const portRoutes = {
     access: 'connect',
     params: portPath,
     transport: 'websocket',
-    answers: [
-      {
-        status: 101,
-        description: 'the bytes of the connection in binary messages',
-        content: { 'application/octet-stream': { kind: 'bytes' } },
-      },
-    ],
+    answers: [{ status: 101, description: 'the bytes of the connection in binary messages', content: BYTES }],
     errors: { ...ERRORS, 426: 'the request is not a WebSocket upgrade' },
   },
   listPorts: {
