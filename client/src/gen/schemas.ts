@@ -11,7 +11,7 @@ export interface components {
              * @description machine-readable error code; later daemons may add codes
              * @enum {string}
              */
-            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
         };
         /** @description the daemon responds */
         readonly HealthResponse: {
@@ -314,7 +314,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -367,7 +367,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -908,7 +908,7 @@ export interface components {
                  * @description machine-readable error code; later daemons may add codes
                  * @enum {string}
                  */
-                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
                 /** @description why it could not be deleted */
                 readonly error: string;
             }[];
