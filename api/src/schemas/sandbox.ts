@@ -241,6 +241,7 @@ export const sandbox = z
       .describe('names of the variables in its environment; absent in lists. Values are never shown'),
     workdir: word('directory of the sandbox on the host'),
     source_snapshot_id: snapshotId.optional().describe('source snapshot of a fork'),
+    source_sandbox_id: sandboxId.optional().describe('source sandbox of a fork that has no snapshot'),
     network: networkResponse.optional(),
     published: z.array(publishedPort).optional().describe('published ports'),
     warnings,

@@ -2,6 +2,7 @@
 // belongs to it.
 import PQueue from 'p-queue';
 import {
+  assertOperation,
   canSee,
   clampTimeout,
   type Owner,
@@ -72,6 +73,14 @@ export interface AllSandboxes {
     request: SandboxRequest,
     options?: ForkOptions,
   ): Promise<SandboxInfo[]>;
+  forkSandbox(
+    sandbox: Sandbox,
+    count: number,
+    signal: AbortSignal | undefined,
+    request: SandboxRequest,
+    options?: ForkOptions,
+  ): Promise<SandboxInfo[]>;
+  rollback(sandbox: Sandbox, snapshotId: string): Promise<void>;
 }
 
 export class TenantView implements Sandboxes {
@@ -134,6 +143,11 @@ export class TenantView implements Sandboxes {
       },
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
       resume: () => sleep.resume(sandbox),
+      rollback: (snapshotId) => this.#host.rollback(sandbox, this.#assertVisible(snapshotId)),
+      fork: (count, signal, options, commit) => {
+        assertOperation(principal, 'snapshot');
+        return this.#host.forkSandbox(sandbox, count, signal, { ...this.#request, commit }, options);
+      },
       stats: () => sandbox.stats(),
       snapshot: async (signal, commit, about) => {
         await sleep.wake(sandbox, signal);

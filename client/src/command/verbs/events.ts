@@ -20,6 +20,7 @@ const KINDS = Object.keys({
   paused: true,
   'pause-failed': true,
   resumed: true,
+  'rolled-back': true,
   deleted: true,
   'snapshot-taken': true,
   'snapshot-imported': true,

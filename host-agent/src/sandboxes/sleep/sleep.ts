@@ -1,5 +1,5 @@
-// Pauses and resumes of all sandboxes: each is made once for all that wait for it, within the limits of the host and of
-// the sandbox's owner.
+// Pauses, resumes and rollbacks of all sandboxes: a pause and a resume are made once for all that wait for it, within the
+// limits of the host and of the sandbox's owner.
 import type { Policy } from '@sandboxd/api';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
@@ -15,6 +15,7 @@ import { stop } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { type PauseOptions, pauseSandbox } from './pause.ts';
 import { resumeSandbox } from './resume.ts';
+import { rollBackSandbox, settleRollback, type Target } from './rollback.ts';
 
 const RETRY_AFTER_S = 5;
 
@@ -48,6 +49,8 @@ export class Sleep {
   readonly #deps: SleepDeps;
   readonly #pauses = new Map<Sandbox, Promise<void>>();
   readonly #resumes = new Map<Sandbox, Promise<void>>();
+  /** The last of each; they are made one after another. */
+  readonly #rollbacks = new Map<Sandbox, Promise<void>>();
   /** VMs of paused sandboxes that have not exited yet. */
   readonly #ending = new Map<Sandbox, Vm>();
   /** Bytes that pauses in progress may write. */
@@ -67,6 +70,7 @@ export class Sleep {
   /** Does nothing if it is paused. AppError if it runs on; the signal's reason when cancelled. */
   async pause(sandbox: Sandbox, request: PauseRequest): Promise<void> {
     await this.#resumes.get(sandbox)?.catch(() => undefined);
+    await this.#rollbacks.get(sandbox)?.catch(() => undefined);
     if (sandbox.state === 'paused') return;
     await share(this.#pauses, sandbox, () => this.#pause(sandbox, request));
   }
@@ -74,9 +78,30 @@ export class Sleep {
   /** Does nothing if it runs. AppError if it stays paused. */
   async resume(sandbox: Sandbox, reason: 'request' | 'use' = 'request'): Promise<void> {
     await this.#pauses.get(sandbox)?.catch(() => undefined);
+    await this.#rollbacks.get(sandbox)?.catch(() => undefined);
     sandbox.assertNotEnded();
     if (sandbox.state === 'running') return;
     await share(this.#resumes, sandbox, () => this.#resume(sandbox, reason));
+  }
+
+  /** Resolves when the guest of the snapshot can be used. AppError if the sandbox is as it was. */
+  async rollback(sandbox: Sandbox, target: Target): Promise<void> {
+    for (const others of [this.#pauses, this.#resumes]) await others.get(sandbox)?.catch(() => undefined);
+    const { track, log, ...deps } = this.#deps;
+    const work = track((signal) => {
+      const input = { ...deps, ...target, sandbox, signal, log: log.child({ sandbox: sandbox.id }) };
+      const endVm = () => this.endVm(sandbox);
+      const onAsleep = (vm: Vm): void => void this.#ending.set(sandbox, vm);
+      return sandbox.snapshotQueue.add(() => rollBackSandbox({ ...input, onAsleep, endVm }));
+    });
+    this.#rollbacks.set(sandbox, work);
+    const endUse = sandbox.use.beginUse();
+    try {
+      await work;
+    } finally {
+      endUse();
+      if (this.#rollbacks.get(sandbox) === work) this.#rollbacks.delete(sandbox);
+    }
   }
 
   /**
@@ -88,13 +113,21 @@ export class Sleep {
     if (!ASLEEP.includes(sandbox.state)) return;
     // An idle sandbox that is being paused runs on.
     sandbox.touch();
-    if (sandbox.record.options.autoResume === false) return;
+    const rollback = this.#rollbacks.get(sandbox);
+    if (sandbox.record.options.autoResume === false && rollback === undefined) return;
     const { resumeTimeoutMs: timeoutMs } = this.#deps;
     const tooLate = (): AppError => {
       const message = `sandbox ${sandbox.id} has not resumed within ${timeoutMs / 1000} s; try again`;
       return new AppError('exhausted', message, { retryAfterS: RETRY_AFTER_S });
     };
     using limit = deadline(timeoutMs, tooLate, signal);
+    if (rollback !== undefined) {
+      await raceSignal(
+        rollback.catch(() => undefined),
+        limit.signal,
+      );
+      return await this.wake(sandbox, signal);
+    }
     await raceSignal(this.resume(sandbox, 'use'), limit.signal);
   }
 
@@ -123,7 +156,8 @@ export class Sleep {
       await sandbox.snapshotQueue.add(async () => {
         sandbox.transition('resuming');
         try {
-          await this.#endVm(sandbox);
+          await this.endVm(sandbox);
+          await settleRollback({ context, sandbox });
           using _admitted = admitResume(sandbox);
           await context.engines.chosen(signal);
           using _reservation = await admission.reserve({
@@ -149,7 +183,8 @@ export class Sleep {
     );
   }
 
-  async #endVm(sandbox: Sandbox): Promise<void> {
+  /** Waits until the VMM of a paused sandbox has exited. */
+  async endVm(sandbox: Sandbox): Promise<void> {
     const vm = this.#ending.get(sandbox);
     if (vm !== undefined) await stop(vm);
     this.#ending.delete(sandbox);
