@@ -143,10 +143,10 @@ export class TenantView implements Sandboxes {
       },
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
       resume: () => sleep.resume(sandbox),
-      rollback: (snapshotId) => this.#host.rollback(sandbox, this.#assertVisible(snapshotId)),
-      fork: (count, signal, options, commit) => {
+      rollback: async (snapshotId) => this.#host.rollback(sandbox, this.#assertVisible(snapshotId)),
+      fork: async (count, signal, options, commit) => {
         assertOperation(principal, 'snapshot');
-        return this.#host.forkSandbox(sandbox, count, signal, { ...this.#request, commit }, options);
+        return await this.#host.forkSandbox(sandbox, count, signal, { ...this.#request, commit }, options);
       },
       stats: () => sandbox.stats(),
       snapshot: async (signal, commit, about) => {
