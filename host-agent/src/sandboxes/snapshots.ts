@@ -26,7 +26,7 @@ import {
   sweepSaved,
   unfinishedDir,
 } from './saved/saved-guest.ts';
-import { type About, type AboutPatch, changeAbout, toAbout } from './snapshot-about.ts';
+import { type About, type AboutPatch, changeAbout, findChanges, toAbout } from './snapshot-about.ts';
 import type { SnapshotInfo } from './types.ts';
 
 export type SnapshotRecord = {
@@ -85,12 +85,12 @@ export class Snapshots {
    * be read is user data: its files stay.
    */
   async start(): Promise<void> {
-    const { dataDir, records, events, log } = this.#options;
+    const { dataDir, records, log } = this.#options;
     const all = new Map(records.all().map(({ id, record }) => [id, record]));
     const present = await sweepSaved(snapshotsRoot(dataDir), (name) => all.get(name)?.isComplete === true);
     for (const [id, record] of all) {
       if (!present.includes(id)) {
-        const deleted = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
+        const deleted = this.#prepareDeleted(id, record);
         await (record.isComplete ? records.remove(id, deleted.persist) : records.remove(id));
         if (record.isComplete) deleted.publish();
         const reason = record.isComplete ? 'its files are missing' : 'it is incomplete or half deleted';
@@ -177,10 +177,10 @@ export class Snapshots {
     const id = newId('snap');
     const root = snapshotsRoot(dataDir);
     const temporary = unfinishedDir(root, id);
-    const said = { about: toAbout(about) };
-    const record = { createdAtMs: Date.now(), sourceId, ...said, ...(owner && { owner }), isComplete: false };
+    const own = { about: toAbout(about), ...(owner && { owner }) };
+    const record = { createdAtMs: Date.now(), sourceId, ...own, isComplete: false };
     await using undo = new AsyncDisposableStack();
-    const undone = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner);
+    const undone = this.#prepareDeleted(id, record);
     let isCommitted = false;
     undo.defer(async () => {
       if (isCommitted) await commit?.retract();
@@ -197,11 +197,10 @@ export class Snapshots {
     await publishSaved(temporary, this.#dir(id));
     await flush(root);
     faults.reach('snapshot.published');
-    const complete = { ...record, isComplete: true };
-    const pending = events.prepare(event, owner);
+    const pending = events.prepare(event, owner, own.about);
     const published = new SavedGuest(this.#dir(id), saved.manifest, true);
-    const entry = { record: complete, saved: published };
-    await records.put(id, complete, () => {
+    const entry = { record: { ...record, isComplete: true }, saved: published };
+    await records.put(id, entry.record, () => {
       pending.persist();
       commit?.persist(toInfo(id, entry));
     });
@@ -266,9 +265,11 @@ export class Snapshots {
     if (entry.deletion !== undefined) throw noSnapshot(id);
     const { owner, about = {} } = entry.record;
     const changed = changeAbout(about, patch);
+    const fields = findChanges(about, changed);
+    if (fields.length === 0) return toInfo(id, entry);
     using _name = this.#names.reserve(owner, changed.name === about.name ? undefined : changed.name);
     const record = { ...entry.record, about: changed };
-    const event = events.prepare({ kind: 'snapshot-changed', snapshot: id }, owner);
+    const event = events.prepare({ kind: 'snapshot-changed', snapshot: id, changed: fields }, owner, changed);
     // A delete that begins meanwhile writes its mark after this.
     await records.put(id, record, event.persist);
     entry.record = record;
@@ -296,8 +297,8 @@ export class Snapshots {
   }
 
   async #delete(id: string, { saved, record }: Entry): Promise<void> {
-    const { records, faults, events } = this.#options;
-    const event = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
+    const { records, faults } = this.#options;
+    const event = this.#prepareDeleted(id, record);
     const current = records.get(id);
     // If an earlier delete failed, the snapshot is already marked and the event persisted.
     if (current !== undefined)
@@ -312,6 +313,10 @@ export class Snapshots {
     faults.reach('snapshot-delete.forgotten');
     this.#entries.delete(id);
     event.publish();
+  }
+
+  #prepareDeleted(id: string, { owner, about }: SnapshotRecord) {
+    return this.#options.events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner, about);
   }
 
   /** Records the delete, so that the next daemon would finish it. */

@@ -28,11 +28,13 @@ type RollbackInput = ResumeInput &
     /** It is paused, and its VMM has only to be ended; `endVm` does that. */
     readonly onAsleep: (vm: Vm) => void;
     readonly endVm: () => Promise<void>;
+    /** Connections to its published ports wait until it runs. */
+    readonly holdPorts: () => Promise<void>;
   };
 
 /** If it rejects, the sandbox has its own memory and disk, and goes on if it ran. */
 export async function rollBackSandbox(input: RollbackInput): Promise<void> {
-  const { context, sandbox, saved, admission, startQueue, admitResume, endVm, signal } = input;
+  const { context, sandbox, saved, admission, startQueue, admitResume, endVm, holdPorts, signal } = input;
   const startedAt = performance.now();
   if (sandbox.isGone) throw noSandbox(sandbox.id);
   await settleRollback(input);
@@ -53,6 +55,7 @@ export async function rollBackSandbox(input: RollbackInput): Promise<void> {
     await saved.use(async () => {
       await prepareExchange(paths, saved.diskPath, reservesDisks ? diskBytes : undefined);
       context.faults.reach('rollback.prepared');
+      await holdPorts();
       if (wasRunning) await pauseSandbox({ ...input, hasMemory: true, reason: 'rollback' });
       if (state === 'failed') dropFailed(sandbox);
       await endVm();
