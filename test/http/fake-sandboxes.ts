@@ -146,6 +146,13 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
       changePort: async (port, access) => this.#changePort(id, port, access),
+      rollback: async (snapshotId) => {
+        if (this.getSnapshot(snapshotId).sourceId !== id)
+          throw new AppError('conflict', `snapshot ${snapshotId} is not of sandbox ${id}`);
+        this.#change(id, { state: 'running' });
+      },
+      fork: (count, signal, options, commit) =>
+        this.#copies(count, signal, options, commit, { sourceSandboxId: id }),
       stats: () => {
         this.get(id);
         return this.stats;
@@ -287,14 +294,24 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     id: string,
     count: number,
     signal?: AbortSignal,
-    { publish = [], ...own }: ForkOptions = {},
+    options?: ForkOptions,
     commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<SandboxInfo[]> {
-    this.forked.push(own);
     this.getSnapshot(id);
+    return await this.#copies(count, signal, options, commit, { sourceSnapshotId: id });
+  }
+
+  async #copies(
+    count: number,
+    signal: AbortSignal | undefined,
+    { publish = [], ...own }: ForkOptions = {},
+    commit: CommitHook<readonly SandboxInfo[]> | undefined,
+    source: Partial<SandboxInfo>,
+  ): Promise<SandboxInfo[]> {
+    this.forked.push(own);
     assertCanPublish(publish, count, {});
     await this.onFork(count, signal);
-    const forks = Array.from({ length: count }, () => ({ ...this.add(), sourceSnapshotId: id }));
+    const forks = Array.from({ length: count }, () => ({ ...this.add(), ...source }));
     commit?.persist(forks);
     return forks;
   }

@@ -71,6 +71,8 @@ export const ROUTES = {
   exportSnapshot: {"method":"GET","path":"/snapshots/{id}/export","summary":"Export a snapshot as an archive that another host can import"},
   importSnapshot: {"method":"POST","path":"/snapshots/import","summary":"Import a snapshot archive of another host"},
   forkSnapshot: {"method":"POST","path":"/snapshots/{id}/fork","summary":"Fork a snapshot into one or more new sandboxes, all or none"},
+  forkSandbox: {"method":"POST","path":"/sandboxes/{id}/fork","summary":"Fork a running or paused sandbox into one or more new ones, all or none"},
+  rollbackSandbox: {"method":"POST","path":"/sandboxes/{id}/rollback","summary":"Go back to a snapshot: the sandbox gets its memory and disk, and keeps its id"},
 } as const;
 
 export type RouteName = keyof typeof ROUTES;
@@ -146,4 +148,6 @@ export type Calls = {
   exportSnapshot: { readonly body: undefined; readonly answer: undefined };
   importSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };
   forkSnapshot: { readonly body: Schemas['ForkReq']; readonly answer: Schemas['ListResponse'] };
+  forkSandbox: { readonly body: Schemas['ForkReq']; readonly answer: Schemas['ListResponse'] };
+  rollbackSandbox: { readonly body: unknown; readonly answer: Schemas['SandboxResponse'] };
 };

@@ -206,23 +206,23 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
              */
             readonly sandbox?: string;
-            /** @description name of the sandbox; absent if it has none */
+            /** @description name of the sandbox, or of the snapshot where the kind begins with snapshot; absent if it has none */
             readonly name?: string;
-            /** @description labels of the sandbox; absent if it has none */
+            /** @description labels of the same at that time; absent if it has none */
             readonly labels?: {
                 readonly [key: string]: string;
             };
-            /** @description for updated: the fields that were changed, such as labels and timeout_s */
+            /** @description for updated and snapshot-changed: the fields that were changed, such as labels and timeout_s */
             readonly changed?: readonly string[];
             /**
              * snapshot id
-             * @description the snapshot that was taken, imported, changed or deleted, or to which an idle sandbox was saved
+             * @description the snapshot that was taken, imported, changed or deleted, to which an idle sandbox was saved, or to which a sandbox went back
              */
             readonly snapshot?: string;
             /**
@@ -235,7 +235,12 @@ export interface components {
              * @description for forked: the source snapshot
              */
             readonly source_snapshot_id?: string;
-            /** @description for created, forked, paused, resumed and snapshot-taken: duration of the operation */
+            /**
+             * sandbox id
+             * @description for forked without a snapshot: the source sandbox
+             */
+            readonly source_sandbox_id?: string;
+            /** @description for created, forked, paused, resumed, rolled-back and snapshot-taken: duration of the operation */
             readonly duration_ms?: number;
             /** @description for snapshot-taken: how long the guest was paused; for paused: until all of it was written */
             readonly paused_ms?: number;
@@ -251,7 +256,7 @@ export interface components {
             readonly port?: number;
             /** @description for port-opened: private or public */
             readonly access?: string;
-            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s or timeout_s; for resumed: request or use */
+            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or rollback; for resumed: request, use, or rollback after one that failed */
             readonly reason?: string;
             /** @description tenant of the sandbox or snapshot, shown to keys that can see several tenants */
             readonly tenant?: string;
@@ -1005,6 +1010,11 @@ export interface components {
              * @description the last snapshot that was taken of it, else the source snapshot of a fork. It may be deleted
              */
             readonly parent_snapshot_id?: string;
+            /**
+             * sandbox id
+             * @description source sandbox of a fork that has no snapshot
+             */
+            readonly source_sandbox_id?: string;
             readonly network?: components["schemas"]["NetworkResponse"];
             /** @description published ports */
             readonly published?: readonly components["schemas"]["PublishedPort"][];
@@ -1145,6 +1155,30 @@ export interface components {
              * @default 0
              */
             readonly count?: number | null;
+            /** @description what each fork has of its own, one entry for each; count may be absent then */
+            readonly children?: readonly {
+                /**
+                 * @description host ports to forward to guest ports; a sandbox without a network gets one for this purpose, with no egress
+                 * @default []
+                 */
+                readonly publish?: readonly components["schemas"]["PortMapping"][] | null;
+                /** @description name of this fork */
+                readonly name?: (string & (string)) | null;
+                /**
+                 * @description changes of its labels, after those for all forks; null removes one
+                 * @default {}
+                 */
+                readonly labels?: {
+                    readonly [key: string]: string | null;
+                } | null;
+                /**
+                 * @description its environment variables, added to those of all forks
+                 * @default {}
+                 */
+                readonly env?: {
+                    readonly [key: string]: string;
+                } | null;
+            }[] | null;
             /**
              * @description host ports to forward to guest ports; a sandbox without a network gets one for this purpose, with no egress
              * @default []

@@ -102,8 +102,9 @@ export class Limits {
     const overQuota = tenant === undefined ? [] : this.#findOverQuota(tenant, all, requested);
     if (exceeded.length + overQuota.length > 0) throw forbidden(principal, exceeded, overQuota);
     const { vcpus, memoryMib, diskBytes, publish, savesItself, count } = requested;
-    const each = { owner, vcpus, memoryMib, diskBytes, publish, savesItself };
-    const reserved = Array.from({ length: count }, () => ({ ...each }));
+    const each = { owner, vcpus, memoryMib, diskBytes, savesItself };
+    // The ports are those of all together.
+    const reserved = Array.from({ length: count }, (_, n) => ({ ...each, ...(n === 0 && { publish }) }));
     for (const each of reserved) this.#reserved.add(each);
     if (tenant !== undefined) this.#countCreates(tenant, count);
     return {

@@ -62,6 +62,18 @@ export interface SandboxHandle {
    */
   changePort(port: number, access: PortAccess | undefined): Promise<readonly OpenPort[]>;
   /**
+   * It gets memory and disk of a snapshot of its own, or of one that it comes from; what runs in it ends. If this
+   * rejects, it goes on as it was. AppError not_found, conflict when it does not come from it.
+   */
+  rollback(snapshotId: string): Promise<void>;
+  /** Starts `count` copies of it, all or none, as forks of a snapshot that is taken now and not kept. */
+  fork(
+    count: number,
+    signal?: AbortSignal,
+    options?: ForkOptions,
+    commit?: CommitHook<readonly SandboxInfo[]>,
+  ): Promise<SandboxInfo[]>;
+  /**
    * Resource usage of its VM on the host, also while its guest hangs. AppError not_found, internal when its VM died.
    */
   stats(): VmUsage;

@@ -14,6 +14,7 @@ export type LifecycleEvent =
       readonly origin: 'boot' | 'saved';
       readonly rootfs: 'profile' | 'image' | 'agent';
       readonly sourceSnapshot?: string;
+      readonly sourceSandbox?: string;
       readonly times: Readonly<Record<string, number>>;
     }
   | { readonly kind: 'adopted'; readonly sandbox: string }
@@ -57,6 +58,13 @@ export type LifecycleEvent =
   /** Open for URLs, or with another access. */
   | { readonly kind: 'port-opened'; readonly sandbox: string; readonly port: number; readonly access: string }
   | { readonly kind: 'port-closed'; readonly sandbox: string; readonly port: number }
+  /** It has the memory and the disk of `snapshot`. */
+  | {
+      readonly kind: 'rolled-back';
+      readonly sandbox: string;
+      readonly snapshot: string;
+      readonly durationMs: number;
+    }
   | { readonly kind: 'deleted'; readonly sandbox: string }
   | {
       readonly kind: 'snapshot-taken';
@@ -178,6 +186,7 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   resumed: ['info', 'sandbox resumed'],
   'port-opened': ['info', 'port of a sandbox opened'],
   'port-closed': ['info', 'port of a sandbox closed'],
+  'rolled-back': ['info', 'sandbox rolled back'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
   'snapshot-imported': ['info', 'snapshot imported'],
@@ -209,6 +218,7 @@ export type StoredEvent = {
   readonly owner?: Owner;
   readonly origin?: OriginKind;
   readonly sourceSnapshot?: string;
+  readonly sourceSandbox?: string;
   readonly durationMs?: number;
   readonly pausedMs?: number;
   readonly timeoutS?: number;
@@ -247,13 +257,14 @@ function toFacts(event: LifecycleEvent): Omit<StoredEvent, 'atMs' | 'owner' | ke
   switch (event.kind) {
     case 'created':
     case 'forked': {
-      const { kind, sandbox, sourceSnapshot, times } = event;
+      const { kind, sandbox, sourceSnapshot, sourceSandbox, times } = event;
       return {
         kind,
         sandbox,
         origin: originOf(event),
         durationMs: times.totalMs ?? 0,
         ...(sourceSnapshot !== undefined && { sourceSnapshot }),
+        ...(sourceSandbox !== undefined && { sourceSandbox }),
       };
     }
     case 'died':
@@ -289,6 +300,7 @@ export function toEventBody(id: string, event: StoredEvent) {
     snapshot: event.snapshot,
     origin: event.origin,
     source_snapshot_id: sourceSnapshot,
+    source_sandbox_id: event.sourceSandbox,
     duration_ms: durationMs,
     paused_ms: pausedMs,
     timeout_s: timeoutS,

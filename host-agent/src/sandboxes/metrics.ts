@@ -28,8 +28,8 @@ export function countLifecycleEvents(metrics: Metrics): LifecycleListener {
         { origin: originOf(event), rootfs: event.rootfs },
         (event.times.totalMs ?? 0) / 1000,
       );
-    if (event.kind === 'paused' || event.kind === 'resumed') {
-      const what = event.kind === 'paused' ? 'pause' : 'resume';
+    if (event.kind === 'paused' || event.kind === 'resumed' || event.kind === 'rolled-back') {
+      const what = { paused: 'pause', resumed: 'resume', 'rolled-back': 'rollback' }[event.kind];
       metrics.sleeps.observe({ what }, event.durationMs / 1000);
     }
     if (event.kind === 'snapshot-taken' || event.kind === 'template-made') {

@@ -15,6 +15,8 @@ export type SandboxRecord = {
   /** Absent in records of daemons that had none. */
   readonly metadata?: Metadata;
   readonly sourceSnapshotId?: string;
+  /** Of which it is a fork, without a snapshot that stayed. */
+  readonly sourceSandboxId?: string;
   /** The last snapshot that was taken of it, or that it went back to. */
   readonly parentSnapshotId?: string;
   /** Owner of the key that created it; absent: no owner. */
@@ -42,6 +44,8 @@ export type SandboxRecord = {
   readonly exit?: VmExit;
   /** Set while it is paused, and until it runs again. Whether its memory is of use is in its files: saved/paused.ts. */
   readonly paused?: PausedRecord;
+  /** Its files are being exchanged for those of a snapshot; a crash undoes that: saved/exchange.ts. */
+  readonly isRollingBack?: boolean;
 };
 
 export type PausedRecord = {
@@ -69,7 +73,7 @@ const TRANSITIONS: Readonly<Record<SandboxState, readonly SandboxState[]>> = {
   pausing: ['paused', 'running', 'failed', 'deleting'],
   paused: ['resuming', 'deleting'],
   resuming: ['running', 'paused', 'failed', 'deleting'],
-  failed: ['deleting'],
+  failed: ['resuming', 'deleting'],
   deleting: ['deleted'],
   deleted: [],
 };
@@ -94,7 +98,7 @@ export function toInfo(
   workdir: string,
   { state, lastUsedAtMs, exit }: LiveFacts,
 ): SandboxInfo {
-  const { options, createdAtMs, sourceSnapshotId, network } = record;
+  const { options, createdAtMs, sourceSnapshotId, sourceSandboxId, network } = record;
   const { allowlist = [] } = options.network ?? {};
   const { kind, name: source, imageDigest } = options.rootfs;
   const { name, labels, env } = metadataOf(record);
@@ -122,6 +126,7 @@ export function toInfo(
     workdir,
     ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
     ...(parentSnapshotId !== undefined && { parentSnapshotId }),
+    ...(sourceSandboxId !== undefined && { sourceSandboxId }),
     ...(network !== undefined && {
       network: { allowlist, guestIp: network.guestIp, gateway: network.gateway },
     }),
@@ -138,15 +143,16 @@ function toReason({ reason, rebootFoundAtMs }: VmExit): NonNullable<SandboxInfo[
 /** The event of its creation. `times`: of its start, by stage. */
 export function toCreation(
   sandbox: string,
-  { options, sourceSnapshotId }: SandboxRecord,
+  { options, sourceSnapshotId, sourceSandboxId }: SandboxRecord,
   times: Readonly<Record<string, number>> = {},
 ): LifecycleEvent {
   return {
-    kind: sourceSnapshotId === undefined ? 'created' : 'forked',
+    kind: sourceSnapshotId === undefined && sourceSandboxId === undefined ? 'created' : 'forked',
     sandbox,
     origin: 'bootMs' in times ? 'boot' : 'saved',
     rootfs: options.rootfs.kind,
     ...(sourceSnapshotId !== undefined && { sourceSnapshot: sourceSnapshotId }),
+    ...(sourceSandboxId !== undefined && { sourceSandbox: sourceSandboxId }),
     times,
   };
 }

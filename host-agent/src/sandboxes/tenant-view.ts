@@ -3,6 +3,7 @@
 import PQueue from 'p-queue';
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import {
+  assertOperation,
   canSee,
   clampTimeout,
   type Owner,
@@ -78,6 +79,14 @@ export interface AllSandboxes {
     request: SandboxRequest,
     options?: ForkOptions,
   ): Promise<SandboxInfo[]>;
+  forkSandbox(
+    sandbox: Sandbox,
+    count: number,
+    signal: AbortSignal | undefined,
+    request: SandboxRequest,
+    options?: ForkOptions,
+  ): Promise<SandboxInfo[]>;
+  rollback(sandbox: Sandbox, snapshotId: string): Promise<void>;
 }
 
 export class TenantView implements Sandboxes {
@@ -141,6 +150,11 @@ export class TenantView implements Sandboxes {
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
       resume: () => sleep.resume(sandbox),
       changePort: (port, access) => this.#host.changePort(sandbox, { port, access }),
+      rollback: async (snapshotId) => this.#host.rollback(sandbox, this.#assertVisible(snapshotId)),
+      fork: async (count, signal, options, commit) => {
+        assertOperation(principal, 'snapshot');
+        return await this.#host.forkSandbox(sandbox, count, signal, { ...this.#request, commit }, options);
+      },
       stats: () => sandbox.stats(),
       snapshot: async (signal, commit, about) => {
         await sleep.wake(sandbox, signal);

@@ -51,16 +51,18 @@ export type SandboxPatch = {
   readonly idleAction?: IdleRule['action'] | undefined;
 };
 
-export type ForkOptions = {
-  /** Of the only copy. */
+/** What one copy, or all of them, have of their own. */
+export type CopyOptions = {
   readonly publish?: readonly PublishedPort[] | undefined;
-  /** Of the only copy. */
   readonly name?: string | undefined;
   /** Changes of the inherited labels; null removes one. */
   readonly labels?: Readonly<Record<string, string | null>> | undefined;
   /** Added to the inherited environment. */
   readonly env?: Readonly<Record<string, string>> | undefined;
 };
+
+/** `name` and `publish`: of the only copy. `children`: one entry for each copy, in addition to what all have. */
+export type ForkOptions = CopyOptions & { readonly children?: readonly CopyOptions[] | undefined };
 
 /** After `timeoutS` seconds without use it is deleted, saved and deleted, or paused. */
 export type IdleRule = { readonly timeoutS: number; readonly action: 'delete' | 'snapshot' | 'pause' };
@@ -130,6 +132,8 @@ export type SandboxInfo = {
   readonly sourceSnapshotId?: string;
   /** The snapshot that it was forked from, last saved as, or went back to. It may be deleted. */
   readonly parentSnapshotId?: string;
+  /** Of which it is a fork, without a snapshot that stayed. */
+  readonly sourceSandboxId?: string;
   readonly network?: NetworkInfo;
   readonly published?: readonly PublishedPort[];
   /** Open for URLs; absent: none. */

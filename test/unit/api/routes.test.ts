@@ -78,6 +78,8 @@ const DOCUMENTED = [
   ['POST', '/sandboxes/:id/service/restart', 'exec', 200],
   ['GET', '/sandboxes/:id/service/logs', 'read', 200],
   ['POST', '/sandboxes/:id/snapshot', 'snapshot', 201],
+  ['POST', '/sandboxes/:id/fork', 'fork', 201],
+  ['POST', '/sandboxes/:id/rollback', 'exec', 200],
   ['GET', '/snapshots', 'view', 200],
   ['GET', '/snapshots/:id', 'view', 200],
   ['GET', '/snapshots/:id/export', 'snapshot', 200],

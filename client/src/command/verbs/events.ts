@@ -22,6 +22,7 @@ const KINDS = Object.keys({
   'port-opened': true,
   'port-closed': true,
   resumed: true,
+  'rolled-back': true,
   deleted: true,
   'snapshot-taken': true,
   'snapshot-imported': true,
