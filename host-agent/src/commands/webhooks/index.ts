@@ -4,8 +4,8 @@ import { UsageError } from '@sandboxd/api/command-line';
 import { parseWebUrl } from '../../lib/authority.ts';
 import { WebhookRegistry } from '../../webhooks/index.ts';
 import type { Command, Group } from '../command.ts';
-import { handOver } from '../hand-over.ts';
 import { checkName } from '../keys/flags.ts';
+import { printOnce } from '../print-once.ts';
 import { SHARED_FLAGS, withStore } from '../shared-config.ts';
 
 const JSON_FLAG = { json: { type: 'boolean', help: 'print JSON' } } as const;
@@ -52,7 +52,7 @@ const add: Command = {
     await withStore(input, async (store) => {
       const registry = new WebhookRegistry(store);
       const secret = await registry.add(newWebhook);
-      await handOver(`${secret}\n`, () => registry.remove(name));
+      await printOnce(`${secret}\n`, () => registry.remove(name));
     });
     process.stderr.write(`webhook ${name} receives events from now on; its secret is not shown again\n`);
   },
