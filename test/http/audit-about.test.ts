@@ -3,8 +3,11 @@ import t from 'tap';
 import type { RequestEntry } from '../../host-agent/src/audit/index.ts';
 import type { Images } from '../../host-agent/src/images/index.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
+import { scaled } from '../support/time-scale.ts';
 import { FakeImages } from './fake-images.ts';
 import { ask, makeApp } from './support.ts';
+
+t.setTimeout(scaled(180_000));
 
 t.test('creates, forks, snapshots and changes', async (t) => {
   const { manager } = await startMemoryDaemon(t);

@@ -1,6 +1,9 @@
 // The rate limit of changes of sandboxes and snapshots, and that no tenant changes images.
 import t from 'tap';
+import { scaled } from '../support/time-scale.ts';
 import { startKeyed } from './keyed-daemon.ts';
+
+t.setTimeout(scaled(180_000));
 
 t.test('max_changes_per_minute bounds all keys of a tenant together', async (t) => {
   const { as, keyring } = await startKeyed(t);
