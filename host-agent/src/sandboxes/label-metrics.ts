@@ -1,5 +1,5 @@
-// Metrics by labels of sandboxes, of the keys that the operator chose. Clients choose the values, so the number of series
-// is bounded.
+// Metrics by labels of sandboxes, of the keys that the operator chose. Clients choose the values, so the number of
+// series is bounded.
 import type { Labels } from '@sandboxd/api';
 import { toMetricLabel } from '../lib/labels.ts';
 import type { Metrics } from '../metrics/metrics.ts';
