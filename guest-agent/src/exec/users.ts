@@ -1,4 +1,5 @@
 // Resolves a command's user, `name|uid[:group|gid]`, in the guest's own passwd and group files.
+import type { UserFiles } from './user-files.ts';
 
 export type ResolvedUser = {
   /** Absent for a uid without an entry. */
@@ -8,8 +9,6 @@ export type ResolvedUser = {
   readonly groups: readonly number[];
   readonly home: string;
 };
-
-type UserFiles = { readonly passwd: string; readonly group: string };
 
 type PasswdEntry = {
   readonly name: string;
