@@ -19,13 +19,18 @@ export class CachedText {
   read(): string {
     const status = newStatus();
     const isFound = addon.statusAt(NO_DIRECTORY, this.#path, status) === 0;
-    if (isFound && this.#of?.every((value, at) => value === status[at])) return this.#text;
+    if (isFound && this.#of !== undefined && isSame(this.#of, status)) return this.#text;
     // Of a link there is no status; a file that changes again in this tick keeps the status.
     this.#of =
       isFound && isRegular(status) && freshUs(status, addon.coarseClock()) === 0 ? status : undefined;
     this.#text = addon.readText(NO_DIRECTORY, this.#path);
     return this.#text;
   }
+}
+
+function isSame(one: Float64Array, other: Float64Array): boolean {
+  for (let at = 0; at < one.length; at++) if (one[at] !== other[at]) return false;
+  return true;
 }
 
 const passwd = new CachedText('/etc/passwd');
