@@ -2,6 +2,7 @@
 // from then on it is a running sandbox, whatever fails.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { WakeInput } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { AppError, firstLine, isAppError, toError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
@@ -92,10 +93,18 @@ async function restore(input: ResumeInput, before: SandboxRecord): Promise<void>
   const slot = sandbox.record.network;
   // A network that was made again is without the connections that the guest knows.
   const isNetworkNew = slot !== undefined && before.vmm?.bootId !== readBootId();
+  const readNetwork = async (): Promise<Pick<WakeInput, 'network' | 'connections'>> => {
+    if (slot === undefined) return {};
+    if (isNetworkNew) return { network: networkOf(slot) };
+    const connections = await context.network.connections(slot).catch((err) => {
+      log.warn({ err }, 'programs of a resumed sandbox notice late which connections are gone');
+    });
+    return connections === undefined ? {} : { connections };
+  };
   const woken = Promise.withResolvers<void>();
   const wake = async (): Promise<void> => {
     try {
-      await guest.wake({ entropy: freshEntropy(), ...(isNetworkNew && { network: networkOf(slot) }) });
+      await guest.wake({ entropy: freshEntropy(), ...(await readNetwork()) });
       stopWaking();
       woken.resolve();
     } catch (err) {
@@ -152,26 +161,28 @@ async function boot(input: ResumeInput, before: SandboxRecord): Promise<void> {
 }
 
 /** A new incarnation: the guest stays frozen until it has entropy and the time. */
-function toRunning({ paused: _, ...record }: SandboxRecord): SandboxRecord {
+export function toRunning({ paused: _, ...record }: SandboxRecord): SandboxRecord {
   const running = { ...record, incarnation: randomUUID() };
   if (!pausesAtEnd(record) || record.options.timeoutS === 0) return running;
   const expiresAtMs = Date.now() + record.options.timeoutS * 1000;
   return { ...running, metadata: { ...metadataOf(record), expiresAtMs } };
 }
 
-type ResumeContext = StartContext & { readonly replace: (record: SandboxRecord) => Promise<void> };
+export type ResumeContext = StartContext & { readonly replace: (record: SandboxRecord) => Promise<void> };
 
-function startContext(
+/** `isRecorded`: its record is the registry's; else only in this object. */
+export function startContext(
   { context, sandbox, signal, log }: ResumeInput,
   before: SandboxRecord,
   origin: StartFrom,
+  isRecorded = true,
 ): ResumeContext {
   let record = before;
   const handles: Handles = { sandboxLog: sandbox.log, network: before.network };
   const startAbort = new AbortController();
   const replace = async (next: SandboxRecord): Promise<void> => {
     record = next;
-    await context.records.put(sandbox.id, record);
+    if (isRecorded) await context.records.put(sandbox.id, record);
   };
   return {
     id: sandbox.id,
