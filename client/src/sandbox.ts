@@ -111,6 +111,20 @@ export class Sandbox implements AsyncDisposable {
     return this.#requests.call('resumeSandbox', { params: { id: this.id }, body: {}, ...options });
   }
 
+  /**
+   * Goes back to a snapshot of this sandbox, or one that it comes from: its memory and disk; what runs ends. Id, name,
+   * addresses and ports stay. ConflictError when it does not come from that snapshot.
+   */
+  rollback(snapshot: string | Snapshot, options: CallOptions = {}): Promise<SandboxInfo> {
+    const body = { snapshot_id: typeof snapshot === 'string' ? snapshot : snapshot.id };
+    return this.#requests.call('rollbackSandbox', { params: { id: this.id }, body, ...options });
+  }
+
+  /** Forks the sandbox as it is, all or none; `count` defaults to 1. It keeps running, or stays paused. */
+  fork(options: ForkOptions & KeyedOptions = {}): Promise<Sandbox[]> {
+    return fork(this.#requests, 'forkSandbox', this.id, options);
+  }
+
   /** Deletes the sandbox; its log stays. */
   async delete(options: CallOptions = {}): Promise<void> {
     await this.#requests.call('deleteSandbox', { params: { id: this.id }, ...options });
@@ -149,16 +163,8 @@ export class Snapshot implements AsyncDisposable {
   }
 
   /** Forks sandboxes from the snapshot, all or none; `count` defaults to 1. */
-  async fork({
-    signal,
-    timeoutMs,
-    idempotencyKey,
-    ...body
-  }: ForkOptions & KeyedOptions = {}): Promise<Sandbox[]> {
-    const call = { params: { id: this.id }, body, signal, timeoutMs, idempotencyKey };
-    return this.#requests.createAll('forkSnapshot', call, ({ sandboxes }) =>
-      sandboxes.map(({ id }) => new Sandbox(this.#requests, id)),
-    );
+  fork(options: ForkOptions & KeyedOptions = {}): Promise<Sandbox[]> {
+    return fork(this.#requests, 'forkSnapshot', this.id, options);
   }
 
   /**
@@ -176,6 +182,18 @@ export class Snapshot implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await dispose(this.#requests, 'deleteSnapshot', this.id);
   }
+}
+
+function fork(
+  requests: Requests,
+  name: 'forkSandbox' | 'forkSnapshot',
+  id: string,
+  { signal, timeoutMs, idempotencyKey, ...body }: ForkOptions & KeyedOptions,
+): Promise<Sandbox[]> {
+  const call = { params: { id }, body, signal, timeoutMs, idempotencyKey };
+  return requests.createAll(name, call, ({ sandboxes }) =>
+    sandboxes.map((each) => new Sandbox(requests, each.id)),
+  );
 }
 
 /** A missing resource counts as deleted, which makes the request idempotent. */

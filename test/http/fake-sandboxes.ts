@@ -30,6 +30,7 @@ import type {
   CreateSandboxOptions,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -89,6 +90,9 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     entry: FILE,
   });
   onWatch = watchOf([]);
+  onConnect: AwakeSandbox['connectPort'] = async (port) => {
+    throw new AppError('port_not_listening', `nothing listens on port ${port} of the sandbox`);
+  };
 
   onWrite: (write: FileWriteInput, read: ByteSource) => Promise<FileDescription> = async (_write, read) => {
     while ((await read()) !== undefined);
@@ -141,6 +145,14 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       awake: async () => this.#awake(id),
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
+      changePort: async (port, access) => this.#changePort(id, port, access),
+      rollback: async (snapshotId) => {
+        if (this.getSnapshot(snapshotId).sourceId !== id)
+          throw new AppError('conflict', `snapshot ${snapshotId} is not of sandbox ${id}`);
+        this.#change(id, { state: 'running' });
+      },
+      fork: (count, signal, options, commit) =>
+        this.#copies(count, signal, options, commit, { sourceSandboxId: id }),
       stats: () => {
         this.get(id);
         return this.stats;
@@ -157,6 +169,13 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   #change(id: string, change: Partial<SandboxInfo>): void {
     const { pausedAt: _, ...info } = this.get(id).info;
     this.#infos.set(id, { ...info, ...change });
+  }
+
+  #changePort(id: string, port: number, access: OpenPort['access'] | undefined): readonly OpenPort[] {
+    const others = (this.get(id).info.ports ?? []).filter((each) => each.port !== port);
+    const ports = access === undefined ? others : [...others, { port, access, openedAtMs: 0 }];
+    this.#change(id, { ports });
+    return ports;
   }
 
   #awake(id: string): AwakeSandbox {
@@ -176,6 +195,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         write: (write, read) => this.onWrite(write, read),
         watch: (watch, events) => this.onWatch(watch, events),
       }),
+      connectPort: (port, options) => this.onConnect(port, options),
     };
   }
 
@@ -274,14 +294,24 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     id: string,
     count: number,
     signal?: AbortSignal,
-    { publish = [], ...own }: ForkOptions = {},
+    options?: ForkOptions,
     commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<SandboxInfo[]> {
-    this.forked.push(own);
     this.getSnapshot(id);
+    return await this.#copies(count, signal, options, commit, { sourceSnapshotId: id });
+  }
+
+  async #copies(
+    count: number,
+    signal: AbortSignal | undefined,
+    { publish = [], ...own }: ForkOptions = {},
+    commit: CommitHook<readonly SandboxInfo[]> | undefined,
+    source: Partial<SandboxInfo>,
+  ): Promise<SandboxInfo[]> {
+    this.forked.push(own);
     assertCanPublish(publish, count, {});
     await this.onFork(count, signal);
-    const forks = Array.from({ length: count }, () => ({ ...this.add(), sourceSnapshotId: id }));
+    const forks = Array.from({ length: count }, () => ({ ...this.add(), ...source }));
     commit?.persist(forks);
     return forks;
   }

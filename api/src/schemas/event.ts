@@ -4,7 +4,7 @@ import { querySwitch } from '../input/query.ts';
 import { MAX_EVENT_FILTERS } from '../limits.ts';
 import { count, dateTime, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
-import { labels } from './label.ts';
+import { labelSelectors, labels } from './label.ts';
 
 export const EVENT_KINDS = [
   'created',
@@ -20,6 +20,9 @@ export const EVENT_KINDS = [
   'paused',
   'pause-failed',
   'resumed',
+  'port-opened',
+  'port-closed',
+  'rolled-back',
   'deleted',
   'snapshot-taken',
   'snapshot-imported',
@@ -55,6 +58,13 @@ export const eventsQuery = z.object({
     `some of ${EVENT_KINDS.join(', ')}`,
     `only events of these kinds, comma-separated: ${EVENT_KINDS.join(', ')}`,
   ),
+  label: labelSelectors.meta({
+    type: 'array',
+    items: { type: 'string' },
+    description:
+      'only events of sandboxes and snapshots that had this label, key=value, or key for any value; may be repeated, ' +
+      'and all must match',
+  }),
   follow: querySwitch(
     '0',
     false,
@@ -81,24 +91,30 @@ export const event = z
         'the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its ' +
           'own host',
       ),
-    name: word('name of the sandbox; absent if it has none').optional(),
-    labels: labels.optional().describe('labels of the sandbox; absent if it has none'),
+    name: word(
+      'name of the sandbox, or of the snapshot where the kind begins with snapshot; absent if it has none',
+    ).optional(),
+    labels: labels.optional().describe('labels of the same at that time; absent if it has none'),
     changed: z
       .array(z.string())
       .optional()
-      .describe('for updated: the fields that were changed, such as labels and timeout_s'),
+      .describe(
+        'for updated and snapshot-changed: the fields that were changed, such as labels and timeout_s',
+      ),
     snapshot: snapshotId
       .optional()
       .describe(
-        'the snapshot that was taken, imported, changed or deleted, or to which an idle sandbox was saved',
+        'the snapshot that was taken, imported, changed or deleted, to which an idle sandbox was saved, or to which ' +
+          'a sandbox went back',
       ),
     origin: z
       .enum(['boot', 'template', 'snapshot'])
       .optional()
       .describe('for created and forked: what the sandbox was started from'),
     source_snapshot_id: snapshotId.optional().describe('for forked: the source snapshot'),
+    source_sandbox_id: sandboxId.optional().describe('for forked without a snapshot: the source sandbox'),
     duration_ms: count(
-      'for created, forked, paused, resumed and snapshot-taken: duration of the operation',
+      'for created, forked, paused, resumed, rolled-back and snapshot-taken: duration of the operation',
     ).optional(),
     paused_ms: count(
       'for snapshot-taken: how long the guest was paused; for paused: until all of it was written',
@@ -107,9 +123,11 @@ export const event = z
     idle_s: count('for idle: idle time, seconds').optional(),
     asleep_ms: count('for resumed: how long the sandbox was paused').optional(),
     bytes: count('for paused: bytes that were written').optional(),
+    port: z.int().optional().describe('for port-opened and port-closed: the port'),
+    access: word('for port-opened: private or public').optional(),
     reason: word(
-      'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s or timeout_s; ' +
-        'for resumed: request or use',
+      'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or ' +
+        'rollback; for resumed: request, use, or rollback after one that failed',
     ).optional(),
     tenant: word('tenant of the sandbox or snapshot, shown to keys that can see several tenants').optional(),
   })

@@ -15,7 +15,7 @@ import { run } from './verbs/run.ts';
 import { inspect, ps, rm, update } from './verbs/sandboxes.ts';
 import { service } from './verbs/service.ts';
 import { pause, resume } from './verbs/sleep.ts';
-import { fork, snapshot, snapshots } from './verbs/snapshots.ts';
+import { fork, rollback, snapshot, snapshots } from './verbs/snapshots.ts';
 import { stats } from './verbs/stats.ts';
 import { version } from './verbs/version.ts';
 import { watch } from './verbs/watch.ts';
@@ -43,6 +43,7 @@ export const VERBS: readonly Verb[] = [
   snapshot,
   snapshots,
   fork,
+  rollback,
   exportSnapshot,
   importSnapshot,
   images,

@@ -11,7 +11,7 @@ export interface components {
              * @description machine-readable error code; later daemons may add codes
              * @enum {string}
              */
-            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
         };
         /** @description the daemon responds */
         readonly HealthResponse: {
@@ -206,23 +206,23 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
              */
             readonly sandbox?: string;
-            /** @description name of the sandbox; absent if it has none */
+            /** @description name of the sandbox, or of the snapshot where the kind begins with snapshot; absent if it has none */
             readonly name?: string;
-            /** @description labels of the sandbox; absent if it has none */
+            /** @description labels of the same at that time; absent if it has none */
             readonly labels?: {
                 readonly [key: string]: string;
             };
-            /** @description for updated: the fields that were changed, such as labels and timeout_s */
+            /** @description for updated and snapshot-changed: the fields that were changed, such as labels and timeout_s */
             readonly changed?: readonly string[];
             /**
              * snapshot id
-             * @description the snapshot that was taken, imported, changed or deleted, or to which an idle sandbox was saved
+             * @description the snapshot that was taken, imported, changed or deleted, to which an idle sandbox was saved, or to which a sandbox went back
              */
             readonly snapshot?: string;
             /**
@@ -235,7 +235,12 @@ export interface components {
              * @description for forked: the source snapshot
              */
             readonly source_snapshot_id?: string;
-            /** @description for created, forked, paused, resumed and snapshot-taken: duration of the operation */
+            /**
+             * sandbox id
+             * @description for forked without a snapshot: the source sandbox
+             */
+            readonly source_sandbox_id?: string;
+            /** @description for created, forked, paused, resumed, rolled-back and snapshot-taken: duration of the operation */
             readonly duration_ms?: number;
             /** @description for snapshot-taken: how long the guest was paused; for paused: until all of it was written */
             readonly paused_ms?: number;
@@ -247,7 +252,11 @@ export interface components {
             readonly asleep_ms?: number;
             /** @description for paused: bytes that were written */
             readonly bytes?: number;
-            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s or timeout_s; for resumed: request or use */
+            /** @description for port-opened and port-closed: the port */
+            readonly port?: number;
+            /** @description for port-opened: private or public */
+            readonly access?: string;
+            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or rollback; for resumed: request, use, or rollback after one that failed */
             readonly reason?: string;
             /** @description tenant of the sandbox or snapshot, shown to keys that can see several tenants */
             readonly tenant?: string;
@@ -310,7 +319,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -363,7 +372,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -904,7 +913,7 @@ export interface components {
                  * @description machine-readable error code; later daemons may add codes
                  * @enum {string}
                  */
-                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
                 /** @description why it could not be deleted */
                 readonly error: string;
             }[];
@@ -996,6 +1005,16 @@ export interface components {
              * @description source snapshot of a fork
              */
             readonly source_snapshot_id?: string;
+            /**
+             * snapshot id
+             * @description the last snapshot that was taken of it, else the source snapshot of a fork. It may be deleted
+             */
+            readonly parent_snapshot_id?: string;
+            /**
+             * sandbox id
+             * @description source sandbox of a fork that has no snapshot
+             */
+            readonly source_sandbox_id?: string;
             readonly network?: components["schemas"]["NetworkResponse"];
             /** @description published ports */
             readonly published?: readonly components["schemas"]["PublishedPort"][];
@@ -1094,6 +1113,11 @@ export interface components {
              * @description source sandbox
              */
             readonly source_id: string;
+            /**
+             * snapshot id
+             * @description the snapshot that the source sandbox continued from: of which it is a fork, or the last one that was taken of it. It may be deleted
+             */
+            readonly parent_snapshot_id?: string;
             /** @description directory of the snapshot on the host */
             readonly dir: string;
             /** @description file with the memory of the guest */
@@ -1131,6 +1155,30 @@ export interface components {
              * @default 0
              */
             readonly count?: number | null;
+            /** @description what each fork has of its own, one entry for each; count may be absent then */
+            readonly children?: readonly {
+                /**
+                 * @description host ports to forward to guest ports; a sandbox without a network gets one for this purpose, with no egress
+                 * @default []
+                 */
+                readonly publish?: readonly components["schemas"]["PortMapping"][] | null;
+                /** @description name of this fork */
+                readonly name?: (string & (string)) | null;
+                /**
+                 * @description changes of its labels, after those for all forks; null removes one
+                 * @default {}
+                 */
+                readonly labels?: {
+                    readonly [key: string]: string | null;
+                } | null;
+                /**
+                 * @description its environment variables, added to those of all forks
+                 * @default {}
+                 */
+                readonly env?: {
+                    readonly [key: string]: string;
+                } | null;
+            }[] | null;
             /**
              * @description host ports to forward to guest ports; a sandbox without a network gets one for this purpose, with no egress
              * @default []

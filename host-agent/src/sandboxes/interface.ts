@@ -1,7 +1,8 @@
 // Interface of this module: everything that a client can do with sandboxes.
-import type { ExecRequest } from '@sandboxd/api';
+import type { ExecRequest, PortAccess } from '@sandboxd/api';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
+import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { SandboxCommands } from './commands.ts';
@@ -15,6 +16,7 @@ import type {
   DeletedSandboxes,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -46,14 +48,31 @@ export type SnapshotRequest = SnapshotMaker & {
 export interface SandboxHandle {
   readonly info: SandboxInfo;
   /**
-   * Resolves when its guest can be used: a paused sandbox is resumed, once for all that wait. AppError paused if it
-   * does not resume by use, exhausted when that takes too long.
+   * Resolves when its guest can be used: a paused sandbox is resumed, once for all that wait. One that does not resume
+   * by use stays paused, and what is called next throws AppError paused. AppError exhausted when it takes too long.
    */
   awake(signal?: AbortSignal): Promise<AwakeSandbox>;
   /** Saves it and ends its VM; with `hasMemory` false only its disk is kept. Does nothing if it is paused. */
   pause(hasMemory: boolean): Promise<void>;
   /** Does nothing if it runs. */
   resume(): Promise<void>;
+  /**
+   * Opens a port for URLs, changes who may use it, or with undefined closes it. Resolves with the open ports. AppError
+   * exhausted when there are too many.
+   */
+  changePort(port: number, access: PortAccess | undefined): Promise<readonly OpenPort[]>;
+  /**
+   * It gets memory and disk of a snapshot of its own, or of one that it comes from; what runs in it ends. If this
+   * rejects, it goes on as it was. AppError not_found, conflict when it does not come from it.
+   */
+  rollback(snapshotId: string): Promise<void>;
+  /** Starts `count` copies of it, all or none, as forks of a snapshot that is taken now and not kept. */
+  fork(
+    count: number,
+    signal?: AbortSignal,
+    options?: ForkOptions,
+    commit?: CommitHook<readonly SandboxInfo[]>,
+  ): Promise<SandboxInfo[]>;
   /**
    * Resource usage of its VM on the host, also while its guest hangs. AppError not_found, internal when its VM died.
    */
@@ -74,6 +93,11 @@ export interface AwakeSandbox {
   /** Its supervised service. */
   service(): SandboxService;
   files(): GuestFiles;
+  /**
+   * Connects to a TCP port within it; a use until the connection is closed. AppError port_not_listening, exhausted,
+   * unsupported, also as in `SandboxHandle`.
+   */
+  connectPort(port: number, options?: PortOptions): Promise<PortConnection>;
 }
 
 /** The sandboxes of all tenants; `as` is the view of one client. */

@@ -1,7 +1,9 @@
 // One client's view of sandboxes and snapshots: those of other tenants do not exist for it, and what it creates
 // belongs to it.
 import PQueue from 'p-queue';
+import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import {
+  assertOperation,
   canSee,
   clampTimeout,
   type Owner,
@@ -21,18 +23,21 @@ import type {
   SandboxRequest,
   SnapshotRequest,
 } from './interface.ts';
+import type { PortChange } from './ports.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { Sleep } from './sleep/sleep.ts';
 import type { AboutPatch } from './snapshot-about.ts';
-import { noSnapshot, type Snapshots } from './snapshots.ts';
+import { noSnapshot } from './snapshot-record.ts';
+import type { Snapshots } from './snapshots.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,
   DeletedSandboxes,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -51,6 +56,8 @@ export interface AllSandboxes {
     request: SandboxRequest,
   ): Promise<CreatedSandbox>;
   update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo>;
+  connectPort(sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection>;
+  changePort(sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -72,6 +79,14 @@ export interface AllSandboxes {
     request: SandboxRequest,
     options?: ForkOptions,
   ): Promise<SandboxInfo[]>;
+  forkSandbox(
+    sandbox: Sandbox,
+    count: number,
+    signal: AbortSignal | undefined,
+    request: SandboxRequest,
+    options?: ForkOptions,
+  ): Promise<SandboxInfo[]>;
+  rollback(sandbox: Sandbox, snapshotId: string): Promise<void>;
 }
 
 export class TenantView implements Sandboxes {
@@ -134,6 +149,12 @@ export class TenantView implements Sandboxes {
       },
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
       resume: () => sleep.resume(sandbox),
+      changePort: (port, access) => this.#host.changePort(sandbox, { port, access }),
+      rollback: async (snapshotId) => this.#host.rollback(sandbox, this.#assertVisible(snapshotId)),
+      fork: async (count, signal, options, commit) => {
+        assertOperation(principal, 'snapshot');
+        return await this.#host.forkSandbox(sandbox, count, signal, { ...this.#request, commit }, options);
+      },
       stats: () => sandbox.stats(),
       snapshot: async (signal, commit, about) => {
         await sleep.wake(sandbox, signal);
@@ -159,6 +180,7 @@ export class TenantView implements Sandboxes {
       },
       service: () => sandbox.service(),
       files: () => sandbox.files(),
+      connectPort: (port, options) => this.#host.connectPort(sandbox, port, options),
     };
   }
 

@@ -135,6 +135,7 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     snapshot: ['sbx_1'],
     snapshots: [],
     fork: ['snap_1'],
+    rollback: ['sbx_1', 'snap_1'],
     export: ['-o', archive, 'snap_1'],
     import: [file],
     images: [],

@@ -62,6 +62,7 @@ t.test('each verb', async (t) => {
     snapshot: { fine: [id], wrong: [UNKNOWN_ID] },
     snapshots: { fine: [] },
     fork: { fine: ['-n', '2', snapshot], wrong: ['snap_0000000000000'] },
+    rollback: { fine: [id, snapshot], wrong: [spare, snapshot] },
     export: { fine: ['-o', archive, snapshot], wrong: ['-o', archive, 'snap_0000000000000'] },
     import: { fine: [archive], wrong: [join(home, 'none')] },
     images: { fine: [] },

@@ -1,15 +1,16 @@
 // Take, list, show, export, import, delete and fork snapshots.
-import { MAX_MOVES, MAX_MOVES_OF_EACH } from '@sandboxd/api';
+import { MAX_MOVES, MAX_MOVES_OF_EACH, type Routes } from '@sandboxd/api';
 import { ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import type { PullStream } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
 import { matchesLabels } from '../../lib/labels.ts';
 import { toAbout } from '../../sandboxes/snapshot-about.ts';
-import type { SandboxInfo, SnapshotInfo } from '../../sandboxes/types.ts';
+import type { ForkOptions, SandboxInfo, SnapshotInfo } from '../../sandboxes/types.ts';
 import { clientSignal, type HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
+import type { Input } from '../input/request-input.ts';
 import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
@@ -79,15 +80,37 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
 
     forkSnapshot: async ({ params: { id }, query, body }, c) => {
       const sandboxes = callersOf(host, c);
-      const count = body.count || query.count;
-      const { name, labels, env } = body;
-      const options = { publish: toPorts(body.publish), name, labels, env };
+      const { count, options } = toForkOptions(body, query.count);
       const commit = c.get('keyed')?.commitHook(toForksBody);
       const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
       c.get('audit').made = forks.map((fork) => fork.id);
       return toForksBody(forks);
     },
+
+    forkSandbox: async ({ params: { id }, query, body }, c) => {
+      const sandbox = callersOf(host, c).get(id);
+      const { count, options } = toForkOptions(body, query.count);
+      const commit = c.get('keyed')?.commitHook(toForksBody);
+      const forks = await sandbox.fork(count, clientSignal(c), options, commit);
+      c.get('audit').made = forks.map((fork) => fork.id);
+      return toForksBody(forks);
+    },
+
+    rollbackSandbox: async ({ params: { id }, body }, c) => {
+      const sandboxes = host.as(c.get('principal'));
+      await sandboxes.get(id).rollback(body.snapshot_id);
+      return toSandboxBody(sandboxes.get(id).info);
+    },
   } satisfies Partial<Handlers>;
+}
+
+function toForkOptions(
+  { count, children, publish, name, labels, env }: Input<Routes['forkSnapshot']>['body'],
+  queryCount: number,
+): { readonly count: number; readonly options: ForkOptions } {
+  const own = children?.map((each) => ({ ...each, publish: toPorts(each.publish) }));
+  const options = { publish: toPorts(publish), name, labels, env, ...(own && { children: own }) };
+  return { count: children?.length ?? (count || queryCount), options };
 }
 
 /** Oldest first. */
@@ -133,6 +156,7 @@ function toSnapshotBody(snapshot: SnapshotInfo) {
     id: snapshot.id,
     created_at: snapshot.createdAt.toISOString(),
     source_id: snapshot.sourceId,
+    ...(snapshot.parentSnapshotId !== undefined && { parent_snapshot_id: snapshot.parentSnapshotId }),
     dir: snapshot.dir,
     mem_path: snapshot.memoryPath,
     rootfs_path: snapshot.rootfsPath,

@@ -28,8 +28,8 @@ export function countLifecycleEvents(metrics: Metrics): LifecycleListener {
         { origin: originOf(event), rootfs: event.rootfs },
         (event.times.totalMs ?? 0) / 1000,
       );
-    if (event.kind === 'paused' || event.kind === 'resumed') {
-      const what = event.kind === 'paused' ? 'pause' : 'resume';
+    if (event.kind === 'paused' || event.kind === 'resumed' || event.kind === 'rolled-back') {
+      const what = { paused: 'pause', resumed: 'resume', 'rolled-back': 'rollback' }[event.kind];
       metrics.sleeps.observe({ what }, event.durationMs / 1000);
     }
     if (event.kind === 'snapshot-taken' || event.kind === 'template-made') {
@@ -71,6 +71,7 @@ export function measureSandboxes(metrics: Metrics, { source, top, readCapacity }
   );
 
   measureCommands(metrics, source);
+  measurePorts(metrics, source.commandCounts);
 
   let capacity: HostCapacity | undefined;
   metrics.before(async () => {
@@ -110,6 +111,25 @@ function measureCommands(metrics: Metrics, { sandboxes, commandCounts }: Sandbox
     ['kind', 'outcome'],
     () =>
       commandCounts.ended.map(({ kind, outcome, count }) => ({ labels: { kind, outcome }, value: count })),
+  );
+}
+
+function measurePorts(metrics: Metrics, { ports }: CommandCounts): void {
+  const one = (value: () => number) => () => [{ labels: {}, value: value() }];
+  const open = 'Connections to ports of sandboxes through their agents';
+  metrics.series(
+    'gauge',
+    'sandboxd_port_connections',
+    open,
+    [],
+    one(() => ports.open),
+  );
+  metrics.series(
+    'counter',
+    'sandboxd_port_bytes_total',
+    'Bytes of connections to ports that have ended, by direction',
+    ['direction'],
+    () => toReadings('direction', Object.entries({ received: ports.receivedBytes, sent: ports.sentBytes })),
   );
 }
 
