@@ -33,6 +33,7 @@ import type {
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
+  TreeNode,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
 import { FakeExec, type Script } from './fake-exec.ts';
@@ -139,6 +140,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return {
       info,
       awake: async () => this.#awake(id),
+      export: async () => this.exportSnapshot(id),
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
       stats: () => {
@@ -229,6 +231,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
 
   listSnapshots(): SnapshotInfo[] {
     return [...this.snapshots.values()];
+  }
+
+  snapshotTree(id: string): TreeNode[] {
+    return [{ kind: 'snapshot', ...this.getSnapshot(id) }];
   }
 
   getSnapshot(id: string): SnapshotInfo {

@@ -109,7 +109,7 @@ export const event = z
     bytes: count('for paused: bytes that were written').optional(),
     reason: word(
       'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s or timeout_s; ' +
-        'for resumed: request or use',
+        'for resumed: request or use; for snapshot-deleted: expires_s or keep_last, absent for a request',
     ).optional(),
     tenant: word('tenant of the sandbox or snapshot, shown to keys that can see several tenants').optional(),
   })

@@ -17,6 +17,7 @@ import { service } from './verbs/service.ts';
 import { pause, resume } from './verbs/sleep.ts';
 import { fork, snapshot, snapshots } from './verbs/snapshots.ts';
 import { stats } from './verbs/stats.ts';
+import { tree } from './verbs/tree.ts';
 import { version } from './verbs/version.ts';
 import { watch } from './verbs/watch.ts';
 
@@ -42,6 +43,7 @@ export const VERBS: readonly Verb[] = [
   logs,
   snapshot,
   snapshots,
+  tree,
   fork,
   exportSnapshot,
   importSnapshot,

@@ -65,7 +65,7 @@ export type LifecycleEvent =
   /** Imported from another host, where it was taken of `sandbox`. */
   | { readonly kind: 'snapshot-imported'; readonly snapshot: string; readonly sandbox: string }
   | { readonly kind: 'snapshot-changed'; readonly snapshot: string }
-  | { readonly kind: 'snapshot-deleted'; readonly snapshot: string }
+  | { readonly kind: 'snapshot-deleted'; readonly snapshot: string; readonly reason?: string }
   | {
       readonly kind: 'template-made';
       readonly template: string;

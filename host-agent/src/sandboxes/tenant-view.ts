@@ -25,7 +25,7 @@ import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { Sleep } from './sleep/sleep.ts';
-import type { AboutPatch } from './snapshot-about.ts';
+import type { SnapshotPatch } from './snapshot-about.ts';
 import { noSnapshot } from './snapshot-record.ts';
 import type { Snapshots } from './snapshots.ts';
 import type {
@@ -37,6 +37,7 @@ import type {
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
+  TreeNode,
 } from './types.ts';
 
 /** Deletes of one request at a time. */
@@ -57,9 +58,10 @@ export interface AllSandboxes {
   find(id: string): Sandbox | undefined;
   /** A concurrent second delete waits for the first. */
   delete(id: string): Promise<void>;
-  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'change' | 'delete'>;
+  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'tree' | 'change' | 'delete'>;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
   exportSnapshot(id: string): PullStream;
+  exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream>;
   importSnapshot(
     read: ByteSource,
     options: ImportOptions,
@@ -134,6 +136,7 @@ export class TenantView implements Sandboxes {
         return this.#awake(sandbox);
       },
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
+      export: (signal) => this.#host.exportSandbox(sandbox, signal),
       resume: () => sleep.resume(sandbox),
       stats: () => sandbox.stats(),
       snapshot: async (signal, commit, about) => {
@@ -192,7 +195,18 @@ export class TenantView implements Sandboxes {
     return this.#host.importSnapshot(read, options, signal, { ...this.#maker, commit });
   }
 
-  async changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+  snapshotTree(id: string): TreeNode[] {
+    const snapshots = this.#host.snapshots.tree(id, this.#isVisible);
+    const ids = new Set(snapshots.map(({ id }) => id));
+    const sandboxes = this.list().flatMap(({ id, parentSnapshotId: parentId, createdAt, name, state }) =>
+      parentId !== undefined && ids.has(parentId)
+        ? [{ kind: 'sandbox' as const, id, parentId, createdAt, name, state }]
+        : [],
+    );
+    return [...snapshots, ...sandboxes];
+  }
+
+  async changeSnapshot(id: string, patch: SnapshotPatch): Promise<SnapshotInfo> {
     return await this.#host.snapshots.change(this.#assertVisible(id), patch);
   }
 
