@@ -32,7 +32,7 @@ import { networkRequest, networkResponse, publish, publishedPort } from './netwo
 import { nextCursor, pageQuery } from './page.ts';
 import { createdService } from './service.ts';
 
-/** States that clients see. */
+/** States that clients see. A sandbox is listed from running on; starting is kept for hosts that list it earlier. */
 export const SANDBOX_STATES = [
   'starting',
   'running',

@@ -20,8 +20,8 @@ import {
   sweepSaved,
   unfinishedDir,
 } from './saved/saved-guest.ts';
-import { changeAbout, type SnapshotPatch } from './snapshot-about.ts';
-import { findReplaced, SnapshotExpiry } from './snapshot-expiry.ts';
+import { changeAbout, findChanges, type SnapshotPatch } from './snapshot-about.ts';
+import { findReplaced, SnapshotExpiry, toExpiring } from './snapshot-expiry.ts';
 import { fillFrom } from './snapshot-fill.ts';
 import {
   type Entry,
@@ -58,17 +58,8 @@ export class Snapshots {
     this.#ancestry = new Ancestry(options);
     this.#checksums = new Checksums(options.log);
     this.#expiry = new SnapshotExpiry({
-      all: () =>
-        [...this.#entries].flatMap(
-          ([
-            id,
-            {
-              record: { expiresAtMs },
-            },
-          ]) => (expiresAtMs === undefined ? [] : [{ id, expiresAtMs }]),
-        ),
+      ...{ all: () => toExpiring(this.#entries), log: options.log },
       remove: (id) => this.delete(id, 'expires_s'),
-      log: options.log,
     });
   }
 
@@ -77,7 +68,7 @@ export class Snapshots {
    * be read is user data: its files stay.
    */
   async start(): Promise<void> {
-    const { dataDir, records, events, log } = this.#options;
+    const { dataDir, records, log } = this.#options;
     const all = new Map(records.all().map(({ id, record }) => [id, record]));
     const present = await sweepSaved(snapshotsRoot(dataDir), (name) => all.get(name)?.isComplete === true);
     for (const [id, record] of all) {
@@ -86,7 +77,7 @@ export class Snapshots {
         continue;
       }
       if (!present.includes(id)) {
-        const deleted = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
+        const deleted = this.#prepareDeleted(id, record);
         await this.#ancestry.forget(id, record, record.isComplete ? deleted.persist : undefined);
         if (record.isComplete) deleted.publish();
         const reason = record.isComplete ? 'its files are missing' : 'it is incomplete or half deleted';
@@ -161,7 +152,7 @@ export class Snapshots {
     const temporary = unfinishedDir(root, id);
     const record = newRecord(sourceId, { owner, about, automatic }, source?.record);
     await using undo = new AsyncDisposableStack();
-    const undone = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner);
+    const undone = this.#prepareDeleted(id, record);
     const before = source?.record.parentSnapshotId;
     let isCommitted = false;
     undo.defer(async () => {
@@ -189,12 +180,11 @@ export class Snapshots {
     await publishSaved(temporary, this.#dir(id));
     await flush(root);
     faults.reach('snapshot.published');
-    const complete = { ...record, isComplete: true };
-    const pending = events.prepare(event, owner);
+    const pending = events.prepare(event, owner, record.about);
     const published = new SavedGuest(this.#dir(id), saved.manifest, true);
-    const entry = { record: complete, saved: published };
+    const entry = { record: { ...record, isComplete: true }, saved: published };
     const publish = (also?: () => void) =>
-      records.put(id, complete, () => {
+      records.put(id, entry.record, () => {
         pending.persist();
         commit?.persist(toInfo(id, entry));
         also?.();
@@ -279,6 +269,8 @@ export class Snapshots {
     if (entry.deletion !== undefined) throw noSnapshot(id);
     const { owner, about = {} } = entry.record;
     const changed = changeAbout(about, patch);
+    const fields = [...findChanges(about, changed), ...(patch.expiresS === undefined ? [] : ['expires_s'])];
+    if (fields.length === 0) return toInfo(id, entry);
     using _name = this.#names.reserve(owner, changed.name === about.name ? undefined : changed.name);
     const { expiresAtMs: _, ...rest } = entry.record;
     const expiry = toExpiry(patch.expiresS, Date.now());
@@ -286,7 +278,7 @@ export class Snapshots {
       ...(patch.expiresS === undefined ? entry.record : { ...rest, ...expiry }),
       about: changed,
     };
-    const event = events.prepare({ kind: 'snapshot-changed', snapshot: id }, owner);
+    const event = events.prepare({ kind: 'snapshot-changed', snapshot: id, changed: fields }, owner, changed);
     // A delete that begins meanwhile writes its mark after this.
     await records.put(id, record, event.persist);
     entry.record = record;
@@ -315,9 +307,8 @@ export class Snapshots {
   }
 
   async #delete(id: string, { saved, record }: Entry, reason?: string): Promise<void> {
-    const { records, faults, events } = this.#options;
-    const deleted = { kind: 'snapshot-deleted', snapshot: id, ...(reason && { reason }) } as const;
-    const event = events.prepare(deleted, record.owner);
+    const { records, faults } = this.#options;
+    const event = this.#prepareDeleted(id, record, reason);
     const current = records.get(id);
     // If an earlier delete failed, the snapshot is already marked and the event persisted.
     if (current !== undefined)
@@ -333,6 +324,11 @@ export class Snapshots {
     this.#entries.delete(id);
     event.publish();
     await this.#ancestry.compact();
+  }
+
+  #prepareDeleted(id: string, { owner, about }: SnapshotRecord, reason?: string) {
+    const event = { kind: 'snapshot-deleted', snapshot: id, ...(reason && { reason }) } as const;
+    return this.#options.events.prepare(event, owner, about);
   }
 
   /** Records the delete, so that the next daemon would finish it. */

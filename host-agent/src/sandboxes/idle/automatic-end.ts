@@ -43,7 +43,7 @@ export async function endIdle(
     const event = { ...idleEvent, ...(snapshot !== undefined && { snapshot }) };
     events.notify(event);
     const saved = snapshot === undefined ? '' : `, and was saved as ${snapshot}`;
-    await remove(`: nobody used it for its idle_timeout_s of ${idle.timeoutS}${saved}`, [event]);
+    await remove(`: it was not used for its idle_timeout_s of ${idle.timeoutS}${saved}`, [event]);
     if (snapshot !== undefined) await deleteOlder(snapshot);
   } catch (error) {
     // A sandbox that stays must not leave a snapshot after each attempt.
