@@ -13,6 +13,7 @@ import type {
   SnapshotChanges,
   SnapshotInfo,
   SnapshotOptions,
+  SnapshotTreeNode,
   TerminalSize,
   UpdateOptions,
 } from './contract.ts';
@@ -130,6 +131,11 @@ export class Sandbox implements AsyncDisposable {
     await this.#requests.call('deleteSandbox', { params: { id: this.id }, ...options });
   }
 
+  /** The paused sandbox as one stream, as `export` of a snapshot. It stays paused. */
+  async export(options: CallOptions = {}): Promise<Bytes> {
+    return (await this.#requests.stream('exportSandbox', { params: { id: this.id }, ...options })).body;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await dispose(this.#requests, 'deleteSandbox', this.id);
   }
@@ -156,7 +162,13 @@ export class Snapshot implements AsyncDisposable {
     return this.#requests.call('getSnapshot', { params: { id: this.id }, ...options });
   }
 
-  /** Changes its name, comment and labels; null removes one, and what is not named stays. */
+  /** The snapshots and sandboxes of its tree, oldest first. Works for a deleted one while others came from it. */
+  tree(options: CallOptions = {}): Promise<readonly SnapshotTreeNode[]> {
+    const call = { params: { id: this.id }, ...options };
+    return this.#requests.list('showSnapshotTree', call, ({ nodes }) => nodes);
+  }
+
+  /** Changes its name, comment, labels and expiry; null removes one, and what is not named stays. */
   change({ signal, timeoutMs, ...body }: SnapshotChanges & CallOptions): Promise<SnapshotInfo> {
     const call = { params: { id: this.id }, body, signal, timeoutMs };
     return this.#requests.call('changeSnapshot', call);

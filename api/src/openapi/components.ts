@@ -49,6 +49,7 @@ import {
   snapshot,
   snapshotList,
   snapshotRequest,
+  snapshotTree,
 } from '../schemas/snapshot.ts';
 import { sandboxStats } from '../schemas/stats.ts';
 
@@ -99,6 +100,7 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   ChangeSnapshotRequest: changeSnapshotRequest,
   SnapshotResponse: snapshot,
   SnapshotListResponse: snapshotList,
+  SnapshotTree: snapshotTree,
   ForkReq: forkRequest(INTERFACE_LIMITS),
   PushResult: pushResult,
   FileEntry: fileEntry,

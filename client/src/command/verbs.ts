@@ -17,6 +17,7 @@ import { service } from './verbs/service.ts';
 import { pause, resume } from './verbs/sleep.ts';
 import { fork, rollback, snapshot, snapshots } from './verbs/snapshots.ts';
 import { stats } from './verbs/stats.ts';
+import { tree } from './verbs/tree.ts';
 import { update } from './verbs/update.ts';
 import { version } from './verbs/version.ts';
 import { watch } from './verbs/watch.ts';
@@ -43,6 +44,7 @@ export const VERBS: readonly Verb[] = [
   logs,
   snapshot,
   snapshots,
+  tree,
   fork,
   rollback,
   exportSnapshot,

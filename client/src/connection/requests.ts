@@ -42,7 +42,7 @@ export type Call<N extends RouteName> = KeyedOptions & {
   readonly onChars?: (count: number) => void;
 };
 
-type ListName = 'listSandboxes' | 'listSnapshots' | 'listImages';
+type ListName = 'listSandboxes' | 'listSnapshots' | 'listImages' | 'showSnapshotTree';
 
 export type RequestsOptions = {
   readonly transport: Transport;

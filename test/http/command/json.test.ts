@@ -61,6 +61,7 @@ t.test('each verb', async (t) => {
     service: { fine: ['status', id], wrong: ['status', UNKNOWN_ID] },
     snapshot: { fine: [id], wrong: [UNKNOWN_ID] },
     snapshots: { fine: [] },
+    tree: { fine: [snapshot], wrong: ['snap_0000000000000'] },
     fork: { fine: ['-n', '2', snapshot], wrong: ['snap_0000000000000'] },
     rollback: { fine: [id, snapshot], wrong: [spare, snapshot] },
     export: { fine: ['-o', archive, snapshot], wrong: ['-o', archive, 'snap_0000000000000'] },
