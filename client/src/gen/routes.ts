@@ -129,8 +129,8 @@ export type Calls = {
   readServiceLogs: { readonly body: undefined; readonly answer: Schemas['ServiceLogPage'] };
   connectPort: { readonly body: undefined; readonly answer: undefined };
   connectPortWebSocket: { readonly body: undefined; readonly answer: undefined };
-  listPorts: { readonly body: undefined; readonly answer: unknown };
-  openPort: { readonly body: unknown; readonly answer: unknown };
+  listPorts: { readonly body: undefined; readonly answer: Schemas['OpenPortList'] };
+  openPort: { readonly body: Schemas['OpenPortRequest']; readonly answer: Schemas['OpenPort'] };
   closePort: { readonly body: undefined; readonly answer: undefined };
   takeSnapshot: { readonly body: Schemas['SnapshotRequest']; readonly answer: Schemas['SnapshotResponse'] };
   listSnapshots: { readonly body: undefined; readonly answer: Schemas['SnapshotListResponse'] };
