@@ -25,6 +25,7 @@ export * from './schemas/file.ts';
 export * from './schemas/id.ts';
 export * from './schemas/image.ts';
 export * from './schemas/label.ts';
+export * from './schemas/link.ts';
 export * from './schemas/log.ts';
 export * from './schemas/meta.ts';
 export * from './schemas/network.ts';

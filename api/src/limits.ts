@@ -119,6 +119,14 @@ export const MAX_PUBLISHED_PORTS = 256;
 export const MAX_PORT_CONNECTIONS = 256;
 export const MAX_OPEN_PORTS = 256;
 
+// ---- links of ports ----
+
+/** Maximum number of links of all ports of one sandbox. */
+export const MAX_PORT_LINKS = 256;
+/** How long a link works: default and maximum. */
+export const DEFAULT_LINK_S = 86_400;
+export const MAX_LINK_S = 30 * 86_400;
+
 // ---- exec ----
 
 /** Maximum payload of one exec frame. Writers split larger payloads; readers refuse them. */

@@ -5,6 +5,7 @@ import { eventRoutes } from './events.ts';
 import { execRoutes } from './exec.ts';
 import { fileRoutes } from './files.ts';
 import { imageRoutes } from './images.ts';
+import { linkRoutes } from './links.ts';
 import { logRoutes } from './logs.ts';
 import { metaRoutes } from './meta.ts';
 import { portRoutes } from './ports.ts';
@@ -25,6 +26,7 @@ export function routesWithin(limits: RequestLimits) {
     ...logRoutes,
     ...serviceRoutes,
     ...portRoutes,
+    ...linkRoutes,
     ...snapshotRoutes(limits),
   };
 }

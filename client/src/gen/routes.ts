@@ -60,6 +60,9 @@ export const ROUTES = {
   listPorts: {"method":"GET","path":"/sandboxes/{id}/ports","summary":"List the ports that are open for URLs"},
   openPort: {"method":"POST","path":"/sandboxes/{id}/ports","summary":"Open a port for URLs, or change who may use it"},
   closePort: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}","summary":"Close a port for URLs"},
+  listLinks: {"method":"GET","path":"/sandboxes/{id}/ports/{port}/links","summary":"List the links to a port"},
+  makeLink: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/links","summary":"Make a link to a port"},
+  deleteLink: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}/links/{link}","summary":"Delete a link"},
   takeSnapshot: {"method":"POST","path":"/sandboxes/{id}/snapshot","summary":"Take a snapshot of a running sandbox, which continues to run"},
   listSnapshots: {"method":"GET","path":"/snapshots","summary":"List snapshots"},
   getSnapshot: {"method":"GET","path":"/snapshots/{id}","summary":"Show a snapshot"},
@@ -132,6 +135,9 @@ export type Calls = {
   listPorts: { readonly body: undefined; readonly answer: Schemas['OpenPortList'] };
   openPort: { readonly body: Schemas['OpenPortRequest']; readonly answer: Schemas['OpenPort'] };
   closePort: { readonly body: undefined; readonly answer: undefined };
+  listLinks: { readonly body: undefined; readonly answer: unknown };
+  makeLink: { readonly body: unknown; readonly answer: unknown };
+  deleteLink: { readonly body: undefined; readonly answer: undefined };
   takeSnapshot: { readonly body: Schemas['SnapshotRequest']; readonly answer: Schemas['SnapshotResponse'] };
   listSnapshots: { readonly body: undefined; readonly answer: Schemas['SnapshotListResponse'] };
   getSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };

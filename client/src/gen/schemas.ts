@@ -11,7 +11,7 @@ export interface components {
              * @description machine-readable error code; later daemons may add codes
              * @enum {string}
              */
-            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
         };
         /** @description the daemon responds */
         readonly HealthResponse: {
@@ -344,7 +344,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -397,7 +397,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -938,7 +938,7 @@ export interface components {
                  * @description machine-readable error code; later daemons may add codes
                  * @enum {string}
                  */
-                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
                 /** @description why it could not be deleted */
                 readonly error: string;
             }[];
@@ -1030,6 +1030,11 @@ export interface components {
              * @description source snapshot of a fork
              */
             readonly source_snapshot_id?: string;
+            /**
+             * snapshot id
+             * @description the last snapshot that was taken of it, else the source snapshot of a fork. It may be deleted
+             */
+            readonly parent_snapshot_id?: string;
             readonly network?: components["schemas"]["NetworkResponse"];
             /** @description published ports */
             readonly published?: readonly components["schemas"]["PublishedPort"][];
@@ -1128,6 +1133,11 @@ export interface components {
              * @description source sandbox
              */
             readonly source_id: string;
+            /**
+             * snapshot id
+             * @description the snapshot that the source sandbox continued from: of which it is a fork, or the last one that was taken of it. It may be deleted
+             */
+            readonly parent_snapshot_id?: string;
             /** @description directory of the snapshot on the host */
             readonly dir: string;
             /** @description file with the memory of the guest */

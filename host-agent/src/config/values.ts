@@ -157,6 +157,17 @@ export function hostNames(about: About<HostName[]>): Setting<HostName[]> {
   };
 }
 
+/** One host name of that syntax. */
+export function hostName(about: About<HostName>): Setting<HostName> {
+  return {
+    schema: z.string().transform((value, context) => parseHostName(value) ?? refuse(context)),
+    expected: 'a name such as box.example, or https://box.example:8443',
+    placeholder: 'name',
+    fromText: (value) => value,
+    ...about,
+  };
+}
+
 /** Without a scheme, the daemon's scheme applies. */
 export type HostName = { readonly scheme?: Scheme; readonly at: Authority };
 

@@ -13,6 +13,7 @@ import { eventHandlers } from './routes/events.ts';
 import { execHandlers } from './routes/exec.ts';
 import { fileHandlers } from './routes/files.ts';
 import { imageHandlers } from './routes/images.ts';
+import { linkHandlers } from './routes/links.ts';
 import { logHandlers } from './routes/logs.ts';
 import { metaHandlers } from './routes/meta.ts';
 import { portHandlers } from './routes/ports.ts';
@@ -46,6 +47,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...commandHandlers(services, webSockets),
     ...serviceHandlers(services),
     ...portHandlers(services),
+    ...linkHandlers(services),
     ...logHandlers(services),
     ...fileHandlers(services),
     ...singleFileHandlers(services),
