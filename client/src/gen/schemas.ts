@@ -242,13 +242,13 @@ export interface components {
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
              */
             readonly sandbox?: string;
-            /** @description name of the sandbox; absent if it has none */
+            /** @description name of the sandbox, or of the snapshot where the kind begins with snapshot; absent if it has none */
             readonly name?: string;
-            /** @description labels of the sandbox; absent if it has none */
+            /** @description labels of the same at that time; absent if it has none */
             readonly labels?: {
                 readonly [key: string]: string;
             };
-            /** @description for updated: the fields that were changed, such as labels and timeout_s */
+            /** @description for updated and snapshot-changed: the fields that were changed, such as labels and timeout_s */
             readonly changed?: readonly string[];
             /**
              * snapshot id
