@@ -153,6 +153,36 @@ export interface components {
              */
             readonly protocol: "tcp";
         };
+        /** @description a port that is open for URLs */
+        readonly OpenPort: {
+            /** @description TCP port in the guest */
+            readonly port: number;
+            /**
+             * @description private: needs a key with the operation connect, or a link; public: everyone may connect by its URL
+             * @enum {string}
+             */
+            readonly access: "private" | "public";
+            /**
+             * Format: date-time
+             * @description when it was opened, or its access was changed
+             */
+            readonly opened_at: string;
+        };
+        /** @description open ports of a sandbox */
+        readonly OpenPortList: {
+            /** @description by number */
+            readonly ports: readonly components["schemas"]["OpenPort"][];
+        };
+        /** @description a port to open */
+        readonly OpenPortRequest: {
+            /** @description TCP port in the guest */
+            readonly port: number;
+            /**
+             * @description who may connect by the URL of the port
+             * @default private
+             */
+            readonly access?: ("private" | "public" | "") | null;
+        };
         readonly NetworkRequest: {
             /**
              * @description whether the sandbox has a network
