@@ -1,7 +1,7 @@
 // The direction of imports that docs/architecture.md draws; `make check` enforces it.
 
-/** Rooms of the host agent from the ground up. A room imports itself and rooms of lower floors, never its neighbours. */
-const FLOORS = [
+/** Modules of the host agent, lowest layer first. A module imports itself and lower layers, never its siblings. */
+const LAYERS = [
   ['lib'],
   ['store', 'config'],
   ['engines', 'guest', 'images', 'network', 'logs', 'keys', 'audit', 'metrics', 'events', 'idempotency'],
@@ -27,15 +27,15 @@ const PACKAGES = {
 const ALL = Object.keys(PACKAGES).join('|');
 
 const HOST = '^host-agent/src/';
-const inRooms = (rooms) => `${HOST}(?:${rooms.map((room) => room.replace('.', '\\.')).join('|')})(?:/|$)`;
+const inModules = (modules) => `${HOST}(?:${modules.map((module) => module.replace('.', '\\.')).join('|')})(?:/|$)`;
 
-const floorRules = FLOORS.flatMap((rooms, floor) =>
-  rooms.map((room) => ({
-    name: `host-agent-${room.replace('.ts', '')}`,
-    comment: `${room} may import only what is below it`,
+const layerRules = LAYERS.flatMap((modules, layer) =>
+  modules.map((module) => ({
+    name: `host-agent-${module.replace('.ts', '')}`,
+    comment: `${module} may import only what is below it`,
     severity: 'error',
-    from: { path: inRooms([room]) },
-    to: { path: HOST, pathNot: inRooms([room, ...FLOORS.slice(0, floor).flat()]) },
+    from: { path: inModules([module]) },
+    to: { path: HOST, pathNot: inModules([module, ...LAYERS.slice(0, layer).flat()]) },
   })),
 );
 
@@ -53,23 +53,23 @@ const packageRules = Object.entries(PACKAGES).map(([name, allowed]) => ({
 module.exports = {
   forbidden: [
     ...packageRules,
-    ...floorRules,
+    ...layerRules,
     {
-      name: 'known-room',
-      comment: 'every file of the host agent is in a room that architecture.md knows',
+      name: 'known-module',
+      comment: 'every file of the host agent is in a module that architecture.md knows',
       severity: 'error',
       from: {},
-      to: { path: HOST, pathNot: inRooms(FLOORS.flat()) },
+      to: { path: HOST, pathNot: inModules(LAYERS.flat()) },
     },
     {
       name: 'config-stays-above',
-      comment: 'rooms take the options they need; only app and commands know the whole configuration',
+      comment: 'modules take the options they need; only app and commands know the whole configuration',
       severity: 'error',
-      from: { path: HOST, pathNot: inRooms(['config', 'app', 'app.ts', 'commands']) },
-      to: { path: inRooms(['config']) },
+      from: { path: HOST, pathNot: inModules(['config', 'app', 'app.ts', 'commands']) },
+      to: { path: inModules(['config']) },
     },
     {
-      name: 'packages-by-their-face',
+      name: 'packages-by-their-index',
       comment:
         'other packages are imported by name, so through their index; four files of api alone are also for what must not carry schemas',
       severity: 'error',
@@ -80,8 +80,8 @@ module.exports = {
       name: 'telemetry-on-demand',
       comment: 'libraries of OpenTelemetry are loaded only where a collector is named',
       severity: 'error',
-      from: { path: HOST, pathNot: `${HOST}telemetry/(?:otlp|start-spans|metric-producer)\\.ts$` },
-      to: { path: '@opentelemetry/|telemetry/(?:otlp|start-spans|metric-producer)\\.ts$', dependencyTypesNot: ['dynamic-import', 'type-only'] },
+      from: { path: HOST, pathNot: `${HOST}telemetry/(?:otlp|metric-producer)\\.ts$` },
+      to: { path: '@opentelemetry/|telemetry/(?:otlp|metric-producer)\\.ts$', dependencyTypesNot: ['dynamic-import', 'type-only'] },
     },
     {
       name: 'engine-implementation',
@@ -94,7 +94,7 @@ module.exports = {
       name: 'client-beside-the-daemon',
       comment: 'the command is in the daemon’s executable, by another name; of the daemon only verbs of the same meaning use it',
       severity: 'error',
-      from: { path: HOST, pathNot: inRooms(['main.ts', 'commands/snapshots']) },
+      from: { path: HOST, pathNot: inModules(['main.ts', 'commands/snapshots']) },
       to: { path: '^client/' },
     },
     {

@@ -9,6 +9,8 @@ export type EventOptions = Pick<CallOptions, 'signal'> & {
   /** Sandbox ids; default: all that the key can see. */
   readonly sandboxes?: readonly string[];
   readonly kinds?: readonly SandboxEvent['kind'][];
+  /** Only of sandboxes and snapshots that had all of these labels: `key=value`, or `key` alone. */
+  readonly labels?: readonly string[];
   /** Resumes after the event with this id; `0`: from the oldest kept event. Default: from now on. */
   readonly after?: string;
   /** False: ends after the past events. They begin with the oldest kept event unless `after` is set. */
@@ -21,7 +23,7 @@ export type EventOptions = Pick<CallOptions, 'signal'> & {
  */
 export async function* followEvents(
   requests: Requests,
-  { sandboxes, kinds, after, follow = true, signal }: EventOptions = {},
+  { sandboxes, kinds, labels, after, follow = true, signal }: EventOptions = {},
 ): AsyncGenerator<SandboxEvent, void> {
   let position = after;
   const reconnect = new Reconnect();
@@ -30,6 +32,7 @@ export async function* followEvents(
     const query = {
       sandbox: sandboxes?.join(','),
       kind: kinds?.join(','),
+      label: labels,
       follow: follow ? undefined : 0,
       last_event_id: position,
     };

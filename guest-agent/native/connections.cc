@@ -1,4 +1,5 @@
-// Aborts the TCP connections of a copied guest: their peers communicate with the snapshotted guest.
+// Aborts TCP connections: of a copied guest, as their peers communicate with the snapshotted guest, and of a guest that
+// was paused, as far as the network has forgotten them.
 #include <arpa/inet.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
@@ -9,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <set>
 #include <vector>
 
 #include "napi.h"
@@ -16,6 +19,8 @@
 namespace {
 
 constexpr uint32_t ALL_BUT_LISTENING = 0xfff & ~(1U << TCP_LISTEN);
+// A program may wait for the peer; a connect tries again by itself.
+constexpr uint32_t OPEN = 1U << TCP_ESTABLISHED | 1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2 | 1U << TCP_CLOSE_WAIT;
 
 struct Message {
   nlmsghdr header;
@@ -56,14 +61,45 @@ int read_answers(int fd, Each each) {
   }
 }
 
-int list_sockets(int fd, uint8_t family, std::vector<inet_diag_req_v2>* sockets) {
+// One end of a connection, as in the protocol: the own port, the peer's port and IPv4 address, in network order.
+using Peer = std::array<uint8_t, 8>;
+
+// False for a connection without an IPv4 address of its own at that address, or with itself.
+bool find_peer(const inet_diag_msg& socket, const uint8_t* own, Peer* peer) {
+  size_t at = 0;
+  if (socket.idiag_family != AF_INET) {
+    in6_addr address;
+    memcpy(&address, socket.id.idiag_src, sizeof address);
+    if (!IN6_IS_ADDR_V4MAPPED(&address)) return false;
+    at = 3;
+  }
+  if (memcmp(&socket.id.idiag_src[at], own, 4) != 0 || memcmp(&socket.id.idiag_dst[at], own, 4) == 0) return false;
+  memcpy(peer->data(), &socket.id.idiag_sport, 2);
+  memcpy(peer->data() + 2, &socket.id.idiag_dport, 2);
+  memcpy(peer->data() + 4, &socket.id.idiag_dst[at], 4);
+  return true;
+}
+
+// Keeps connections within the guest, or all but those of `own` that are not in `kept`.
+struct Choice {
+  const uint8_t* own = nullptr;
+  std::set<Peer> kept;
+
+  bool aborts(const inet_diag_msg& socket) const {
+    if (own == nullptr) return !is_loopback(socket);
+    Peer peer;
+    return find_peer(socket, own, &peer) && kept.count(peer) == 0;
+  }
+};
+
+int list_sockets(int fd, uint8_t family, const Choice& choice, std::vector<inet_diag_req_v2>* sockets) {
   inet_diag_req_v2 request = {};
   request.sdiag_family = family;
   request.sdiag_protocol = IPPROTO_TCP;
-  request.idiag_states = ALL_BUT_LISTENING;
+  request.idiag_states = choice.own == nullptr ? ALL_BUT_LISTENING : OPEN;
   if (!send_request(fd, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, request)) return errno;
   return read_answers(fd, [&](const inet_diag_msg& found) {
-    if (is_loopback(found)) return;
+    if (!choice.aborts(found)) return;
     inet_diag_req_v2 one = {};
     one.sdiag_family = found.idiag_family;
     one.sdiag_protocol = IPPROTO_TCP;
@@ -72,14 +108,12 @@ int list_sockets(int fd, uint8_t family, std::vector<inet_diag_req_v2>* sockets)
   });
 }
 
-// abortConnections(): returns their number. Connections within the guest stay. Programs get ECONNABORTED at once.
-METHOD(abort_connections) {
-  (void)info;
+napi_value abort_chosen(napi_env env, const Choice& choice) {
   int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
   if (fd < 0) return throw_errno(env, "socket NETLINK_SOCK_DIAG", errno);
   std::vector<inet_diag_req_v2> sockets;
-  int error = list_sockets(fd, AF_INET, &sockets);
-  if (!error) error = list_sockets(fd, AF_INET6, &sockets);
+  int error = list_sockets(fd, AF_INET, choice, &sockets);
+  if (!error) error = list_sockets(fd, AF_INET6, choice, &sockets);
   for (const auto& one : sockets) {
     if (error) break;
     if (!send_request(fd, SOCK_DESTROY, NLM_F_ACK, one)) error = errno;
@@ -92,9 +126,32 @@ METHOD(abort_connections) {
   return to_number(env, static_cast<double>(sockets.size()));
 }
 
+// abortConnections(): returns their number. Connections within the guest stay. Programs get ECONNABORTED at once.
+METHOD(abort_connections) {
+  (void)info;
+  return abort_chosen(env, {});
+}
+
+// abortForgotten(address, kept): the same for open connections of that address that are not in `kept`.
+METHOD(abort_forgotten) {
+  ARGUMENTS(2);
+  uint8_t *own, *kept;
+  size_t own_size, kept_size;
+  CHECK(read_bytes(env, arguments[0], &own, &own_size) && read_bytes(env, arguments[1], &kept, &kept_size));
+  if (own_size != 4) return throw_errno(env, "abort connections", EINVAL);
+  Choice choice;
+  choice.own = own;
+  Peer peer;
+  for (size_t at = 0; at + peer.size() <= kept_size; at += peer.size()) {
+    memcpy(peer.data(), kept + at, peer.size());
+    choice.kept.insert(peer);
+  }
+  return abort_chosen(env, choice);
+}
+
 }  // namespace
 
 bool add_connections(napi_env env, napi_value exports) {
-  const Method methods[] = {{"abortConnections", abort_connections}};
+  const Method methods[] = {{"abortConnections", abort_connections}, {"abortForgotten", abort_forgotten}};
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

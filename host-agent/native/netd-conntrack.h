@@ -1,5 +1,5 @@
-// Part of netd.c: removes a guest's entries from the host's conntrack table. They would outlive the guest, an
-// established one for days, and the table is limited for the whole host.
+// Part of netd.c: removes a guest's entries from the host's conntrack table, and lists those of a guest's namespace.
+// The host's would outlive the guest, an established one for days, and the table is limited for the whole host.
 
 /** Finds an attribute by its type; NULL if there is none. */
 static struct rtattr *find_attribute(void *first, int length, int type) {
@@ -45,7 +45,7 @@ static void forget_entry(struct nlmsghdr *entry, struct in_addr guest) {
 }
 
 /** Iterates over all entries of the caller's namespace, one netlink message at a time. */
-static void forget_connections(struct in_addr guest) {
+static void each_connection(void (*each)(struct nlmsghdr *entry, struct in_addr guest), struct in_addr guest) {
   union message message = {.bytes = {0}};
   struct nlmsghdr *header = begin_conntrack(&message, IPCTNL_MSG_CT_GET, NLM_F_DUMP);
   static int sock;
@@ -62,11 +62,64 @@ static void forget_connections(struct in_addr guest) {
         length = -1;
       }
       is_done = is_done || at->nlmsg_type == NLMSG_DONE;
-      if (at->nlmsg_type == (NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_NEW)) forget_entry(at, guest);
+      if (at->nlmsg_type == (NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_NEW)) each(at, guest);
     }
   }
   int error = errno;
   close(sock);
   errno = error;
   if (length < 0) fail("list tracked connections");
+}
+
+static void forget_connections(struct in_addr guest) {
+  each_connection(forget_entry, guest);
+}
+
+static FILE *listing;
+
+/** The value of an attribute, by a path of nested ones; NULL if there is none of that length. */
+static const void *find_value(struct rtattr *at, int outer, int inner, size_t length) {
+  if (at != NULL) at = find_attribute(RTA_DATA(at), RTA_PAYLOAD(at), outer);
+  if (at != NULL) at = find_attribute(RTA_DATA(at), RTA_PAYLOAD(at), inner);
+  return at != NULL && RTA_PAYLOAD(at) == length ? RTA_DATA(at) : NULL;
+}
+
+/** Prints a TCP connection of the guest that has not been reset: its port, the peer's port and address, in hex. */
+static void list_entry(struct nlmsghdr *entry, struct in_addr guest) {
+  struct rtattr *first = (struct rtattr *)((char *)NLMSG_DATA(entry) + NLMSG_ALIGN(sizeof(struct nfgenmsg)));
+  int length = (int)entry->nlmsg_len - (int)NLMSG_LENGTH(sizeof(struct nfgenmsg));
+  struct rtattr *tuple = find_attribute(first, length, CTA_TUPLE_ORIG);
+  bool is_own = is_from(tuple, guest);
+  // Of a connection from outside, the reply is the guest's.
+  if (!is_own) tuple = find_attribute(first, length, CTA_TUPLE_REPLY);
+  const uint8_t *protocol = find_value(tuple, CTA_TUPLE_PROTO, CTA_PROTO_NUM, 1);
+  struct rtattr *about = find_attribute(first, length, CTA_PROTOINFO);
+  struct rtattr *tcp = about == NULL ? NULL : find_attribute(RTA_DATA(about), RTA_PAYLOAD(about), CTA_PROTOINFO_TCP);
+  struct rtattr *state = tcp == NULL ? NULL : find_attribute(RTA_DATA(tcp), RTA_PAYLOAD(tcp), CTA_PROTOINFO_TCP_STATE);
+  const uint16_t *port = find_value(tuple, CTA_TUPLE_PROTO, CTA_PROTO_SRC_PORT, 2);
+  const uint16_t *peer_port = find_value(tuple, CTA_TUPLE_PROTO, CTA_PROTO_DST_PORT, 2);
+  const uint32_t *peer = find_value(tuple, CTA_TUPLE_IP, CTA_IP_V4_DST, 4);
+  if (!is_from(tuple, guest) || protocol == NULL || *protocol != IPPROTO_TCP) return;
+  if (state == NULL || *(uint8_t *)RTA_DATA(state) == TCP_CONNTRACK_CLOSE) return;
+  if (port == NULL || peer_port == NULL || peer == NULL) return;
+  fprintf(listing, "%04x%04x%08x", ntohs(*port), ntohs(*peer_port), ntohl(*peer));
+}
+
+static char *list_connections(struct in_addr guest) {
+  static char *text;
+  size_t length;
+  listing = open_memstream(&text, &length);
+  if (listing == NULL) fail("list connections");
+  jmp_buf outer;
+  memcpy(&outer, &refused, sizeof outer);
+  if (setjmp(refused) != 0) {
+    fclose(listing);
+    free(text);
+    memcpy(&refused, &outer, sizeof outer);
+    longjmp(refused, 1);
+  }
+  each_connection(list_entry, guest);
+  memcpy(&refused, &outer, sizeof outer);
+  fclose(listing);
+  return text;
 }

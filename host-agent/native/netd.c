@@ -16,6 +16,9 @@
 //                      link exists) or `again`
 //   unlink LINK        removes a link of the host
 //   forget ADDRESS     removes the conntrack entries of that guest on the host
+//   connections PIN ADDRESS
+//                      lists the TCP connections of that guest that the namespace tracks, without those that were
+//                      reset: 16 hex digits for each, the guest's port, the peer's port and the peer's address
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -23,6 +26,7 @@
 #include <fcntl.h>
 #include <linux/if_tun.h>
 #include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter/nf_conntrack_tcp.h>
 #include <linux/netfilter/nfnetlink_conntrack.h>
 #include <linux/netfilter/nfnetlink_log.h>
 #include <linux/rtnetlink.h>
@@ -210,7 +214,10 @@ static char *handle(char **args, int count, const char *body) {
     make_anchor(arguments[0], arguments[1], atoi(arguments[2]), strcmp(arguments[3], "new") == 0);
   else if (strcmp(verb, "unlink") == 0 && given == 1) unlink_link(arguments[0]);
   else if (strcmp(verb, "forget") == 0 && given == 1) forget_connections(address(arguments[0]));
-  else if (strcmp(verb, "rules") == 0 && given == 1) {
+  else if (strcmp(verb, "connections") == 0 && given == 2) {
+    enter(arguments[0]);
+    output = list_connections(address(arguments[1]));
+  } else if (strcmp(verb, "rules") == 0 && given == 1) {
     enter(arguments[0]);
     output = run_nft(body);
   } else {

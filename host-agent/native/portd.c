@@ -3,10 +3,17 @@
 // privileges once it listens, and runs until it is killed, independent of the daemon. Prints `ready` on its standard
 // output, or an error on its standard error, and then exits with 1.
 //
-// usage: portd UID GUEST SOURCE { ADDRESS PORT GUEST-PORT }…
+// usage: portd UID GUEST SOURCE CONTROL MODE { ADDRESS PORT GUEST-PORT }…
 //   UID      user and group id of no other process: another process of the same user could take over its ports
 //   GUEST    IPv4 address that connections are forwarded to, from SOURCE
+//   CONTROL  path of a unix socket for root; the latest connection to it controls this process
+//   MODE     what happens to new connections:
+//              o  they are forwarded
+//              h  they are held until the mode is o
+//              r  they are refused
 //   ADDRESS  address of the host, IPv4 or IPv6, to listen on
+//
+// A byte on the control connection is the new mode, and is sent back. `k`: the first connection is held since then.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,17 +30,24 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BACKLOG = 512, MAX_CONNECTIONS = 2000, BUFFER_BYTES = 65536, MAX_EVENTS = 64 };
+/** A guest that has just booted may not listen yet: connections that were held try for this long. */
+enum { MAX_HELD = 256, RETRY_MS = 50, PATIENCE_MS = 10000 };
 
 /** One end of a connection, or a listening port. */
 struct end {
   int sock;
   /** The other end; NULL for a listening port. */
   struct end *other;
-  /** For a listening port: the port in the guest. */
+  /** For a listening port, and for the guest's end: the port in the guest. */
   int guest_port;
+  /** For the guest's end: it may be refused until then, in milliseconds. */
+  long long patient_until;
   bool is_connecting, is_broken;
   /** End of input was read, and was passed on. */
   bool is_read_out, is_shut;
@@ -47,6 +61,14 @@ static int poller;
 static int connections;
 static struct sockaddr_in guest, source;
 static struct end *dead;
+static char mode;
+/** Guest's ends without a socket: they are held, or are to be connected again. */
+static struct end *waiting[MAX_HELD];
+static int waiting_count;
+static long long next_try;
+/** Only their addresses and sockets are used. */
+static struct end control_port, control = {.sock = -1};
+static bool has_knocked;
 
 static void die(const char *what, const char *where, const char *port) {
   fprintf(stderr, "%s %s %s: %s\n", what, where, port, strerrorname_np(errno));
@@ -85,6 +107,21 @@ static void listen_on(const char *address, const char *port, int guest_port) {
   watch(end, EPOLL_CTL_ADD);
 }
 
+static void listen_for_control(const char *path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  errno = ENAMETOOLONG;
+  if (strlen(path) >= sizeof address.sun_path) die("listen", path, "control");
+  strcpy(address.sun_path, path);
+  unlink(path);
+  control_port.sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  mode_t mask = umask(077);
+  if (control_port.sock < 0 || bind(control_port.sock, (struct sockaddr *)&address, sizeof address) < 0 ||
+      listen(control_port.sock, 8) < 0)
+    die("listen", path, "control");
+  umask(mask);
+  watch(&control_port, EPOLL_CTL_ADD);
+}
+
 static void drop_privileges(uid_t uid) {
   if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
       prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || chdir("/") < 0)
@@ -95,6 +132,8 @@ static void drop_privileges(uid_t uid) {
 /** Closes both ends; they are freed after the current batch of events. */
 static void end_pair(struct end *end, bool is_failure) {
   if (end->is_broken) return;
+  for (int at = 0; at < waiting_count; at++)
+    if (waiting[at] == end || waiting[at] == end->other) waiting[at--] = waiting[--waiting_count];
   for (struct end *each = end; each != NULL; each = each == end ? end->other : NULL) {
     struct linger at_once = {.l_onoff = 1, .l_linger = 0};
     if (is_failure) setsockopt(each->sock, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
@@ -115,29 +154,25 @@ static void bury(void) {
   }
 }
 
+#include "portd-held.h"
+
 static void welcome(struct end *port) {
   int client = accept4(port->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (client < 0) return;
-  int own = connections < MAX_CONNECTIONS ? socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0) : -1;
-  if (own < 0) {
-    close(client);
+  struct end *outer = calloc(1, sizeof *outer), *inner = calloc(1, sizeof *inner);
+  *outer = (struct end){.sock = client, .other = inner, .buffer = malloc(BUFFER_BYTES)};
+  *inner = (struct end){.sock = -1, .other = outer, .buffer = malloc(BUFFER_BYTES), .is_connecting = true,
+                        .guest_port = port->guest_port};
+  bool is_full = connections++ >= MAX_CONNECTIONS;
+  if (is_full || mode == 'r') {
+    end_pair(inner, !is_full);
     return;
   }
   int on = 1;
   setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  setsockopt(own, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  struct end *outer = calloc(1, sizeof *outer), *inner = calloc(1, sizeof *inner);
-  *outer = (struct end){.sock = client, .other = inner, .buffer = malloc(BUFFER_BYTES)};
-  *inner = (struct end){.sock = own, .other = outer, .buffer = malloc(BUFFER_BYTES), .is_connecting = true};
-  connections++;
-  struct sockaddr_in to = guest;
-  to.sin_port = htons(port->guest_port);
-  // If the source address is not available, another one works as well.
-  if (bind(own, (struct sockaddr *)&source, sizeof source) < 0) errno = 0;
-  bool is_failure = connect(own, (struct sockaddr *)&to, sizeof to) < 0 && errno != EINPROGRESS;
   watch(outer, EPOLL_CTL_ADD);
-  watch(inner, EPOLL_CTL_ADD);
-  if (is_failure) end_pair(inner, true);
+  if (mode == 'h') wait_for_guest(inner);
+  else dial(inner);
 }
 
 /**
@@ -176,7 +211,13 @@ static void handle(struct end *end, unsigned events) {
     socklen_t length = sizeof error;
     getsockopt(end->sock, SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0 || (events & (EPOLLERR | EPOLLHUP)) != 0) {
-      end_pair(end, true);
+      if (mode == 'o' && end->patient_until < now_ms()) {
+        end_pair(end, true);
+        return;
+      }
+      close(end->sock);
+      end->sock = -1;
+      wait_for_guest(end);
       return;
     }
     end->is_connecting = false;
@@ -192,8 +233,8 @@ static void handle(struct end *end, unsigned events) {
 }
 
 int main(int count, char **args) {
-  if (count < 7 || (count - 4) % 3 != 0) {
-    fprintf(stderr, "usage: portd UID GUEST SOURCE { ADDRESS PORT GUEST-PORT }...\n");
+  if (count < 9 || (count - 6) % 3 != 0) {
+    fprintf(stderr, "usage: portd UID GUEST SOURCE CONTROL MODE { ADDRESS PORT GUEST-PORT }...\n");
     return 2;
   }
   char *end;
@@ -207,7 +248,9 @@ int main(int count, char **args) {
   errno = EINVAL;
   if (inet_pton(AF_INET, args[2], &guest.sin_addr) != 1 || inet_pton(AF_INET, args[3], &source.sin_addr) != 1)
     die("read", args[2], args[3]);
-  for (int at = 4; at < count; at += 3) listen_on(args[at], args[at + 1], atoi(args[at + 2]));
+  mode = *args[5];
+  listen_for_control(args[4]);
+  for (int at = 6; at < count; at += 3) listen_on(args[at], args[at + 1], atoi(args[at + 2]));
   signal(SIGPIPE, SIG_IGN);
   drop_privileges(uid);
   printf("ready\n");
@@ -216,8 +259,18 @@ int main(int count, char **args) {
   for (int fd = 0; fd <= 2; fd++) dup2(null, fd);
   for (;;) {
     struct epoll_event events[MAX_EVENTS];
-    int happened = epoll_wait(poller, events, MAX_EVENTS, -1);
-    for (int at = 0; at < happened; at++) handle(events[at].data.ptr, events[at].events);
+    bool is_trying = mode == 'o' && waiting_count > 0;
+    int happened = epoll_wait(poller, events, MAX_EVENTS, is_trying ? RETRY_MS : -1);
+    bool is_controlled = false, has_control = false;
+    for (int at = 0; at < happened; at++) {
+      if (events[at].data.ptr == &control) is_controlled = true;
+      else if (events[at].data.ptr == &control_port) has_control = true;
+      else handle(events[at].data.ptr, events[at].events);
+    }
+    // A later event of the batch may be of a socket that they replace.
+    if (is_controlled) obey();
+    if (has_control) welcome_control();
+    if (is_trying && now_ms() >= next_try) settle_waiting();
     bury();
   }
 }

@@ -1,6 +1,5 @@
 // Composes the modules of the daemon. Starts them in order and stops them in reverse order.
 import type { Logger } from 'pino';
-import { refuseExchangeable } from './app/careless.ts';
 import type { AppContext, Helpers } from './app/context.ts';
 import { openEngines } from './app/open-engines.ts';
 import { openHttp } from './app/open-http.ts';
@@ -8,6 +7,7 @@ import { type OpenedIngress, openIngress } from './app/open-ingress.ts';
 import { openRootfs } from './app/open-rootfs.ts';
 import { openLogs, openNetwork, openSandboxes } from './app/open-sandboxes.ts';
 import { openEvents, openStore, splitDescriptors } from './app/open-store.ts';
+import { refuseExchangeable } from './app/weak-settings.ts';
 import type { Config, ListenAddress } from './config/index.ts';
 import { Authenticator, Certificate, type HttpServer } from './http/index.ts';
 import { AppError } from './lib/errors.ts';

@@ -10,10 +10,10 @@ import { TIME_SCALE } from '../support/time-scale.ts';
 import { chooseBareEngine } from './bare.ts';
 import { benchBoot } from './boot.ts';
 import { benchExec } from './exec.ts';
-import { benchFelt } from './felt.ts';
 import { benchFiles } from './files.ts';
 import { benchImages } from './images.ts';
 import { benchJail } from './jail.ts';
+import { benchLatencies } from './latencies.ts';
 import { benchLogs } from './logs.ts';
 import { benchMemory } from './memory.ts';
 import { benchNetwork, benchNetworkThroughput } from './network.ts';
@@ -52,7 +52,7 @@ async function measure(name: string, work: () => Promise<Section | Section[]>): 
   }
 }
 
-await measure('at a glance', () => benchFelt(isQuick ? 2 : 5));
+await measure('at a glance', () => benchLatencies(isQuick ? 2 : 5));
 const directories = await makeDirectories();
 const daemon = await spawnDaemon(directories, { flags: ['--log-level', 'debug'] });
 const bare = await chooseBareEngine(daemon.log);

@@ -6,7 +6,12 @@ import t from 'tap';
 import { VmmApi } from '../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import type { Vm, VmmIdentity, VmPaths } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
-import { type FakeHost, MEMORY_BYTES, makeFakeHost, powerOff } from '../support/fake-vmm/host.ts';
+import {
+  type FakeHost,
+  MEMORY_BYTES,
+  makeFakeHost,
+  powerOff,
+} from '../support/fake-cloud-hypervisor/host.ts';
 import { until } from '../support/until.ts';
 
 t.setTimeout(120_000);

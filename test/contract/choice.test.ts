@@ -8,8 +8,8 @@ import { EngineChoice, FirstStartError } from '../../host-agent/src/engines/choi
 import type { Engine, EngineProbe } from '../../host-agent/src/engines/engine.ts';
 import { describeTries } from '../../host-agent/src/engines/select.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
-import { type FakeHost, makeFakeHost } from '../support/fake-vmm/host.ts';
-import type { Trial } from '../support/fake-vmm/knobs.ts';
+import { type FakeHost, makeFakeHost } from '../support/fake-cloud-hypervisor/host.ts';
+import type { Trial } from '../support/fake-cloud-hypervisor/knobs.ts';
 import { MadeEngine } from '../support/made-engines.ts';
 
 t.setTimeout(200_000);

@@ -11,8 +11,8 @@ import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { saveGuest } from '../../host-agent/src/sandboxes/saved/save.ts';
 import { Watchdog } from '../../host-agent/src/sandboxes/watchdog.ts';
 import { type Creates, makeCreates, rootfsIn } from '../support/create-context.ts';
+import { type FakeHost, makeFakeHost } from '../support/fake-cloud-hypervisor/host.ts';
 import { makeFakeQemuHost } from '../support/fake-qemu/host.ts';
-import { type FakeHost, makeFakeHost } from '../support/fake-vmm/host.ts';
 import { until } from '../support/until.ts';
 
 t.setTimeout(200_000);

@@ -7,7 +7,12 @@ import t from 'tap';
 import { EventTail } from '../../host-agent/src/engines/cloud-hypervisor/events.ts';
 import type { Vm, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
-import { type FakeHost, MEMORY_BYTES, makeFakeHost, powerOff } from '../support/fake-vmm/host.ts';
+import {
+  type FakeHost,
+  MEMORY_BYTES,
+  makeFakeHost,
+  powerOff,
+} from '../support/fake-cloud-hypervisor/host.ts';
 
 t.setTimeout(120_000);
 const soon = (): AbortSignal => AbortSignal.timeout(60_000);

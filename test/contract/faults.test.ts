@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import t from 'tap';
 import type { SavedVm, Vm, VmPaths } from '../../host-agent/src/engines/engine.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
-import { type FakeHost, MEMORY_BYTES, makeFakeHost } from '../support/fake-vmm/host.ts';
-import type { Fault } from '../support/fake-vmm/knobs.ts';
+import { type FakeHost, MEMORY_BYTES, makeFakeHost } from '../support/fake-cloud-hypervisor/host.ts';
+import type { Fault } from '../support/fake-cloud-hypervisor/knobs.ts';
 
 t.setTimeout(200_000);
 const soon = (): AbortSignal => AbortSignal.timeout(30_000);

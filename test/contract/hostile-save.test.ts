@@ -2,7 +2,7 @@
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { MEMORY_BYTES, makeFakeHost } from '../support/fake-vmm/host.ts';
+import { MEMORY_BYTES, makeFakeHost } from '../support/fake-cloud-hypervisor/host.ts';
 import { until } from '../support/until.ts';
 
 t.setTimeout(200_000);

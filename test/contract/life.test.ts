@@ -7,8 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import type { SavedVm } from '../../host-agent/src/engines/engine.ts';
 import { explainExit } from '../../host-agent/src/sandboxes/resources/agent.ts';
-import { MEMORY_BYTES, makeFakeHost, powerOff } from '../support/fake-vmm/host.ts';
-import { boot, copy, end, greet, save, soon } from '../support/fake-vmm/lives.ts';
+import { MEMORY_BYTES, makeFakeHost, powerOff } from '../support/fake-cloud-hypervisor/host.ts';
+import { boot, copy, end, greet, save, soon } from '../support/fake-cloud-hypervisor/lives.ts';
 
 t.setTimeout(120_000);
 

@@ -4,8 +4,8 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import t from 'tap';
 import type { SavedVm, VmPaths } from '../../host-agent/src/engines/engine.ts';
-import { makeFakeHost } from '../support/fake-vmm/host.ts';
-import { boot, copy, end, greet, save, soon } from '../support/fake-vmm/lives.ts';
+import { makeFakeHost } from '../support/fake-cloud-hypervisor/host.ts';
+import { boot, copy, end, greet, save, soon } from '../support/fake-cloud-hypervisor/lives.ts';
 
 t.setTimeout(120_000);
 

@@ -162,7 +162,7 @@ t.test('a guest that is paused because the host’s disk is full is reported to 
   const causes: string[] = [];
   const options = {
     ...host.bootOptions(host.makePaths('one')),
-    onStandstill: (why: string) => causes.push(why),
+    onIoPause: (why: string) => causes.push(why),
   };
   const vm = await bootQemu(options, host.setup);
   host.set({ held: ['cont'] });

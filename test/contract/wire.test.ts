@@ -13,9 +13,9 @@ import { patchConfig } from '../../host-agent/src/engines/cloud-hypervisor/resto
 import { buildVmConfig, landlockRules } from '../../host-agent/src/engines/cloud-hypervisor/vm-config.ts';
 import type { VmSpec } from '../../host-agent/src/engines/engine.ts';
 import { findProgram } from '../../host-agent/src/engines/host-facts.ts';
-import { makeFakeHost } from '../support/fake-vmm/host.ts';
-import { serveHttp } from '../support/fake-vmm/http-server.ts';
-import { vmConfig } from '../support/fake-vmm/schema.ts';
+import { makeFakeHost } from '../support/fake-cloud-hypervisor/host.ts';
+import { serveHttp } from '../support/fake-cloud-hypervisor/http-server.ts';
+import { vmConfig } from '../support/fake-cloud-hypervisor/schema.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'wire-'));
 t.teardown(() => rmSync(dir, { recursive: true }));

@@ -72,6 +72,40 @@ t.test('up to the present, as lines, narrowed down', async (t) => {
   t.equal((await lines('last_event_id=0&kind=hung')).length, 2);
 });
 
+t.test('by labels, in the syntax of lists', async (t) => {
+  const { journal, app, url } = await open(t);
+  await journal.append({ ...happen('created'), labels: { team: 'x', tier: '' } });
+  await journal.append({ ...happen('hung'), labels: { team: 'y', constructor: 'z' } });
+  await journal.append(happen('deleted'));
+  const read = async (query: string) =>
+    dataOf(await (await app.request(`/events?follow=0&last_event_id=0&${query}`)).text()).map(
+      ({ kind }) => kind,
+    );
+  for (const [query, kinds] of [
+    ['label=team', ['created', 'hung']],
+    ['label=team=x', ['created']],
+    ['label=team%3Dx&label=tier', ['created']],
+    ['label=tier=', ['created']],
+    ['label=team=x&label=team=y', []],
+    ['label=constructor', ['hung']],
+    ['label=toString', []],
+    ['label=team&kind=hung', ['hung']],
+  ] as const)
+    t.same(await read(query), kinds, query);
+  const many = Array.from({ length: 65 }, () => 'label=a').join('&');
+  for (const query of ['label=', 'label=a%20b', 'label=__proto__', 'label=a=b=c', 'label=a,b', many])
+    t.match(await ask(app, 'GET', `/events?${query}`), { status: 400, error: /^query label must be/ }, query);
+  const client = new Client({ host: url });
+  const found: SandboxEvent[] = [];
+  const stream = client.events({ labels: ['team=x', 'tier'], after: '0', follow: false });
+  for await (const event of stream) found.push(event);
+  t.match(found, [{ kind: 'created', labels: { team: 'x', tier: '' } }]);
+  const shown = await runCommand(['events', '--no-follow', '--json', '--after', '0', '-l', 'team=y'], {
+    SANDBOXD_HOST: url,
+  });
+  t.match(JSON.parse(shown.stdout), { kind: 'hung' });
+});
+
 t.test('filters and ids of any length and kind get a clear answer', async (t) => {
   const { journal, app } = await open(t);
   await journal.append(happen('created'));

@@ -13,6 +13,7 @@ export async function startKeyed(t: Test, options: MemoryDaemonOptions = {}) {
   const keyring = await openKeyring(t);
   const daemon = await startMemoryDaemon(t, {
     quotaOf: (tenant) => keyring.registry.quotaOf(tenant),
+    policyOfOwner: (owner) => keyring.registry.policyOfOwner(owner),
     ...options,
   });
   const answers = new AnswerRecords(daemon.store, pino({ level: 'silent' }));

@@ -3,7 +3,7 @@
 import t, { type Test } from 'tap';
 import { createMetricsApp, HttpServer } from '../../host-agent/src/http/index.ts';
 import { Metrics, measureProcess } from '../../host-agent/src/metrics/metrics.ts';
-import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/sandboxes/measures.ts';
+import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/sandboxes/metrics.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { until } from '../support/until.ts';
 import { openKeyring } from './keyed.ts';

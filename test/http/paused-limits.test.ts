@@ -54,6 +54,21 @@ t.test('max_paused of a quota holds for all keys of a tenant together', async (t
   t.match(await Promise.all([pause(one, a), pause(two, b)]), [{ status: 200 }, { status: 200 }]);
 });
 
+t.test('max_sandboxes of a key holds for what resumes, whoever wakes it', async (t) => {
+  const { as, root, daemon } = await start(t);
+  daemon.host.agentFaults = { freezes: true };
+  const ask = await as({ policy: { max_sandboxes: 1 } });
+  const [first] = await createdBy(ask, 1);
+  t.match(await pause(ask, first), { status: 200 });
+  const [second] = await createdBy(ask, 1);
+  const refusal = { status: 403, error: /sandboxes of this key 2 is over max_sandboxes 1/ };
+  t.match(await ask('POST', `/sandboxes/${first}/resume`), refusal);
+  t.match(await ask('POST', `/sandboxes/${first}/exec`, { cmd: ['true'] }), refusal, 'nor does a use of it');
+  t.match(await root('POST', `/sandboxes/${first}/resume`), refusal, 'nor another key');
+  await ask('DELETE', `/sandboxes/${second}`);
+  t.match(await ask('POST', `/sandboxes/${first}/resume`), { status: 200, state: 'running' });
+});
+
 t.test('a paused sandbox makes room for another, and resumes only where there is room again', async (t) => {
   const { as, daemon, keyring } = await start(t);
   daemon.host.agentFaults = { freezes: true };

@@ -8,7 +8,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { Metrics, measureHost, measureProcess } from '../../host-agent/src/metrics/metrics.ts';
-import { measureSandboxes } from '../../host-agent/src/sandboxes/measures.ts';
+import { measureSandboxes } from '../../host-agent/src/sandboxes/metrics.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
 import { openKeyring } from './keyed.ts';

@@ -49,6 +49,47 @@ t.test('a change is made whole or not at all, and is an event', async (t) => {
   t.match(await root('PATCH', '/snapshots/snap_0123456789abc', {}), { status: 404 });
 });
 
+t.test('50 changes of different labels at once are all there', async (t) => {
+  const { root } = await startKeyed(t);
+  const { id } = await root('POST', '/sandboxes');
+  const { id: snapshot } = await root('POST', `/sandboxes/${id}/snapshot`, ABOUT);
+  const change = (at: number) =>
+    root('PATCH', `/snapshots/${snapshot}`, { labels: { [`k${at}`]: String(at) } });
+  const answers = await Promise.all(Array.from({ length: 50 }, (_, at) => change(at)));
+  for (const [at, { status, labels }] of answers.entries())
+    t.match({ status, label: labels[`k${at}`] }, { status: 200, label: String(at) });
+  const { labels, name, comment } = await root('GET', `/snapshots/${snapshot}`);
+  const added = Object.fromEntries(Array.from({ length: 50 }, (_, at) => [`k${at}`, String(at)]));
+  t.same({ labels, name, comment }, { ...ABOUT, labels: { ...ABOUT.labels, ...added } });
+});
+
+t.test('events of a snapshot have the name and labels that it had', async (t) => {
+  const { root, daemon } = await startKeyed(t);
+  const { id } = await root('POST', '/sandboxes', { labels: { of: 'sandbox' } });
+  const { id: snapshot } = await root('POST', `/sandboxes/${id}/snapshot`, ABOUT);
+  const { labels } = ABOUT;
+  for (const body of [{}, { comment: ABOUT.comment, labels: { stage: 'ready', none: null } }])
+    t.match(
+      await root('PATCH', `/snapshots/${snapshot}`, body),
+      { status: 200, labels },
+      'it changes nothing',
+    );
+  await root('PATCH', `/snapshots/${snapshot}`, { name: 'silver', labels: { stage: 'tested' } });
+  await root('DELETE', `/snapshots/${snapshot}`);
+  const told = daemon.journal.read(0).flatMap(({ event }) => (event.snapshot === snapshot ? [event] : []));
+  t.match(told, [
+    { kind: 'snapshot-taken', name: 'golden', labels },
+    {
+      kind: 'snapshot-changed',
+      name: 'silver',
+      labels: { ...labels, stage: 'tested' },
+      changed: ['name', 'labels'],
+    },
+    { kind: 'snapshot-deleted', name: 'silver', labels: { ...labels, stage: 'tested' } },
+  ]);
+  t.equal(told.length, 3);
+});
+
 t.test(
   'a name is unique within a tenant, also among concurrent requests, and free after a delete',
   async (t) => {

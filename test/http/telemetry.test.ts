@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap';
 import { Metrics } from '../../host-agent/src/metrics/metrics.ts';
 import { LifecycleEvents, type LifecycleListener } from '../../host-agent/src/sandboxes/lifecycle-events.ts';
-import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/sandboxes/measures.ts';
+import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/sandboxes/metrics.ts';
 import { openTelemetry, type Telemetry } from '../../host-agent/src/telemetry/index.ts';
 import { type Collector, startCollector } from '../support/collector.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';

@@ -92,7 +92,8 @@ export class TreeModel {
   /** Everything but `armed`, `overflow` and `end`. */
   apply({ type, path = '', from = '', isDirectory = false }: Event): void {
     if (type === 'create') {
-      if (this.tree.get(path) !== isDirectory) this.remove(path);
+      // What is in a directory follows.
+      if (isDirectory || this.tree.get(path) !== isDirectory) this.remove(path);
       this.tree.set(path, isDirectory);
     } else if (type === 'remove') this.remove(path);
     else if (type === 'rename') {

@@ -178,7 +178,7 @@ export async function makeControl(
     log: pino({ level: 'silent' }),
     isAdopted,
     onResumed: () => void seen.resumed++,
-    onStandstill: (cause) => void seen.causes.push(cause),
+    onIoPause: (cause) => void seen.causes.push(cause),
   };
   const control = kind.control(vm, options);
   const qemu = await MadeQemu.listen(t, join(dir, 'qmp.sock'));

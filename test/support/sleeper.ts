@@ -10,14 +10,7 @@ import {
   resolveProfile,
 } from '@sandboxd/rootfs-builder';
 import { pino } from 'pino';
-import type {
-  Engine,
-  SavedVm,
-  Vm,
-  VmmIdentity,
-  VmPaths,
-  VmSpec,
-} from '../../host-agent/src/engines/engine.ts';
+import type { Engine, SavedVm, Vm, VmPaths, VmSpec } from '../../host-agent/src/engines/engine.ts';
 import { makeEngines } from '../../host-agent/src/engines/index.ts';
 import { Jail } from '../../host-agent/src/engines/jail/jail.ts';
 import type { ExecOutcome } from '../../host-agent/src/guest/exec-types.ts';
@@ -178,18 +171,6 @@ export class Sleeper {
     const sleeper = new Sleeper(this.engine, paths, spec, vm);
     await sleeper.guest.connect(AbortSignal.timeout(scaled(60_000)));
     return sleeper;
-  }
-
-  /** As a daemon that starts finds it. */
-  async adopt(): Promise<void> {
-    this.guest.close(new Error('its daemon was killed'));
-    this.vm.detach();
-    const identity = JSON.parse(JSON.stringify(this.vm.identity)) as VmmIdentity;
-    const vm = this.engine.adopt(identity, { log: sleeperLog });
-    if (vm === null) throw new Error('the VM is gone');
-    this.vm = vm;
-    this.guest = this.#connectTo(vm);
-    if (!(await this.guest.adopt(scaled(60_000)))) throw new Error('the guest does not answer');
   }
 
   /** The output of a shell command, which must succeed. */

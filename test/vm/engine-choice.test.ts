@@ -12,7 +12,7 @@ import { readCounts } from '../../host-agent/src/engines/trial.ts';
 import { keepAlive } from '../../host-agent/src/lib/lazy.ts';
 import { type BadKvm, writeBadKvm } from '../support/bad-kvm.ts';
 import { BAKED_DATA_DIR, startDaemon } from '../support/daemon.ts';
-import { makeFakeHost } from '../support/fake-vmm/host.ts';
+import { makeFakeHost } from '../support/fake-cloud-hypervisor/host.ts';
 import { HELPERS } from '../support/helper-programs.ts';
 import { scaled } from '../support/time-scale.ts';
 

@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import type { Engine } from '../../host-agent/src/engines/engine.ts';
 import { checksumSparse } from '../../host-agent/src/lib/extents.ts';
 import { keepAlive } from '../../host-agent/src/lib/lazy.ts';
-import { dropPaused, readPaused, verifyPaused } from '../../host-agent/src/sandboxes/saved/paused.ts';
+import { readPaused, verifyPaused } from '../../host-agent/src/sandboxes/saved/paused.ts';
 import { openEngine, Sleeper } from '../support/sleeper.ts';
 import { scaled } from '../support/time-scale.ts';
 
@@ -121,21 +121,6 @@ t.test('a restore that fails before the guest runs leaves it paused', async (t) 
   small.onReach = () => undefined;
   await small.resume();
   t.equal(await small.sh('echo awake'), 'awake\n');
-});
-
-t.test('a VMM that outlived its daemon is adopted, and its next pause is as good', async (t) => {
-  await small.pause();
-  await small.resume();
-  await small.sh('echo before > /dev/shm/file');
-  // Saved, but the daemon was killed before it ended the VMM.
-  await small.save();
-  await dropPaused(small.paused);
-  await small.adopt();
-  t.equal(await small.sh('cat /dev/shm/file'), 'before\n', 'the guest runs on');
-  await small.sh('echo after > /dev/shm/file');
-  t.equal((await small.pause()).isIncremental, isMapped);
-  await small.resume();
-  t.equal(await small.sh('cat /dev/shm/file'), 'after\n');
 });
 
 t.test('what was copied from a resumed guest is not changed by its later pauses', async (t) => {

@@ -14,7 +14,7 @@ const COMMAND_ID_HEADER = { 'X-Command-Id': 'id of the command, for requests to 
 const UPWARD = ['stdin', 'stdinClose', 'resize', 'signal'] as const;
 const ERRORS = {
   404: 'the sandbox does not exist',
-  409: 'the sandbox is starting or being deleted',
+  409: 'the sandbox is paused and does not resume by use',
   502: 'the guest does not respond',
 } as const;
 

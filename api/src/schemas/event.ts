@@ -4,7 +4,7 @@ import { querySwitch } from '../input/query.ts';
 import { MAX_EVENT_FILTERS } from '../limits.ts';
 import { count, dateTime, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
-import { labels } from './label.ts';
+import { labelSelectors, labels } from './label.ts';
 
 export const EVENT_KINDS = [
   'created',
@@ -57,6 +57,13 @@ export const eventsQuery = z.object({
     `some of ${EVENT_KINDS.join(', ')}`,
     `only events of these kinds, comma-separated: ${EVENT_KINDS.join(', ')}`,
   ),
+  label: labelSelectors.meta({
+    type: 'array',
+    items: { type: 'string' },
+    description:
+      'only events of sandboxes and snapshots that had this label, key=value, or key for any value; may be repeated, ' +
+      'and all must match',
+  }),
   follow: querySwitch(
     '0',
     false,
@@ -83,12 +90,16 @@ export const event = z
         'the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its ' +
           'own host',
       ),
-    name: word('name of the sandbox; absent if it has none').optional(),
-    labels: labels.optional().describe('labels of the sandbox; absent if it has none'),
+    name: word(
+      'name of the sandbox, or of the snapshot where the kind begins with snapshot; absent if it has none',
+    ).optional(),
+    labels: labels.optional().describe('labels of the same at that time; absent if it has none'),
     changed: z
       .array(z.string())
       .optional()
-      .describe('for updated: the fields that were changed, such as labels and timeout_s'),
+      .describe(
+        'for updated and snapshot-changed: the fields that were changed, such as labels and timeout_s',
+      ),
     snapshot: snapshotId
       .optional()
       .describe(

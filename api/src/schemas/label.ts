@@ -84,6 +84,13 @@ function labelsOf<V>(isValid: (value: unknown) => boolean, value: object) {
 /** `value` absent: any value. */
 export type LabelSelector = { readonly key: string; readonly value?: string };
 
+/** `key=value`, or `key` for any value; undefined for invalid text. */
+export function parseLabelSelector(text: string): LabelSelector | undefined {
+  const [, key = '', value] = /^([^=]*)(?:=(.*))?$/s.exec(text) ?? [];
+  if (!isLabelKey(key) || !isLabelValue(value ?? '')) return undefined;
+  return { key, ...(value !== undefined && { value }) };
+}
+
 const SELECTOR_ERROR = `query {name} must be key or key=value, in the syntax of labels, ${MAX_LABELS} at most, got {value}`;
 
 /** A parameter that may be repeated; all of its selectors must match. */
@@ -92,12 +99,8 @@ export const labelSelectors = z
   .optional()
   .transform((words, context): readonly LabelSelector[] | undefined => {
     if (words === undefined) return undefined;
-    const selectors = words.map((word) => {
-      const [, key = '', value] = /^([^=]*)(?:=(.*))?$/s.exec(word) ?? [];
-      return { key, ...(value !== undefined && { value }) };
-    });
-    const areValid = selectors.every(({ key, value = '' }) => isLabelKey(key) && isLabelValue(value));
-    if (areValid && words.length <= MAX_LABELS) return selectors;
+    const selectors = words.slice(0, MAX_LABELS).flatMap((word) => parseLabelSelector(word) ?? []);
+    if (selectors.length === words.length) return selectors;
     context.addIssue({ code: 'custom', message: SELECTOR_ERROR });
     return z.NEVER;
   })

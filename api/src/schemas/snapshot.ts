@@ -15,6 +15,12 @@ export const snapshot = z
     id: snapshotId,
     created_at: dateTime('creation time'),
     source_id: sandboxId.describe('source sandbox'),
+    parent_snapshot_id: snapshotId
+      .optional()
+      .describe(
+        'the snapshot that the source sandbox continued from: of which it is a fork, or the last one that was taken ' +
+          'of it. It may be deleted',
+      ),
     dir: word('directory of the snapshot on the host'),
     mem_path: word('file with the memory of the guest'),
     rootfs_path: word('file with the writable layer'),

@@ -11,6 +11,7 @@ import { images, pull, rmi } from './verbs/images.ts';
 import { keys } from './verbs/keys.ts';
 import { logs } from './verbs/logs.ts';
 import { exportSnapshot, importSnapshot } from './verbs/move.ts';
+import { connect, forward, ports, ssh } from './verbs/ports.ts';
 import { run } from './verbs/run.ts';
 import { inspect, ps, rm, update } from './verbs/sandboxes.ts';
 import { service } from './verbs/service.ts';
@@ -48,6 +49,10 @@ export const VERBS: readonly Verb[] = [
   images,
   pull,
   rmi,
+  forward,
+  connect,
+  ssh,
+  ports,
   service,
   stats,
   events,

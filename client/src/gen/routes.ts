@@ -132,8 +132,8 @@ export type Calls = {
   readServiceLogs: { readonly body: undefined; readonly answer: Schemas['ServiceLogPage'] };
   connectPort: { readonly body: undefined; readonly answer: undefined };
   connectPortWebSocket: { readonly body: undefined; readonly answer: undefined };
-  listPorts: { readonly body: undefined; readonly answer: unknown };
-  openPort: { readonly body: unknown; readonly answer: unknown };
+  listPorts: { readonly body: undefined; readonly answer: Schemas['OpenPortList'] };
+  openPort: { readonly body: Schemas['OpenPortRequest']; readonly answer: Schemas['OpenPort'] };
   closePort: { readonly body: undefined; readonly answer: undefined };
   listLinks: { readonly body: undefined; readonly answer: unknown };
   makeLink: { readonly body: unknown; readonly answer: unknown };

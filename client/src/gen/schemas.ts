@@ -153,6 +153,36 @@ export interface components {
              */
             readonly protocol: "tcp";
         };
+        /** @description a port that is open for URLs */
+        readonly OpenPort: {
+            /** @description TCP port in the guest */
+            readonly port: number;
+            /**
+             * @description private: needs a key with the operation connect, or a link; public: everyone may connect by its URL
+             * @enum {string}
+             */
+            readonly access: "private" | "public";
+            /**
+             * Format: date-time
+             * @description when it was opened, or its access was changed
+             */
+            readonly opened_at: string;
+        };
+        /** @description open ports of a sandbox */
+        readonly OpenPortList: {
+            /** @description by number */
+            readonly ports: readonly components["schemas"]["OpenPort"][];
+        };
+        /** @description a port to open */
+        readonly OpenPortRequest: {
+            /** @description TCP port in the guest */
+            readonly port: number;
+            /**
+             * @description who may connect by the URL of the port
+             * @default private
+             */
+            readonly access?: ("private" | "public" | "") | null;
+        };
         readonly NetworkRequest: {
             /**
              * @description whether the sandbox has a network
@@ -1000,6 +1030,11 @@ export interface components {
              * @description source snapshot of a fork
              */
             readonly source_snapshot_id?: string;
+            /**
+             * snapshot id
+             * @description the last snapshot that was taken of it, else the source snapshot of a fork. It may be deleted
+             */
+            readonly parent_snapshot_id?: string;
             readonly network?: components["schemas"]["NetworkResponse"];
             /** @description published ports */
             readonly published?: readonly components["schemas"]["PublishedPort"][];
@@ -1098,6 +1133,11 @@ export interface components {
              * @description source sandbox
              */
             readonly source_id: string;
+            /**
+             * snapshot id
+             * @description the snapshot that the source sandbox continued from: of which it is a fork, or the last one that was taken of it. It may be deleted
+             */
+            readonly parent_snapshot_id?: string;
             /** @description directory of the snapshot on the host */
             readonly dir: string;
             /** @description file with the memory of the guest */

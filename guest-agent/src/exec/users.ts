@@ -25,23 +25,50 @@ type UserLookup = { readonly user: ResolvedUser } | { readonly error: string };
 /** The kernel reads (uid_t)-1 as "unchanged". */
 const MAX_ID = 0xffff_fffe;
 
-export function parsePasswd(text: string): PasswdEntry[] {
-  return text.split('\n').flatMap((line) => {
+/** The files rarely change, and parsing them is most of the time of a short call. */
+function rememberLast<T>(parse: (text: string) => T): (text: string) => T {
+  let last: { readonly text: string; readonly value: T } | undefined;
+  return (text) => {
+    if (last?.text !== text) last = { text, value: parse(text) };
+    return last.value;
+  };
+}
+
+const parsePasswd = rememberLast((text): readonly PasswdEntry[] =>
+  text.split('\n').flatMap((line) => {
     const [name, , uid, gid, , home] = line.split(':');
     const ids = [parseId(uid ?? ''), parseId(gid ?? '')] as const;
     if (!name || ids[0] === undefined || ids[1] === undefined) return [];
     return [{ name, uid: ids[0], gid: ids[1], home: home || '/' }];
-  });
-}
+  }),
+);
 
-export function parseGroup(text: string): GroupEntry[] {
-  return text.split('\n').flatMap((line) => {
+const parseGroup = rememberLast((text): readonly GroupEntry[] =>
+  text.split('\n').flatMap((line) => {
     const [name, , gid, members] = line.split(':');
     const id = parseId(gid ?? '');
     if (!name || id === undefined) return [];
     return [{ name, gid: id, members: (members ?? '').split(',').filter((member) => member !== '') }];
-  });
-}
+  }),
+);
+
+/** As the C library: the first entry of an id has its name. */
+export const userNames = rememberLast(
+  (passwd): ReadonlyMap<number, string> =>
+    new Map(
+      parsePasswd(passwd)
+        .map(({ uid, name }) => [uid, name] as const)
+        .reverse(),
+    ),
+);
+export const groupNames = rememberLast(
+  (group): ReadonlyMap<number, string> =>
+    new Map(
+      parseGroup(group)
+        .map(({ gid, name }) => [gid, name] as const)
+        .reverse(),
+    ),
+);
 
 /** Resolves `spec`; "" is root. A number needs no entry in the files; a name does. */
 export function resolveUser(spec: string, files: UserFiles): UserLookup {

@@ -1,6 +1,6 @@
 // Describes files for the answers of file calls.
 import type { FileEntryInput } from '@sandboxd/proto';
-import { parseGroup, parsePasswd } from '../exec/users.ts';
+import { groupNames, userNames } from '../exec/users.ts';
 import { addon } from '../native/addon.ts';
 import type { Names, Step } from './as-user.ts';
 import { freshUs, linksOf, modeOf, mtimeUsOf, ownerOf, sizeOf, versionOf } from './status.ts';
@@ -27,17 +27,8 @@ export class Describer {
   readonly #groups: ReadonlyMap<number, string>;
 
   constructor({ passwd, group }: Names) {
-    // As the C library: the first entry of an id has its name.
-    this.#users = new Map(
-      parsePasswd(passwd)
-        .map(({ uid, name }) => [uid, name] as const)
-        .reverse(),
-    );
-    this.#groups = new Map(
-      parseGroup(group)
-        .map(({ gid, name }) => [gid, name] as const)
-        .reverse(),
-    );
+    this.#users = userNames(passwd);
+    this.#groups = groupNames(group);
   }
 
   /** `path` and `target` are byte strings. */

@@ -1,8 +1,15 @@
 // The guest's identity: everything that two copies of one memory image must not share, set in one call.
-import { AgentError, type Identity, type Network, type SetClock, type Wake } from '@sandboxd/proto';
+import {
+  AgentError,
+  type Connections,
+  type Identity,
+  type Network,
+  type SetClock,
+  type Wake,
+} from '@sandboxd/proto';
 import { enterRoot } from '../boot/enter-root.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
-import { applyNetwork, checkNetwork } from './network.ts';
+import { abortForgotten, applyNetwork, checkNetwork } from './network.ts';
 import { writeOwnFile } from './own-file.ts';
 
 const MIN_ENTROPY_BYTES = 32;
@@ -50,6 +57,7 @@ export function wakeUp(wake: Wake): number {
   addon.addEntropy(wake.entropy);
   addon.setClock(wake.unixTimeUs);
   if (wake.network) applyNetwork(wake.network as Network);
+  else if (wake.connections) abortForgotten(wake.connections as Connections);
   return addon.shiftClock(0);
 }
 

@@ -1,6 +1,6 @@
 // Configures the guest's network interface as the host requests: address, gateway and name server.
 import { isIPv4 } from 'node:net';
-import { AgentError, type Network } from '@sandboxd/proto';
+import { AgentError, type Connections, type Network } from '@sandboxd/proto';
 import { logError } from '../lib/log.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { writeOwnFile } from './own-file.ts';
@@ -34,15 +34,20 @@ export function applyNetwork(network: Network | undefined): void {
   }
   const { mac, address, prefixLength, gateway, gatewayMac, dns } = network;
   const name = addon.bindInterface();
-  abortConnections();
+  abort(() => addon.abortConnections());
   addon.setInterface(name, parseMac(mac), address, prefixLength, gateway, parseMac(gatewayMac));
   writeResolver(`nameserver ${dns}\n`);
 }
 
+/** Aborts the connections that the network has forgotten while the guest was paused: no program shall wait for them. */
+export function abortForgotten({ address, tracked }: Connections): void {
+  abort(() => addon.abortForgotten(address, tracked));
+}
+
 /** The operator's own kernel may lack this function; then programs notice late that their connections are gone. */
-function abortConnections(): void {
+function abort(connections: () => void): void {
   try {
-    addon.abortConnections();
+    connections();
   } catch (error) {
     logError('abort connections', error);
   }

@@ -166,6 +166,11 @@ export interface Addon {
   // connections.cc
   /** Aborts all TCP connections except those within the guest. Returns their number. */
   abortConnections(): number;
+  /**
+   * The same for open connections of that IPv4 address that are not in `kept`, where each has 8 bytes: the own port,
+   * the peer's port and the peer's address.
+   */
+  abortForgotten(address: Uint8Array, kept: Uint8Array): number;
   // ports.cc: results are numbers, -errno on failure; nothing throws
   /** `address`: of this guest. Returns a descriptor; the connection is established or has failed when it is writable. */
   connectPort(address: string, port: number): number;

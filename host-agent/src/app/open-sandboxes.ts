@@ -13,7 +13,7 @@ import { readHostCapacity } from '../sandboxes/admission.ts';
 import { CommandCounts } from '../sandboxes/command-counts.ts';
 import { HOST_IDLE } from '../sandboxes/idle/in-use.ts';
 import { SandboxManager } from '../sandboxes/manager.ts';
-import { measureSandboxes } from '../sandboxes/measures.ts';
+import { measureSandboxes } from '../sandboxes/metrics.ts';
 import type { SandboxRecord } from '../sandboxes/record.ts';
 import type { SnapshotRecord } from '../sandboxes/snapshots.ts';
 import type { Store } from '../store/store.ts';
@@ -98,6 +98,7 @@ export async function openSandboxes(
     },
     tenants: {
       quotaOf: (tenant) => keys.quotaOf(tenant),
+      policyOfOwner: (owner) => keys.policyOfOwner(owner),
       publishPorts: publishPorts.length > 0 ? publishPorts : findOrdinaryPorts(),
     },
     snapshotRecords: store.table<SnapshotRecord>('snapshots'),

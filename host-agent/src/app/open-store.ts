@@ -14,11 +14,11 @@ import { lockDirectory } from '../lib/instance-lock.ts';
 import { ensurePrivateDirectory } from '../lib/private-directory.ts';
 import { Metrics, measureProcess } from '../metrics/metrics.ts';
 import { LifecycleEvents, logLifecycleEvents, type StoredEvent } from '../sandboxes/lifecycle-events.ts';
-import { countLifecycleEvents } from '../sandboxes/measures.ts';
+import { countLifecycleEvents } from '../sandboxes/metrics.ts';
 import { Store } from '../store/store.ts';
 import { openTelemetry, type Telemetry } from '../telemetry/index.ts';
-import { refuseCareless } from './careless.ts';
 import type { AppContext } from './context.ts';
+import { refuseWeakSettings } from './weak-settings.ts';
 
 const KEY_POLL_MS = 2000;
 
@@ -45,7 +45,7 @@ export async function openStore({ config, log, resources }: AppContext): Promise
   assertNotExposed(config, keys);
   await keys.ensureMark();
   warnOfNoKeys(config, keys, log);
-  refuseCareless(config, keys.hasValidKey, log);
+  refuseWeakSettings(config, keys.hasValidKey, log);
   const dir = join(config.dataDir, AUDIT_DIR);
   const audit =
     config.audit && new AuditTrail({ ...config.audit, dir, anchors: store.table(ANCHOR_TABLE), log });

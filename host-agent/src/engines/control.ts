@@ -82,7 +82,7 @@ export type ControlOptions = {
   readonly log: Logger;
   /** Called when the guest resumes after a pause that was not a save. */
   readonly onResumed?: (() => void) | undefined;
-  readonly onStandstill?: ((cause: string) => void) | undefined;
+  readonly onIoPause?: ((cause: string) => void) | undefined;
   /** An earlier daemon started it, and may have used it. */
   readonly isAdopted: boolean;
 };

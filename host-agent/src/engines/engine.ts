@@ -215,7 +215,7 @@ export type BootOptions = {
   /**
    * Called when the VMM pauses the guest because the host's disk rejects its writes; `cause` is a lower-case phrase.
    */
-  readonly onStandstill?: (cause: string) => void;
+  readonly onIoPause?: (cause: string) => void;
   readonly signal?: AbortSignal;
   /** A throw-away guest without resource limits. Its files may be in tmpfs, which does not support O_DIRECT. */
   readonly isTrial?: boolean;

@@ -95,25 +95,26 @@ async function store(
     );
   const image = known ?? (await convert(deps, laidOut, layers, work));
   faults.reach('image.converted');
-  const now = Date.now();
-  // A name belongs to one image only, so other images lose it.
-  const others = records
-    .all()
-    .filter(({ id, record }) => id !== image.id && record.refs.some((ref) => names.includes(ref)));
-  const refs = [...new Set([...image.record.refs, ...names])];
-  if (refs.length > MAX_REFS)
-    throw new AppError(
-      'invalid_argument',
-      `the image would have ${refs.length} names, and may have ${MAX_REFS}; delete some of them first`,
-    );
-  const updated = { id: image.id, record: { ...image.record, refs, usedAtMs: now } };
-  await records.putAll([
-    ...others.map(({ id, record }) => ({
-      id,
-      record: { ...record, refs: record.refs.filter((ref) => !names.includes(ref)) },
-    })),
-    updated,
-  ]);
+  // What else changes these records, such as their labels, is neither lost nor in between.
+  const updated = await records.atomically(() => {
+    const current = records.get(image.id) ?? image.record;
+    const refs = [...new Set([...current.refs, ...names])];
+    if (refs.length > MAX_REFS)
+      throw new AppError(
+        'invalid_argument',
+        `the image would have ${refs.length} names, and may have ${MAX_REFS}; delete some of them first`,
+      );
+    // A name belongs to one image only, so other images lose it.
+    for (const { id, record } of records.all()) {
+      if (id === image.id || !record.refs.some((ref) => names.includes(ref))) continue;
+      void records.put(id, { ...record, refs: record.refs.filter((ref) => !names.includes(ref)) });
+    }
+    const { labels } = current;
+    const base = known === undefined ? image.record : current;
+    const record = { ...base, ...(labels && { labels }), refs, usedAtMs: Date.now() };
+    void records.put(image.id, record);
+    return { id: image.id, record };
+  });
   faults.reach('image.committed');
   return updated;
 }

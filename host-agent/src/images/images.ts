@@ -16,6 +16,7 @@ import {
   COPY_MODE,
   findImage,
   type ImageInfo,
+  type ImageRecord,
   isMeaningless,
   isPullable,
   MAX_RECORDS_BYTES,
@@ -125,7 +126,7 @@ export class Images {
     path: string,
     { onProgress, signal, owner, onMake }: PullOptions = {},
   ): Promise<StoredImage> {
-    const { allowedDirs, files, records } = this.#options;
+    const { allowedDirs, files } = this.#options;
     const { key } = await this.#identify(path);
     const known = this.#all().find(
       ({ record }) => record.fileKey === key && existsSync(files.rootfsPath(record.rootfsDigest)),
@@ -138,9 +139,7 @@ export class Images {
         // The file may have been replaced since: the record describes the file opened here.
         await using file = await openHostFile(path, allowedDirs);
         const created = await this.#createFromFile(file, { report, signal: cancelled, owner });
-        const stored = { id: created.id, record: { ...created.record, fileKey: file.key } };
-        await records.put(stored.id, stored.record);
-        return stored;
+        return await this.#change(created, (record) => ({ ...record, fileKey: file.key }));
       },
       { onEvent: onProgress, signal },
     );
@@ -158,10 +157,11 @@ export class Images {
 
   /** `change` returns the new labels from the present ones. AppError as `get`. */
   async relabel(text: string, change: (labels: Labels) => Labels): Promise<ImageInfo> {
-    const { id, record } = this.#find(text);
-    const stored = { id, record: { ...record, labels: change(record.labels ?? {}) } };
-    await this.#options.records.put(id, stored.record);
-    return toInfo(stored);
+    const relabelled = await this.#change(this.#find(text), (record) => ({
+      ...record,
+      labels: change(record.labels ?? {}),
+    }));
+    return toInfo(relabelled);
   }
 
   /**
@@ -169,15 +169,18 @@ export class Images {
    * as `get`.
    */
   async delete(text: string): Promise<void> {
-    const { id, record } = this.#find(text);
+    const found = this.#find(text);
     const reference = parseReference(text);
     const name = reference === undefined ? undefined : formatReference(reference);
-    const isName = name !== undefined && record.refs.includes(name);
-    if (isName && record.refs.length > 1) {
-      await this.#options.records.put(id, { ...record, refs: record.refs.filter((ref) => ref !== name) });
-      return;
+    const isName = name !== undefined && found.record.refs.includes(name);
+    if (isName && found.record.refs.length > 1) {
+      const { record } = await this.#change(found, (record) => ({
+        ...record,
+        refs: record.refs.filter((ref) => ref !== name),
+      }));
+      if (record.refs.length > 0) return;
     }
-    await this.#forget(id);
+    await this.#forget(found.id);
     await this.#sweep();
   }
 
@@ -284,10 +287,20 @@ export class Images {
     throw notFound(text);
   }
 
-  async #touch({ id, record }: StoredImage): Promise<StoredImage> {
-    const touched = { ...record, usedAtMs: Date.now() };
-    await this.#options.records.put(id, touched);
-    return { id, record: touched };
+  #touch(image: StoredImage): Promise<StoredImage> {
+    return this.#change(image, (record) => ({ ...record, usedAtMs: Date.now() }));
+  }
+
+  /** Concurrent changes of a record are made one after the other. AppError not_found if it is gone. */
+  async #change({ id }: StoredImage, change: (record: ImageRecord) => ImageRecord): Promise<StoredImage> {
+    const { records } = this.#options;
+    return await records.atomically(() => {
+      const record = records.get(id);
+      if (record === undefined) throw notFound(`sha256:${id}`);
+      const changed = { id, record: change(record) };
+      void records.put(id, changed.record);
+      return changed;
+    });
   }
 
   async #sweep(): Promise<void> {

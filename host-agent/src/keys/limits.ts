@@ -55,6 +55,8 @@ export type RequestedChange = {
 export type LimitsOptions = {
   /** Called for each request: quotas change while the daemon runs. */
   readonly quotaOf: (tenant: string) => Quota | undefined;
+  /** Of the owner's key as it is now; undefined if it has none or is not valid any more. */
+  readonly policyOfOwner: (owner: Owner) => Policy | undefined;
   readonly sandboxes: () => Iterable<Holding>;
   /** Host ports that a key may publish if it has a policy or tenant but no publish_ports. */
   readonly publishPorts: readonly string[];
@@ -90,8 +92,7 @@ export class Limits {
       exceeded.push(`idle_action snapshot needs snapshot: ${describe(principal, 'snapshot')}`);
     const all = [...this.#options.sandboxes(), ...this.#reserved];
     const own = all.filter((holding) => isSame(holding.owner, owner));
-    const total = own.filter(isAwake).length + requested.count;
-    exceeded.push(...checkMax('sandboxes of this key', total, 'max_sandboxes', policy.max_sandboxes));
+    exceeded.push(...checkMaxSandboxes(policy, own.filter(isAwake).length + requested.count));
     const max = policy.max_published_ports;
     exceeded.push(
       ...checkMax('ports of this key', countPorts([...own, requested]), 'max_published_ports', max),
@@ -189,11 +190,16 @@ export class Limits {
 
   /** A paused sandbox holds again what it held while it ran. AppError forbidden. */
   admitResume({ owner, vcpus, memoryMib }: Holding): Disposable {
-    if (owner?.tenant === undefined) return NO_RESERVATION;
+    if (owner === undefined) return NO_RESERVATION;
     const all = [...this.#options.sandboxes(), ...this.#reserved];
     const woken = { owner, vcpus, memoryMib, diskBytes: 0 };
-    const overQuota = this.#findOverQuota(owner.tenant, all, { ...woken, count: 1 }, 0);
-    if (overQuota.length > 0) throw forbidden(owner, [], overQuota);
+    const exceeded = checkMaxSandboxes(
+      this.#options.policyOfOwner(owner),
+      all.filter((each) => isSame(each.owner, owner) && isAwake(each)).length + 1,
+    );
+    const overQuota =
+      owner.tenant === undefined ? [] : this.#findOverQuota(owner.tenant, all, { ...woken, count: 1 }, 0);
+    if (exceeded.length + overQuota.length > 0) throw forbidden(owner, exceeded, overQuota);
     this.#reserved.add(woken);
     return { [Symbol.dispose]: () => void this.#reserved.delete(woken) };
   }
@@ -264,6 +270,10 @@ function unixSecond(): number {
 
 function isSame(a: Owner | undefined, b: Owner | undefined): boolean {
   return a?.key === b?.key && a?.tenant === b?.tenant;
+}
+
+function checkMaxSandboxes(policy: Policy | undefined, total: number): string[] {
+  return checkMax('sandboxes of this key', total, 'max_sandboxes', policy?.max_sandboxes);
 }
 
 function checkMaxSnapshots({ max_snapshots }: Policy, total: number): string[] {

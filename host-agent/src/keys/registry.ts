@@ -9,7 +9,7 @@ import type { Policy } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import { randomSuffix } from '../lib/ids.ts';
 import type { Store, Table } from '../store/store.ts';
-import type { KeyHolder } from './principal.ts';
+import type { KeyHolder, Owner } from './principal.ts';
 import {
   areSameHash,
   hashKey,
@@ -192,6 +192,14 @@ export class KeyRegistry {
     });
     await this.#keys.flush();
     return revoked;
+  }
+
+  /** Of the valid key that has the owner's name. */
+  policyOfOwner({ key, tenant }: Owner): Policy | undefined {
+    const all = this.#keys.all();
+    return all.find(
+      ({ record }) => record.name === key && record.tenant === tenant && stateOf(record) === 'valid',
+    )?.record.policy;
   }
 
   quotaOf(tenant: string): Quota | undefined {

@@ -98,7 +98,7 @@ export class SandboxLog {
   }
 
   /** Calls back when the queue is below its threshold again, or will never be written. */
-  whenRoomy(callback: () => void): void {
+  whenWritable(callback: () => void): void {
     if (this.isRoomy || this.#hasFailed || this.#isClosed) callback();
     else this.#capacityWaiters.push(callback);
   }

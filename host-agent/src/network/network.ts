@@ -4,6 +4,7 @@
 import { randomInt } from 'node:crypto';
 import { mkdir, readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { ConnectionsInput } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4 } from '../lib/ipv4.ts';
@@ -12,6 +13,7 @@ import { AllowedAddresses, readOpenings } from './allowed-addresses.ts';
 import { DenialLog } from './denial-log.ts';
 import { NetHelper } from './helper.ts';
 import { HostSide, type HostSideOptions, type HostSideRecord, hostLacks, listLinks } from './host-side.ts';
+import type { PortMode } from './port-control.ts';
 import type { PublishedPort, Users } from './port-holder.ts';
 import { Published } from './published.ts';
 import { ResolverClient } from './resolver/client.ts';
@@ -149,17 +151,32 @@ export class Network {
     this.#taken.add(linkOf(slot));
   }
 
-  /** AppError conflict for a port in use, invalid_argument for an address that this host does not have. */
-  async publish(slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
+  /**
+   * `isAsleep`: its guest is away, as after `setPorts('hold')`. AppError conflict for a port in use, invalid_argument
+   * for an address that this host does not have.
+   */
+  async publish(slot: NetworkSlot, ports: readonly PublishedPort[], isAsleep = false): Promise<void> {
     const { subnet } = await this.#open();
-    if (ports.length > 0) await this.#published.add(subnet, slot, ports);
+    if (ports.length > 0) await this.#published.add(subnet, slot, ports, isAsleep);
   }
 
   /** Re-attaches ports that an earlier daemon published. AppError conflict for an invalid record of the slot. */
-  async adoptPorts(slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
+  async adoptPorts(slot: NetworkSlot, ports: readonly PublishedPort[], isAsleep: boolean): Promise<void> {
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
-    if (ports.length > 0) await this.#published.adopt(subnet, slot, ports);
+    if (ports.length > 0) await this.#published.adopt(subnet, slot, ports, isAsleep);
+  }
+
+  /** See `Published.setMode`. */
+  async setPorts(slot: NetworkSlot, mode: PortMode, onHeld?: () => void): Promise<void> {
+    const { subnet } = await this.#open();
+    await this.#published.setMode(subnet, slot, mode, onHeld);
+  }
+
+  /** The guest's TCP connections that its network tracks, as its agent gets them. */
+  async connections({ namespace, guestIp }: NetworkSlot): Promise<ConnectionsInput> {
+    const hex = await this.#quick.request(['connections', namespace, guestIp]);
+    return { address: Uint8Array.from(guestIp.split('.'), Number), tracked: Buffer.from(hex, 'hex') };
   }
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
@@ -239,6 +256,7 @@ export class Network {
     const { log } = this.#options;
     await this.#host?.catch(() => undefined);
     for (const resolver of this.#resolvers.values()) await resolver.close();
+    this.#published.close();
     if (this.#taken.size === 0)
       await this.#removeHostSide().catch((err) =>
         log.warn({ err }, 'cannot remove the rules and links of the host for sandbox networks'),

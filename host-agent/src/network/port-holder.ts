@@ -2,7 +2,7 @@
 // the daemon writes before the start identifies it later. It outlives the daemon and ends with the sandbox.
 import type { ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { dirname } from 'node:path';
@@ -18,6 +18,7 @@ import {
   writeProcessRecord,
 } from '../lib/process-record.ts';
 import { startProgram } from '../lib/programs.ts';
+import { MODE_LETTERS, type PortMode } from './port-control.ts';
 
 /** argv[0] of a holder. */
 const ARGV0 = 'sandboxd-portd';
@@ -38,6 +39,8 @@ type HolderOptions = {
   /** Source address of forwarded connections as the guest sees it. */
   readonly source: string;
   readonly ports: readonly PublishedPort[];
+  /** What happens to new connections at first. */
+  readonly mode: PortMode;
 };
 
 /** Allocates user ids that no other process of the host has. */
@@ -45,7 +48,7 @@ export type Users = {
   /** AppError exhausted. */
   take(): Promise<number>;
   /** Marks the user id as used by that process. */
-  handOver(uid: number, holder: ProcessId): Promise<void>;
+  printOnce(uid: number, holder: ProcessId): Promise<void>;
   giveBack(uid: number): Promise<void>;
 };
 
@@ -67,11 +70,11 @@ export async function startHolder(options: HolderOptions): Promise<void> {
     const process = { pid, startTicks: readStartTicks(pid) ?? -1 };
     noteProcess(record, process);
     await waitUntilReady(child);
-    await users.handOver(uid, process);
+    await users.printOnce(uid, process);
   } catch (error) {
     const remaining = findHolders(record);
     await Promise.all(remaining.map(endProcess));
-    removeProcessRecord(record);
+    await removeRecord(record);
     await users.giveBack(uid);
     throw error;
   }
@@ -79,7 +82,8 @@ export async function startHolder(options: HolderOptions): Promise<void> {
 
 type Child = ChildProcessByStdio<null, Readable, Readable>;
 
-function spawnHolder({ program, guestIp, source, ports }: HolderOptions, uid: number): Child {
+function spawnHolder(options: HolderOptions, uid: number): Child {
+  const { program, record, guestIp, source, ports, mode } = options;
   const portArgs = ports.flatMap(({ hostIp, hostPort, guestPort }) =>
     (hostIp === undefined ? ['0.0.0.0', '::'] : [hostIp]).flatMap((address) => [
       address,
@@ -87,11 +91,15 @@ function spawnHolder({ program, guestIp, source, ports }: HolderOptions, uid: nu
       String(guestPort),
     ]),
   );
-  return startProgram(program, [String(uid), guestIp, source, ...portArgs], {
-    argv0: ARGV0,
-    detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
+  return startProgram(
+    program,
+    [String(uid), guestIp, source, controlOf(record), MODE_LETTERS[mode], ...portArgs],
+    {
+      argv0: ARGV0,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  );
 }
 
 async function waitUntilReady(child: Child): Promise<void> {
@@ -150,6 +158,22 @@ function isBroadcast(address: string): boolean {
   );
 }
 
+const CONTROL = '.control';
+
+/** The socket that controls a holder, beside its record. */
+export function controlOf(record: string): string {
+  return `${record}${CONTROL}`;
+}
+
+export function isControl(path: string): boolean {
+  return path.endsWith(CONTROL);
+}
+
+async function removeRecord(record: string): Promise<void> {
+  await rm(controlOf(record), { force: true });
+  removeProcessRecord(record);
+}
+
 /** Whether a process of this run directory holds the ports of a slot. */
 export function isHeld(record: string): boolean {
   return findHolders(record).length > 0;
@@ -160,7 +184,7 @@ export async function endHolders(record: string, users: Users): Promise<void> {
   const uid = readProcessRecord(record)?.uid;
   const holders = findHolders(record);
   for (const holder of holders) await endProcess(holder);
-  removeProcessRecord(record);
+  await removeRecord(record);
   // If no holder was running, its user id may already have been given to another process.
   if (uid !== undefined && holders.length > 0) await users.giveBack(uid);
 }

@@ -6,7 +6,16 @@ import { isIPv6 } from 'node:net';
 import { basename, join } from 'node:path';
 import { MAX_PORT } from '@sandboxd/api';
 import { AppError, isAppError } from '../lib/errors.ts';
-import { endHolders, isHeld, type PublishedPort, startHolder, type Users } from './port-holder.ts';
+import { PortControl, type PortMode } from './port-control.ts';
+import {
+  controlOf,
+  endHolders,
+  isControl,
+  isHeld,
+  type PublishedPort,
+  startHolder,
+  type Users,
+} from './port-holder.ts';
 import { openPorts } from './rules/guest.ts';
 import { addPorts, type PortMap, removePorts, replacePorts } from './rules/host.ts';
 import type { NetworkSlot, Subnet } from './subnet.ts';
@@ -22,44 +31,118 @@ export type PublishedOptions = {
   readonly change: (namespace: string, commands: string) => Promise<unknown>;
 };
 
+/** The published ports of one sandbox. */
+type Entry = {
+  readonly slot: NetworkSlot;
+  readonly ports: readonly PublishedPort[];
+  /** Its guest sleeps: the holder gets all new connections. */
+  isAsleep: boolean;
+  control?: PortControl | undefined;
+  onHeld: () => void;
+  /** Changes of its mode are made one at a time. */
+  last: Promise<unknown>;
+};
+
 export class Published {
   readonly #options: PublishedOptions;
   /** By the slot's namespace. */
-  readonly #ports = new Map<
-    string,
-    { readonly slot: NetworkSlot; readonly ports: readonly PublishedPort[] }
-  >();
+  readonly #ports = new Map<string, Entry>();
 
   constructor(options: PublishedOptions) {
     this.#options = options;
   }
 
-  /** AppError conflict for a port in use, invalid_argument for an address that this host does not have. */
-  async add(subnet: Subnet, slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
+  /**
+   * `isAsleep`: as after `setMode('hold')`. AppError conflict for a port in use, invalid_argument for an address that
+   * this host does not have.
+   */
+  async add(
+    subnet: Subnet,
+    slot: NetworkSlot,
+    ports: readonly PublishedPort[],
+    isAsleep: boolean,
+  ): Promise<void> {
     const { change } = this.#options;
-    this.#ports.set(slot.namespace, { slot, ports });
-    await this.#startHolder(subnet, slot, ports);
+    const entry = this.#enter(slot, ports, isAsleep);
+    await this.#startHolder(subnet, entry);
     await change(slot.namespace, openPorts(ports.map(({ guestPort }) => guestPort)));
-    const maps = toMaps(slot, ports);
-    if (maps.length > 0) await change('-', addPorts(subnet.table, maps));
+    const maps = toMaps(entry);
+    if (maps.length > 0 && !isAsleep) await change('-', addPorts(subnet.table, maps));
   }
 
   /**
    * Re-attaches ports that an earlier daemon published. Rejects if the holder has ended and another process has a port
    * now.
    */
-  async adopt(subnet: Subnet, slot: NetworkSlot, ports: readonly PublishedPort[]): Promise<void> {
-    this.#ports.set(slot.namespace, { slot, ports });
-    if (!isHeld(this.#recordOf(slot.namespace))) await this.#startHolder(subnet, slot, ports);
+  async adopt(
+    subnet: Subnet,
+    slot: NetworkSlot,
+    ports: readonly PublishedPort[],
+    isAsleep: boolean,
+  ): Promise<void> {
+    const entry = this.#enter(slot, ports, isAsleep);
+    if (!isHeld(this.#recordOf(slot.namespace))) await this.#startHolder(subnet, entry);
+    // The earlier daemon may have been killed in the middle of a pause.
+    else if (!isAsleep) await this.setMode(subnet, slot, 'open').catch(() => undefined);
+  }
+
+  /**
+   * `hold` and `refuse` are for a guest that sleeps: its holder gets all new connections, and `onHeld` is called for
+   * the first that it holds. Connections that exist stay. Rejects if the holder has ended, or is of an older version.
+   */
+  setMode(subnet: Subnet, slot: NetworkSlot, mode: PortMode, onHeld?: () => void): Promise<void> {
+    const entry = this.#ports.get(slot.namespace);
+    if (entry === undefined) return Promise.resolve();
+    if (onHeld !== undefined) entry.onHeld = onHeld;
+    const change = () => this.#setMode(subnet, entry, mode);
+    const done = entry.last.then(change, change);
+    entry.last = done.catch(() => undefined);
+    return done;
+  }
+
+  async #setMode(subnet: Subnet, entry: Entry, mode: PortMode): Promise<void> {
+    const { change } = this.#options;
+    const path = controlOf(this.#recordOf(entry.slot.namespace));
+    entry.control ??= await PortControl.open(path, () => entry.onHeld());
+    const maps = toMaps(entry);
+    try {
+      await entry.control.set(mode);
+    } catch (error) {
+      entry.control = undefined;
+      throw error;
+    }
+    if (mode !== 'open') {
+      if (!entry.isAsleep) await this.#removeMaps(subnet, maps);
+      entry.isAsleep = true;
+      return;
+    }
+    entry.control.close();
+    entry.control = undefined;
+    if (maps.length > 0 && entry.isAsleep)
+      await change('-', `${removePorts(subnet.table, maps)}\n${addPorts(subnet.table, maps)}`);
+    entry.isAsleep = false;
   }
 
   /** Resolves when the ports are free. Idempotent. */
   async remove(subnet: Subnet | undefined, { namespace }: NetworkSlot): Promise<void> {
-    const own = this.#ports.get(namespace);
-    if (own === undefined) return;
-    if (subnet !== undefined) await this.#removeMaps(subnet, toMaps(own.slot, own.ports));
+    const entry = this.#ports.get(namespace);
+    if (entry === undefined) return;
+    await entry.last;
+    entry.control?.close();
+    if (subnet !== undefined) await this.#removeMaps(subnet, toMaps(entry));
     await this.#end(namespace);
     this.#ports.delete(namespace);
+  }
+
+  /** Holders stay. */
+  close(): void {
+    for (const { control } of this.#ports.values()) control?.close();
+  }
+
+  #enter(slot: NetworkSlot, ports: readonly PublishedPort[], isAsleep: boolean): Entry {
+    const entry = { slot, ports, isAsleep, onHeld: () => undefined, last: Promise.resolve() };
+    this.#ports.set(slot.namespace, entry);
+    return entry;
   }
 
   /**
@@ -67,12 +150,14 @@ export class Published {
    * replaces the port maps by those of the existing guests.
    */
   async tidy(subnet: Subnet, netDir: string): Promise<void> {
-    const recorded = (await readdir(this.#options.dir).catch(() => [])).map((link) => join(netDir, link));
+    const recorded = (await readdir(this.#options.dir).catch(() => []))
+      .filter((name) => !isControl(name))
+      .map((link) => join(netDir, link));
     const failures: unknown[] = [];
     const unused = recorded.filter((namespace) => !this.#ports.has(namespace));
     // In parallel: a process that does not end delays the others otherwise.
     await Promise.all(unused.map((namespace) => this.#end(namespace).catch((error) => failures.push(error))));
-    const maps = [...this.#ports.values()].flatMap(({ slot, ports }) => toMaps(slot, ports));
+    const maps = [...this.#ports.values()].flatMap((entry) => (entry.isAsleep ? [] : toMaps(entry)));
     await succeeds(this.#options.change('-', replacePorts(subnet.table, maps)));
     for (const failure of failures) throw failure;
   }
@@ -84,15 +169,13 @@ export class Published {
     for (const map of maps) await succeeds(remove([map]));
   }
 
-  async #startHolder(
-    subnet: Subnet,
-    { namespace, guestIp }: NetworkSlot,
-    ports: readonly PublishedPort[],
-  ): Promise<void> {
+  async #startHolder(subnet: Subnet, { slot, ports, isAsleep }: Entry): Promise<void> {
     const { program, users } = this.#options;
     if (ports.length === 0) throw new AppError('internal', 'no ports to publish');
-    const record = this.#recordOf(namespace);
-    await startHolder({ program, record, users, guestIp, source: subnet.hostAddress, ports });
+    const record = this.#recordOf(slot.namespace);
+    const mode = isAsleep ? 'hold' : 'open';
+    const addresses = { guestIp: slot.guestIp, source: subnet.hostAddress };
+    await startHolder({ program, record, users, ...addresses, ports, mode });
   }
 
   async #end(namespace: string): Promise<void> {
@@ -119,7 +202,7 @@ async function succeeds(change: Promise<unknown>): Promise<boolean> {
 }
 
 /** Maps cover IPv4 connections from outside. The holder process forwards all others. */
-function toMaps({ guestIp }: NetworkSlot, ports: readonly PublishedPort[]): PortMap[] {
+function toMaps({ slot: { guestIp }, ports }: Entry): PortMap[] {
   return ports.flatMap(({ hostIp, hostPort, guestPort }) => {
     if (hostIp !== undefined && (isIPv6(hostIp) || hostIp.startsWith('127.'))) return [];
     return [{ hostIp: hostIp === '0.0.0.0' ? undefined : hostIp, hostPort, guestIp, guestPort }];

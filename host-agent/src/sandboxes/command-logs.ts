@@ -168,7 +168,7 @@ export class CommandLogs {
             else if (record.kind === 'gap')
               log.event('exec', `about ${record.bytes} bytes of output of ${id} were not logged`);
           }
-          log.whenRoomy(() => stream.consumed(bytes));
+          log.whenWritable(() => stream.consumed(bytes));
         },
         end: (end) => this.#ended(id, followed, end),
         failed: (err) => {

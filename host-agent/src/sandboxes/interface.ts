@@ -48,8 +48,8 @@ export type SnapshotRequest = SnapshotMaker & {
 export interface SandboxHandle {
   readonly info: SandboxInfo;
   /**
-   * Resolves when its guest can be used: a paused sandbox is resumed, once for all that wait. AppError paused if it
-   * does not resume by use, exhausted when that takes too long.
+   * Resolves when its guest can be used: a paused sandbox is resumed, once for all that wait. One that does not resume
+   * by use stays paused, and what is called next throws AppError paused. AppError exhausted when it takes too long.
    */
   awake(signal?: AbortSignal): Promise<AwakeSandbox>;
   /** Saves it and ends its VM; with `hasMemory` false only its disk is kept. Does nothing if it is paused. */

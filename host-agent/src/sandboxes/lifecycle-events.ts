@@ -67,7 +67,11 @@ export type LifecycleEvent =
     }
   /** Imported from another host, where it was taken of `sandbox`. */
   | { readonly kind: 'snapshot-imported'; readonly snapshot: string; readonly sandbox: string }
-  | { readonly kind: 'snapshot-changed'; readonly snapshot: string }
+  | {
+      readonly kind: 'snapshot-changed';
+      readonly snapshot: string;
+      readonly changed: readonly string[];
+    }
   | { readonly kind: 'snapshot-deleted'; readonly snapshot: string }
   | {
       readonly kind: 'template-made';
@@ -82,8 +86,8 @@ export type LifecycleEvent =
     }
   | { readonly kind: 'template-evicted'; readonly template: string; readonly sizeBytes: number };
 
-/** How clients know the sandbox of an event. */
-export type Named = { readonly name?: string; readonly labels?: Labels };
+/** How clients know the sandbox of an event, or the snapshot of an event about a snapshot. */
+export type Named = { readonly name?: string | undefined; readonly labels?: Labels | undefined };
 
 type OriginKind = 'boot' | 'template' | 'snapshot';
 
@@ -215,7 +219,7 @@ export type StoredEvent = {
   readonly port?: number;
   readonly access?: string;
   readonly changed?: readonly string[];
-  /** Of the sandbox; absent if it has none. */
+  /** Of the sandbox, or of the snapshot where the kind begins with `snapshot`; absent if it has none. */
   readonly name?: string;
   readonly labels?: Labels;
 };

@@ -81,7 +81,7 @@ export class LogCapture {
     for (const record of records) this.#record(record);
     if (log.hasFailed) this.stop();
     // Flow control: the bytes are acknowledged when the log has space. Meanwhile output waits in the guest's ring.
-    else log.whenRoomy(() => subscription.consumed(bytes));
+    else log.whenWritable(() => subscription.consumed(bytes));
   }
 
   #record(record: ServiceRecord): void {

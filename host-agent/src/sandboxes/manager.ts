@@ -18,8 +18,8 @@ import { forgetIdle } from './idle/in-use.ts';
 import { bootImported, receiveSnapshot } from './import-snapshot.ts';
 import type { Sandboxes, SandboxHost, SandboxRequest, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
-import type { SandboxMetricsSource } from './measures.ts';
 import { inheritMetadata, toMetadata } from './metadata.ts';
+import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
 import type { SandboxManagerOptions } from './options.ts';
 import { changePort, connectPort, type PortChange } from './ports.ts';
@@ -89,6 +89,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       faults,
       events,
       records: snapshotRecords,
+      sandboxRecords: context.records,
       log,
     });
     this.#automaticEnd = new AutomaticEnd({
@@ -157,6 +158,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await this.#templates.start();
     await forgetIdle(context.directories, ids);
     for (const sandbox of adopted) this.#register(sandbox);
+    await Promise.all(adopted.map((sandbox) => this.sleep.adopt(sandbox)));
     const { settings, events } = context;
     const timeoutMs = settings.watchdogTimeoutMs;
     this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events, log });

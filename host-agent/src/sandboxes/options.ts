@@ -16,7 +16,7 @@ export type SandboxManagerOptions = {
   /** What the host has for them. */
   readonly capacity: CapacityOptions;
   /** What keys and tenants may have. */
-  readonly tenants: Pick<LimitsOptions, 'quotaOf' | 'publishPorts'>;
+  readonly tenants: Pick<LimitsOptions, 'quotaOf' | 'policyOfOwner' | 'publishPorts'>;
   readonly snapshotRecords: Table<SnapshotRecord>;
   readonly log: Logger;
 };

@@ -50,7 +50,7 @@ export async function reconcile(resources: ResourceContext, log: Logger): Promis
     const adoptedCount = sandboxes.length - failed;
     const ms = Math.round(performance.now() - startedAt);
     log.info(
-      { adopted: adoptedCount, failed, removed: leftovers.size - sandboxes.length, strangers: strays, ms },
+      { adopted: adoptedCount, failed, removed: leftovers.size - sandboxes.length, foreignVmms: strays, ms },
       'sandboxes adopted',
     );
   }

@@ -15,6 +15,8 @@ export type SandboxRecord = {
   /** Absent in records of daemons that had none. */
   readonly metadata?: Metadata;
   readonly sourceSnapshotId?: string;
+  /** The last snapshot that was taken of it, or that it went back to. */
+  readonly parentSnapshotId?: string;
   /** Owner of the key that created it; absent: no owner. */
   readonly owner?: Owner;
   readonly incarnation: string;
@@ -96,6 +98,7 @@ export function toInfo(
   const { allowlist = [] } = options.network ?? {};
   const { kind, name: source, imageDigest } = options.rootfs;
   const { name, labels, env } = metadataOf(record);
+  const parentSnapshotId = parentOf(record);
   const expiresAtMs = state === 'paused' && pausesAtEnd(record) ? undefined : expiryOf(record);
   return {
     id,
@@ -118,6 +121,7 @@ export function toInfo(
     rootfs: { kind, name: source, ...(imageDigest !== undefined && { imageDigest }) },
     workdir,
     ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
+    ...(parentSnapshotId !== undefined && { parentSnapshotId }),
     ...(network !== undefined && {
       network: { allowlist, guestIp: network.guestIp, gateway: network.gateway },
     }),
@@ -150,6 +154,14 @@ export function toCreation(
 /** Its lifetime counts only while it runs, and starts again with each resume. */
 export function pausesAtEnd({ options }: Pick<SandboxRecord, 'options'>): boolean {
   return options.timeoutAction === 'pause';
+}
+
+/** The snapshot that it continued from. */
+export function parentOf({
+  parentSnapshotId,
+  sourceSnapshotId,
+}: Pick<SandboxRecord, 'parentSnapshotId' | 'sourceSnapshotId'>): string | undefined {
+  return parentSnapshotId ?? sourceSnapshotId;
 }
 
 export function noSandbox(id: string): AppError {

@@ -3,6 +3,7 @@
 import {
   DISK_STEP_BYTES,
   MAX_BOOT_ARGS_CHARS,
+  MAX_PUBLISHED_PORTS,
   MAX_SECONDS,
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
@@ -58,9 +59,6 @@ export async function resolveRootfs(
   const { service: _, ...options } = validated;
   return { ...options, rootfs: found.rootfs, ...(service && { service }) };
 }
-
-/** Maximum published ports of one sandbox: each takes one or two sockets of the process that forwards them. */
-const MAX_PUBLISHED = 1000;
 
 /** AppError invalid_argument with the field, its value and the bounds. */
 export function resolveSandboxOptions(
@@ -126,8 +124,11 @@ export function assertOneName(name: string | undefined, count: number): void {
 
 /** AppError invalid_argument. */
 function assertFewPorts({ length }: readonly PublishedPort[]): void {
-  if (length <= MAX_PUBLISHED) return;
-  throw new AppError('invalid_argument', `publish must have at most ${MAX_PUBLISHED} ports, got ${length}`);
+  if (length <= MAX_PUBLISHED_PORTS) return;
+  throw new AppError(
+    'invalid_argument',
+    `publish must have at most ${MAX_PUBLISHED_PORTS} ports, got ${length}`,
+  );
 }
 
 /** A published port needs a network; without a requested one, its allowlist is empty. */

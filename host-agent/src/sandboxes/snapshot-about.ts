@@ -1,4 +1,5 @@
 // What clients say about a snapshot: its name, unique among the snapshots of a tenant, its labels and a comment.
+import { isDeepStrictEqual } from 'node:util';
 import { type Labels, labels, MAX_COMMENT_CHARS, objectName, text } from '@sandboxd/api';
 import { z } from 'zod';
 import { changeLabels } from '../lib/labels.ts';
@@ -30,6 +31,13 @@ export function toAbout({ name, labels = {}, comment }: About): About {
     ...(Object.keys(labels).length > 0 && { labels: { ...labels } }),
     ...(comment && { comment }),
   };
+}
+
+/** The fields that differ. */
+export function findChanges(before: About, after: About): string[] {
+  const old = toAbout(before);
+  const fields = ['name', 'labels', 'comment'] as const;
+  return fields.filter((field) => !isDeepStrictEqual(old[field], after[field]));
 }
 
 /** AppError invalid_argument if there are too many labels then. */

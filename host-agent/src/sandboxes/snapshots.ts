@@ -2,16 +2,12 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import PQueue from 'p-queue';
-import type { Logger } from 'pino';
-import type { Engines } from '../engines/choice.ts';
 import type { Owner } from '../keys/index.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
-import type { Table } from '../store/store.ts';
-import type { CommitHook } from './interface.ts';
-import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
+import { Ancestry, moveTo } from './ancestry.ts';
 import { metadataOf } from './metadata.ts';
+import { parentOf } from './record.ts';
 import { ReservedNames } from './reserved-names.ts';
 import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -26,45 +22,24 @@ import {
   sweepSaved,
   unfinishedDir,
 } from './saved/saved-guest.ts';
-import { type About, type AboutPatch, changeAbout, toAbout } from './snapshot-about.ts';
+import { type AboutPatch, changeAbout, findChanges, toAbout } from './snapshot-about.ts';
+import {
+  type Entry,
+  type Fill,
+  noSnapshot,
+  type SnapshotFor,
+  type SnapshotRecord,
+  type SnapshotsOptions,
+  toInfo,
+} from './snapshot-record.ts';
 import type { SnapshotInfo } from './types.ts';
 
-export type SnapshotRecord = {
-  readonly createdAtMs: number;
-  readonly sourceId: string;
-  readonly owner?: Owner;
-  /** Absent in records of older daemons. */
-  readonly about?: About;
-  /** False until every file is on disk, and again during a delete. */
-  readonly isComplete: boolean;
-};
-
-/** For whom a snapshot is made, and what is bound to its commit. */
-export type SnapshotFor = {
-  readonly owner: Owner | undefined;
-  readonly commit?: CommitHook<SnapshotInfo> | undefined;
-  readonly about?: About | undefined;
-};
-
-type SnapshotsOptions = {
-  readonly dataDir: string;
-  readonly engines: Pick<Engines, 'current'>;
-  readonly records: Table<SnapshotRecord>;
-  readonly faults: Faults;
-  readonly events: LifecycleEvents;
-  readonly log: Logger;
-};
-
-type Entry = {
-  record: SnapshotRecord;
-  readonly saved: SavedGuest;
-  /** A delete in progress. */
-  deletion?: Promise<void> | undefined;
-};
+export type { SnapshotFor, SnapshotRecord } from './snapshot-record.ts';
 
 export class Snapshots {
   readonly #options: SnapshotsOptions;
   readonly #entries = new Map<string, Entry>();
+  readonly #ancestry: Ancestry;
   readonly #checksums: Checksums;
   readonly #names = new ReservedNames({
     all: () => this.#named(),
@@ -77,6 +52,7 @@ export class Snapshots {
 
   constructor(options: SnapshotsOptions) {
     this.#options = options;
+    this.#ancestry = new Ancestry(options);
     this.#checksums = new Checksums(options.log);
   }
 
@@ -85,13 +61,17 @@ export class Snapshots {
    * be read is user data: its files stay.
    */
   async start(): Promise<void> {
-    const { dataDir, records, events, log } = this.#options;
+    const { dataDir, records, log } = this.#options;
     const all = new Map(records.all().map(({ id, record }) => [id, record]));
     const present = await sweepSaved(snapshotsRoot(dataDir), (name) => all.get(name)?.isComplete === true);
     for (const [id, record] of all) {
+      if (record.deletedAtMs !== undefined) {
+        this.#ancestry.add(id, record);
+        continue;
+      }
       if (!present.includes(id)) {
-        const deleted = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
-        await (record.isComplete ? records.remove(id, deleted.persist) : records.remove(id));
+        const deleted = this.#prepareDeleted(id, record);
+        await this.#ancestry.forget(id, record, record.isComplete ? deleted.persist : undefined);
         if (record.isComplete) deleted.publish();
         const reason = record.isComplete ? 'its files are missing' : 'it is incomplete or half deleted';
         log.warn({ snapshot: id, reason }, 'snapshot record removed');
@@ -107,6 +87,7 @@ export class Snapshots {
         log.error({ snapshot: id, reason }, 'a snapshot cannot be read and is not listed; its files stay');
       }
     }
+    await this.#ancestry.compact();
   }
 
   /** Resolves when no snapshot file is read or written any more. */
@@ -123,7 +104,7 @@ export class Snapshots {
     const { options: own, compatibility, kernelDigest } = sandbox.record;
     const { labels, env } = metadataOf(sandbox.record);
     const options = { ...own, inherited: { labels: { ...labels }, env } };
-    return this.#make(sandbox.id, signal, by, async (dir, snapshot) => {
+    const fill: Fill = async (dir, snapshot) => {
       const { saved, pausedMs, totalMs } = await saveGuest({
         dir,
         vm: sandbox.awake.vm,
@@ -137,7 +118,8 @@ export class Snapshots {
       sandbox.assertAlive();
       const times = { pausedMs: Math.round(pausedMs), totalMs: Math.round(totalMs) };
       return { saved, event: { kind: 'snapshot-taken', snapshot, sandbox: sandbox.id, ...times } };
-    });
+    };
+    return this.#make(sandbox.id, signal, by, fill, sandbox);
   }
 
   /**
@@ -150,10 +132,11 @@ export class Snapshots {
     signal: AbortSignal,
     by?: SnapshotFor,
   ): Promise<SnapshotInfo> {
-    return this.#make(sourceId, signal, by, async (dir, snapshot) => ({
+    const fillIn: Fill = async (dir, snapshot) => ({
       saved: await fill(dir),
       event: { kind: 'snapshot-imported', snapshot, sandbox: sourceId },
-    }));
+    });
+    return this.#make(sourceId, signal, by, fillIn);
   }
 
   /** The input for an export stream. AppError not_found. */
@@ -162,29 +145,37 @@ export class Snapshots {
     return { saved, sourceId: record.sourceId, takenAtMs: record.createdAtMs, about: record.about ?? {} };
   }
 
-  /** `fill` writes all files to a new directory, and returns the event of what happened. */
+  /** `source`: a sandbox of this host, which continues from the new snapshot. */
   async #make(
     sourceId: string,
     signal: AbortSignal,
     { owner, commit, about = {} }: SnapshotFor = { owner: undefined },
-    fill: (
-      dir: string,
-      id: string,
-    ) => Promise<{ readonly saved: SavedGuest; readonly event: LifecycleEvent }>,
+    fill: Fill,
+    source?: Sandbox,
   ): Promise<SnapshotInfo> {
-    const { dataDir, records, faults, events } = this.#options;
+    const { dataDir, records, sandboxRecords, faults, events } = this.#options;
     using _name = this.#names.reserve(owner, about.name);
     const id = newId('snap');
     const root = snapshotsRoot(dataDir);
     const temporary = unfinishedDir(root, id);
-    const said = { about: toAbout(about) };
-    const record = { createdAtMs: Date.now(), sourceId, ...said, ...(owner && { owner }), isComplete: false };
+    const parentId = source && parentOf(source.record);
+    const own = { about: toAbout(about), ...(owner && { owner }) };
+    const record = {
+      createdAtMs: Date.now(),
+      sourceId,
+      ...own,
+      ...(parentId !== undefined && { parentId }),
+      isComplete: false,
+    };
     await using undo = new AsyncDisposableStack();
-    const undone = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner);
+    const undone = this.#prepareDeleted(id, record);
+    const before = source?.record.parentSnapshotId;
     let isCommitted = false;
     undo.defer(async () => {
       if (isCommitted) await commit?.retract();
-      await (isCommitted ? records.remove(id, undone.persist) : records.remove(id));
+      const forget = (also?: () => void) =>
+        records.remove(id, isCommitted ? () => (undone.persist(), also?.()) : also);
+      await (isCommitted && source ? moveTo(sandboxRecords, source, before, forget) : forget());
       events.published();
     });
     await records.put(id, record);
@@ -197,14 +188,16 @@ export class Snapshots {
     await publishSaved(temporary, this.#dir(id));
     await flush(root);
     faults.reach('snapshot.published');
-    const complete = { ...record, isComplete: true };
-    const pending = events.prepare(event, owner);
+    const pending = events.prepare(event, owner, own.about);
     const published = new SavedGuest(this.#dir(id), saved.manifest, true);
-    const entry = { record: complete, saved: published };
-    await records.put(id, complete, () => {
-      pending.persist();
-      commit?.persist(toInfo(id, entry));
-    });
+    const entry = { record: { ...record, isComplete: true }, saved: published };
+    const publish = (also?: () => void) =>
+      records.put(id, entry.record, () => {
+        pending.persist();
+        commit?.persist(toInfo(id, entry));
+        also?.();
+      });
+    await (source === undefined ? publish() : moveTo(sandboxRecords, source, id, publish));
     isCommitted = true;
     await records.flush();
     faults.reach('snapshot.committed');
@@ -215,6 +208,14 @@ export class Snapshots {
     this.#checksums.add(published);
     pending.publish();
     return this.get(id);
+  }
+
+  /**
+   * The existing snapshots that this one came from, nearest first. `id` may be of a deleted one, which a sandbox or
+   * another snapshot came from.
+   */
+  ancestorsOf(id: string): string[] {
+    return this.#ancestry.ancestorsOf(id).filter((each) => this.#entries.has(each));
   }
 
   /** The owner of each existing snapshot. */
@@ -261,9 +262,11 @@ export class Snapshots {
     if (entry.deletion !== undefined) throw noSnapshot(id);
     const { owner, about = {} } = entry.record;
     const changed = changeAbout(about, patch);
+    const fields = findChanges(about, changed);
+    if (fields.length === 0) return toInfo(id, entry);
     using _name = this.#names.reserve(owner, changed.name === about.name ? undefined : changed.name);
     const record = { ...entry.record, about: changed };
-    const event = events.prepare({ kind: 'snapshot-changed', snapshot: id }, owner);
+    const event = events.prepare({ kind: 'snapshot-changed', snapshot: id, changed: fields }, owner, changed);
     // A delete that begins meanwhile writes its mark after this.
     await records.put(id, record, event.persist);
     entry.record = record;
@@ -291,8 +294,8 @@ export class Snapshots {
   }
 
   async #delete(id: string, { saved, record }: Entry): Promise<void> {
-    const { records, faults, events } = this.#options;
-    const event = events.prepare({ kind: 'snapshot-deleted', snapshot: id }, record.owner);
+    const { records, faults } = this.#options;
+    const event = this.#prepareDeleted(id, record);
     const current = records.get(id);
     // If an earlier delete failed, the snapshot is already marked and the event persisted.
     if (current !== undefined)
@@ -301,12 +304,17 @@ export class Snapshots {
     faults.reach('snapshot-delete.marked');
     await saved.remove();
     faults.reach('snapshot-delete.files');
-    await (isPersisted
-      ? records.remove(id)
-      : records.remove(id, event.persist).catch(() => records.remove(id)));
+    await this.#ancestry
+      .forget(id, record, isPersisted ? undefined : event.persist)
+      .catch(() => records.remove(id));
     faults.reach('snapshot-delete.forgotten');
     this.#entries.delete(id);
     event.publish();
+    await this.#ancestry.compact();
+  }
+
+  #prepareDeleted(id: string, { owner, about }: SnapshotRecord) {
+    return this.#options.events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner, about);
   }
 
   /** Records the delete, so that the next daemon would finish it. */
@@ -332,23 +340,4 @@ export class Snapshots {
   #dir(id: string): string {
     return join(snapshotsRoot(this.#options.dataDir), id);
   }
-}
-
-function toInfo(id: string, { record, saved }: Pick<Entry, 'record' | 'saved'>): SnapshotInfo {
-  return {
-    id,
-    createdAt: new Date(record.createdAtMs),
-    sourceId: record.sourceId,
-    dir: saved.dir,
-    memoryPath: saved.vm.memoryPath,
-    rootfsPath: saved.diskPath,
-    statePath: saved.vm.statePath,
-    memoryMib: saved.manifest.options.memoryMib,
-    vcpus: saved.manifest.options.vcpus,
-    ...record.about,
-  };
-}
-
-export function noSnapshot(id: string): AppError {
-  return new AppError('not_found', `snapshot ${id} does not exist`);
 }

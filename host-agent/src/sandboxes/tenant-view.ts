@@ -28,7 +28,8 @@ import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { Sleep } from './sleep/sleep.ts';
 import type { AboutPatch } from './snapshot-about.ts';
-import { noSnapshot, type Snapshots } from './snapshots.ts';
+import { noSnapshot } from './snapshot-record.ts';
+import type { Snapshots } from './snapshots.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,

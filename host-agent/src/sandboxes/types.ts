@@ -128,6 +128,8 @@ export type SandboxInfo = {
   readonly workdir: string;
   /** The snapshot from which it was forked. */
   readonly sourceSnapshotId?: string;
+  /** The snapshot that it was forked from, last saved as, or went back to. It may be deleted. */
+  readonly parentSnapshotId?: string;
   readonly network?: NetworkInfo;
   readonly published?: readonly PublishedPort[];
   /** Open for URLs; absent: none. */
@@ -149,6 +151,8 @@ export type SnapshotInfo = {
   readonly id: string;
   readonly createdAt: Date;
   readonly sourceId: string;
+  /** The one that its source continued from. It may be deleted. */
+  readonly parentSnapshotId?: string;
   readonly dir: string;
   readonly memoryPath: string;
   readonly rootfsPath: string;

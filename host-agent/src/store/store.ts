@@ -90,6 +90,16 @@ export class Table<T> {
     await stored;
   }
 
+  /**
+   * Runs `change` in a transaction that excludes all other writers, so what it reads is not changed before it writes.
+   * It must not await; nothing is written if it throws. Resolves as `put` does.
+   */
+  async atomically<R>(change: () => R): Promise<R> {
+    const changed = this.#db.childTransaction(change);
+    this.#onWrite();
+    return await changed;
+  }
+
   /** Resolves once the removal, and the writes of `also`, survive a crash of this process. */
   async remove(id: string, also?: () => void): Promise<void> {
     const remove = () => this.#db.remove(id);

@@ -4,6 +4,7 @@
 import type { Logger } from 'pino';
 import type { Journal } from '../events/journal.ts';
 import { backOffMs } from '../lib/back-off.ts';
+import { matchesLabels } from '../lib/labels.ts';
 import { type StoredEvent, toEventBody } from '../sandboxes/lifecycle-events.ts';
 import { type Delivery, keysOf, toKey, type Webhook, type WebhookRegistry } from './registry.ts';
 import { send as sendMessage } from './sender.ts';
@@ -247,8 +248,9 @@ export class Dispatcher {
   }
 }
 
-function matches({ kinds, tenant }: Webhook, event: StoredEvent): boolean {
-  return kinds?.includes(event.kind) !== false && (tenant === undefined || tenant === event.owner?.tenant);
+function matches({ kinds, tenant, labels }: Webhook, event: StoredEvent): boolean {
+  const isOfTenant = tenant === undefined || tenant === event.owner?.tenant;
+  return kinds?.includes(event.kind) !== false && isOfTenant && matchesLabels(event.labels, labels);
 }
 
 function toDelivery(eventId: string, event: StoredEvent): Delivery {

@@ -1,5 +1,6 @@
 // The webhooks in the registry. Commands change them while a daemon runs, which polls every two seconds.
 import { randomBytes } from 'node:crypto';
+import type { LabelSelector } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import type { Store, Table } from '../store/store.ts';
 
@@ -8,7 +9,7 @@ const MAX_HOOKS = 64;
 /** More than the maximum number of queued deliveries or dead letters of a webhook. */
 const MAX_ROWS = 10_000;
 
-type NewWebhook = Pick<Webhook, 'url' | 'kinds' | 'tenant'> & { readonly name: string };
+type NewWebhook = Pick<Webhook, 'url' | 'kinds' | 'tenant' | 'labels'> & { readonly name: string };
 type ListedWebhook = Omit<Webhook, 'secret'> & {
   readonly name: string;
   readonly queued: number;
@@ -132,6 +133,8 @@ export type Webhook = {
   readonly kinds?: readonly string[];
   /** Only events of this tenant; absent: of all tenants. */
   readonly tenant?: string;
+  /** Only events whose sandbox or snapshot had all of these labels; absent: of all. */
+  readonly labels?: readonly LabelSelector[];
   readonly createdAtMs: number;
   /** Number of the newest event that is queued or filtered out. */
   readonly cursor: number;

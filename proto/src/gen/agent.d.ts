@@ -3209,6 +3209,9 @@ export namespace sandboxd {
                 /** Wake network. */
                 network?: (sandboxd.agent.v1.Network.$Properties|null);
 
+                /** Wake connections. */
+                connections?: (sandboxd.agent.v1.Connections.$Properties|null);
+
                 /**
                  * Creates a new Wake instance using the specified properties.
                  * @param [properties] Properties to set
@@ -3250,12 +3253,86 @@ export namespace sandboxd {
                     /** Wake network */
                     network?: (sandboxd.agent.v1.Network.$Properties|null);
 
+                    /** Wake connections */
+                    connections?: (sandboxd.agent.v1.Connections.$Properties|null);
+
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
                 }
 
                 /** Shape of a Wake. */
                 type $Shape = sandboxd.agent.v1.Wake.$Properties;
+            }
+
+            /**
+             * Properties of a Connections.
+             * @deprecated Use sandboxd.agent.v1.Connections.$Properties instead.
+             */
+            interface IConnections extends sandboxd.agent.v1.Connections.$Properties {
+            }
+
+            /** Represents a Connections. */
+            class Connections {
+
+                /**
+                 * Constructs a new Connections.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.Connections.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** Connections address. */
+                address: Uint8Array;
+
+                /** Connections tracked. */
+                tracked: Uint8Array;
+
+                /**
+                 * Creates a new Connections instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns Connections instance
+                 */
+                static create(properties: sandboxd.agent.v1.Connections.$Shape): sandboxd.agent.v1.Connections & sandboxd.agent.v1.Connections.$Shape;
+                static create(properties?: sandboxd.agent.v1.Connections.$Properties): sandboxd.agent.v1.Connections;
+
+                /**
+                 * Encodes the specified Connections message. Does not implicitly {@link sandboxd.agent.v1.Connections.verify|verify} messages.
+                 * @param message Connections message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.Connections.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a Connections message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Connections & sandboxd.agent.v1.Connections.$Shape} Connections
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.Connections & sandboxd.agent.v1.Connections.$Shape;
+            }
+
+            namespace Connections {
+
+                /** Properties of a Connections. */
+                interface $Properties {
+
+                    /** Connections address */
+                    address?: (Uint8Array|null);
+
+                    /** Connections tracked */
+                    tracked?: (Uint8Array|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a Connections. */
+                type $Shape = sandboxd.agent.v1.Connections.$Properties;
             }
 
             /**

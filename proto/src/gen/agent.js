@@ -7938,6 +7938,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {Uint8Array|null} [entropy] Wake entropy
                  * @property {number|null} [unixTimeUs] Wake unixTimeUs
                  * @property {sandboxd.agent.v1.Network.$Properties|null} [network] Wake network
+                 * @property {sandboxd.agent.v1.Connections.$Properties|null} [connections] Wake connections
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -7994,6 +7995,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Wake.prototype.network = null;
 
                 /**
+                 * Wake connections.
+                 * @member {sandboxd.agent.v1.Connections.$Properties|null|undefined} connections
+                 * @memberof sandboxd.agent.v1.Wake
+                 * @instance
+                 */
+                Wake.prototype.connections = null;
+
+                /**
                  * Creates a new Wake instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Wake
@@ -8031,6 +8040,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 2, wireType 0 =*/16).uint64(message.unixTimeUs);
                     if (message.network != null && $Object.hasOwnProperty.call(message, "network"))
                         $root.sandboxd.agent.v1.Network.encode(message.network, writer.uint32(/* id 3, wireType 2 =*/26).fork(), _depth + 1).ldelim();
+                    if (message.connections != null && $Object.hasOwnProperty.call(message, "connections"))
+                        $root.sandboxd.agent.v1.Connections.encode(message.connections, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -8099,6 +8110,12 @@ export const sandboxd = $root.sandboxd = (() => {
                                 message.network = $root.sandboxd.agent.v1.Network.decode(reader, reader.size(), $undefined, _depth + 1, message.network);
                                 continue;
                             }
+                        case 4: {
+                                if (wireType !== 2)
+                                    break;
+                                message.connections = $root.sandboxd.agent.v1.Connections.decode(reader, reader.size(), $undefined, _depth + 1, message.connections);
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -8117,6 +8134,178 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return Wake;
+            })();
+
+            v1.Connections = (function() {
+
+                /**
+                 * Properties of a Connections.
+                 * @typedef {Object} sandboxd.agent.v1.Connections.$Properties
+                 * @property {Uint8Array|null} [address] Connections address
+                 * @property {Uint8Array|null} [tracked] Connections tracked
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Connections.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IConnections
+                 * @augments sandboxd.agent.v1.Connections.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Connections.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Connections.
+                 * @typedef {sandboxd.agent.v1.Connections.$Properties} sandboxd.agent.v1.Connections.$Shape
+                 */
+
+                /**
+                 * Constructs a new Connections.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Connections.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Connections.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Connections = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Connections address.
+                 * @member {Uint8Array} address
+                 * @memberof sandboxd.agent.v1.Connections
+                 * @instance
+                 */
+                Connections.prototype.address = $util.newBuffer([]);
+
+                /**
+                 * Connections tracked.
+                 * @member {Uint8Array} tracked
+                 * @memberof sandboxd.agent.v1.Connections
+                 * @instance
+                 */
+                Connections.prototype.tracked = $util.newBuffer([]);
+
+                /**
+                 * Creates a new Connections instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Connections
+                 * @static
+                 * @param {sandboxd.agent.v1.Connections.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Connections} Connections instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Connections.$Shape): sandboxd.agent.v1.Connections & sandboxd.agent.v1.Connections.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Connections.$Properties): sandboxd.agent.v1.Connections;
+                 * }}
+                 */
+                Connections.create = function(properties) {
+                    return new Connections(properties);
+                };
+
+                /**
+                 * Encodes the specified Connections message. Does not implicitly {@link sandboxd.agent.v1.Connections.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Connections
+                 * @static
+                 * @param {sandboxd.agent.v1.Connections.$Properties} message Connections message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Connections.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.address != null && $Object.hasOwnProperty.call(message, "address") && message.address.length)
+                        writer.uint32(/* id 1, wireType 2 =*/10).bytes(message.address);
+                    if (message.tracked != null && $Object.hasOwnProperty.call(message, "tracked") && message.tracked.length)
+                        writer.uint32(/* id 2, wireType 2 =*/18).bytes(message.tracked);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Connections message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Connections
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Connections & sandboxd.agent.v1.Connections.$Shape} Connections
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Connections.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Connections();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.address = value;
+                                else
+                                    delete message.address;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.tracked = value;
+                                else
+                                    delete message.tracked;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Connections;
             })();
 
             v1.WakeResult = (function() {

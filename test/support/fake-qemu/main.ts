@@ -13,7 +13,7 @@ import {
 import { createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { FakeGuest } from '../fake-vmm/guest.ts';
+import { FakeGuest } from '../fake-cloud-hypervisor/guest.ts';
 import type { QemuKnobs } from './host.ts';
 
 const HOLD_MS = 20;

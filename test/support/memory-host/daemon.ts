@@ -2,13 +2,13 @@
 import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { SandboxLimits } from '@sandboxd/api';
+import type { Policy, SandboxLimits } from '@sandboxd/api';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { Journal } from '../../../host-agent/src/events/journal.ts';
 import { RootfsFinder } from '../../../host-agent/src/images/index.ts';
 import type { Profiles } from '../../../host-agent/src/images/profiles.ts';
-import type { Quota } from '../../../host-agent/src/keys/index.ts';
+import type { Owner, Quota } from '../../../host-agent/src/keys/index.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
@@ -55,6 +55,7 @@ export type MemoryDaemonOptions = Partial<
   readonly admission?: Pick<CapacityOptions, 'memoryReserveBytes' | 'memoryOvercommit'>;
   readonly readCapacity?: CapacityOptions['readCapacity'];
   readonly quotaOf?: (tenant: string) => Quota | undefined;
+  readonly policyOfOwner?: (owner: Owner) => Policy | undefined;
   readonly readCounters?: () => Counters;
   /** Directories and machines of an earlier daemon. */
   readonly home?: Home;
@@ -158,6 +159,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     },
     tenants: {
       quotaOf: options.quotaOf ?? (() => undefined),
+      policyOfOwner: options.policyOfOwner ?? (() => undefined),
       publishPorts: ['1024-32767', '61000-65535'],
     },
     snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,

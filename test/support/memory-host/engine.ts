@@ -39,7 +39,7 @@ export class MemoryHost {
   /** Content of a saved guest's memory file. */
   savedMemory: string | Uint8Array = 'memory';
   /** Processes that look like VMMs of this run directory. */
-  strangers: readonly FoundVmm[] = [];
+  foreignVmms: readonly FoundVmm[] = [];
   /** Whether copies may have other disks. */
   takesOtherDisks = false;
   readonly counts = { boots: 0, restores: 0, saves: 0, channels: 0, kills: 0, adopts: 0 };
@@ -164,7 +164,7 @@ export class MemoryEngine implements Engine {
 
   /** Machines have no process to kill. */
   findVmms(): FoundVmm[] {
-    return [...this.host.strangers];
+    return [...this.host.foreignVmms];
   }
 
   async #start(

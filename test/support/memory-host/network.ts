@@ -54,8 +54,24 @@ export class RecordingNetwork implements SandboxNetworks {
     this.#call('adopt', slot);
   }
 
-  async adoptPorts(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[]) {
-    this.#call(`adopt ports [${ports.map(({ hostPort }) => hostPort)}]`, slot);
+  async adoptPorts(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[], isAsleep: boolean) {
+    this.#call(`adopt ports [${ports.map(({ hostPort }) => hostPort)}]${isAsleep ? ' asleep' : ''}`, slot);
+  }
+
+  /** A client connects to a published port of the slot while its guest sleeps. */
+  readonly knock = new Map<string, () => void>();
+
+  async setPorts(slot: NetworkSlot, mode: string, onHeld?: () => void) {
+    this.#call(`ports ${mode}`, slot);
+    if (onHeld !== undefined) this.knock.set(slot.namespace, onHeld);
+  }
+
+  /** What the network tracks of the guest. */
+  tracked = Buffer.alloc(0);
+
+  async connections(slot: NetworkSlot) {
+    if (this.fails === 'connections') this.#call('connections', slot);
+    return { address: Uint8Array.from([10, 0, 0, 2]), tracked: this.tracked };
   }
 
   async stop(slot: NetworkSlot) {

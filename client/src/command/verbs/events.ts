@@ -43,6 +43,13 @@ export const events: Verb = {
       placeholder: 'kind',
       help: `${KINDS.join(', ')}; default: all`,
     },
+    label: {
+      type: 'string',
+      short: 'l',
+      multiple: true,
+      placeholder: 'key[=value]',
+      help: 'only of sandboxes and snapshots that had this label; all that are given must match',
+    },
     after: {
       type: 'string',
       placeholder: 'id',
@@ -58,6 +65,7 @@ export const events: Verb = {
       follow: !isSet('no-follow'),
       ...(operands.length > 0 && { sandboxes: operands }),
       ...(texts('kind').length > 0 && { kinds: texts('kind').map(toKind) }),
+      ...(texts('label').length > 0 && { labels: texts('label') }),
       ...(after !== undefined && { after }),
     });
     for await (const event of stream)

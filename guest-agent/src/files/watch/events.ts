@@ -87,24 +87,6 @@ export class EventQueue {
     return undefined;
   }
 
-  /**
-   * Takes the next event if it is the same rename the other way round: an exchange of two names. Undefined: there is
-   * none yet.
-   */
-  takeBack(from: Named, to: Named): boolean | undefined {
-    for (;;) {
-      while (this.#at < this.#waiting.length && this.#waiting[this.#at] === undefined) this.#at += 1;
-      const next = this.#waiting[this.#at];
-      if (next !== undefined && ((next.mask & IN.movedFrom) === 0 || !isSame(next, to))) return false;
-      const other = next && this.#otherHalf(next);
-      if (other !== undefined) {
-        this.#at += 1;
-        return isSame(other, from);
-      }
-      if (!this.#fill()) return undefined;
-    }
-  }
-
   /** Reads from the kernel; false if there is nothing, or enough here. */
   #fill(): boolean {
     if (this.#at > 0) this.#waiting = this.#waiting.slice(this.#at);
@@ -127,12 +109,6 @@ export class EventQueue {
     this.#onRead();
     return true;
   }
-}
-
-type Named = { readonly number: number; readonly name: string };
-
-function isSame(one: Named, other: Named): boolean {
-  return one.number === other.number && one.name === other.name;
 }
 
 function toName(at: number, bytes: number): string {

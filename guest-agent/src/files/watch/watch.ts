@@ -15,9 +15,10 @@ import { type Actor, findActor, PARK, type ParkedStep, readNames, SlicedRun } fr
 import { toPath } from '../place.ts';
 import type { WatchBudget } from './budget.ts';
 import { EventQueue, IN, type KernelEvent } from './events.ts';
+import { Looks, type Reporter } from './look.ts';
 import { WatchOutput } from './output.ts';
 import { Place } from './place.ts';
-import { type Node, type Visitor, WatchEnd, WatchTree } from './tree.ts';
+import { isWithin, type Node, WatchEnd, WatchTree } from './tree.ts';
 
 const ROOT = 0;
 /** How long the second half of a rename is waited for. */
@@ -47,14 +48,14 @@ class FileWatchCall {
   readonly #budget: WatchBudget;
   readonly #output = new WatchOutput(() => this.#run?.resume());
   readonly #polls: PollWatch[] = [];
-  readonly #visitor: Visitor = {
-    entry: (path, isDir) => this.#report({ type: 'create', path, isDirectory: isDir }),
-    gone: (path) => this.#report({ type: 'remove', path, isDirectory: true }),
+  readonly #reporter: Reporter = {
+    created: (path, isDir) => this.#report({ type: 'create', path, isDirectory: isDir }),
+    removed: (path) => this.#report({ type: 'remove', path, isDirectory: true }),
   };
   #run: SlicedRun | undefined;
   #timer: NodeJS.Timeout | undefined;
   #pauseMs = 0;
-  #tree: WatchTree | undefined;
+  #watched: Watched | undefined;
 
   constructor(actor: Actor, place: FilePlace, isRecursive: boolean, poller: Poller, budget: WatchBudget) {
     this.#actor = actor;
@@ -110,10 +111,11 @@ class FileWatchCall {
   /** Watches everything, and says so. */
   *#arm(place: Place, type: 'armed' | 'overflow'): ParkedStep<void> {
     const began = performance.now();
-    const tree = new WatchTree(place.fd, this.#isRecursive, this.#budget);
-    this.#tree = tree;
+    const tree = new WatchTree(this.#budget);
+    const looks = new Looks(tree, place.fd, this.#isRecursive);
+    this.#watched = { tree, looks };
     this.#poll(tree.inotify);
-    yield* tree.start(this.#name);
+    yield* looks.start(this.#name, this.#reporter);
     this.#pauseMs = Math.min(Math.max(2 * (performance.now() - began), MIN_PAUSE_MS), MAX_PAUSE_MS);
     // It may have been moved before it was watched.
     place.check(true);
@@ -121,20 +123,20 @@ class FileWatchCall {
   }
 
   #disarm(): void {
-    if (this.#tree === undefined) return;
+    if (this.#watched === undefined) return;
     this.#polls.pop()?.close();
-    this.#tree.close();
-    this.#tree = undefined;
+    this.#watched.tree.close();
+    this.#watched = undefined;
   }
 
   *#follow(place: Place): ParkedStep<ResultInput> {
     try {
       for (;;) {
-        const tree = this.#tree;
-        if (tree === undefined) throw new WatchEnd(WATCH_END.REMOVED);
+        const watched = this.#watched;
+        if (watched === undefined) throw new WatchEnd(WATCH_END.REMOVED);
         // An event behind a loss of rights comes behind the change of the directories above.
-        const queue = new EventQueue(tree.inotify, () => place.check(false));
-        while (yield* this.#pass(place, tree, queue)) yield;
+        const queue = new EventQueue(watched.tree.inotify, () => place.check(false));
+        while (yield* this.#pass(place, watched, queue)) yield;
         // Events were lost: what is watched is found again from the beginning.
         this.#disarm();
         yield* this.#pause(this.#pauseMs);
@@ -149,109 +151,101 @@ class FileWatchCall {
   }
 
   /** Reports the next event, or waits for one; false when some were lost. */
-  *#pass(place: Place, tree: WatchTree, queue: EventQueue): ParkedStep<boolean> {
+  *#pass(place: Place, watched: Watched, queue: EventQueue): ParkedStep<boolean> {
     yield* this.#room();
     const event = queue.next();
     if (event === 'none' || event === 'late') {
       if (event === 'late') this.#wakeIn(LATE_MS);
+      else if (yield* watched.looks.again()) return true;
+      if (watched.looks.isLost) return false;
       place.check(false);
       for (const poll of this.#polls) poll.update(POLL.in);
       yield PARK;
       return true;
     }
     if ((event.mask & IN.overflow) !== 0) return false;
-    yield* this.#handle(place, tree, queue, event);
-    yield* tree.sweep();
-    return true;
+    yield* this.#handle(place, watched, event);
+    yield* watched.tree.sweep();
+    return !watched.looks.isLost;
   }
 
-  *#handle(place: Place, tree: WatchTree, queue: EventQueue, event: KernelEvent): ParkedStep<void> {
+  *#handle(place: Place, watched: Watched, event: KernelEvent): ParkedStep<void> {
+    const { tree } = watched;
     const { mask, name } = event;
     const node = tree.find(event.number);
     const to = event.to && tree.find(event.to.number);
     if (name === '') {
-      handleSelf(place, tree, node, mask);
+      yield* handleSelf(place, watched, node, mask);
       return;
     }
     if (event.to !== undefined && to !== undefined) {
-      if (node === undefined) yield* this.#appear(tree, to, event.to.name, mask);
-      else if (yield* this.#isExchange(tree, queue, { ...event, to: event.to }, node)) {
-        yield* this.#replace(tree, node, name);
-        yield* this.#replace(tree, to, event.to.name);
-      } else yield* this.#rename(tree, { node, name }, { node: to, name: event.to.name }, mask);
+      if (node === undefined) yield* this.#appear(watched, to, event.to.name, mask);
+      else yield* this.#rename(watched, { node, name }, { node: to, name: event.to.name }, mask);
       return;
     }
     if (node === undefined) return;
     const path = tree.pathOf(node, name);
     const isDir = (mask & IN.isDirectory) !== 0;
-    if ((mask & (IN.create | IN.movedTo)) !== 0) yield* this.#appear(tree, node, name, mask);
-    else if ((mask & (IN.delete | IN.movedFrom)) !== 0) {
-      tree.drop(node.children?.get(name));
-      yield* this.#report({ type: 'remove', path, isDirectory: isDir });
-    } else if ((mask & (IN.modify | IN.closeWrite)) !== 0)
+    if ((mask & (IN.create | IN.movedTo)) !== 0) yield* this.#appear(watched, node, name, mask);
+    else if ((mask & (IN.delete | IN.movedFrom)) !== 0) yield* this.#disappear(watched, node, name, isDir);
+    else if ((mask & (IN.modify | IN.closeWrite)) !== 0)
       yield* this.#report({ type: 'write', path, isClosed: (mask & IN.closeWrite) !== 0 });
     else if ((mask & IN.attrib) !== 0) {
       yield* this.#report({ type: 'attrib', path, isDirectory: isDir });
-      if (isDir && this.#isRecursive) yield* this.#changeRights(tree, node, name);
+      if (isDir && this.#isRecursive) yield* this.#changeRights(watched, node, name);
     }
   }
 
   /** A name that is new, or has another file. */
-  *#appear(tree: WatchTree, node: Node, name: string, mask: number): ParkedStep<void> {
+  *#appear({ tree, looks }: Watched, node: Node, name: string, mask: number): ParkedStep<void> {
     const isDir = (mask & IN.isDirectory) !== 0;
-    yield* this.#report({ type: 'create', path: tree.pathOf(node, name), isDirectory: isDir });
-    if (isDir && this.#isRecursive) yield* tree.enter(node, name, this.#visitor);
+    const isFollowed = isDir && this.#isRecursive;
+    if (!isFollowed) yield* looks.forget(node.children?.get(name));
+    // One that the tree has was found, and reported, before its event came.
+    const isKnown = node.children?.has(name) === true;
+    if (!isKnown) yield* this.#report({ type: 'create', path: tree.pathOf(node, name), isDirectory: isDir });
+    if (isFollowed) yield* looks.at(node, name, isKnown ? 'name' : 'empty');
   }
 
-  /** Two files have changed names: the kernel tells that as two renames, and a client would lose one of the files. */
-  *#isExchange(
-    tree: WatchTree,
-    queue: EventQueue,
-    event: Required<KernelEvent>,
-    node: Node,
-  ): ParkedStep<boolean> {
-    if (tree.isDirectoryAt(node, event.name) === undefined) return false;
-    const until = performance.now() + 2 * LATE_MS;
-    for (;;) {
-      const isBack = queue.takeBack(event, event.to);
-      if (isBack !== undefined) return isBack;
-      if (performance.now() >= until) return false;
-      this.#wakeIn(LATE_MS / 5);
-      yield PARK;
-    }
+  *#disappear({ tree, looks }: Watched, node: Node, name: string, isDir: boolean): ParkedStep<void> {
+    const isReported = node.children?.has(name) === true;
+    yield* looks.removed(node, name);
+    if (!isReported)
+      yield* this.#report({ type: 'remove', path: tree.pathOf(node, name), isDirectory: isDir });
   }
 
-  /** A name that has another file now, or none. */
-  *#replace(tree: WatchTree, node: Node, name: string): ParkedStep<void> {
-    yield* this.#report({ type: 'remove', path: tree.pathOf(node, name) });
-    const isDir = tree.isDirectoryAt(node, name);
-    if (isDir === undefined) tree.drop(node.children?.get(name));
-    else yield* this.#appear(tree, node, name, isDir ? IN.isDirectory : 0);
-  }
-
-  *#rename(tree: WatchTree, from: Named, to: Named, mask: number): ParkedStep<void> {
+  *#rename(watched: Watched, from: Named, to: Named, mask: number): ParkedStep<void> {
+    const { tree, looks } = watched;
     const isDir = (mask & IN.isDirectory) !== 0;
     const moved = from.node.children?.get(from.name);
-    yield* this.#report({
-      type: 'rename',
-      path: tree.pathOf(to.node, to.name),
-      from: tree.pathOf(from.node, from.name),
-      isDirectory: isDir,
-    });
-    if (!isDir || !this.#isRecursive) return;
-    if (moved === undefined) {
-      yield* tree.enter(to.node, to.name, this.#visitor);
-      return;
+    // What the tree has is of a later event if it is no directory, or if it cannot have moved there.
+    if (moved !== undefined && (!isDir || isWithin(to.node, moved)))
+      yield* looks.removed(from.node, from.name);
+    if (!tree.has(to.node)) return;
+    const isMoved = moved?.parent === from.node;
+    if (isDir && !isMoved && to.node.children?.has(to.name))
+      yield* this.#disappear(watched, from.node, from.name, true);
+    else {
+      yield* this.#report({
+        type: 'rename',
+        path: tree.pathOf(to.node, to.name),
+        from: tree.pathOf(from.node, from.name),
+        isDirectory: isDir,
+      });
+      if (isMoved) tree.move(moved, to.node, to.name);
+      else tree.drop(to.node.children?.get(to.name));
     }
-    tree.move(moved, to.node, to.name);
-    if (this.#actor.uid !== ROOT) yield* tree.recheck(moved);
+    if (isDir && this.#isRecursive) yield* looks.at(to.node, to.name, 'nothing');
+    // The two names may have been exchanged.
+    yield* looks.at(from.node, from.name, 'nothing');
+    if (isMoved && this.#actor.uid !== ROOT) yield* looks.recheck(moved);
   }
 
-  *#changeRights(tree: WatchTree, node: Node, name: string): ParkedStep<void> {
+  *#changeRights({ looks }: Watched, node: Node, name: string): ParkedStep<void> {
     if (this.#actor.uid === ROOT) return;
     const child = node.children?.get(name);
-    if (child === undefined) yield* tree.enter(node, name, this.#visitor);
-    else yield* tree.recheck(child);
+    if (child === undefined) yield* looks.at(node, name, 'name');
+    else yield* looks.recheck(child);
   }
 
   *#report(record: Parameters<WatchOutput['push']>[0]): ParkedStep<void> {
@@ -286,11 +280,17 @@ class FileWatchCall {
   }
 }
 
+type Watched = { readonly tree: WatchTree; readonly looks: Looks };
 type Named = { readonly node: Node; readonly name: string };
 
-function handleSelf(place: Place, tree: WatchTree, node: Node | undefined, mask: number): void {
-  if (node === undefined || node !== tree.top) {
-    if ((mask & IN.ignored) !== 0) tree.drop(node);
+function* handleSelf(
+  place: Place,
+  { looks }: Watched,
+  node: Node | undefined,
+  mask: number,
+): ParkedStep<void> {
+  if (node === undefined || node !== looks.top) {
+    if ((mask & IN.ignored) !== 0) yield* looks.forget(node);
   } else if ((mask & (IN.deleteSelf | IN.moveSelf | IN.unmount | IN.ignored)) !== 0)
     throw new WatchEnd(WATCH_END.REMOVED);
   else if ((mask & IN.attrib) !== 0) place.check(true);

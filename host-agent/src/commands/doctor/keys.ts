@@ -1,7 +1,7 @@
 // Checks who has access: whether API keys exist, whether any grants more than it appears to, and careless settings.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { findCareless, findExchangeable } from '../../app/careless.ts';
+import { findExchangeable, findWeakSettings } from '../../app/weak-settings.ts';
 import { type Config, formatListen } from '../../config/index.ts';
 import { findWideGrants, KeyMark, KeyRegistry, stateOf } from '../../keys/index.ts';
 import { isAppError } from '../../lib/errors.ts';
@@ -73,7 +73,7 @@ export const settings: Group = {
   name: 'settings',
   check: async ({ config, read }): Promise<readonly Finding[]> => {
     const careless = [
-      ...findCareless(config, { read, hasKey: await hasValidKey(config.dataDir) }),
+      ...findWeakSettings(config, { read, hasKey: await hasValidKey(config.dataDir) }),
       ...(await findExchangeable(config)),
     ];
     if (careless.length === 0) return [ok('careless', 'none')];

@@ -2,7 +2,7 @@
 import { UsageError } from '@sandboxd/api/command-line';
 import { findWideGrants, type KeyRegistry, type ListedKey, type NewKey, stateOf } from '../../keys/index.ts';
 import type { Command, Group } from '../command.ts';
-import { handOver } from '../hand-over.ts';
+import { printOnce } from '../print-once.ts';
 import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
 import { checkName, checkVisibility, POLICY_FLAGS, parseExpiry, readPolicy } from './flags.ts';
 
@@ -119,7 +119,7 @@ const create: Command = {
     const dataDir = await withKeys(input, async (keys, dir) => {
       const { text, key } = await keys.create(newKey);
       const shown = isJson ? JSON.stringify({ key: text, ...toJson(key) }, null, 2) : text;
-      await handOver(`${shown}\n`, () => keys.revoke(key.id));
+      await printOnce(`${shown}\n`, () => keys.revoke(key.id));
       return dir;
     });
     if (isJson) return;

@@ -1,11 +1,11 @@
 // `sandboxd webhooks …`: delivery of events to URLs.
-import { EVENT_KINDS, show } from '@sandboxd/api';
+import { EVENT_KINDS, type LabelSelector, MAX_LABELS, parseLabelSelector, show } from '@sandboxd/api';
 import { UsageError } from '@sandboxd/api/command-line';
 import { parseWebUrl } from '../../lib/authority.ts';
 import { WebhookRegistry } from '../../webhooks/index.ts';
 import type { Command, Group } from '../command.ts';
-import { handOver } from '../hand-over.ts';
 import { checkName } from '../keys/flags.ts';
+import { printOnce } from '../print-once.ts';
 import { SHARED_FLAGS, withStore } from '../shared-config.ts';
 
 const JSON_FLAG = { json: { type: 'boolean', help: 'print JSON' } } as const;
@@ -26,10 +26,17 @@ const add: Command = {
       placeholder: 'name',
       help: 'only events of this tenant; default: of all tenants',
     },
+    label: {
+      type: 'string',
+      multiple: true,
+      placeholder: 'key[=value]',
+      help: 'only events whose sandbox or snapshot had this label; repeatable, and all must match',
+    },
   },
   run: async (input) => {
     const [name = '', url = ''] = input.operands;
     const [kinds, tenant] = [input.text('kinds')?.split(','), input.text('tenant')];
+    const labels = toSelectors(input.texts('label'));
     const unknown = kinds?.find((kind) => !(EVENT_KINDS as readonly string[]).includes(kind));
     if (unknown !== undefined)
       throw new UsageError(
@@ -40,11 +47,12 @@ const add: Command = {
       url: checkUrl(url),
       ...(kinds !== undefined && { kinds }),
       ...(tenant !== undefined && { tenant: checkName(tenant, 'tenant') }),
+      ...(labels.length > 0 && { labels }),
     };
     await withStore(input, async (store) => {
       const registry = new WebhookRegistry(store);
       const secret = await registry.add(newWebhook);
-      await handOver(`${secret}\n`, () => registry.remove(name));
+      await printOnce(`${secret}\n`, () => registry.remove(name));
     });
     process.stderr.write(`webhook ${name} receives events from now on; its secret is not shown again\n`);
   },
@@ -57,11 +65,12 @@ const list: Command = {
   flags: { ...SHARED_FLAGS, ...JSON_FLAG },
   run: async (input) => {
     const all = await withStore(input, (store) => new WebhookRegistry(store).list());
-    const shown = all.map(({ name, url, kinds, tenant, createdAtMs, queued, dead, missed }) => ({
+    const shown = all.map(({ name, url, kinds, tenant, labels = [], createdAtMs, queued, dead, missed }) => ({
       name,
       url,
       kinds: kinds ?? 'all',
       tenant,
+      labels: labels.length > 0 ? labels.map(formatSelector) : undefined,
       created_at: new Date(createdAtMs).toISOString(),
       queued,
       dead,
@@ -137,6 +146,20 @@ function checkUrl(text: string): string {
       `the URL must be http:// or https://, of printable ASCII characters without blanks and backslashes, and without a user, a password or a fragment, got ${show(text)}`,
     );
   return url.href;
+}
+
+/** Throws UsageError. */
+function toSelectors(texts: readonly string[]): LabelSelector[] {
+  if (texts.length > MAX_LABELS) throw new UsageError(`--label may be given ${MAX_LABELS} times at most`);
+  return texts.map((text) => {
+    const selector = parseLabelSelector(text);
+    if (selector !== undefined) return selector;
+    throw new UsageError(`--label must be key or key=value, in the syntax of labels, got ${show(text)}`);
+  });
+}
+
+function formatSelector({ key, value }: LabelSelector): string {
+  return value === undefined ? key : `${key}=${value}`;
 }
 
 function print(line: string): void {

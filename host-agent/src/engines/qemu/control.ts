@@ -69,7 +69,7 @@ class QemuControl implements Control {
       resume: () => this.resume(),
       isOver: () => vm.isOver,
       onResumed: () => options.onResumed?.(),
-      onBegin: (cause) => options.onStandstill?.(cause),
+      onBegin: (cause) => options.onIoPause?.(cause),
       log: options.log,
     });
   }

@@ -6,6 +6,7 @@ import type { Entry, Journal } from '../../events/journal.ts';
 import { canSee, ownerOf, sharerOf } from '../../keys/index.ts';
 import { type Chunk, type PullStream, toChunk } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
+import { matchesLabels } from '../../lib/labels.ts';
 import { type StoredEvent, toEventBody } from '../../sandboxes/lifecycle-events.ts';
 import { clientSignal, headerOf } from '../context.ts';
 import { answerPullStream } from '../pull-stream.ts';
@@ -24,7 +25,7 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
     maxPerClient: MAX_WATCHERS_OF_EACH,
   });
   return {
-    followEvents: ({ query: { sandbox, kind, follow, last_event_id } }, c) => {
+    followEvents: ({ query: { sandbox, kind, label, follow, last_event_id } }, c) => {
       const principal = c.get('principal');
       const sandboxes = sandbox && new Set(sandbox);
       const kinds = kind && new Set<string>(kind);
@@ -48,7 +49,8 @@ export function eventHandlers({ events: journal, stopping }: HttpServices) {
         matches: (event) =>
           canSee(principal, event.owner) &&
           kinds?.has(event.kind) !== false &&
-          sandboxes?.has(event.sandbox ?? '') !== false,
+          sandboxes?.has(event.sandbox ?? '') !== false &&
+          matchesLabels(event.labels, label),
         signals: [clientSignal(c), stopping],
         onEnd: () => slot[Symbol.dispose](),
       });

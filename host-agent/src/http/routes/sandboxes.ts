@@ -236,6 +236,7 @@ export function toSandboxBody(sandbox: SandboxInfo) {
     ...(sandbox.rootfs.kind === 'profile' && { profile: sandbox.rootfs.name }),
     workdir: sandbox.workdir,
     ...(sandbox.sourceSnapshotId !== undefined && { source_snapshot_id: sandbox.sourceSnapshotId }),
+    ...(sandbox.parentSnapshotId !== undefined && { parent_snapshot_id: sandbox.parentSnapshotId }),
     ...(sandbox.network !== undefined && { network: toNetworkBody(sandbox.network) }),
     ...(sandbox.published !== undefined && { published: sandbox.published.map(toPortBody) }),
   };

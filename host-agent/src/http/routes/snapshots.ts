@@ -133,6 +133,7 @@ function toSnapshotBody(snapshot: SnapshotInfo) {
     id: snapshot.id,
     created_at: snapshot.createdAt.toISOString(),
     source_id: snapshot.sourceId,
+    ...(snapshot.parentSnapshotId !== undefined && { parent_snapshot_id: snapshot.parentSnapshotId }),
     dir: snapshot.dir,
     mem_path: snapshot.memoryPath,
     rootfs_path: snapshot.rootfsPath,

@@ -40,7 +40,7 @@ export async function endIdle(
     const event = { ...idleEvent, ...(snapshot !== undefined && { snapshot }) };
     events.notify(event);
     const saved = snapshot === undefined ? '' : `, and was saved as ${snapshot}`;
-    await remove(`: nobody used it for its idle_timeout_s of ${idle.timeoutS}${saved}`, [event]);
+    await remove(`: it was not used for its idle_timeout_s of ${idle.timeoutS}${saved}`, [event]);
   } catch (error) {
     // A sandbox that stays must not leave a snapshot after each attempt.
     if (snapshot !== undefined) await deleteSnapshot(snapshot).catch(() => undefined);

@@ -38,7 +38,7 @@ export const network: Resource = {
       log.warn({ err }, 'a sandbox has lost its network'),
     );
     await network
-      .adoptPorts(slot, sandbox.record.options.publish ?? [])
+      .adoptPorts(slot, sandbox.record.options.publish ?? [], sandbox.record.paused !== undefined)
       .catch((err) => log.warn({ err }, 'a sandbox has lost its published ports'));
   },
 
@@ -62,7 +62,7 @@ async function makeAgain(
   try {
     await network.create(slot);
     await startNetwork(network, slot, sandbox, false);
-    await network.publish(slot, sandbox.record.options.publish ?? []);
+    await network.publish(slot, sandbox.record.options.publish ?? [], true);
   } catch (err) {
     sandbox.log.warn({ err }, 'a paused sandbox has lost its network or its published ports');
   }

@@ -21,7 +21,17 @@ export type SandboxPaths = VmPaths & { readonly layerPath: string };
 /** The part of `Network` that sandboxes need. */
 export type SandboxNetworks = Pick<
   Network,
-  'allocate' | 'create' | 'publish' | 'start' | 'adopt' | 'adoptPorts' | 'stop' | 'destroy' | 'tidy'
+  | 'allocate'
+  | 'create'
+  | 'publish'
+  | 'start'
+  | 'adopt'
+  | 'adoptPorts'
+  | 'setPorts'
+  | 'connections'
+  | 'stop'
+  | 'destroy'
+  | 'tidy'
 >;
 
 /** What every guest of this daemon boots from. */

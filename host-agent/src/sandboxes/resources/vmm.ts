@@ -109,7 +109,7 @@ function vmOptions(start: StartContext) {
     diskBytes: options.diskBytes,
     log,
     onResumed: () => handles.guest?.stepClock(),
-    onStandstill: (cause: string) => abortStart(new AppError('exhausted', cause, { retryAfterS: 5 })),
+    onIoPause: (cause: string) => abortStart(new AppError('exhausted', cause, { retryAfterS: 5 })),
     onSpawn: async (identity: VmmIdentity) => {
       context.faults.reach('start.spawned');
       if (isBackground) await lowerPriority(identity);

@@ -2,9 +2,7 @@
 // belongs to the sandbox alone and is never shared, because later pauses change it in place.
 //
 //   pauseGuest ──▶ (VMM is ended) ──▶ settlePaused ──▶ openPaused, restore with `beforeRun: markAwake`
-//        │ fails: the guest runs on        ▲ again after a crash
-//        ▼
-//   dropPaused, when a VMM is found that a killed daemon had paused
+//     fails: the guest runs on             ▲ again after a crash, once a VMM that was left has ended
 //
 // The manifest decides. `paused`: everything is on disk, of the moment that the layer has, so the guest must not run
 // from anything else. `awake`: a guest runs, or ran, that maps the memory file; the layer has changed since.
@@ -274,23 +272,6 @@ export async function markAwake(dir: string, faults: Faults): Promise<void> {
     await writePaused(dir, manifest);
     throw error;
   }
-}
-
-/**
- * Before the daemon adopts a VMM that exists, whose guest would run on although it was saved. Does nothing if no pause
- * was completed.
- */
-export async function dropPaused(dir: string): Promise<void> {
-  const manifest = await readPaused(dir);
-  if (manifest?.phase !== 'paused') return;
-  const { changesPath, ...rest } = manifest;
-  if (changesPath !== undefined) {
-    // The VMM still maps the memory file, to which nothing was applied.
-    await writePaused(dir, { ...rest, phase: 'awake' });
-    return;
-  }
-  await removeManifest(dir);
-  await rm(dir, { recursive: true, force: true });
 }
 
 /** Removes the files of earlier pauses. */

@@ -2,6 +2,7 @@
 // from then on it is a running sandbox, whatever fails.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { WakeInput } from '@sandboxd/proto';
 import type { Logger } from 'pino';
 import { AppError, firstLine, isAppError, toError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
@@ -92,10 +93,18 @@ async function restore(input: ResumeInput, before: SandboxRecord): Promise<void>
   const slot = sandbox.record.network;
   // A network that was made again is without the connections that the guest knows.
   const isNetworkNew = slot !== undefined && before.vmm?.bootId !== readBootId();
+  const readNetwork = async (): Promise<Pick<WakeInput, 'network' | 'connections'>> => {
+    if (slot === undefined) return {};
+    if (isNetworkNew) return { network: networkOf(slot) };
+    const connections = await context.network.connections(slot).catch((err) => {
+      log.warn({ err }, 'programs of a resumed sandbox notice late which connections are gone');
+    });
+    return connections === undefined ? {} : { connections };
+  };
   const woken = Promise.withResolvers<void>();
   const wake = async (): Promise<void> => {
     try {
-      await guest.wake({ entropy: freshEntropy(), ...(isNetworkNew && { network: networkOf(slot) }) });
+      await guest.wake({ entropy: freshEntropy(), ...(await readNetwork()) });
       stopWaking();
       woken.resolve();
     } catch (err) {

@@ -15,6 +15,7 @@ import { stop } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { type PauseOptions, pauseSandbox } from './pause.ts';
 import { resumeSandbox } from './resume.ts';
+import { SleepingPorts } from './sleeping-ports.ts';
 
 const RETRY_AFTER_S = 5;
 
@@ -52,9 +53,17 @@ export class Sleep {
   readonly #ending = new Map<Sandbox, Vm>();
   /** Bytes that pauses in progress may write. */
   #reservedBytes = 0;
+  readonly #ports: SleepingPorts;
 
   constructor(deps: SleepDeps) {
     this.#deps = deps;
+    const wake = (sandbox: Sandbox): Promise<void> => this.#use(sandbox);
+    this.#ports = new SleepingPorts({ network: deps.context.network, wake, log: deps.log });
+  }
+
+  /** An earlier daemon has paused it: connections to its published ports resume it. */
+  async adopt(sandbox: Sandbox): Promise<void> {
+    if (sandbox.state === 'paused') await this.#ports.hold(sandbox);
   }
 
   /** Disk space of what pauses have saved. */
@@ -80,15 +89,19 @@ export class Sleep {
   }
 
   /**
-   * Resolves when the sandbox can be used, which resumes it. AppError paused if it does not resume by use, exhausted
-   * when that takes too long.
+   * Resolves when the sandbox can be used, which resumes it, or when it does not resume by use: then the call itself
+   * throws AppError paused. AppError exhausted when it takes too long.
    */
   async wake(sandbox: Sandbox, signal?: AbortSignal): Promise<void> {
     // One that has ended refuses the call itself, each in its way.
     if (!ASLEEP.includes(sandbox.state)) return;
+    if (sandbox.record.options.autoResume === false) sandbox.touch();
+    else await this.#use(sandbox, signal);
+  }
+
+  async #use(sandbox: Sandbox, signal?: AbortSignal): Promise<void> {
     // An idle sandbox that is being paused runs on.
     sandbox.touch();
-    if (sandbox.record.options.autoResume === false) return;
     const { resumeTimeoutMs: timeoutMs } = this.#deps;
     const tooLate = (): AppError => {
       const message = `sandbox ${sandbox.id} has not resumed within ${timeoutMs / 1000} s; try again`;
@@ -109,7 +122,15 @@ export class Sleep {
       const signal = outer === undefined ? stopping : AbortSignal.any([outer, stopping]);
       const onAsleep = (vm: Vm): void => void this.#ending.set(sandbox, vm);
       const input = { context, sandbox, hasMemory, reason, signal, log: log.child({ sandbox: sandbox.id }) };
-      await sandbox.snapshotQueue.add(() => pauseSandbox({ ...input, onAsleep }));
+      await sandbox.snapshotQueue.add(async () => {
+        // While its guest still runs: none of its connections is lost in between.
+        await this.#ports.hold(sandbox);
+        try {
+          await pauseSandbox({ ...input, onAsleep });
+        } finally {
+          if (sandbox.state !== 'paused') await this.#ports.open(sandbox);
+        }
+      });
       if (this.#ending.get(sandbox)?.exit !== undefined) this.#ending.delete(sandbox);
     });
   }
@@ -136,6 +157,7 @@ export class Sleep {
         } finally {
           // It did not come to a start.
           if (sandbox.state === 'resuming') sandbox.transition('paused');
+          if (sandbox.running !== undefined) await this.#ports.open(sandbox);
         }
       });
     });

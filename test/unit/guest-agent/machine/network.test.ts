@@ -9,6 +9,11 @@ const CHILD = join(import.meta.dirname, '../support/network-child.ts');
 t.test('an interface that was another guest’s becomes this one’s, and connections are aborted', async (t) => {
   const { stdout } = await promisify(execFile)('unshare', ['--net', process.execPath, CHILD]);
   const seen = JSON.parse(stdout);
+  t.same(
+    seen.forgotten,
+    [1, 'ECONNABORTED', 'live'],
+    'of a paused guest only those that its network has forgotten',
+  );
   // Both ends of the connection that leaves the guest.
   t.equal(seen.aborted, 2);
   // The end that is aborted first resets the other.

@@ -39,6 +39,42 @@ run('neighbour', 'add', '10.1.0.9', 'lladdr', '02:00:00:00:00:09', 'dev', NAME, 
 const server = createServer((socket) => socket.on('error', () => undefined).write('x')).listen(0, '0.0.0.0');
 await once(server, 'listening');
 const { port } = server.address() as { port: number };
+// A guest that was paused: its network knows one of two connections, and nothing of those to the guest itself.
+run('address', 'add', '10.1.0.3/24', 'dev', 'other0');
+const tuple = (own: number, peer: number) => {
+  const bytes = Buffer.alloc(8);
+  bytes.writeUInt16BE(own, 0);
+  bytes.writeUInt16BE(peer, 2);
+  bytes.set([10, 1, 0, 3], 4);
+  return bytes;
+};
+const openFrom = async (host: string): Promise<Pair> => {
+  const client = connect({ port: Number(port), host, localAddress: '10.1.0.2' });
+  await once(client, 'connect');
+  const fate = Promise.race([
+    once(client, 'error').then(([error]: unknown[]) => (error as NodeJS.ErrnoException).code ?? ''),
+    once(client, 'end').then(() => 'end'),
+  ]);
+  client.resume();
+  return { client, fate };
+};
+const [kept, forgotten, own] = await Promise.all([
+  openFrom('10.1.0.3'),
+  openFrom('10.1.0.3'),
+  openFrom('10.1.0.2'),
+]);
+const abortedForgotten = addon.abortForgotten(
+  Uint8Array.of(10, 1, 0, 2),
+  tuple(kept.client.localPort ?? 0, port),
+);
+const forgottenFate = await forgotten.fate;
+const keptFates = await Promise.race([
+  Promise.race([kept.fate, own.fate]),
+  new Promise((resolve) => setTimeout(resolve, 300)).then(() => 'live'),
+]);
+kept.client.destroy();
+own.client.destroy();
+
 const [outer, inner] = await Promise.all([open(port, '10.1.0.2'), open(port, '127.0.0.1')]);
 const aborted = addon.abortConnections();
 const outerFate = await outer.fate;
@@ -78,6 +114,7 @@ const again = await open(port, '10.9.0.2');
 
 process.stdout.write(
   JSON.stringify({
+    forgotten: [abortedForgotten, forgottenFate, keptFates],
     aborted,
     outerFate,
     innerFate,

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
-import { findExchangeable, refuseExchangeable } from '../../../../host-agent/src/app/careless.ts';
+import { findExchangeable, refuseExchangeable } from '../../../../host-agent/src/app/weak-settings.ts';
 import { type Config, loadConfig } from '../../../../host-agent/src/config/index.ts';
 import { DAEMON_PROGRAM } from '../../../support/leftovers.ts';
 import { STRANGER } from '../../../support/stranger.ts';

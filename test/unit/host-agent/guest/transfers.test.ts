@@ -171,6 +171,37 @@ t.test('a list has no more entries than were asked for, and none of other bytes'
   t.same((await list(Buffer.alloc(0))).entries, []);
 });
 
+t.test('a list of a million entries costs a page of them, and pages that go round are refused', async (t) => {
+  const page = (entries: Uint8Array, after: string) => {
+    const pair = answering({ fileCall: { entries, hasMore: true } });
+    const call = callFiles(
+      { channel: pair.host },
+      { list: { maxEntries: 1000, after: Buffer.from(after), depth: 2 } },
+    );
+    call.catch(() => undefined);
+    return { call, moved: settle(pair.links) };
+  };
+  const named = Array.from({ length: 60_000 }, (_, at) => ({ path: Buffer.from(String(1e5 + at)) }));
+  for (const entries of [Buffer.alloc(1_000_000), FILE_ENTRIES.encode(named)]) {
+    const before = process.memoryUsage().heapUsed;
+    const { call, moved } = page(entries, '');
+    await t.rejects(moved, { name: 'ProtocolViolation' });
+    await t.rejects(call, { code: 'guest_unreachable' });
+    const mib = (process.memoryUsage().heapUsed - before) / 2 ** 20;
+    t.ok(mib < 32, `${mib.toFixed(1)} MiB`);
+  }
+  // The guest answers every question with the same page: its last entry is no way on.
+  const again = FILE_ENTRIES.encode([{ path: Buffer.from('a') }, { path: Buffer.from('a/b') }]);
+  const first = page(again, '');
+  await first.moved;
+  t.match(await first.call, { hasMore: true, entries: { length: 2 } });
+  for (const after of ['a/b', 'a', 'b']) {
+    const { call, moved } = page(again, after);
+    await t.rejects(moved, { name: 'ProtocolViolation', message: /goes back/ });
+    await t.rejects(call, { code: 'guest_unreachable' });
+  }
+});
+
 t.test('a guest that is lost takes its calls with it, each with the reason', async (t) => {
   const pair = channelPair((stream, { filePull }) => filePull && stream.opened({ isSizeKnown: false }));
   const explainLoss = async () => 'the VMM was killed';

@@ -24,6 +24,7 @@ t.test('failed requests count, and counting costs no more for many', async (t) =
   let most: number | undefined;
   const limits = new Limits({
     quotaOf: () => (most === undefined ? {} : { max_creates_per_minute: most }),
+    policyOfOwner: () => undefined,
     sandboxes: () => [],
     snapshots: () => [],
     publishPorts: [],
@@ -47,6 +48,7 @@ t.test('failed requests count, and counting costs no more for many', async (t) =
 t.test('a refusal names the policy, the quota, or both', async (t) => {
   const limits = new Limits({
     quotaOf: () => ({ max_vcpus: 63, max_snapshots: 0 }),
+    policyOfOwner: () => undefined,
     sandboxes: () => [],
     snapshots: () => [],
     publishPorts: [],

@@ -204,17 +204,17 @@ t.test('who has more than fits waits until some of it is written, or never will 
   const fill = () => {
     while (log?.isRoomy) log.append(out(Buffer.alloc(65_536, 'y')));
   };
-  log?.whenRoomy(() => called.push('at once'));
+  log?.whenWritable(() => called.push('at once'));
   fill();
-  log?.whenRoomy(() => called.push('written'));
+  log?.whenWritable(() => called.push('written'));
   t.same(called, ['at once']);
   await log?.flush();
   t.same(called, ['at once', 'written']);
   fill();
-  log?.whenRoomy(() => called.push('closed'));
+  log?.whenWritable(() => called.push('closed'));
   await store.stop();
   t.same(called.slice(2), ['closed']);
-  log?.whenRoomy(() => called.push('no more'));
+  log?.whenWritable(() => called.push('no more'));
   t.same(called.slice(3), ['no more']);
 });
 
@@ -247,7 +247,7 @@ t.test('a full disk: one event, one warning, and nothing else', async (t) => {
   t.match(warnings[0]?.msg, /ENOSPC/);
   log?.append(out('more'));
   let isRoomy = false;
-  log?.whenRoomy(() => {
+  log?.whenWritable(() => {
     isRoomy = true;
   });
   t.ok(isRoomy, 'nobody waits for it');

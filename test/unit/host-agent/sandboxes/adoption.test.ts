@@ -219,7 +219,7 @@ t.test('a sandbox of a removed engine is dead, and its owner gets one event', as
   t.same(received.slice(1, 2), [['died', 'red', 'this daemon has no engine memory']]);
   t.match(
     next.lines.find(({ msg }) => msg === 'sandboxes adopted'),
-    { adopted: 0, failed: 1, removed: 0, strangers: 0 },
+    { adopted: 0, failed: 1, removed: 0, foreignVmms: 0 },
   );
   t.equal(home.host.running.length, 1, 'a daemon without the engine does not touch its VMs');
   await next.manager.delete(id);

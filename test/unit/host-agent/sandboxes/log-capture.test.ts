@@ -203,7 +203,7 @@ function makeLog() {
     append: ({ stream, timeMs, data }: { stream: string; timeMs: number; data: Buffer }) =>
       logged.push(`${stream} ${data.toString('latin1')}${timeMs < 2000 ? '' : ' late'}`),
     event: (_source: string, text: string) => logged.push(text.slice(0, 24)),
-    whenRoomy: (goOn: () => void) => waiting.push(goOn),
+    whenWritable: (goOn: () => void) => waiting.push(goOn),
   };
   return { logged, waiting, log };
 }

@@ -17,7 +17,6 @@ import t, { type Test } from 'tap';
 import { PAGE_BYTES } from '../../../../host-agent/src/engines/mapping.ts';
 import type { FaultPoint } from '../../../../host-agent/src/lib/faults.ts';
 import {
-  dropPaused,
   markAwake,
   openPaused,
   readPaused,
@@ -186,26 +185,6 @@ t.test(
     }
   },
 );
-
-t.test('a pause whose VMM outlived the daemon is dropped before its guest runs on', async (t) => {
-  const sleeper = await makeAwake(t);
-  await sleeper.pause();
-  await dropPaused(sleeper.paused);
-  t.match(await readPaused(sleeper.paused), { phase: 'awake' });
-  await dropPaused(sleeper.paused);
-  await sleeper.write(300_000, 50_000, 0xdd);
-  t.ok((await sleeper.pause()).isIncremental, 'it still maps the same file');
-  await sleeper.end();
-  await sleeper.settle();
-  t.ok((await sleeper.wake()).equals(sleeper.memory));
-
-  const first = await makeSleeper(t);
-  await first.pause();
-  await dropPaused(first.paused);
-  t.notOk(existsSync(first.paused), 'its memory is in no file yet');
-  await dropPaused(first.paused);
-  t.notOk((await first.pause()).isIncremental);
-});
 
 t.test('an awake guest is never restored from what it was', async (t) => {
   const sleeper = await makeAwake(t);

@@ -33,13 +33,13 @@ t.test('a stray VMM is ended, and a reused process id is not', async (t) => {
     return { child, pid, startTicks: readStartTicks(pid) ?? 0, socketDir: join(home.runDir, 'x') };
   }) as [{ child: ReturnType<typeof spawn>; pid: number; startTicks: number; socketDir: string }, never];
   const reused = { ...(other as typeof stray), startTicks: stray.startTicks - 1 };
-  home.host.strangers = [stray, reused];
+  home.host.foreignVmms = [stray, reused];
   const { lines } = await startMemoryDaemon(t, { home });
   t.notOk(isRunning(stray));
   t.ok(isRunning(other), 'it began at another time than the VMM');
   t.match(
     lines.filter(({ msg }) => msg === ADOPTED),
-    [{ adopted: 0, failed: 0, removed: 0, strangers: 2 }],
+    [{ adopted: 0, failed: 0, removed: 0, foreignVmms: 2 }],
   );
 });
 
@@ -58,7 +58,7 @@ t.test('a VMM that does not exit affects only its own sandbox, not the start', a
     tracer.kill('SIGKILL');
   });
   const startTicks = readStartTicks(pid) ?? 0;
-  home.host.strangers = [{ pid, startTicks, socketDir: join(home.runDir, stuck.id) }];
+  home.host.foreignVmms = [{ pid, startTicks, socketDir: join(home.runDir, stuck.id) }];
   const { manager, lines, store } = await startMemoryDaemon(t, { home });
   t.ok(isRunning({ pid, startTicks }), 'it was killed and has not exited');
   t.same(
@@ -81,7 +81,7 @@ t.test('directories without a record are removed, and other directories stay', a
   for (const root of roots) t.same(readdirSync(root).sort(), ['lost+found', id].sort());
   t.match(
     lines.filter(({ msg }) => msg === ADOPTED),
-    [{ adopted: 1, failed: 0, removed: 1, strangers: 0 }],
+    [{ adopted: 1, failed: 0, removed: 1, foreignVmms: 0 }],
   );
 });
 

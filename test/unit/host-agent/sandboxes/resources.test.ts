@@ -69,7 +69,8 @@ t.test('a starting daemon waits for guests, within bounds, if their VM runs', as
     const lines: string[] = [];
     const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
     const handles: SandboxContext['handles'] = { vm: vm as Vm };
-    const site = { context: { settings: { watchdogTimeoutMs } }, handles, log, record: { incarnation: 'x' } };
+    const context = { settings: { watchdogTimeoutMs } };
+    const site = { context, handles, log, record: { incarnation: 'x' }, paths: { dir: '/nowhere' } };
     await agent.adopt?.(site as unknown as SandboxContext);
     return { lines, guest: handles.guest };
   };
@@ -94,7 +95,7 @@ t.test('a VM that is paused by a full disk while it starts fails the create with
   class StandingEngine extends MemoryEngine {
     override async boot(options: ColdBootOptions): Promise<Vm> {
       const vm = await super.boot(options);
-      options.onStandstill?.('the host’s disk is full');
+      options.onIoPause?.('the host’s disk is full');
       return vm;
     }
   }

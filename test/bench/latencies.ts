@@ -49,7 +49,7 @@ async function timed<T>(into: number[], work: () => Promise<T>, parts = 1): Prom
   return result;
 }
 
-export async function benchFelt(rounds: number): Promise<Section> {
+export async function benchLatencies(rounds: number): Promise<Section> {
   const values = noValues();
   for (let round = 0; round < rounds; round++) {
     const directories = await makeDirectories();

@@ -40,7 +40,7 @@ const SYSTEM_DIRS = ['/proc', '/sys', '/dev', '/etc', '/boot'];
 const WHOLES = ['/root', '/home', '/run', '/var/lib', '/usr'];
 const WRITABLE_BY_OTHERS = 0o002;
 
-export function findCareless(config: Config, context: CarelessContext): readonly Careless[] {
+export function findWeakSettings(config: Config, context: CarelessContext): readonly Careless[] {
   return [
     ...findUids(config, context),
     ...config.network.allowedRanges.flatMap(findAllowedRange),
@@ -51,8 +51,8 @@ export function findCareless(config: Config, context: CarelessContext): readonly
 }
 
 /** Checks at start: ConfigError for faults, a log line for warnings. */
-export function refuseCareless(config: Config, hasKey: boolean, log: Logger): void {
-  const found = findCareless(config, { read: readText, hasKey });
+export function refuseWeakSettings(config: Config, hasKey: boolean, log: Logger): void {
+  const found = findWeakSettings(config, { read: readText, hasKey });
   const faults = found.filter(({ level }) => level === 'fault');
   if (faults.length > 0) throw new ConfigError(faults.map(formatCareless));
   for (const each of found) log.warn(formatCareless(each));

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t from 'tap';
-import { findCareless, refuseCareless } from '../../../../host-agent/src/app/careless.ts';
+import { findWeakSettings, refuseWeakSettings } from '../../../../host-agent/src/app/weak-settings.ts';
 import { type Config, loadConfig } from '../../../../host-agent/src/config/index.ts';
 import { DAEMON_PROGRAM } from '../../../support/leftovers.ts';
 
@@ -24,7 +24,7 @@ function configOf(...flags: readonly string[]): Config {
 
 /** Levels and what was seen, each as one text. */
 function find(flags: readonly string[], hasKey = false): readonly string[] {
-  return findCareless(configOf(...flags), { read: (path) => FILES[path], hasKey }).map(
+  return findWeakSettings(configOf(...flags), { read: (path) => FILES[path], hasKey }).map(
     ({ setting, level, seen }) => `${level} ${setting} ${seen}`,
   );
 }
@@ -106,12 +106,12 @@ t.test('what is refused, and what is logged', (t) => {
 t.test('a start fails with what is refused, and logs the rest', (t) => {
   const lines: string[] = [];
   const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line).msg) });
-  t.throws(() => refuseCareless(configOf('--image-path-allow', '/'), true, log), {
+  t.throws(() => refuseWeakSettings(configOf('--image-path-allow', '/'), true, log), {
     name: 'ConfigError',
     message:
       /^image_path_allow: \/ is all of this host, .*; give images and archives a directory of their own/,
   });
-  refuseCareless(configOf('--listen', 'unix:/run/x.sock', '--socket-mode', '666'), false, log);
+  refuseWeakSettings(configOf('--listen', 'unix:/run/x.sock', '--socket-mode', '666'), false, log);
   t.match(lines, [/^socket_mode: .*there is no key; create a key/]);
   t.end();
 });

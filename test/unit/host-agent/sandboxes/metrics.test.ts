@@ -13,7 +13,7 @@ import {
   countLifecycleEvents,
   measureSandboxes,
   type SandboxMetricsSource,
-} from '../../../../host-agent/src/sandboxes/measures.ts';
+} from '../../../../host-agent/src/sandboxes/metrics.ts';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
 import { readVmUsage } from '../../../../host-agent/src/sandboxes/vm-usage.ts';
 

@@ -4,7 +4,7 @@
  * Writes to standard output. When that fails, `takeBack` undoes the operation, and the call rejects with the write
  * error.
  */
-export async function handOver(text: string, takeBack: () => Promise<unknown>): Promise<void> {
+export async function printOnce(text: string, takeBack: () => Promise<unknown>): Promise<void> {
   try {
     await new Promise<void>((resolve, reject) =>
       process.stdout.write(text, (error) => (error ? reject(error) : resolve())),

@@ -1,0 +1,64 @@
+// The daemon's end of the control connection of a port holder (native/portd.c): what happens to new connections, and
+// the report that one is held. A holder that was broken could at most wake its own sandbox.
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { AppError, toError } from '../lib/errors.ts';
+import { deadline, raceSignal } from '../lib/wait.ts';
+
+/** New connections are forwarded to the guest, held until they are forwarded, or refused. */
+export type PortMode = 'open' | 'hold' | 'refuse';
+
+export const MODE_LETTERS = { open: 'o', hold: 'h', refuse: 'r' } as const;
+const TIMEOUT_MS = 10_000;
+
+export class PortControl {
+  readonly #socket: Socket;
+  readonly #onHeld: () => void;
+  #answered: (() => void) | undefined;
+
+  private constructor(socket: Socket, onHeld: () => void) {
+    this.#socket = socket;
+    this.#onHeld = onHeld;
+    socket.unref();
+    socket.on('error', () => socket.destroy());
+    socket.on('data', (bytes: Buffer) => {
+      for (const letter of bytes.toString('latin1')) this.#receive(letter);
+    });
+  }
+
+  /** `onHeld`: a connection is held; once for each `hold`. Rejects if there is no such holder. */
+  static async open(path: string, onHeld: () => void): Promise<PortControl> {
+    const socket = connect(path);
+    await once(socket, 'connect');
+    return new PortControl(socket, onHeld);
+  }
+
+  /** Resolves when it is so. One call at a time. AppError internal. */
+  async set(mode: PortMode): Promise<void> {
+    const gone = (why: string) => new AppError('internal', `the holder of published ports ${why}`);
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#answered = resolve;
+    const onClose = () => reject(gone('has ended'));
+    this.#socket.once('close', onClose);
+    try {
+      using limit = deadline(TIMEOUT_MS, () => gone('does not answer'));
+      if (this.#socket.destroyed) throw gone('has ended');
+      this.#socket.write(MODE_LETTERS[mode]);
+      await raceSignal(promise, limit.signal);
+    } catch (error) {
+      this.close();
+      throw toError(error);
+    } finally {
+      this.#socket.off('close', onClose);
+    }
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  #receive(letter: string): void {
+    if (letter === 'k') this.#onHeld();
+    else this.#answered?.();
+  }
+}
