@@ -53,7 +53,11 @@ t.test('a paused sandbox has no VM, and goes on with its memory, disk, identity 
   t.equal(host.counts.restores, 1);
   t.same(handle().info, { ...before, state: 'running', lastUsedAt: handle().info.lastUsedAt });
   t.same(host.of(id).spec, spec, 'the same disks and network');
-  t.same(network.calls.slice(calls), ['ports hold tap1', 'ports open tap1'], 'its network and its ports stay');
+  t.same(
+    network.calls.slice(calls),
+    ['ports hold tap1', 'ports open tap1'],
+    'its network and its ports stay',
+  );
   t.same([host.of(id).agent.wakes, host.of(id).agent.identities.length], [1, 0], 'it keeps its identity');
   t.equal(readFileSync(sandbox.paths.layerPath, 'utf8'), 'disk');
   t.equal(await recall(), 'kept');
