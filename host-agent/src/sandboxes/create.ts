@@ -8,7 +8,7 @@ import { newId } from '../lib/ids.ts';
 import type { Admission } from './admission.ts';
 import type { CommitHook } from './interface.ts';
 import type { Metadata } from './metadata.ts';
-import type { SandboxRecord } from './record.ts';
+import type { CopySource } from './record.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import { SavedGuest } from './saved/saved-guest.ts';
@@ -78,9 +78,6 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
 }
 
 export type Copy = { readonly options: ResolvedSandboxOptions; readonly metadata: Metadata };
-
-/** Where copies come from, for their records. */
-export type CopySource = Pick<SandboxRecord, 'sourceSnapshotId' | 'sourceSandboxId' | 'parentSnapshotId'>;
 
 export type ForkInput = {
   readonly of: CopySource;

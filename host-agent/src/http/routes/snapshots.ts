@@ -80,20 +80,20 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
 
     forkSnapshot: async ({ params: { id }, query, body }, c) => {
       const sandboxes = callersOf(host, c);
-      const { count, options } = toForkOptions(body, query.count);
-      const commit = c.get('keyed')?.commitHook(toForksBody);
+      const { count, options, toBody } = toForkOptions(body, query.count);
+      const commit = c.get('keyed')?.commitHook(toBody);
       const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
       c.get('audit').made = forks.map((fork) => fork.id);
-      return toForksBody(forks);
+      return toBody(forks);
     },
 
     forkSandbox: async ({ params: { id }, query, body }, c) => {
       const sandbox = callersOf(host, c).get(id);
-      const { count, options } = toForkOptions(body, query.count);
-      const commit = c.get('keyed')?.commitHook(toForksBody);
+      const { count, options, toBody } = toForkOptions(body, query.count);
+      const commit = c.get('keyed')?.commitHook(toBody);
       const forks = await sandbox.fork(count, clientSignal(c), options, commit);
       c.get('audit').made = forks.map((fork) => fork.id);
-      return toForksBody(forks);
+      return toBody(forks);
     },
 
     rollbackSandbox: async ({ params: { id }, body }, c) => {
@@ -104,19 +104,33 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   } satisfies Partial<Handlers>;
 }
 
+type ForkCall = {
+  readonly count: number;
+  readonly options: ForkOptions;
+  readonly toBody: typeof toChildrenBody;
+};
+
 function toForkOptions(
   { count, children, publish, name, labels, env }: Input<Routes['forkSnapshot']>['body'],
   queryCount: number,
-): { readonly count: number; readonly options: ForkOptions } {
+): ForkCall {
   const own = children?.map((each) => ({ ...each, publish: toPorts(each.publish) }));
   const options = { publish: toPorts(publish), name, labels, env, ...(own && { children: own }) };
-  return { count: children?.length ?? (count || queryCount), options };
+  return {
+    count: children?.length ?? (count || queryCount),
+    options,
+    toBody: children === undefined ? toForksBody : toChildrenBody,
+  };
 }
 
 /** Oldest first. */
 function toForksBody(forks: readonly SandboxInfo[]) {
-  const oldestFirst = forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
-  return { sandboxes: oldestFirst.map(toSandboxBody) };
+  return toChildrenBody(forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime()));
+}
+
+/** In the order of `children`. */
+function toChildrenBody(forks: readonly SandboxInfo[]) {
+  return { sandboxes: forks.map(toSandboxBody) };
 }
 
 /** Releases `slot` at the end of the stream, in every case. */

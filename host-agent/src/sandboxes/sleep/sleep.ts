@@ -1,5 +1,5 @@
-// Pauses, resumes and rollbacks of all sandboxes: a pause and a resume are made once for all that wait for it, within the
-// limits of the host and of the sandbox's owner.
+// Pauses, resumes and rollbacks of all sandboxes: a pause and a resume are made once for all that wait for it, within
+// the limits of the host and of the sandbox's owner.
 import type { Policy } from '@sandboxd/api';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
