@@ -142,7 +142,7 @@ export function forkRequest({ fork }: RequestLimits) {
       ),
       children: optional(
         z.array(forkChild, { error: childrenError }).min(1).max(fork, { error: childrenError }),
-        'what each fork has of its own, one entry for each; count may be absent then',
+        'what each fork has of its own, one entry for each, in the order of the answer; count may be absent then',
       ),
       publish,
       name: optionalText(objectName, 'name of the only fork; forks do not inherit the name'),

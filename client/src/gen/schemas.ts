@@ -1255,7 +1255,7 @@ export interface components {
              * @default 0
              */
             readonly count?: number | null;
-            /** @description what each fork has of its own, one entry for each; count may be absent then */
+            /** @description what each fork has of its own, one entry for each, in the order of the answer; count may be absent then */
             readonly children?: readonly {
                 /**
                  * @description host ports to forward to guest ports; a sandbox without a network gets one for this purpose, with no egress

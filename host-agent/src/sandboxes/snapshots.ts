@@ -242,11 +242,6 @@ export class Snapshots {
     return toInfo(id, this.#find(id));
   }
 
-  /** Undefined if there is none. */
-  find(id: string): SnapshotInfo | undefined {
-    return this.#entries.has(id) ? this.get(id) : undefined;
-  }
-
   /** The saved guest, for forks. AppError not_found, conflict when this engine cannot restore it. */
   open(id: string): SavedGuest {
     const { saved } = this.#find(id);

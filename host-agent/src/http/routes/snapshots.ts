@@ -117,22 +117,22 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
 
     forkSnapshot: async ({ params: { id }, query, body }, c) => {
       const sandboxes = callersOf(host, c);
-      const { count, options } = toForkOptions(body, query.count);
+      const { count, options, toBody } = toForkOptions(body, query.count);
       auditAbout(c, options);
-      const commit = c.get('keyed')?.commitHook(toForksBody);
+      const commit = c.get('keyed')?.commitHook(toBody);
       const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
       auditForks(c, forks);
-      return toForksBody(forks);
+      return toBody(forks);
     },
 
     forkSandbox: async ({ params: { id }, query, body }, c) => {
       const sandbox = callersOf(host, c).get(id);
-      const { count, options } = toForkOptions(body, query.count);
+      const { count, options, toBody } = toForkOptions(body, query.count);
       auditAbout(c, options);
-      const commit = c.get('keyed')?.commitHook(toForksBody);
+      const commit = c.get('keyed')?.commitHook(toBody);
       const forks = await sandbox.fork(count, clientSignal(c), options, commit);
       auditForks(c, forks);
-      return toForksBody(forks);
+      return toBody(forks);
     },
 
     rollbackSandbox: async ({ params: { id }, body }, c) => {
@@ -143,13 +143,23 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   } satisfies Partial<Handlers>;
 }
 
+type ForkCall = {
+  readonly count: number;
+  readonly options: ForkOptions;
+  readonly toBody: typeof toChildrenBody;
+};
+
 function toForkOptions(
   { count, children, publish, name, labels, env }: Input<Routes['forkSnapshot']>['body'],
   queryCount: number,
-): { readonly count: number; readonly options: ForkOptions } {
+): ForkCall {
   const own = children?.map((each) => ({ ...each, publish: toPorts(each.publish) }));
   const options = { publish: toPorts(publish), name, labels, env, ...(own && { children: own }) };
-  return { count: children?.length ?? (count || queryCount), options };
+  return {
+    count: children?.length ?? (count || queryCount),
+    options,
+    toBody: children === undefined ? toForksBody : toChildrenBody,
+  };
 }
 
 /** Of several forks the names, and the labels that all of them have. */
@@ -169,8 +179,12 @@ function auditForks(c: HttpContext, forks: readonly SandboxInfo[]): void {
 
 /** Oldest first. */
 function toForksBody(forks: readonly SandboxInfo[]) {
-  const oldestFirst = forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
-  return { sandboxes: oldestFirst.map(toSandboxBody) };
+  return toChildrenBody(forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime()));
+}
+
+/** In the order of `children`. */
+function toChildrenBody(forks: readonly SandboxInfo[]) {
+  return { sandboxes: forks.map(toSandboxBody) };
 }
 
 /** The VMM parses the imported device state, so only the operator may import. AppError forbidden. */
