@@ -10,13 +10,13 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
+import { METRICS_SETTINGS } from './metrics-settings.ts';
 import {
   bytes,
   choice,
   hostName,
   hostNames,
   integer,
-  labelKeys,
   listenAddress,
   nameServers,
   origins,
@@ -282,17 +282,7 @@ export function createSettings(engineNames: readonly string[]) {
       help: 'maximum open connections to the ingress',
     }),
     ingress_access_log: toggle({ help: 'log each request of the ingress' }),
-    metrics_listen: listenAddress({
-      help: 'additional address that serves only GET /metrics',
-    }),
-    metrics_top_sandboxes: integer(0, 1000, {
-      fallback: 20,
-      help: 'number of sandboxes with their own metrics, those with the highest usage; the others are aggregated',
-    }),
-    metrics_label_keys: labelKeys({
-      fallback: [],
-      help: 'labels of sandboxes in metrics, by key, such as team,app; the most frequent values have series of their own',
-    }),
+    ...METRICS_SETTINGS,
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
       help: 'lowest level that is logged',
