@@ -36,6 +36,7 @@ import type {
   SnapshotInfo,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
+import { fakeCommands } from './fake-commands.ts';
 import { FakeExec, type Script } from './fake-exec.ts';
 import { fakeInfo, outflow } from './fake-info.ts';
 import { watchOf } from './fake-watch.ts';
@@ -324,28 +325,4 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     queueMicrotask(() => this.script(exec));
     return exec;
   }
-}
-
-function fakeCommands(): Partial<SandboxCommands> {
-  const info = (id: string) => ({
-    ...{ id, cmd: ['true'], isCmdCut: false, isDetached: true, hasStdin: false, pid: 7 },
-    ...{ startedUnixMs: 1000, endedUnixMs: 2000, outcome: { exitCode: 0, durationMs: 1 } },
-  });
-  const answer = async (id: string) => info(id);
-  return {
-    list: async () => [info('cmd_0123456789abc')],
-    get: answer,
-    wait: answer,
-    kill: answer,
-    signal: answer,
-    resize: answer,
-    write: answer,
-    start: async () => info('cmd_0123456789abc'),
-    attach: (id, _request, events) => {
-      queueMicrotask(() => events.end({ nextSeq: 0, info: info(id) }));
-      const nothing = (): void => undefined;
-      const calls = { consumed: nothing, closeStdin: nothing, signal: nothing, resize: nothing };
-      return { ...calls, write: () => true, cancel: nothing };
-    },
-  };
 }

@@ -12,11 +12,12 @@ import { keys } from './verbs/keys.ts';
 import { logs } from './verbs/logs.ts';
 import { exportSnapshot, importSnapshot } from './verbs/move.ts';
 import { run } from './verbs/run.ts';
-import { inspect, ps, rm, update } from './verbs/sandboxes.ts';
+import { inspect, ps, rm } from './verbs/sandboxes.ts';
 import { service } from './verbs/service.ts';
 import { pause, resume } from './verbs/sleep.ts';
 import { fork, rollback, snapshot, snapshots } from './verbs/snapshots.ts';
 import { stats } from './verbs/stats.ts';
+import { update } from './verbs/update.ts';
 import { version } from './verbs/version.ts';
 import { watch } from './verbs/watch.ts';
 

@@ -201,6 +201,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return this.#operations.trackSave(updateSandbox(sandbox, patch, request, deps));
   }
 
+  countChange = (principal: Principal): void => this.#limits.countChange(principal);
+
   connectPort = (sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection> =>
     connectPort(sandbox, port, this.#options.context.commandCounts.ports, options);
 

@@ -174,7 +174,10 @@ export class Snapshots {
     undo.defer(async () => {
       if (isCommitted) await commit?.retract();
       const forget = (also?: () => void) =>
-        records.remove(id, isCommitted ? () => (undone.persist(), also?.()) : also);
+        records.remove(id, () => {
+          if (isCommitted) undone.persist();
+          also?.();
+        });
       await (isCommitted && source ? moveTo(sandboxRecords, source, before, forget) : forget());
       events.published();
     });

@@ -8,6 +8,7 @@ import {
   clampTimeout,
   type Owner,
   ownerOf,
+  type Principal,
   policyOf,
   type RequestContext,
   type SnapshotMaker,
@@ -56,6 +57,8 @@ export interface AllSandboxes {
     request: SandboxRequest,
   ): Promise<CreatedSandbox>;
   update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo>;
+  /** Counts a request to change one. AppError forbidden. */
+  countChange(principal: Principal): void;
   connectPort(sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection>;
   changePort(sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]>;
   list(isVisible: IsVisible): SandboxInfo[];
@@ -185,7 +188,9 @@ export class TenantView implements Sandboxes {
   }
 
   async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
-    return await this.#host.update(this.#find(id), patch, this.#request);
+    const sandbox = this.#find(id);
+    this.#host.countChange(this.#request.principal);
+    return await this.#host.update(sandbox, patch, this.#request);
   }
 
   async delete(id: string): Promise<void> {
@@ -214,7 +219,9 @@ export class TenantView implements Sandboxes {
   }
 
   async changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
-    return await this.#host.snapshots.change(this.#assertVisible(id), patch);
+    const visible = this.#assertVisible(id);
+    this.#host.countChange(this.#request.principal);
+    return await this.#host.snapshots.change(visible, patch);
   }
 
   async deleteSnapshot(id: string): Promise<void> {

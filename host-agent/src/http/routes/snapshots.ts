@@ -7,7 +7,7 @@ import { AppError } from '../../lib/errors.ts';
 import { matchesLabels } from '../../lib/labels.ts';
 import { toAbout } from '../../sandboxes/snapshot-about.ts';
 import type { ForkOptions, SandboxInfo, SnapshotInfo } from '../../sandboxes/types.ts';
-import { clientSignal, type HttpContext } from '../context.ts';
+import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
@@ -27,6 +27,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   return {
     takeSnapshot: async ({ params: { id }, body }, c) => {
       const commit = c.get('keyed')?.commitHook(toSnapshotBody);
+      auditAbout(c, body);
       const sandbox = host.as(c.get('principal')).get(id);
       const snapshot = await sandbox.snapshot(clientSignal(c), commit, body);
       c.get('audit').made = [snapshot.id];
@@ -44,8 +45,12 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
 
     getSnapshot: ({ params: { id } }, c) => toSnapshotBody(host.as(c.get('principal')).getSnapshot(id)),
 
-    changeSnapshot: async ({ params: { id }, body }, c) =>
-      toSnapshotBody(await host.as(c.get('principal')).changeSnapshot(id, body)),
+    changeSnapshot: async ({ params: { id }, body }, c) => {
+      auditAbout(c, body);
+      const changed = await host.as(c.get('principal')).changeSnapshot(id, body);
+      auditAbout(c, changed);
+      return toSnapshotBody(changed);
+    },
 
     exportSnapshot: ({ params: { id } }, c) => {
       const sandboxes = host.as(c.get('principal'));
@@ -67,6 +72,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
         const commit = keyed?.commitHook(toSnapshotBody);
         const snapshot = await sandboxes.importSnapshot(read, { isDiskOnly }, clientSignal(c), commit);
         c.get('audit').made = [snapshot.id];
+        auditAbout(c, snapshot);
         return toSnapshotBody(snapshot);
       } finally {
         body.discard(); // after an early response the client may still send
@@ -81,18 +87,20 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
     forkSnapshot: async ({ params: { id }, query, body }, c) => {
       const sandboxes = callersOf(host, c);
       const { count, options } = toForkOptions(body, query.count);
+      auditAbout(c, options);
       const commit = c.get('keyed')?.commitHook(toForksBody);
       const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
-      c.get('audit').made = forks.map((fork) => fork.id);
+      auditForks(c, forks);
       return toForksBody(forks);
     },
 
     forkSandbox: async ({ params: { id }, query, body }, c) => {
       const sandbox = callersOf(host, c).get(id);
       const { count, options } = toForkOptions(body, query.count);
+      auditAbout(c, options);
       const commit = c.get('keyed')?.commitHook(toForksBody);
       const forks = await sandbox.fork(count, clientSignal(c), options, commit);
-      c.get('audit').made = forks.map((fork) => fork.id);
+      auditForks(c, forks);
       return toForksBody(forks);
     },
 
@@ -111,6 +119,21 @@ function toForkOptions(
   const own = children?.map((each) => ({ ...each, publish: toPorts(each.publish) }));
   const options = { publish: toPorts(publish), name, labels, env, ...(own && { children: own }) };
   return { count: children?.length ?? (count || queryCount), options };
+}
+
+/** Of several forks the names, and the labels that all of them have. */
+function auditForks(c: HttpContext, forks: readonly SandboxInfo[]): void {
+  const [first, ...others] = forks;
+  const hasLabel = (key: string, value: string) => (fork: SandboxInfo) =>
+    matchesLabels(fork.labels, [{ key, value }]);
+  const common = Object.entries(first?.labels ?? {}).filter(([key, value]) =>
+    others.every(hasLabel(key, value)),
+  );
+  const names = forks.flatMap(({ name }) => name ?? []);
+  const audit = c.get('audit');
+  audit.made = forks.map(({ id }) => id);
+  auditAbout(c, { name: others.length === 0 ? first?.name : undefined, labels: Object.fromEntries(common) });
+  if (others.length > 0 && names.length > 0) audit.effective = { ...audit.effective, names };
 }
 
 /** Oldest first. */

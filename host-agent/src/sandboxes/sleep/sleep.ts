@@ -1,5 +1,5 @@
-// Pauses, resumes and rollbacks of all sandboxes: a pause and a resume are made once for all that wait for it, within the
-// limits of the host and of the sandbox's owner.
+// Pauses, resumes and rollbacks of all sandboxes: a pause and a resume are made once for all that wait for it, within
+// the limits of the host and of the sandbox's owner.
 import type { Policy } from '@sandboxd/api';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
@@ -128,13 +128,13 @@ export class Sleep {
     // One that has ended refuses the call itself, each in its way.
     if (!ASLEEP.includes(sandbox.state)) return;
     const resumes = sandbox.record.options.autoResume !== false || this.#rollbacks.has(sandbox);
-    if (!resumes) sandbox.touch();
+    if (!resumes) sandbox.use.touch();
     else await this.#use(sandbox, signal);
   }
 
   async #use(sandbox: Sandbox, signal?: AbortSignal): Promise<void> {
     // An idle sandbox that is being paused runs on.
-    sandbox.touch();
+    sandbox.use.touch();
     const { resumeTimeoutMs: timeoutMs } = this.#deps;
     const tooLate = (): AppError => {
       const message = `sandbox ${sandbox.id} has not resumed within ${timeoutMs / 1000} s; try again`;
