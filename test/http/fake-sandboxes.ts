@@ -34,6 +34,7 @@ import type {
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
+  TreeNode,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
 import { fakeCommands } from './fake-commands.ts';
@@ -144,6 +145,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return {
       info,
       awake: async () => this.#awake(id),
+      export: async () => this.exportSnapshot(id),
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
       changePort: async (port, access) => this.#changePort(id, port, access),
@@ -250,6 +252,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
 
   listSnapshots(): SnapshotInfo[] {
     return [...this.snapshots.values()];
+  }
+
+  snapshotTree(id: string): TreeNode[] {
+    return [{ kind: 'snapshot', ...this.getSnapshot(id) }];
   }
 
   getSnapshot(id: string): SnapshotInfo {

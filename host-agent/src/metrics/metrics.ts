@@ -56,7 +56,7 @@ export class Metrics {
 
   readonly sleeps = this.histogram(
     'sandboxd_sleep_seconds',
-    'Duration of pauses and resumes of sandboxes',
+    'Duration of pauses, resumes and rollbacks of sandboxes',
     START_BUCKETS,
     ['what'],
   );

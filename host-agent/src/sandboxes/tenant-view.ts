@@ -29,7 +29,7 @@ import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { Sleep } from './sleep/sleep.ts';
-import type { AboutPatch } from './snapshot-about.ts';
+import type { SnapshotPatch } from './snapshot-about.ts';
 import { noSnapshot } from './snapshot-record.ts';
 import type { Snapshots } from './snapshots.ts';
 import type {
@@ -42,6 +42,7 @@ import type {
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
+  TreeNode,
 } from './types.ts';
 
 /** Deletes of one request at a time. */
@@ -66,9 +67,10 @@ export interface AllSandboxes {
   find(id: string): Sandbox | undefined;
   /** A concurrent second delete waits for the first. */
   delete(id: string): Promise<void>;
-  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'change' | 'delete'>;
+  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'tree' | 'change' | 'delete'>;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
   exportSnapshot(id: string): PullStream;
+  exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream>;
   importSnapshot(
     read: ByteSource,
     options: ImportOptions,
@@ -151,6 +153,7 @@ export class TenantView implements Sandboxes {
         return this.#awake(sandbox);
       },
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
+      export: (signal) => this.#host.exportSandbox(sandbox, signal),
       resume: () => sleep.resume(sandbox),
       changePort: (port, access) => this.#host.changePort(sandbox, { port, access }),
       rollback: async (snapshotId) => this.#host.rollback(sandbox, this.#assertVisible(snapshotId)),
@@ -218,7 +221,18 @@ export class TenantView implements Sandboxes {
     return this.#host.importSnapshot(read, options, signal, { ...this.#maker, commit });
   }
 
-  async changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+  snapshotTree(id: string): TreeNode[] {
+    const snapshots = this.#host.snapshots.tree(id, this.#isVisible);
+    const ids = new Set(snapshots.map(({ id }) => id));
+    const sandboxes = this.list().flatMap(({ id, parentSnapshotId: parentId, createdAt, name, state }) =>
+      parentId !== undefined && ids.has(parentId)
+        ? [{ kind: 'sandbox' as const, id, parentId, createdAt, name, state }]
+        : [],
+    );
+    return [...snapshots, ...sandboxes];
+  }
+
+  async changeSnapshot(id: string, patch: SnapshotPatch): Promise<SnapshotInfo> {
     const visible = this.#assertVisible(id);
     this.#host.countChange(this.#request.principal);
     return await this.#host.snapshots.change(visible, patch);

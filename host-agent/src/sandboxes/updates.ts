@@ -78,7 +78,7 @@ function patchIdle(
   { idleTimeoutS, idleAction }: SandboxPatch,
 ): IdleRule | undefined {
   const timeoutS = idleTimeoutS ?? old?.timeoutS ?? 0;
-  if (timeoutS > 0) return { timeoutS, action: idleAction ?? old?.action ?? 'delete' };
+  if (timeoutS > 0) return { ...old, timeoutS, action: idleAction ?? old?.action ?? 'delete' };
   if (idleAction === undefined || idleTimeoutS !== undefined) return undefined;
   throw new AppError('invalid_argument', 'idle_action needs idle_timeout_s: the sandbox has no idle timeout');
 }

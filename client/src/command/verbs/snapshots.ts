@@ -18,6 +18,7 @@ export const snapshot: Verb = {
       help: 'label, to find it by',
     },
     comment: { type: 'string', placeholder: 'text', help: 'comment' },
+    expires: { type: 'string', placeholder: 'seconds', help: 'delete it after this time' },
     'idempotency-key': {
       type: 'string',
       placeholder: 'key',
@@ -28,10 +29,12 @@ export const snapshot: Verb = {
   async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
     const [name, comment, idempotencyKey] = ['name', 'comment', 'idempotency-key'].map(text);
     const labels = toLabels(texts('label'));
+    const expires = text('expires');
     const about = {
       ...(name !== undefined && { name }),
       ...(comment !== undefined && { comment }),
       ...(Object.keys(labels).length > 0 && { labels }),
+      ...(expires !== undefined && { expires_s: toCount('expires', expires) }),
     };
     using progress = terminal.progress('saving');
     const taken = await client.sandboxes.get(id).snapshot({ ...about, signal, idempotencyKey });

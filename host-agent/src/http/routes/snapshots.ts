@@ -1,12 +1,12 @@
 // Take, list, show, export, import, delete and fork snapshots.
-import { MAX_MOVES, MAX_MOVES_OF_EACH, type Routes } from '@sandboxd/api';
+import { MAX_MOVES, MAX_MOVES_OF_EACH, MAX_PAGE_ITEMS, type Routes } from '@sandboxd/api';
 import { ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
-import type { PullStream } from '../../lib/byte-queue.ts';
+import { onEnd } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
 import { matchesLabels } from '../../lib/labels.ts';
 import { toAbout } from '../../sandboxes/snapshot-about.ts';
-import type { ForkOptions, SandboxInfo, SnapshotInfo } from '../../sandboxes/types.ts';
+import type { ForkOptions, SandboxInfo, SnapshotInfo, TreeNode } from '../../sandboxes/types.ts';
 import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
@@ -29,7 +29,8 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       const commit = c.get('keyed')?.commitHook(toSnapshotBody);
       auditAbout(c, body);
       const sandbox = host.as(c.get('principal')).get(id);
-      const snapshot = await sandbox.snapshot(clientSignal(c), commit, body);
+      const { expires_s: expiresS, ...about } = body;
+      const snapshot = await sandbox.snapshot(clientSignal(c), commit, { ...about, expiresS });
       c.get('audit').made = [snapshot.id];
       return toSnapshotBody(snapshot);
     },
@@ -45,9 +46,17 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
 
     getSnapshot: ({ params: { id } }, c) => toSnapshotBody(host.as(c.get('principal')).getSnapshot(id)),
 
+    showSnapshotTree: ({ params: { id }, query }, c) => {
+      const all = host.as(c.get('principal')).snapshotTree(id);
+      const { entries, next } = toPage(all, sortKeyOf, { ...query, limit: query.limit ?? MAX_PAGE_ITEMS });
+      return { nodes: entries.map(toNodeBody), ...next };
+    },
+
     changeSnapshot: async ({ params: { id }, body }, c) => {
       auditAbout(c, body);
-      const changed = await host.as(c.get('principal')).changeSnapshot(id, body);
+      const { expires_s, ...about } = body;
+      const patch = { ...about, expiresS: expires_s === null ? 0 : expires_s };
+      const changed = await host.as(c.get('principal')).changeSnapshot(id, patch);
       auditAbout(c, changed);
       return toSnapshotBody(changed);
     },
@@ -58,7 +67,29 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       sandboxes.getSnapshot(id);
       if (c.req.raw.method === 'HEAD') return c.body(null, 200, headers);
       const slot = acquire(exportLimit, c);
-      return answerPullStream(c, releasing(sandboxes.exportSnapshot(id), slot), headers);
+      return answerPullStream(
+        c,
+        onEnd(sandboxes.exportSnapshot(id), () => slot[Symbol.dispose]()),
+        headers,
+      );
+    },
+
+    exportSandbox: async ({ params: { id } }, c) => {
+      const sandbox = host.as(c.get('principal')).get(id);
+      const headers = { 'Content-Type': 'application/zstd' };
+      if (c.req.raw.method === 'HEAD') return c.body(null, 200, headers);
+      const slot = acquire(exportLimit, c);
+      try {
+        const stream = await sandbox.export(clientSignal(c));
+        return answerPullStream(
+          c,
+          onEnd(stream, () => slot[Symbol.dispose]()),
+          headers,
+        );
+      } catch (error) {
+        slot[Symbol.dispose]();
+        throw error;
+      }
     },
 
     importSnapshot: async ({ query: { disk_only: isDiskOnly } }, c) => {
@@ -86,22 +117,22 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
 
     forkSnapshot: async ({ params: { id }, query, body }, c) => {
       const sandboxes = callersOf(host, c);
-      const { count, options } = toForkOptions(body, query.count);
+      const { count, options, toBody } = toForkOptions(body, query.count);
       auditAbout(c, options);
-      const commit = c.get('keyed')?.commitHook(toForksBody);
+      const commit = c.get('keyed')?.commitHook(toBody);
       const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
       auditForks(c, forks);
-      return toForksBody(forks);
+      return toBody(forks);
     },
 
     forkSandbox: async ({ params: { id }, query, body }, c) => {
       const sandbox = callersOf(host, c).get(id);
-      const { count, options } = toForkOptions(body, query.count);
+      const { count, options, toBody } = toForkOptions(body, query.count);
       auditAbout(c, options);
-      const commit = c.get('keyed')?.commitHook(toForksBody);
+      const commit = c.get('keyed')?.commitHook(toBody);
       const forks = await sandbox.fork(count, clientSignal(c), options, commit);
       auditForks(c, forks);
-      return toForksBody(forks);
+      return toBody(forks);
     },
 
     rollbackSandbox: async ({ params: { id }, body }, c) => {
@@ -112,13 +143,23 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   } satisfies Partial<Handlers>;
 }
 
+type ForkCall = {
+  readonly count: number;
+  readonly options: ForkOptions;
+  readonly toBody: typeof toChildrenBody;
+};
+
 function toForkOptions(
   { count, children, publish, name, labels, env }: Input<Routes['forkSnapshot']>['body'],
   queryCount: number,
-): { readonly count: number; readonly options: ForkOptions } {
+): ForkCall {
   const own = children?.map((each) => ({ ...each, publish: toPorts(each.publish) }));
   const options = { publish: toPorts(publish), name, labels, env, ...(own && { children: own }) };
-  return { count: children?.length ?? (count || queryCount), options };
+  return {
+    count: children?.length ?? (count || queryCount),
+    options,
+    toBody: children === undefined ? toForksBody : toChildrenBody,
+  };
 }
 
 /** Of several forks the names, and the labels that all of them have. */
@@ -138,30 +179,12 @@ function auditForks(c: HttpContext, forks: readonly SandboxInfo[]): void {
 
 /** Oldest first. */
 function toForksBody(forks: readonly SandboxInfo[]) {
-  const oldestFirst = forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
-  return { sandboxes: oldestFirst.map(toSandboxBody) };
+  return toChildrenBody(forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime()));
 }
 
-/** Releases `slot` at the end of the stream, in every case. */
-function releasing(stream: PullStream, slot: Disposable): PullStream {
-  const end = () => slot[Symbol.dispose]();
-  return {
-    next: () =>
-      stream.next().then(
-        (chunk) => {
-          if (chunk === undefined) end();
-          return chunk;
-        },
-        (error) => {
-          end();
-          throw error;
-        },
-      ),
-    cancel: () => {
-      stream.cancel();
-      end();
-    },
-  };
+/** In the order of `children`. */
+function toChildrenBody(forks: readonly SandboxInfo[]) {
+  return { sandboxes: forks.map(toSandboxBody) };
 }
 
 /** The VMM parses the imported device state, so only the operator may import. AppError forbidden. */
@@ -186,6 +209,21 @@ function toSnapshotBody(snapshot: SnapshotInfo) {
     state_path: snapshot.statePath,
     memory_mib: snapshot.memoryMib,
     vcpus: snapshot.vcpus,
+    ...(snapshot.expiresAt && { expires_at: snapshot.expiresAt.toISOString() }),
+    ...(snapshot.isAutomatic && { automatic: true as const }),
     ...toAbout(snapshot),
+  };
+}
+
+function toNodeBody({ kind, id, parentId, createdAt, name, sourceId, state, isDeleted }: TreeNode) {
+  return {
+    kind,
+    id,
+    ...(parentId !== undefined && { parent_id: parentId }),
+    created_at: createdAt.toISOString(),
+    ...(name !== undefined && { name }),
+    ...(sourceId !== undefined && { source_id: sourceId }),
+    ...(state !== undefined && { state }),
+    ...(isDeleted && { deleted: true as const }),
   };
 }

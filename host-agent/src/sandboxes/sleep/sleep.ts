@@ -7,12 +7,15 @@ import type { Vm } from '../../engines/engine.ts';
 import type { Owner } from '../../keys/index.ts';
 import { enqueue } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
+import { allocatedBytes } from '../../lib/extents.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import type { Admission } from '../admission.ts';
 import type { SandboxState } from '../record.ts';
 import type { ResourceContext } from '../resources/resource.ts';
 import { stop } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
+import type { SavedGuest } from '../saved/saved-guest.ts';
+import { copyPaused } from './copy-paused.ts';
 import { type PauseOptions, pauseSandbox } from './pause.ts';
 import { resumeSandbox } from './resume.ts';
 import { rollBackSandbox, settleRollback, type Target } from './rollback.ts';
@@ -213,6 +216,22 @@ export class Sleep {
     );
   }
 
+  /** Copies a paused sandbox to a new directory, without resuming it. AppError conflict if it is not paused. */
+  async copy(sandbox: Sandbox, dir: string, signal: AbortSignal): Promise<SavedGuest> {
+    const { context, admission, track } = this.#deps;
+    if (sandbox.state !== 'paused') throw notPaused(sandbox);
+    const { options } = sandbox.record;
+    const diskBytes = options.memoryMib * 2 ** 20 + (await allocatedBytes(sandbox.paths.layerPath));
+    using _reservation = await admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
+    const copy = async (): Promise<SavedGuest> => {
+      sandbox.assertNotEnded();
+      if (sandbox.state !== 'paused') throw notPaused(sandbox);
+      await this.endVm(sandbox);
+      return copyPaused(sandbox, dir, context.faults, signal);
+    };
+    return await track(() => sandbox.snapshotQueue.add(copy));
+  }
+
   /** Waits until the VMM of a paused sandbox has exited. */
   async endVm(sandbox: Sandbox): Promise<void> {
     const vm = this.#ending.get(sandbox);
@@ -235,6 +254,10 @@ export class Sleep {
       },
     };
   }
+}
+
+function notPaused({ id, state }: Sandbox): AppError {
+  return new AppError('conflict', `sandbox ${id} is ${state}, not paused; pause it, or take a snapshot`);
 }
 
 function share(all: Map<Sandbox, Promise<void>>, sandbox: Sandbox, work: () => Promise<void>): Promise<void> {

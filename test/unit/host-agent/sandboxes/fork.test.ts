@@ -1,6 +1,7 @@
 // Forks of a sandbox as it is, and what each fork of a request has of its own.
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Operation } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import { OPERATOR, type Principal } from '../../../../host-agent/src/keys/index.ts';
 import { type FaultPoint, NO_FAULTS } from '../../../../host-agent/src/lib/faults.ts';
@@ -110,7 +111,13 @@ t.test('a failure leaves nothing; a killed daemon leaves files that the next one
 
 t.test('it needs the operations of a snapshot and of a fork', async (t) => {
   const { manager, id } = await start(t);
-  const key = { id: 'key_1', policy: { operations: ['fork', 'view'] } };
-  const principal = { kind: 'key', key } as unknown as Principal;
-  t.throws(() => manager.as(principal).get(id).fork(1));
+  const as = (...operations: Operation[]): Principal => ({
+    kind: 'key',
+    id: 'k',
+    key: 'k',
+    policy: { operations },
+  });
+  const fork = (principal: Principal) => manager.as(principal).get(id).fork(1);
+  await t.rejects(fork(as('fork')), { code: 'forbidden' });
+  t.equal((await fork(as('fork', 'snapshot'))).length, 1);
 });
