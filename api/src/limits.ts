@@ -30,6 +30,8 @@ export const MAX_INT64 = 2n ** 63n - 1n;
 
 /** Maximum number of entries in one page of a list. */
 export const MAX_PAGE_ITEMS = 1000;
+/** Snapshots of idle sandboxes that one of them may keep. */
+export const MAX_KEPT_SNAPSHOTS = 100;
 
 // ---- idempotency keys ----
 

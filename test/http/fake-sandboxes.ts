@@ -34,8 +34,10 @@ import type {
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
+  TreeNode,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
+import { fakeCommands } from './fake-commands.ts';
 import { FakeExec, type Script } from './fake-exec.ts';
 import { fakeInfo, outflow } from './fake-info.ts';
 import { watchOf } from './fake-watch.ts';
@@ -143,6 +145,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return {
       info,
       awake: async () => this.#awake(id),
+      export: async () => this.exportSnapshot(id),
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
       changePort: async (port, access) => this.#changePort(id, port, access),
@@ -251,6 +254,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return [...this.snapshots.values()];
   }
 
+  snapshotTree(id: string): TreeNode[] {
+    return [{ kind: 'snapshot', ...this.getSnapshot(id) }];
+  }
+
   getSnapshot(id: string): SnapshotInfo {
     const snapshot = this.snapshots.get(id);
     if (snapshot === undefined) throw new AppError('not_found', `snapshot ${id} does not exist`);
@@ -324,28 +331,4 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     queueMicrotask(() => this.script(exec));
     return exec;
   }
-}
-
-function fakeCommands(): Partial<SandboxCommands> {
-  const info = (id: string) => ({
-    ...{ id, cmd: ['true'], isCmdCut: false, isDetached: true, hasStdin: false, pid: 7 },
-    ...{ startedUnixMs: 1000, endedUnixMs: 2000, outcome: { exitCode: 0, durationMs: 1 } },
-  });
-  const answer = async (id: string) => info(id);
-  return {
-    list: async () => [info('cmd_0123456789abc')],
-    get: answer,
-    wait: answer,
-    kill: answer,
-    signal: answer,
-    resize: answer,
-    write: answer,
-    start: async () => info('cmd_0123456789abc'),
-    attach: (id, _request, events) => {
-      queueMicrotask(() => events.end({ nextSeq: 0, info: info(id) }));
-      const nothing = (): void => undefined;
-      const calls = { consumed: nothing, closeStdin: nothing, signal: nothing, resize: nothing };
-      return { ...calls, write: () => true, cancel: nothing };
-    },
-  };
 }

@@ -127,7 +127,8 @@ export const event = z
     access: word('for port-opened: private or public').optional(),
     reason: word(
       'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or ' +
-        'rollback; for resumed: request, use, or rollback after one that failed',
+        'rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s ' +
+        'or keep_last, absent for a request',
     ).optional(),
     tenant: word('tenant of the sandbox or snapshot, shown to keys that can see several tenants').optional(),
   })

@@ -136,6 +136,8 @@ function toAccess(values: SettingValues) {
       ...(metrics_listen !== undefined && { listen: toListen(metrics_listen, values) }),
       /** Number of sandboxes with their own time series. */
       topSandboxes: values.metrics_top_sandboxes,
+      /** Keys of labels that metrics have. */
+      labelKeys: values.metrics_label_keys,
     },
     /** Absent: no TLS. */
     ...(tls && { tls: { ...tls, ...(tls_client_ca !== undefined && { clientCaPath: tls_client_ca }) } }),

@@ -16,6 +16,7 @@ import {
   hostName,
   hostNames,
   integer,
+  labelKeys,
   listenAddress,
   nameServers,
   origins,
@@ -287,6 +288,10 @@ export function createSettings(engineNames: readonly string[]) {
     metrics_top_sandboxes: integer(0, 1000, {
       fallback: 20,
       help: 'number of sandboxes with their own metrics, those with the highest usage; the others are aggregated',
+    }),
+    metrics_label_keys: labelKeys({
+      fallback: [],
+      help: 'labels of sandboxes in metrics, by key, such as team,app; the most frequent values have series of their own',
     }),
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',

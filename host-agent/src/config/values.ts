@@ -1,10 +1,11 @@
 // Value types of settings: how a text is parsed and which values are valid.
 
 import { isIP } from 'node:net';
-import { parsePortRange } from '@sandboxd/api';
+import { isLabelKey, parsePortRange } from '@sandboxd/api';
 import { z } from 'zod';
 import { type Authority, parseAuthority, parseOrigin, type Scheme } from '../lib/authority.ts';
 import { type Ipv4Range, parseIpv4Range } from '../lib/ipv4.ts';
+import { toMetricLabel } from '../lib/labels.ts';
 
 /** One setting: validation, default and help. */
 export type Setting<T> = {
@@ -116,6 +117,23 @@ export function paths(about: About<string[]>): Setting<string[]> {
     expected: 'a list of absolute paths',
     placeholder: 'path',
     fromText: (value) => value.split(':').filter((each) => each !== ''),
+    ...about,
+  };
+}
+
+/** More would multiply the series. */
+const MAX_METRIC_LABELS = 8;
+
+/** Keys of labels, whose names in metrics differ. */
+export function labelKeys(about: About<string[]>): Setting<string[]> {
+  return {
+    schema: z
+      .array(z.string().refine(isLabelKey))
+      .max(MAX_METRIC_LABELS)
+      .refine((keys) => new Set(keys.map(toMetricLabel)).size === keys.length),
+    expected: `a list of at most ${MAX_METRIC_LABELS} keys of labels such as team or app.example/tier, which differ by more than punctuation`,
+    placeholder: 'key',
+    fromText: (value) => value.split(',').map((key) => key.trim()),
     ...about,
   };
 }

@@ -9,6 +9,7 @@ import { isAppError, toError } from '../lib/errors.ts';
 import { type Access, type Grant, takeToken } from './access.ts';
 import type { Addresses } from './addresses.ts';
 import { type Exchange, forward, forwardUpgrade, hasBody, type Tunnel } from './forward.ts';
+import { GrpcSessions, isGrpc } from './grpc.ts';
 import { GuestAgent } from './guest-agent.ts';
 import { LINK_COOKIE, SECURE_LINK_COOKIE, toGuestHeaders } from './headers.ts';
 import { OpenExchanges } from './open-exchanges.ts';
@@ -37,6 +38,7 @@ export class Gateway {
     pool: new GuestAgent({ keepAlive: true }),
     single: new GuestAgent({ keepAlive: false }),
   };
+  readonly #grpc = new GrpcSessions();
   readonly open: OpenExchanges;
 
   constructor(options: GatewayOptions) {
@@ -47,7 +49,8 @@ export class Gateway {
   /** Answers a request, also one with a failure. */
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     await this.#serve(request, response, false, async (exchange) => {
-      await forward(exchange, this.#agents);
+      if (isGrpc(request)) await this.#grpc.forward(exchange);
+      else await forward(exchange, this.#agents);
       return undefined;
     });
   }

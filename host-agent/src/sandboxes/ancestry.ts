@@ -1,9 +1,11 @@
 // Which snapshot another came from. A deleted one stays as a stub, without files, while others came from it.
 import type { Logger } from 'pino';
+import type { Owner } from '../keys/index.ts';
 import type { Table } from '../store/store.ts';
 import { parentOf, type SandboxRecord } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
-import type { SnapshotRecord } from './snapshot-record.ts';
+import { noSnapshot, type SnapshotRecord } from './snapshot-record.ts';
+import type { TreeNode } from './types.ts';
 
 type Linked = Pick<SnapshotRecord, 'parentId'>;
 
@@ -75,6 +77,38 @@ export class Ancestry {
   ancestorsOf(id: string): string[] {
     const { records } = this.#options;
     return [...ancestorsOf(id, (each) => this.#stubs.get(each) ?? records.get(each))];
+  }
+
+  /** All snapshots of its tree, deleted ones included. AppError not_found; what is not visible does not exist. */
+  tree(id: string, isVisible: (owner: Owner | undefined) => boolean): TreeNode[] {
+    const all = new Map(
+      this.#options.records
+        .all()
+        .flatMap(({ id, record }) =>
+          (record.isComplete || record.deletedAtMs !== undefined) && isVisible(record.owner)
+            ? [[id, record] as const]
+            : [],
+        ),
+    );
+    if (!all.has(id)) throw noSnapshot(id);
+    const children = Map.groupBy(all.keys(), (each) => all.get(each)?.parentId);
+    const ancestors = [...ancestorsOf(id, (each) => all.get(each))];
+    const family = new Set([ancestors.findLast((each) => all.has(each)) ?? id]);
+    for (const each of family) for (const child of children.get(each) ?? []) family.add(child);
+    return [...family].flatMap((each) => {
+      const record = all.get(each);
+      if (record === undefined) return [];
+      const { parentId, createdAtMs, sourceId, about, deletedAtMs } = record;
+      return {
+        kind: 'snapshot',
+        id: each,
+        ...(parentId !== undefined && all.has(parentId) && { parentId }),
+        createdAt: new Date(createdAtMs),
+        sourceId,
+        ...(about?.name !== undefined && { name: about.name }),
+        ...(deletedAtMs !== undefined && { isDeleted: true as const }),
+      };
+    });
   }
 
   /** Removes the record of a snapshot, or leaves a stub if others came from it. */

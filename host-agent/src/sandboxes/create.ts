@@ -8,11 +8,10 @@ import { newId } from '../lib/ids.ts';
 import type { Admission } from './admission.ts';
 import type { CommitHook } from './interface.ts';
 import type { Metadata } from './metadata.ts';
-import type { SandboxRecord } from './record.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import { SavedGuest } from './saved/saved-guest.ts';
-import { startSandbox } from './start.ts';
+import { type CopySource, startSandbox } from './start.ts';
 import { OwnBoot } from './template-making.ts';
 import type { Templates } from './templates.ts';
 import type { ResolvedSandboxOptions, SandboxInfo } from './types.ts';
@@ -80,8 +79,6 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
 export type Copy = { readonly options: ResolvedSandboxOptions; readonly metadata: Metadata };
 
 /** Where copies come from, for their records. */
-export type CopySource = Pick<SandboxRecord, 'sourceSnapshotId' | 'sourceSandboxId' | 'parentSnapshotId'>;
-
 export type ForkInput = {
   readonly of: CopySource;
   readonly saved: SavedGuest;

@@ -3,7 +3,7 @@ import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { type Limits, ownerOf } from '../keys/index.ts';
 import type { Admission, Need } from './admission.ts';
-import { type Copy, type CopySource, forkGuest } from './create.ts';
+import { type Copy, forkGuest } from './create.ts';
 import type { SandboxRequest } from './interface.ts';
 import { inheritMetadata } from './metadata.ts';
 import type { Names } from './names.ts';
@@ -16,6 +16,7 @@ import type { SavedManifest } from './saved/manifest.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import type { Sleep } from './sleep/sleep.ts';
 import type { Snapshots } from './snapshots.ts';
+import type { CopySource } from './start.ts';
 import type { ForkOptions, SandboxInfo } from './types.ts';
 import { toForkNeed, toRequestedResources } from './usage.ts';
 

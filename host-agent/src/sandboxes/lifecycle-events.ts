@@ -80,7 +80,7 @@ export type LifecycleEvent =
       readonly snapshot: string;
       readonly changed: readonly string[];
     }
-  | { readonly kind: 'snapshot-deleted'; readonly snapshot: string }
+  | { readonly kind: 'snapshot-deleted'; readonly snapshot: string; readonly reason?: string }
   | {
       readonly kind: 'template-made';
       readonly template: string;

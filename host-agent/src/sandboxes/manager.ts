@@ -32,6 +32,7 @@ import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
+import { exportPaused } from './sleep/export-paused.ts';
 import { Sleep } from './sleep/sleep.ts';
 import { Snapshots } from './snapshots.ts';
 import { Operations, Sweeps } from './sweeps.ts';
@@ -94,6 +95,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       log,
       save: (sandbox, signal, owner) => this.snapshot(sandbox, signal, owner),
       deleteSnapshot: (id) => this.#snapshots.delete(id),
+      deleteOlder: (id) => this.#snapshots.deleteOlder(id),
       remove: (sandbox, reason, events) => this.#delete(sandbox, reason, events),
       pause: (sandbox, request) => this.sleep.pause(sandbox, request),
       isManaged: ({ id }) => this.#sandboxes.has(id) && !this.#operations.isStopping,
@@ -201,6 +203,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return this.#operations.trackSave(updateSandbox(sandbox, patch, request, deps));
   }
 
+  countChange = (principal: Principal): void => this.#limits.countChange(principal);
+
   connectPort = (sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection> =>
     connectPort(sandbox, port, this.#options.context.commandCounts.ports, options);
 
@@ -258,6 +262,12 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   exportSnapshot(id: string): PullStream {
     return exportStream(this.#snapshots.export(id));
+  }
+
+  /** Its files are copied first, so that it may be resumed meanwhile. */
+  async exportSandbox(sandbox: Sandbox, requestSignal?: AbortSignal): Promise<PullStream> {
+    const signal = this.#operations.signal(requestSignal);
+    return exportPaused(sandbox, this.sleep, this.#options.context.directories.dataDir, signal);
   }
 
   async importSnapshot(

@@ -17,7 +17,7 @@ export async function connectPort(
   options?: PortOptions,
 ): Promise<PortConnection> {
   sandbox.assertAlive();
-  const endUse = sandbox.beginUse();
+  const endUse = sandbox.use.beginUse();
   try {
     const connection = await sandbox.awake.guest.ports.connect(port, options);
     counts.open += 1;

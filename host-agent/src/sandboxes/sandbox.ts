@@ -211,13 +211,6 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
     this.#timeouts.start(owner);
   }
 
-  /** A client is about to use it: it is not idle. */
-  touch(): void {
-    this.use.touch();
-  }
-
-  beginUse = (): (() => void) => this.use.beginUse();
-
   get use(): SandboxUse {
     return this.#timeouts.use;
   }

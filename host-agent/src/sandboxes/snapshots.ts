@@ -6,13 +6,11 @@ import type { Owner } from '../keys/index.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { Ancestry, moveTo } from './ancestry.ts';
-import { metadataOf } from './metadata.ts';
-import { parentOf } from './record.ts';
 import { ReservedNames } from './reserved-names.ts';
 import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
-import { flush, saveGuest } from './saved/save.ts';
+import { flush } from './saved/save.ts';
 import {
   Checksums,
   publishSaved,
@@ -22,17 +20,21 @@ import {
   sweepSaved,
   unfinishedDir,
 } from './saved/saved-guest.ts';
-import { type AboutPatch, changeAbout, findChanges, toAbout } from './snapshot-about.ts';
+import { changeAbout, findChanges, type SnapshotPatch } from './snapshot-about.ts';
+import { findReplaced, SnapshotExpiry, toExpiring } from './snapshot-expiry.ts';
+import { fillFrom } from './snapshot-fill.ts';
 import {
   type Entry,
   type Fill,
+  newRecord,
   noSnapshot,
   type SnapshotFor,
   type SnapshotRecord,
   type SnapshotsOptions,
+  toExpiry,
   toInfo,
 } from './snapshot-record.ts';
-import type { SnapshotInfo } from './types.ts';
+import type { SnapshotInfo, TreeNode } from './types.ts';
 
 export type { SnapshotFor, SnapshotRecord } from './snapshot-record.ts';
 
@@ -41,6 +43,7 @@ export class Snapshots {
   readonly #entries = new Map<string, Entry>();
   readonly #ancestry: Ancestry;
   readonly #checksums: Checksums;
+  readonly #expiry: SnapshotExpiry;
   readonly #names = new ReservedNames({
     all: () => this.#named(),
     noun: 'snapshot',
@@ -54,6 +57,10 @@ export class Snapshots {
     this.#options = options;
     this.#ancestry = new Ancestry(options);
     this.#checksums = new Checksums(options.log);
+    this.#expiry = new SnapshotExpiry({
+      ...{ all: () => toExpiring(this.#entries), log: options.log },
+      remove: (id) => this.delete(id, 'expires_s'),
+    });
   }
 
   /**
@@ -88,10 +95,13 @@ export class Snapshots {
       }
     }
     await this.#ancestry.compact();
+    for (const id of [...this.#entries.keys()]) await this.deleteOlder(id);
+    this.#expiry.schedule();
   }
 
   /** Resolves when no snapshot file is read or written any more. */
   stop(): Promise<void> {
+    this.#expiry.stop();
     return this.#checksums.stop();
   }
 
@@ -100,25 +110,7 @@ export class Snapshots {
    * cancelled.
    */
   create(sandbox: Sandbox, signal: AbortSignal, by?: SnapshotFor): Promise<SnapshotInfo> {
-    const { faults } = this.#options;
-    const { options: own, compatibility, kernelDigest } = sandbox.record;
-    const { labels, env } = metadataOf(sandbox.record);
-    const options = { ...own, inherited: { labels: { ...labels }, env } };
-    const fill: Fill = async (dir, snapshot) => {
-      const { saved, pausedMs, totalMs } = await saveGuest({
-        dir,
-        vm: sandbox.awake.vm,
-        guest: sandbox.awake.guest,
-        layerPath: sandbox.paths.layerPath,
-        manifest: { compatibility, kernelDigest, options },
-        onPaused: () => faults.reach('snapshot.paused'),
-        signal,
-      });
-      faults.reach('snapshot.saved');
-      sandbox.assertAlive();
-      const times = { pausedMs: Math.round(pausedMs), totalMs: Math.round(totalMs) };
-      return { saved, event: { kind: 'snapshot-taken', snapshot, sandbox: sandbox.id, ...times } };
-    };
+    const fill = fillFrom(sandbox, this.#options.faults, signal);
     return this.#make(sandbox.id, signal, by, fill, sandbox);
   }
 
@@ -149,7 +141,7 @@ export class Snapshots {
   async #make(
     sourceId: string,
     signal: AbortSignal,
-    { owner, commit, about = {} }: SnapshotFor = { owner: undefined },
+    { owner, commit, about = {}, automatic }: SnapshotFor = { owner: undefined },
     fill: Fill,
     source?: Sandbox,
   ): Promise<SnapshotInfo> {
@@ -158,15 +150,7 @@ export class Snapshots {
     const id = newId('snap');
     const root = snapshotsRoot(dataDir);
     const temporary = unfinishedDir(root, id);
-    const parentId = source && parentOf(source.record);
-    const own = { about: toAbout(about), ...(owner && { owner }) };
-    const record = {
-      createdAtMs: Date.now(),
-      sourceId,
-      ...own,
-      ...(parentId !== undefined && { parentId }),
-      isComplete: false,
-    };
+    const record = newRecord(sourceId, { owner, about, automatic }, source?.record);
     await using undo = new AsyncDisposableStack();
     const undone = this.#prepareDeleted(id, record);
     const before = source?.record.parentSnapshotId;
@@ -174,7 +158,10 @@ export class Snapshots {
     undo.defer(async () => {
       if (isCommitted) await commit?.retract();
       const forget = (also?: () => void) =>
-        records.remove(id, isCommitted ? () => (undone.persist(), also?.()) : also);
+        records.remove(id, () => {
+          if (isCommitted) undone.persist();
+          also?.();
+        });
       await (isCommitted && source ? moveTo(sandboxRecords, source, before, forget) : forget());
       events.published();
     });
@@ -188,7 +175,7 @@ export class Snapshots {
     await publishSaved(temporary, this.#dir(id));
     await flush(root);
     faults.reach('snapshot.published');
-    const pending = events.prepare(event, owner, own.about);
+    const pending = events.prepare(event, owner, record.about);
     const published = new SavedGuest(this.#dir(id), saved.manifest, true);
     const entry = { record: { ...record, isComplete: true }, saved: published };
     const publish = (also?: () => void) =>
@@ -206,6 +193,7 @@ export class Snapshots {
     undo.move();
     this.#entries.set(id, entry);
     this.#checksums.add(published);
+    this.#expiry.schedule();
     pending.publish();
     return this.get(id);
   }
@@ -216,6 +204,20 @@ export class Snapshots {
    */
   ancestorsOf(id: string): string[] {
     return this.#ancestry.ancestorsOf(id).filter((each) => this.#entries.has(each));
+  }
+
+  /** All snapshots of its tree. AppError not_found. */
+  tree(id: string, isVisible: (owner: Owner | undefined) => boolean): TreeNode[] {
+    return this.#ancestry.tree(id, isVisible);
+  }
+
+  /** Deletes those that an automatic one replaces. Never rejects. */
+  async deleteOlder(id: string): Promise<void> {
+    const find = (each: string) => this.#entries.get(each)?.record;
+    for (const each of findReplaced(id, this.ancestorsOf(id), find))
+      await this.delete(each, 'keep_last').catch((err) =>
+        this.#options.log.warn({ err, snapshot: each }, 'cannot delete an older automatic snapshot'),
+      );
   }
 
   /** The owner of each existing snapshot. */
@@ -257,24 +259,30 @@ export class Snapshots {
   }
 
   /** AppError not_found, conflict, invalid_argument; nothing is changed then. */
-  change(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+  change(id: string, patch: SnapshotPatch): Promise<SnapshotInfo> {
     return this.#changes.add(() => this.#change(id, patch));
   }
 
-  async #change(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+  async #change(id: string, patch: SnapshotPatch): Promise<SnapshotInfo> {
     const { records, events } = this.#options;
     const entry = this.#find(id);
     if (entry.deletion !== undefined) throw noSnapshot(id);
     const { owner, about = {} } = entry.record;
     const changed = changeAbout(about, patch);
-    const fields = findChanges(about, changed);
+    const fields = [...findChanges(about, changed), ...(patch.expiresS === undefined ? [] : ['expires_s'])];
     if (fields.length === 0) return toInfo(id, entry);
     using _name = this.#names.reserve(owner, changed.name === about.name ? undefined : changed.name);
-    const record = { ...entry.record, about: changed };
+    const { expiresAtMs: _, ...rest } = entry.record;
+    const expiry = toExpiry(patch.expiresS, Date.now());
+    const record = {
+      ...(patch.expiresS === undefined ? entry.record : { ...rest, ...expiry }),
+      about: changed,
+    };
     const event = events.prepare({ kind: 'snapshot-changed', snapshot: id, changed: fields }, owner, changed);
     // A delete that begins meanwhile writes its mark after this.
     await records.put(id, record, event.persist);
     entry.record = record;
+    this.#expiry.schedule();
     event.publish();
     return toInfo(id, entry);
   }
@@ -289,18 +297,18 @@ export class Snapshots {
   }
 
   /** Resolves when its files are removed; waits for forks that are starting from it. AppError not_found. */
-  async delete(id: string): Promise<void> {
+  async delete(id: string, reason?: 'expires_s' | 'keep_last'): Promise<void> {
     const entry = this.#find(id);
     // Concurrent deletes share one promise, so the event is published once.
-    entry.deletion ??= this.#delete(id, entry).finally(() => {
+    entry.deletion ??= this.#delete(id, entry, reason).finally(() => {
       entry.deletion = undefined;
     });
     await entry.deletion;
   }
 
-  async #delete(id: string, { saved, record }: Entry): Promise<void> {
+  async #delete(id: string, { saved, record }: Entry, reason?: string): Promise<void> {
     const { records, faults } = this.#options;
-    const event = this.#prepareDeleted(id, record);
+    const event = this.#prepareDeleted(id, record, reason);
     const current = records.get(id);
     // If an earlier delete failed, the snapshot is already marked and the event persisted.
     if (current !== undefined)
@@ -318,8 +326,9 @@ export class Snapshots {
     await this.#ancestry.compact();
   }
 
-  #prepareDeleted(id: string, { owner, about }: SnapshotRecord) {
-    return this.#options.events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner, about);
+  #prepareDeleted(id: string, { owner, about }: SnapshotRecord, reason?: string) {
+    const event = { kind: 'snapshot-deleted', snapshot: id, ...(reason && { reason }) } as const;
+    return this.#options.events.prepare(event, owner, about);
   }
 
   /** Records the delete, so that the next daemon would finish it. */

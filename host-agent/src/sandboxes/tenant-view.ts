@@ -8,6 +8,7 @@ import {
   clampTimeout,
   type Owner,
   ownerOf,
+  type Principal,
   policyOf,
   type RequestContext,
   type SnapshotMaker,
@@ -28,7 +29,7 @@ import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { Sleep } from './sleep/sleep.ts';
-import type { AboutPatch } from './snapshot-about.ts';
+import type { SnapshotPatch } from './snapshot-about.ts';
 import { noSnapshot } from './snapshot-record.ts';
 import type { Snapshots } from './snapshots.ts';
 import type {
@@ -41,6 +42,7 @@ import type {
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
+  TreeNode,
 } from './types.ts';
 
 /** Deletes of one request at a time. */
@@ -56,6 +58,8 @@ export interface AllSandboxes {
     request: SandboxRequest,
   ): Promise<CreatedSandbox>;
   update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo>;
+  /** Counts a request to change one. AppError forbidden. */
+  countChange(principal: Principal): void;
   connectPort(sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection>;
   changePort(sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]>;
   list(isVisible: IsVisible): SandboxInfo[];
@@ -63,9 +67,10 @@ export interface AllSandboxes {
   find(id: string): Sandbox | undefined;
   /** A concurrent second delete waits for the first. */
   delete(id: string): Promise<void>;
-  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'change' | 'delete'>;
+  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'tree' | 'change' | 'delete'>;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
   exportSnapshot(id: string): PullStream;
+  exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream>;
   importSnapshot(
     read: ByteSource,
     options: ImportOptions,
@@ -148,6 +153,7 @@ export class TenantView implements Sandboxes {
         return this.#awake(sandbox);
       },
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
+      export: (signal) => this.#host.exportSandbox(sandbox, signal),
       resume: () => sleep.resume(sandbox),
       changePort: (port, access) => this.#host.changePort(sandbox, { port, access }),
       rollback: async (snapshotId) => this.#host.rollback(sandbox, this.#assertVisible(snapshotId)),
@@ -185,7 +191,9 @@ export class TenantView implements Sandboxes {
   }
 
   async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
-    return await this.#host.update(this.#find(id), patch, this.#request);
+    const sandbox = this.#find(id);
+    this.#host.countChange(this.#request.principal);
+    return await this.#host.update(sandbox, patch, this.#request);
   }
 
   async delete(id: string): Promise<void> {
@@ -213,8 +221,21 @@ export class TenantView implements Sandboxes {
     return this.#host.importSnapshot(read, options, signal, { ...this.#maker, commit });
   }
 
-  async changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
-    return await this.#host.snapshots.change(this.#assertVisible(id), patch);
+  snapshotTree(id: string): TreeNode[] {
+    const snapshots = this.#host.snapshots.tree(id, this.#isVisible);
+    const ids = new Set(snapshots.map(({ id }) => id));
+    const sandboxes = this.list().flatMap(({ id, parentSnapshotId: parentId, createdAt, name, state }) =>
+      parentId !== undefined && ids.has(parentId)
+        ? [{ kind: 'sandbox' as const, id, parentId, createdAt, name, state }]
+        : [],
+    );
+    return [...snapshots, ...sandboxes];
+  }
+
+  async changeSnapshot(id: string, patch: SnapshotPatch): Promise<SnapshotInfo> {
+    const visible = this.#assertVisible(id);
+    this.#host.countChange(this.#request.principal);
+    return await this.#host.snapshots.change(visible, patch);
   }
 
   async deleteSnapshot(id: string): Promise<void> {

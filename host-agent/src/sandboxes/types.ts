@@ -65,7 +65,14 @@ export type CopyOptions = {
 export type ForkOptions = CopyOptions & { readonly children?: readonly CopyOptions[] | undefined };
 
 /** After `timeoutS` seconds without use it is deleted, saved and deleted, or paused. */
-export type IdleRule = { readonly timeoutS: number; readonly action: 'delete' | 'snapshot' | 'pause' };
+export type IdleRule = {
+  readonly timeoutS: number;
+  readonly action: 'delete' | 'snapshot' | 'pause';
+  /** How many of the snapshots that it takes are kept; absent: all. */
+  readonly keepLast?: number | undefined;
+  /** Absent: they stay. */
+  readonly snapshotExpiresS?: number | undefined;
+};
 
 /** Normalized host names that the guest may reach; all others are blocked. */
 type NetworkWish = { readonly allowlist: readonly string[] };
@@ -157,6 +164,8 @@ export type SnapshotInfo = {
   readonly sourceId: string;
   /** The one that its source continued from. It may be deleted. */
   readonly parentSnapshotId?: string;
+  readonly expiresAt?: Date;
+  readonly isAutomatic?: true;
   readonly dir: string;
   readonly memoryPath: string;
   readonly rootfsPath: string;
@@ -164,6 +173,18 @@ export type SnapshotInfo = {
   readonly memoryMib: number;
   readonly vcpus: number;
 } & About;
+
+/** A snapshot, deleted or not, or a sandbox. */
+export type TreeNode = {
+  readonly kind: 'snapshot' | 'sandbox';
+  readonly id: string;
+  readonly parentId?: string | undefined;
+  readonly createdAt: Date;
+  readonly name?: string | undefined;
+  readonly sourceId?: string;
+  readonly state?: SandboxInfo['state'];
+  readonly isDeleted?: true;
+};
 
 export type ImportOptions = {
   /** The guest is cold-booted from its disk, so the snapshot may be of another engine or processor. */

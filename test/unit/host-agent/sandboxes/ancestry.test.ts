@@ -1,7 +1,9 @@
 // Which snapshot others came from, also after it was deleted.
 import t from 'tap';
+import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
 import { ancestorsOf, compactStubs } from '../../../../host-agent/src/sandboxes/ancestry.ts';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { until } from '../../../support/until.ts';
 
 t.test('a snapshot came from what its sandbox was forked from, or last saved as', async (t) => {
   const home = await makeHome(t);
@@ -37,6 +39,7 @@ t.test('a snapshot came from what its sandbox was forked from, or last saved as'
   await next.manager.deleteSnapshot(c.id);
   t.same(next.manager.snapshots.ancestorsOf(c.id), [a.id], 'a sandbox came from it');
   for (const id of [fork!.id, further!.id]) await next.manager.delete(id);
+  await until(() => next.store.table('sandboxes').all().length === 1);
   await next.manager.deleteSnapshot(a.id);
   t.same(next.manager.snapshots.ancestorsOf(c.id), [], 'nothing came from it any more');
   t.same(
@@ -47,6 +50,40 @@ t.test('a snapshot came from what its sandbox was forked from, or last saved as'
       .filter((id) => id !== a.id),
     [],
   );
+});
+
+t.test('the tree of a snapshot has all that came from its root, also over deleted ones', async (t) => {
+  const { manager } = await startMemoryDaemon(t);
+  const view = manager.as(OPERATOR);
+  const { id: source } = await manager.create({ name: 'source' });
+  const take = (id: string) => manager.get(id).snapshot();
+  const a = await take(source);
+  const b = await take(source);
+  const [fork] = await manager.fork(a.id, 1);
+  const c = await take(fork!.id);
+  const shown = (id: string) =>
+    view.snapshotTree(id).map((node) => [node.id, node.parentId, node.isDeleted ?? node.state]);
+  const all = [
+    [a.id, undefined, undefined],
+    [b.id, a.id, undefined],
+    [c.id, a.id, undefined],
+    [source, b.id, 'running'],
+    [fork!.id, c.id, 'running'],
+  ];
+  t.same(shown(c.id).sort(), all.sort());
+  await manager.deleteSnapshot(a.id);
+  const without = all.map((node) => (node[0] === a.id ? [a.id, undefined, true] : node));
+  for (const id of [a.id, b.id])
+    t.same(shown(id).sort(), without.sort(), 'the deleted root holds it together');
+  const other = await manager.create({});
+  const alone = await take(other.id);
+  t.same(shown(alone.id), [
+    [alone.id, undefined, undefined],
+    [other.id, alone.id, 'running'],
+  ]);
+  t.throws(() => shown('snap_0000000000000'), { code: 'not_found' });
+  const red = { kind: 'key', key: 'k', tenant: 'red' } as unknown as typeof OPERATOR;
+  t.throws(() => manager.as(red).snapshotTree(a.id), { code: 'not_found' }, 'of another tenant');
 });
 
 t.test('a snapshot that is undone leaves its sandbox where it was', async (t) => {
