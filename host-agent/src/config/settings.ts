@@ -10,11 +10,11 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
+import { INGRESS_SETTINGS } from './ingress-settings.ts';
 import { METRICS_SETTINGS } from './metrics-settings.ts';
 import {
   bytes,
   choice,
-  hostName,
   hostNames,
   integer,
   listenAddress,
@@ -266,22 +266,7 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 32 * MIB,
       help: 'size limit of kept lifecycle events; the oldest are removed first',
     }),
-    ingress_listen: listenAddress({
-      help: 'address of the ingress, which serves URLs of ports of sandboxes: TCP or a Unix socket; default: no ingress',
-    }),
-    ingress_domain: hostName({
-      fallback: { at: { host: 'localhost', port: undefined } },
-      help: 'domain of the URLs of ports, with scheme and port if a proxy changes them, such as https://sandboxes.example.com',
-    }),
-    ingress_tls_cert: path({
-      help: 'TLS certificate chain of the ingress, for *.<ingress_domain> (PEM); reloaded when it changes',
-    }),
-    ingress_tls_key: path({ help: 'private key of that certificate (PEM)' }),
-    ingress_max_connections: integer(1, 1_000_000, {
-      fallback: 4096,
-      help: 'maximum open connections to the ingress',
-    }),
-    ingress_access_log: toggle({ help: 'log each request of the ingress' }),
+    ...INGRESS_SETTINGS,
     ...METRICS_SETTINGS,
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',

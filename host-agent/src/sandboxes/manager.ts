@@ -219,9 +219,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return all.map(({ info }) => info).sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
   }
 
-  find(id: string): Sandbox | undefined {
-    return this.#sandboxes.get(id);
-  }
+  find = (id: string): Sandbox | undefined => this.#sandboxes.get(id);
 
   /** AppError not_found. */
   get(id: string): Sandbox {
@@ -260,9 +258,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return this.#snapshots;
   }
 
-  exportSnapshot(id: string): PullStream {
-    return exportStream(this.#snapshots.export(id));
-  }
+  exportSnapshot = (id: string): PullStream => exportStream(this.#snapshots.export(id));
 
   /** Its files are copied first, so that it may be resumed meanwhile. */
   async exportSandbox(sandbox: Sandbox, requestSignal?: AbortSignal): Promise<PullStream> {
@@ -283,24 +279,18 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return this.#save(by, () => receiveSnapshot(parts, read, options, signal, by));
   }
 
+  /** `source`: the id of a snapshot, or a sandbox. */
   async fork(
-    id: string,
+    source: string | Sandbox,
     count: number,
     requestSignal: AbortSignal | undefined,
     request: SandboxRequest,
     own: ForkOptions = {},
   ): Promise<SandboxInfo[]> {
-    return await this.#forks.ofSnapshot(id, count, this.#operations.signal(requestSignal), request, own);
-  }
-
-  async forkSandbox(
-    sandbox: Sandbox,
-    count: number,
-    requestSignal: AbortSignal | undefined,
-    request: SandboxRequest,
-    own: ForkOptions = {},
-  ): Promise<SandboxInfo[]> {
-    return await this.#forks.ofSandbox(sandbox, count, this.#operations.signal(requestSignal), request, own);
+    const signal = this.#operations.signal(requestSignal);
+    return typeof source === 'string'
+      ? await this.#forks.ofSnapshot(source, count, signal, request, own)
+      : await this.#forks.ofSandbox(source, count, signal, request, own);
   }
 
   /** To one of its own snapshots, or one that it comes from. */

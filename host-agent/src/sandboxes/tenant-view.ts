@@ -77,15 +77,9 @@ export interface AllSandboxes {
     signal: AbortSignal | undefined,
     by: SnapshotRequest | undefined,
   ): Promise<SnapshotInfo>;
+  /** `source`: the id of a snapshot, or a sandbox. */
   fork(
-    id: string,
-    count: number,
-    signal: AbortSignal | undefined,
-    request: SandboxRequest,
-    options?: ForkOptions,
-  ): Promise<SandboxInfo[]>;
-  forkSandbox(
-    sandbox: Sandbox,
+    source: string | Sandbox,
     count: number,
     signal: AbortSignal | undefined,
     request: SandboxRequest,
@@ -159,7 +153,7 @@ export class TenantView implements Sandboxes {
       rollback: async (snapshotId) => this.#host.rollback(sandbox, this.#assertVisible(snapshotId)),
       fork: async (count, signal, options, commit) => {
         assertOperation(principal, 'snapshot');
-        return await this.#host.forkSandbox(sandbox, count, signal, { ...this.#request, commit }, options);
+        return await this.#host.fork(sandbox, count, signal, { ...this.#request, commit }, options);
       },
       stats: () => sandbox.stats(),
       snapshot: async (signal, commit, about) => {
