@@ -30,6 +30,8 @@ export const MAX_INT64 = 2n ** 63n - 1n;
 
 /** Maximum number of entries in one page of a list. */
 export const MAX_PAGE_ITEMS = 1000;
+/** Snapshots of idle sandboxes that one of them may keep. */
+export const MAX_KEPT_SNAPSHOTS = 100;
 
 // ---- idempotency keys ----
 
@@ -114,6 +116,18 @@ export const MAX_ALLOWED_HOSTS = 1000;
 export const MAX_ALLOWLIST_CHARS = 64 * KIB;
 /** Maximum number of published ports of one sandbox. */
 export const MAX_PUBLISHED_PORTS = 256;
+
+/** Maximum number of connections to ports of one sandbox at a time, and of ports that are open for URLs. */
+export const MAX_PORT_CONNECTIONS = 256;
+export const MAX_OPEN_PORTS = 256;
+
+// ---- links of ports ----
+
+/** Maximum number of links of all ports of one sandbox. */
+export const MAX_PORT_LINKS = 256;
+/** How long a link works: default and maximum. */
+export const DEFAULT_LINK_S = 86_400;
+export const MAX_LINK_S = 30 * 86_400;
 
 // ---- exec ----
 

@@ -1,4 +1,5 @@
 // A sandbox and its operations; a snapshot, from which sandboxes are forked.
+import type { Duplex } from 'node:stream';
 import { Commands } from './commands.ts';
 import { readLines } from './connection/lines.ts';
 import type { Requests } from './connection/requests.ts';
@@ -13,6 +14,7 @@ import type {
   SnapshotChanges,
   SnapshotInfo,
   SnapshotOptions,
+  SnapshotTreeNode,
   TerminalSize,
   UpdateOptions,
 } from './contract.ts';
@@ -20,6 +22,7 @@ import { NotFoundError } from './errors.ts';
 import { Exec, type ExecOptions } from './exec/exec.ts';
 import { Files } from './files/files.ts';
 import { type LogOptions, readLogs } from './logs.ts';
+import { Ports } from './ports.ts';
 import { Service } from './service.ts';
 
 const DEFAULT_SHELL = ['bash'];
@@ -31,6 +34,7 @@ export class Sandbox implements AsyncDisposable {
   readonly files: Files;
   readonly service: Service;
   readonly commands: Commands;
+  readonly ports: Ports;
   readonly #requests: Requests;
 
   constructor(requests: Requests, id: string) {
@@ -39,6 +43,7 @@ export class Sandbox implements AsyncDisposable {
     this.files = new Files(requests, id);
     this.service = new Service(requests, id);
     this.commands = new Commands(requests, id);
+    this.ports = new Ports(requests, id);
   }
 
   /** NotFoundError when it does not exist. */
@@ -59,6 +64,14 @@ export class Sandbox implements AsyncDisposable {
   /** Starts a command with a terminal and open input; default: a shell. */
   terminal({ cmd = DEFAULT_SHELL, size = DEFAULT_SIZE, ...options }: TerminalOptions = {}): Exec {
     return this.exec(cmd, { ...options, tty: size, stdin: true });
+  }
+
+  /**
+   * A TCP connection to a port in the sandbox, which needs no network; each direction ends by itself. ApiError with the
+   * code port_not_listening where nothing listens. Only in Node: browsers have the WebSocket of the same path.
+   */
+  connect(port: number, options: CallOptions = {}): Promise<Duplex> {
+    return this.#requests.tunnel('connectPort', { params: { id: this.id, port: String(port) }, ...options });
   }
 
   /** The stored log: output of commands and of the service. */
@@ -130,6 +143,11 @@ export class Sandbox implements AsyncDisposable {
     await this.#requests.call('deleteSandbox', { params: { id: this.id }, ...options });
   }
 
+  /** The paused sandbox as one stream, as `export` of a snapshot. It stays paused. */
+  async export(options: CallOptions = {}): Promise<Bytes> {
+    return (await this.#requests.stream('exportSandbox', { params: { id: this.id }, ...options })).body;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await dispose(this.#requests, 'deleteSandbox', this.id);
   }
@@ -156,7 +174,13 @@ export class Snapshot implements AsyncDisposable {
     return this.#requests.call('getSnapshot', { params: { id: this.id }, ...options });
   }
 
-  /** Changes its name, comment and labels; null removes one, and what is not named stays. */
+  /** The snapshots and sandboxes of its tree, oldest first. Works for a deleted one while others came from it. */
+  tree(options: CallOptions = {}): Promise<readonly SnapshotTreeNode[]> {
+    const call = { params: { id: this.id }, ...options };
+    return this.#requests.list('showSnapshotTree', call, ({ nodes }) => nodes);
+  }
+
+  /** Changes its name, comment, labels and expiry; null removes one, and what is not named stays. */
   change({ signal, timeoutMs, ...body }: SnapshotChanges & CallOptions): Promise<SnapshotInfo> {
     const call = { params: { id: this.id }, body, signal, timeoutMs };
     return this.#requests.call('changeSnapshot', call);

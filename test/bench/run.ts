@@ -26,6 +26,7 @@ import { benchCreate, benchFork } from './snapshot.ts';
 import { markdownTable, plainTable, type Section, wrap } from './stats.ts';
 import { benchThroughput } from './throughput.ts';
 import { benchTransports } from './transports.ts';
+import { benchWake } from './wake.ts';
 
 const OUTPUT = resolve(import.meta.dirname, '../../docs/measurements/bench.md');
 const { values } = parseArgs({
@@ -65,6 +66,7 @@ try {
   );
   await measure('pause and resume', () => benchPause(isQuick ? 4 : 20));
   await measure('rollback', () => benchRollback(daemon, isQuick ? 2 : 10));
+  await measure('wake', () => benchWake(daemon, isQuick ? 4 : 20, isQuick ? 6 : 20));
   await measure('images', () => benchImages(daemon, isQuick ? 2 : 3, isQuick ? 4 : 11));
   await measure('jail', () => benchJail(isQuick ? 20 : 200));
   await measure('network', () => benchNetwork(daemon, isQuick ? 4 : 16, isQuick ? 3 : 5));

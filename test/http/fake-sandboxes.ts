@@ -30,11 +30,14 @@ import type {
   CreateSandboxOptions,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
+  TreeNode,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
+import { fakeCommands } from './fake-commands.ts';
 import { FakeExec, type Script } from './fake-exec.ts';
 import { fakeInfo, outflow } from './fake-info.ts';
 import { watchOf } from './fake-watch.ts';
@@ -89,6 +92,9 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     entry: FILE,
   });
   onWatch = watchOf([]);
+  onConnect: AwakeSandbox['connectPort'] = async (port) => {
+    throw new AppError('port_not_listening', `nothing listens on port ${port} of the sandbox`);
+  };
 
   onWrite: (write: FileWriteInput, read: ByteSource) => Promise<FileDescription> = async (_write, read) => {
     while ((await read()) !== undefined);
@@ -139,8 +145,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return {
       info,
       awake: async () => this.#awake(id),
+      export: async () => this.exportSnapshot(id),
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
+      changePort: async (port, access) => this.#changePort(id, port, access),
       rollback: async (snapshotId) => {
         if (this.getSnapshot(snapshotId).sourceId !== id)
           throw new AppError('conflict', `snapshot ${snapshotId} is not of sandbox ${id}`);
@@ -166,6 +174,13 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     this.#infos.set(id, { ...info, ...change });
   }
 
+  #changePort(id: string, port: number, access: OpenPort['access'] | undefined): readonly OpenPort[] {
+    const others = (this.get(id).info.ports ?? []).filter((each) => each.port !== port);
+    const ports = access === undefined ? others : [...others, { port, access, openedAtMs: 0 }];
+    this.#change(id, { ports });
+    return ports;
+  }
+
   #awake(id: string): AwakeSandbox {
     return {
       exec: (request, events, options) => this.exec(id, request, events, options?.hasStdin),
@@ -183,6 +198,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         write: (write, read) => this.onWrite(write, read),
         watch: (watch, events) => this.onWatch(watch, events),
       }),
+      connectPort: (port, options) => this.onConnect(port, options),
     };
   }
 
@@ -236,6 +252,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
 
   listSnapshots(): SnapshotInfo[] {
     return [...this.snapshots.values()];
+  }
+
+  snapshotTree(id: string): TreeNode[] {
+    return [{ kind: 'snapshot', ...this.getSnapshot(id) }];
   }
 
   getSnapshot(id: string): SnapshotInfo {
@@ -311,28 +331,4 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     queueMicrotask(() => this.script(exec));
     return exec;
   }
-}
-
-function fakeCommands(): Partial<SandboxCommands> {
-  const info = (id: string) => ({
-    ...{ id, cmd: ['true'], isCmdCut: false, isDetached: true, hasStdin: false, pid: 7 },
-    ...{ startedUnixMs: 1000, endedUnixMs: 2000, outcome: { exitCode: 0, durationMs: 1 } },
-  });
-  const answer = async (id: string) => info(id);
-  return {
-    list: async () => [info('cmd_0123456789abc')],
-    get: answer,
-    wait: answer,
-    kill: answer,
-    signal: answer,
-    resize: answer,
-    write: answer,
-    start: async () => info('cmd_0123456789abc'),
-    attach: (id, _request, events) => {
-      queueMicrotask(() => events.end({ nextSeq: 0, info: info(id) }));
-      const nothing = (): void => undefined;
-      const calls = { consumed: nothing, closeStdin: nothing, signal: nothing, resize: nothing };
-      return { ...calls, write: () => true, cancel: nothing };
-    },
-  };
 }

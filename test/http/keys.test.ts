@@ -174,6 +174,7 @@ const NARROW: Partial<Record<Operation, readonly RouteName[]>> = {
     'getImage',
     'getSandbox',
     'getSnapshot',
+    'showSnapshotTree',
     'listImages',
     'listProfiles',
     'listSandboxes',
@@ -183,7 +184,6 @@ const NARROW: Partial<Record<Operation, readonly RouteName[]>> = {
   images: ['changeImage', 'deleteImage', 'importImage', 'pullImage'],
   connect: [],
 };
-
 t.test(
   'an operation lets through its own routes and no other, in every form that they come in',
   async (t) => {

@@ -64,6 +64,8 @@ t.test('ids, methods and unknown things', async (t) => {
     ['POST', '/snapshots/snap_x/fork', 400],
     ['POST', '/sandboxes/nope/snapshot', 400],
     ['GET', '/snapshots/snap_0000000000000', 404],
+    ['GET', '/snapshots/snap_0000000000000/tree', 404],
+    ['GET', '/sandboxes/sbx_0000000000000/export', 404],
     ['POST', '/snapshots/snap_0000000000000/fork', 404],
     ['POST', '/sandboxes/sbx_0000000000000/snapshot', 404],
     ['POST', '/snapshots', 405],

@@ -12,6 +12,8 @@ import {
   snapshotList,
   snapshotRequest,
   snapshotsQuery,
+  snapshotTree,
+  snapshotTreeQuery,
 } from '../schemas/snapshot.ts';
 import { SANDBOX, SANDBOX_ID, SNAPSHOT, SNAPSHOT_ID } from './examples.ts';
 import { json, jsonBody, KEYED, KEYED_ANSWER, type Route } from './route.ts';
@@ -60,11 +62,45 @@ export function snapshotRoutes(limits: RequestLimits) {
       errors: { 404: UNKNOWN },
       example: { params: { id: SNAPSHOT_ID }, answer: SNAPSHOT },
     },
+    showSnapshotTree: {
+      method: 'GET',
+      path: '/snapshots/:id/tree',
+      tag: 'snapshots',
+      summary: 'Show the snapshots and sandboxes that came from each other',
+      access: 'view',
+      description:
+        'Returns the whole tree that the snapshot belongs to, in pages of at most 1000 entries: next_cursor is ' +
+        'present if more follow. A deleted snapshot that others came from is in it, and its id may be used here.',
+      params: snapshotPath,
+      query: snapshotTreeQuery,
+      answers: [{ status: 200, description: 'the tree', content: json(snapshotTree) }],
+      errors: { 404: UNKNOWN },
+      example: {
+        params: { id: SNAPSHOT_ID },
+        answer: {
+          nodes: [
+            {
+              kind: 'snapshot',
+              id: SNAPSHOT_ID,
+              created_at: '2026-03-14T15:10:02.120Z',
+              source_id: SANDBOX_ID,
+            },
+            {
+              kind: 'sandbox',
+              id: SANDBOX_ID,
+              parent_id: SNAPSHOT_ID,
+              created_at: '2026-03-14T15:12:31.004Z',
+              state: 'running',
+            },
+          ],
+        },
+      },
+    },
     changeSnapshot: {
       method: 'PATCH',
       path: '/snapshots/:id',
       tag: 'snapshots',
-      summary: 'Change the name, labels and comment of a snapshot',
+      summary: 'Change the name, labels, comment and expiry of a snapshot',
       access: 'snapshot',
       params: snapshotPath,
       body: jsonBody(changeSnapshotRequest),
@@ -91,6 +127,27 @@ export function snapshotRoutes(limits: RequestLimits) {
       ],
       errors: { 404: UNKNOWN },
       example: { params: { id: SNAPSHOT_ID } },
+    },
+    exportSandbox: {
+      method: 'GET',
+      path: '/sandboxes/:id/export',
+      tag: 'snapshots',
+      summary: 'Export a paused sandbox as an archive, from which another host makes a snapshot',
+      description:
+        'The sandbox stays paused. The archive is that of a snapshot: it holds the whole memory of the guest, ' +
+        'including keys and passwords.',
+      access: 'snapshot',
+      readsGuest: true,
+      params: sandboxPath,
+      transport: 'stream',
+      answers: [
+        { status: 200, description: 'the archive', content: { 'application/zstd': { kind: 'bytes' } } },
+      ],
+      errors: {
+        404: 'the sandbox does not exist',
+        409: 'the sandbox is not paused, or was paused without its memory',
+      },
+      example: { params: { id: SANDBOX_ID } },
     },
     importSnapshot: {
       method: 'POST',

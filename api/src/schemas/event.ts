@@ -20,6 +20,8 @@ export const EVENT_KINDS = [
   'paused',
   'pause-failed',
   'resumed',
+  'port-opened',
+  'port-closed',
   'rolled-back',
   'deleted',
   'snapshot-taken',
@@ -121,9 +123,12 @@ export const event = z
     idle_s: count('for idle: idle time, seconds').optional(),
     asleep_ms: count('for resumed: how long the sandbox was paused').optional(),
     bytes: count('for paused: bytes that were written').optional(),
+    port: z.int().optional().describe('for port-opened and port-closed: the port'),
+    access: word('for port-opened: private or public').optional(),
     reason: word(
       'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or ' +
-        'rollback; for resumed: request, use, or rollback after one that failed',
+        'rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s ' +
+        'or keep_last, absent for a request',
     ).optional(),
     tenant: word('tenant of the sandbox or snapshot, shown to keys that can see several tenants').optional(),
   })

@@ -16,6 +16,7 @@ import {
   DEFAULT_MEMORY_MIB,
   DEFAULT_VCPUS,
   MAX_BOOT_ARGS_CHARS,
+  MAX_KEPT_SNAPSHOTS,
   MAX_PROFILE_NAME_CHARS,
   MAX_SANDBOX_ENV_CHARS,
   MAX_SECONDS,
@@ -82,6 +83,16 @@ export function createSandboxRequest(limits: RequestLimits) {
         'action after the idle timeout: delete, pause, or snapshot (take a snapshot and delete), which needs the ' +
           'operation snapshot',
       ),
+      keep_last: optional(
+        integer(1, MAX_KEPT_SNAPSHOTS),
+        'number of snapshots that idle_action snapshot keeps: with each new one, older ones that the sandbox came ' +
+          'from are deleted, unless a client took them; absent: all; forks inherit it',
+      ),
+      snapshot_expires_s: withDefault(
+        integer(0, MAX_SECONDS, ' seconds, 0 for never'),
+        0,
+        'seconds after which the snapshots that idle_action takes are deleted, 0 for never; forks inherit it',
+      ),
       timeout_action: choice(
         TIMEOUT_ACTIONS,
         'delete',
@@ -132,8 +143,19 @@ export function createSandboxRequest(limits: RequestLimits) {
     ({ profile, image }) => profile === undefined || image === undefined,
     { error: 'and image exclude each other; send one of them', path: ['profile'] },
   );
-  const withName = rule(
+  const withSnapshots = rule(
     withOneSource,
+    'keep_last and snapshot_expires_s need an idle_timeout_s and the idle_action snapshot',
+    ({ keep_last, snapshot_expires_s, idle_action, idle_timeout_s }) =>
+      (keep_last === undefined && snapshot_expires_s === 0) ||
+      (idle_action === 'snapshot' && idle_timeout_s > 0),
+    {
+      error: 'must be snapshot, with an idle_timeout_s, for keep_last or snapshot_expires_s',
+      path: ['idle_action'],
+    },
+  );
+  const withName = rule(
+    withSnapshots,
     'if_exists return needs a name',
     ({ if_exists, name }) => if_exists === 'error' || name !== undefined,
     { error: 'return needs a name, by which an existing sandbox is found', path: ['if_exists'] },
@@ -221,6 +243,8 @@ export const sandbox = z
     timeout_s: count('lifetime in seconds, as it was last set; 0 for none'),
     idle_timeout_s: count('idle timeout in seconds; 0 for none'),
     idle_action: z.enum(IDLE_ACTIONS).describe('action after the idle timeout'),
+    keep_last: count('number of snapshots that idle_action keeps; absent: all').optional(),
+    snapshot_expires_s: count('lifetime of the snapshots that idle_action takes; absent: no end').optional(),
     timeout_action: z.enum(TIMEOUT_ACTIONS).describe('action at the end of the lifetime'),
     auto_resume: z.boolean().describe('whether a request that needs the guest resumes it'),
     paused_at: dateTime('when it was paused; present while it is paused').optional(),
@@ -241,6 +265,11 @@ export const sandbox = z
       .describe('names of the variables in its environment; absent in lists. Values are never shown'),
     workdir: word('directory of the sandbox on the host'),
     source_snapshot_id: snapshotId.optional().describe('source snapshot of a fork'),
+    parent_snapshot_id: snapshotId
+      .optional()
+      .describe(
+        'the last snapshot that was taken of it, else the source snapshot of a fork. It may be deleted',
+      ),
     source_sandbox_id: sandboxId.optional().describe('source sandbox of a fork that has no snapshot'),
     network: networkResponse.optional(),
     published: z.array(publishedPort).optional().describe('published ports'),

@@ -2,19 +2,25 @@
 import { z } from 'zod';
 import { integer, optional, optionalText, rule, text, withDefault } from '../input/fields.ts';
 import { queryInteger, querySwitch } from '../input/query.ts';
-import { MAX_COMMENT_CHARS, type RequestLimits } from '../limits.ts';
+import { MAX_COMMENT_CHARS, MAX_SECONDS, type RequestLimits } from '../limits.ts';
 import { count, dateTime, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { labelSelectors, labels, labelsPatch, nameFilter, objectName } from './label.ts';
 import { publish } from './network.ts';
 import { nextCursor, pageQuery } from './page.ts';
-import { sandboxEnv } from './sandbox.ts';
+import { SANDBOX_STATES, sandboxEnv } from './sandbox.ts';
 
 export const snapshot = z
   .object({
     id: snapshotId,
     created_at: dateTime('creation time'),
     source_id: sandboxId.describe('source sandbox'),
+    parent_snapshot_id: snapshotId
+      .optional()
+      .describe(
+        'the snapshot that the source sandbox continued from: of which it is a fork, or the last one that was taken ' +
+          'of it. It may be deleted',
+      ),
     dir: word('directory of the snapshot on the host'),
     mem_path: word('file with the memory of the guest'),
     rootfs_path: word('file with the writable layer'),
@@ -24,6 +30,13 @@ export const snapshot = z
     name: objectName.optional().describe('name of the snapshot, unique among those of its tenant'),
     labels: labels.optional().describe('labels by key; absent if there are none'),
     comment: word('comment').optional(),
+    expires_at: dateTime('when it is deleted; absent: never').optional(),
+    automatic: z
+      .literal(true)
+      .optional()
+      .describe(
+        'an idle timeout took it, so keep_last of the sandbox may delete it; absent: a client asked for it',
+      ),
     warnings,
   })
   .describe('a snapshot');
@@ -31,6 +44,24 @@ export const snapshot = z
 export const snapshotList = z
   .object({ snapshots: z.array(snapshot).describe('oldest first'), next_cursor: nextCursor })
   .describe('snapshots');
+
+/** Of a snapshot, deleted or not, or of a sandbox. */
+const treeNode = z.object({
+  kind: z.enum(['snapshot', 'sandbox']).describe('what it is'),
+  id: z.union([snapshotId, sandboxId]).describe('its id'),
+  parent_id: snapshotId.optional().describe('the snapshot that it came from; absent at the top of the tree'),
+  created_at: dateTime('creation time'),
+  name: objectName.optional().describe('its name; absent if it has none'),
+  source_id: sandboxId.optional().describe('source sandbox of a snapshot'),
+  state: z.enum(SANDBOX_STATES).optional().describe('state of a sandbox'),
+  deleted: z.literal(true).optional().describe('a snapshot that was deleted, and that others came from'),
+});
+
+export const snapshotTree = z
+  .object({ nodes: z.array(treeNode).describe('oldest first'), next_cursor: nextCursor })
+  .describe('the tree of a snapshot, as a list');
+
+export const snapshotTreeQuery = pageQuery;
 
 const COMMENT_ERROR = `must be a text of at most ${MAX_COMMENT_CHARS} characters`;
 const comment = text(COMMENT_ERROR).max(MAX_COMMENT_CHARS, { error: COMMENT_ERROR });
@@ -41,6 +72,11 @@ export const snapshotRequest = z
       name: optionalText(objectName, 'name, unique among the snapshots of the tenant'),
       labels: optional(labels, 'labels by key'),
       comment: optionalText(comment, 'comment'),
+      expires_s: withDefault(
+        integer(0, MAX_SECONDS, ' seconds, 0 for never'),
+        0,
+        'seconds after which the snapshot is deleted, 0 for never',
+      ),
     },
     { error: 'must be a JSON object' },
   )
@@ -52,6 +88,10 @@ export const changeSnapshotRequest = z
       name: objectName.nullable().optional().describe('name; null removes it'),
       labels: optional(labelsPatch, 'labels to set, or with null to remove; others stay'),
       comment: comment.nullable().optional().describe('comment; null removes it'),
+      expires_s: integer(0, MAX_SECONDS, ' seconds, 0 for never')
+        .nullable()
+        .optional()
+        .meta({ description: 'seconds from now after which the snapshot is deleted; 0 or null: never' }),
     },
     { error: 'must be a JSON object' },
   )

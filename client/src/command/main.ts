@@ -101,12 +101,14 @@ function handleInterrupts(stop: AbortController, isForwarded: () => boolean): vo
 /** Names of other tools for our verbs. */
 const ALIASES: Readonly<Record<string, string>> = {
   list: 'ps',
-  port: 'ps',
+  port: 'ports',
+  'port-forward': 'forward',
+  tunnel: 'forward',
+  nc: 'connect',
   create: 'run',
   start: 'run',
   unpause: 'resume',
   suspend: 'pause',
-  ssh: 'exec',
   shell: 'exec',
   stop: 'rm',
   delete: 'rm',

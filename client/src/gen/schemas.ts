@@ -11,7 +11,7 @@ export interface components {
              * @description machine-readable error code; later daemons may add codes
              * @enum {string}
              */
-            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
         };
         /** @description the daemon responds */
         readonly HealthResponse: {
@@ -153,6 +153,36 @@ export interface components {
              */
             readonly protocol: "tcp";
         };
+        /** @description a port that is open for URLs */
+        readonly OpenPort: {
+            /** @description TCP port in the guest */
+            readonly port: number;
+            /**
+             * @description private: needs a key with the operation connect, or a link; public: everyone may connect by its URL
+             * @enum {string}
+             */
+            readonly access: "private" | "public";
+            /**
+             * Format: date-time
+             * @description when it was opened, or its access was changed
+             */
+            readonly opened_at: string;
+        };
+        /** @description open ports of a sandbox */
+        readonly OpenPortList: {
+            /** @description by number */
+            readonly ports: readonly components["schemas"]["OpenPort"][];
+        };
+        /** @description a port to open */
+        readonly OpenPortRequest: {
+            /** @description TCP port in the guest */
+            readonly port: number;
+            /**
+             * @description who may connect by the URL of the port
+             * @default private
+             */
+            readonly access?: ("private" | "public" | "") | null;
+        };
         readonly NetworkRequest: {
             /**
              * @description whether the sandbox has a network
@@ -206,7 +236,7 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
@@ -252,7 +282,11 @@ export interface components {
             readonly asleep_ms?: number;
             /** @description for paused: bytes that were written */
             readonly bytes?: number;
-            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or rollback; for resumed: request, use, or rollback after one that failed */
+            /** @description for port-opened and port-closed: the port */
+            readonly port?: number;
+            /** @description for port-opened: private or public */
+            readonly access?: string;
+            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s or keep_last, absent for a request */
             readonly reason?: string;
             /** @description tenant of the sandbox or snapshot, shown to keys that can see several tenants */
             readonly tenant?: string;
@@ -315,7 +349,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -368,7 +402,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -824,6 +858,13 @@ export interface components {
              * @default delete
              */
             readonly idle_action?: ("delete" | "snapshot" | "pause" | "") | null;
+            /** @description number of snapshots that idle_action snapshot keeps: with each new one, older ones that the sandbox came from are deleted, unless a client took them; absent: all; forks inherit it */
+            readonly keep_last?: number | null;
+            /**
+             * @description seconds after which the snapshots that idle_action takes are deleted, 0 for never; forks inherit it
+             * @default 0
+             */
+            readonly snapshot_expires_s?: number | null;
             /**
              * @description action at the end of timeout_s: delete, which also happens while the sandbox is paused; or pause, and then timeout_s counts only while the sandbox runs, again from each resume
              * @default delete
@@ -909,7 +950,7 @@ export interface components {
                  * @description machine-readable error code; later daemons may add codes
                  * @enum {string}
                  */
-                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
                 /** @description why it could not be deleted */
                 readonly error: string;
             }[];
@@ -965,6 +1006,10 @@ export interface components {
              * @enum {string}
              */
             readonly idle_action: "delete" | "snapshot" | "pause";
+            /** @description number of snapshots that idle_action keeps; absent: all */
+            readonly keep_last?: number;
+            /** @description lifetime of the snapshots that idle_action takes; absent: no end */
+            readonly snapshot_expires_s?: number;
             /**
              * @description action at the end of the lifetime
              * @enum {string}
@@ -1001,6 +1046,11 @@ export interface components {
              * @description source snapshot of a fork
              */
             readonly source_snapshot_id?: string;
+            /**
+             * snapshot id
+             * @description the last snapshot that was taken of it, else the source snapshot of a fork. It may be deleted
+             */
+            readonly parent_snapshot_id?: string;
             /**
              * sandbox id
              * @description source sandbox of a fork that has no snapshot
@@ -1075,6 +1125,11 @@ export interface components {
             } | null;
             /** @description comment */
             readonly comment?: string | null;
+            /**
+             * @description seconds after which the snapshot is deleted, 0 for never
+             * @default 0
+             */
+            readonly expires_s?: number | null;
         };
         /** @description changes of a snapshot; absent fields stay */
         readonly ChangeSnapshotRequest: {
@@ -1086,6 +1141,8 @@ export interface components {
             } | null;
             /** @description comment; null removes it */
             readonly comment?: string | null;
+            /** @description seconds from now after which the snapshot is deleted; 0 or null: never */
+            readonly expires_s?: number | null;
         };
         /** @description a snapshot */
         readonly SnapshotResponse: {
@@ -1104,6 +1161,11 @@ export interface components {
              * @description source sandbox
              */
             readonly source_id: string;
+            /**
+             * snapshot id
+             * @description the snapshot that the source sandbox continued from: of which it is a fork, or the last one that was taken of it. It may be deleted
+             */
+            readonly parent_snapshot_id?: string;
             /** @description directory of the snapshot on the host */
             readonly dir: string;
             /** @description file with the memory of the guest */
@@ -1124,6 +1186,16 @@ export interface components {
             };
             /** @description comment */
             readonly comment?: string;
+            /**
+             * Format: date-time
+             * @description when it is deleted; absent: never
+             */
+            readonly expires_at?: string;
+            /**
+             * @description an idle timeout took it, so keep_last of the sandbox may delete it; absent: a client asked for it
+             * @constant
+             */
+            readonly automatic?: true;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
@@ -1131,6 +1203,48 @@ export interface components {
         readonly SnapshotListResponse: {
             /** @description oldest first */
             readonly snapshots: readonly components["schemas"]["SnapshotResponse"][];
+            /** @description cursor of the next page; absent on the last page */
+            readonly next_cursor?: string;
+        };
+        /** @description the tree of a snapshot, as a list */
+        readonly SnapshotTree: {
+            /** @description oldest first */
+            readonly nodes: readonly {
+                /**
+                 * @description what it is
+                 * @enum {string}
+                 */
+                readonly kind: "snapshot" | "sandbox";
+                /** @description its id */
+                readonly id: string;
+                /**
+                 * snapshot id
+                 * @description the snapshot that it came from; absent at the top of the tree
+                 */
+                readonly parent_id?: string;
+                /**
+                 * Format: date-time
+                 * @description creation time
+                 */
+                readonly created_at: string;
+                /** @description its name; absent if it has none */
+                readonly name?: string & (string);
+                /**
+                 * sandbox id
+                 * @description source sandbox of a snapshot
+                 */
+                readonly source_id?: string;
+                /**
+                 * @description state of a sandbox
+                 * @enum {string}
+                 */
+                readonly state?: "starting" | "running" | "pausing" | "paused" | "resuming" | "failed" | "deleting";
+                /**
+                 * @description a snapshot that was deleted, and that others came from
+                 * @constant
+                 */
+                readonly deleted?: true;
+            }[];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
         };

@@ -13,8 +13,10 @@ import {
 import {
   bytes,
   choice,
+  hostName,
   hostNames,
   integer,
+  labelKeys,
   listenAddress,
   nameServers,
   origins,
@@ -264,12 +266,32 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 32 * MIB,
       help: 'size limit of kept lifecycle events; the oldest are removed first',
     }),
+    ingress_listen: listenAddress({
+      help: 'address of the ingress, which serves URLs of ports of sandboxes: TCP or a Unix socket; default: no ingress',
+    }),
+    ingress_domain: hostName({
+      fallback: { at: { host: 'localhost', port: undefined } },
+      help: 'domain of the URLs of ports, with scheme and port if a proxy changes them, such as https://sandboxes.example.com',
+    }),
+    ingress_tls_cert: path({
+      help: 'TLS certificate chain of the ingress, for *.<ingress_domain> (PEM); reloaded when it changes',
+    }),
+    ingress_tls_key: path({ help: 'private key of that certificate (PEM)' }),
+    ingress_max_connections: integer(1, 1_000_000, {
+      fallback: 4096,
+      help: 'maximum open connections to the ingress',
+    }),
+    ingress_access_log: toggle({ help: 'log each request of the ingress' }),
     metrics_listen: listenAddress({
       help: 'additional address that serves only GET /metrics',
     }),
     metrics_top_sandboxes: integer(0, 1000, {
       fallback: 20,
       help: 'number of sandboxes with their own metrics, those with the highest usage; the others are aggregated',
+    }),
+    metrics_label_keys: labelKeys({
+      fallback: [],
+      help: 'labels of sandboxes in metrics, by key, such as team,app; the most frequent values have series of their own',
     }),
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
@@ -293,7 +315,10 @@ type OptionalKey =
   | 'tls_cert'
   | 'tls_key'
   | 'tls_client_ca'
-  | 'metrics_listen';
+  | 'metrics_listen'
+  | 'ingress_listen'
+  | 'ingress_tls_cert'
+  | 'ingress_tls_key';
 
 /** The values of all settings, by file key. */
 export type SettingValues = {

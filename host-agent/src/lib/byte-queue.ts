@@ -24,3 +24,24 @@ export interface PullStream {
 export function toChunk(text: string): Chunk {
   return { bytes: Buffer.from(text), release: () => undefined };
 }
+
+/** Calls `end` at the end of the stream, in every case. */
+export function onEnd(stream: PullStream, end: () => void): PullStream {
+  return {
+    next: () =>
+      stream.next().then(
+        (chunk) => {
+          if (chunk === undefined) end();
+          return chunk;
+        },
+        (error) => {
+          end();
+          throw error;
+        },
+      ),
+    cancel: () => {
+      stream.cancel();
+      end();
+    },
+  };
+}

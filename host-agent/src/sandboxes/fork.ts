@@ -7,7 +7,7 @@ import { type Copy, forkGuest } from './create.ts';
 import type { SandboxRequest } from './interface.ts';
 import { inheritMetadata } from './metadata.ts';
 import type { Names } from './names.ts';
-import type { CopySource, SandboxRecord } from './record.ts';
+import type { SandboxRecord } from './record.ts';
 import { assertCanPublish, assertOneName, inheritOptions } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -16,6 +16,7 @@ import type { SavedManifest } from './saved/manifest.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import type { Sleep } from './sleep/sleep.ts';
 import type { Snapshots } from './snapshots.ts';
+import type { CopySource } from './start.ts';
 import type { ForkOptions, SandboxInfo } from './types.ts';
 import { toForkNeed, toRequestedResources } from './usage.ts';
 

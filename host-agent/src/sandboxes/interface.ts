@@ -1,23 +1,27 @@
 // Interface of this module: everything that a client can do with sandboxes.
-import type { ExecRequest } from '@sandboxd/api';
+import type { ExecRequest, PortAccess } from '@sandboxd/api';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
+import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { SandboxFilter } from './filter.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { SandboxService } from './service.ts';
-import type { About, AboutPatch } from './snapshot-about.ts';
+import type { SnapshotPatch, SnapshotWishes } from './snapshot-about.ts';
+import type { Automatic } from './snapshot-record.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,
   DeletedSandboxes,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
+  TreeNode,
 } from './types.ts';
 import type { VmUsage } from './vm-usage.ts';
 
@@ -36,7 +40,8 @@ export type SandboxRequest = RequestContext & {
 /** The same for a snapshot. */
 export type SnapshotRequest = SnapshotMaker & {
   readonly commit?: CommitHook<SnapshotInfo> | undefined;
-  readonly about?: About | undefined;
+  readonly about?: SnapshotWishes | undefined;
+  readonly automatic?: Automatic | undefined;
 };
 
 /**
@@ -52,8 +57,18 @@ export interface SandboxHandle {
   awake(signal?: AbortSignal): Promise<AwakeSandbox>;
   /** Saves it and ends its VM; with `hasMemory` false only its disk is kept. Does nothing if it is paused. */
   pause(hasMemory: boolean): Promise<void>;
+  /**
+   * A paused sandbox in the format of an exported snapshot, without resuming it. AppError conflict if it is not paused
+   * or has no memory, exhausted.
+   */
+  export(signal?: AbortSignal): Promise<PullStream>;
   /** Does nothing if it runs. */
   resume(): Promise<void>;
+  /**
+   * Opens a port for URLs, changes who may use it, or with undefined closes it. Resolves with the open ports. AppError
+   * exhausted when there are too many.
+   */
+  changePort(port: number, access: PortAccess | undefined): Promise<readonly OpenPort[]>;
   /**
    * It gets memory and disk of a snapshot of its own, or of one that it comes from; what runs in it ends. If this
    * rejects, it goes on as it was. AppError not_found, conflict when it does not come from it.
@@ -74,7 +89,11 @@ export interface SandboxHandle {
    * Saves the sandbox, which keeps running. A cancel by `signal` undoes everything. AppError exhausted, internal with
    * the stage.
    */
-  snapshot(signal?: AbortSignal, commit?: CommitHook<SnapshotInfo>, about?: About): Promise<SnapshotInfo>;
+  snapshot(
+    signal?: AbortSignal,
+    commit?: CommitHook<SnapshotInfo>,
+    about?: SnapshotWishes,
+  ): Promise<SnapshotInfo>;
 }
 
 /** One that is not paused. Calls are as in `SandboxHandle`. */
@@ -86,6 +105,11 @@ export interface AwakeSandbox {
   /** Its supervised service. */
   service(): SandboxService;
   files(): GuestFiles;
+  /**
+   * Connects to a TCP port within it; a use until the connection is closed. AppError port_not_listening, exhausted,
+   * unsupported, also as in `SandboxHandle`.
+   */
+  connectPort(port: number, options?: PortOptions): Promise<PortConnection>;
 }
 
 /** The sandboxes of all tenants; `as` is the view of one client. */
@@ -138,8 +162,13 @@ export interface Sandboxes {
     signal?: AbortSignal,
     commit?: CommitHook<SnapshotInfo>,
   ): Promise<SnapshotInfo>;
-  /** Changes its name, labels and comment, all or none. AppError not_found, conflict when the name is taken. */
-  changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo>;
+  /**
+   * All snapshots and sandboxes of its tree, in no order. The snapshot may be deleted, if others came from it. AppError
+   * not_found.
+   */
+  snapshotTree(id: string): TreeNode[];
+  /** Changes its name, labels, comment and expiry, all or none. AppError not_found, conflict when the name is taken. */
+  changeSnapshot(id: string, patch: SnapshotPatch): Promise<SnapshotInfo>;
   /** Resolves when its files are removed; its forks keep running. AppError not_found. */
   deleteSnapshot(id: string): Promise<void>;
   /**

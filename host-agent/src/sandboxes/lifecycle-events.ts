@@ -55,6 +55,9 @@ export type LifecycleEvent =
       readonly durationMs: number;
       readonly asleepMs: number;
     }
+  /** Open for URLs, or with another access. */
+  | { readonly kind: 'port-opened'; readonly sandbox: string; readonly port: number; readonly access: string }
+  | { readonly kind: 'port-closed'; readonly sandbox: string; readonly port: number }
   /** It has the memory and the disk of `snapshot`. */
   | {
       readonly kind: 'rolled-back';
@@ -77,7 +80,7 @@ export type LifecycleEvent =
       readonly snapshot: string;
       readonly changed: readonly string[];
     }
-  | { readonly kind: 'snapshot-deleted'; readonly snapshot: string }
+  | { readonly kind: 'snapshot-deleted'; readonly snapshot: string; readonly reason?: string }
   | {
       readonly kind: 'template-made';
       readonly template: string;
@@ -181,6 +184,8 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   paused: ['info', 'sandbox paused'],
   'pause-failed': ['warn', 'a sandbox could not be paused and keeps running'],
   resumed: ['info', 'sandbox resumed'],
+  'port-opened': ['info', 'port of a sandbox opened'],
+  'port-closed': ['info', 'port of a sandbox closed'],
   'rolled-back': ['info', 'sandbox rolled back'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
@@ -221,6 +226,8 @@ export type StoredEvent = {
   readonly asleepMs?: number;
   readonly bytes?: number;
   readonly reason?: string;
+  readonly port?: number;
+  readonly access?: string;
   readonly changed?: readonly string[];
   /** Of the sandbox, or of the snapshot where the kind begins with `snapshot`; absent if it has none. */
   readonly name?: string;
@@ -300,6 +307,8 @@ export function toEventBody(id: string, event: StoredEvent) {
     idle_s: event.idleS,
     asleep_ms: event.asleepMs,
     bytes: event.bytes,
+    port: event.port,
+    access: event.access,
     reason: event.reason,
     tenant: owner?.tenant,
   };

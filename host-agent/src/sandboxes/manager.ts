@@ -1,5 +1,6 @@
 // Manages all sandboxes and snapshots of this daemon.
 import PQueue from 'p-queue';
+import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import {
   Limits,
   ownerOf,
@@ -23,6 +24,7 @@ import { toMetadata } from './metadata.ts';
 import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
 import type { SandboxManagerOptions } from './options.ts';
+import { changePort, connectPort, type PortChange } from './ports.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
 import { resolveRootfs, validateCreate } from './resolve-create.ts';
@@ -30,6 +32,7 @@ import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
+import { exportPaused } from './sleep/export-paused.ts';
 import { Sleep } from './sleep/sleep.ts';
 import { Snapshots } from './snapshots.ts';
 import { Operations, Sweeps } from './sweeps.ts';
@@ -40,6 +43,7 @@ import type {
   CreateSandboxOptions,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -83,6 +87,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       faults,
       events,
       records: snapshotRecords,
+      sandboxRecords: context.records,
       log,
     });
     this.#automaticEnd = new AutomaticEnd({
@@ -90,6 +95,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       log,
       save: (sandbox, signal, owner) => this.snapshot(sandbox, signal, owner),
       deleteSnapshot: (id) => this.#snapshots.delete(id),
+      deleteOlder: (id) => this.#snapshots.deleteOlder(id),
       remove: (sandbox, reason, events) => this.#delete(sandbox, reason, events),
       pause: (sandbox, request) => this.sleep.pause(sandbox, request),
       isManaged: ({ id }) => this.#sandboxes.has(id) && !this.#operations.isStopping,
@@ -197,6 +203,14 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return this.#operations.trackSave(updateSandbox(sandbox, patch, request, deps));
   }
 
+  countChange = (principal: Principal): void => this.#limits.countChange(principal);
+
+  connectPort = (sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection> =>
+    connectPort(sandbox, port, this.#options.context.commandCounts.ports, options);
+
+  changePort = (sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]> =>
+    this.#operations.trackSave(changePort(sandbox, change, this.#options.context.events));
+
   /** Oldest first. */
   list(isVisible: IsVisible): SandboxInfo[] {
     const all = [...this.#sandboxes.values()].filter(
@@ -250,6 +264,12 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return exportStream(this.#snapshots.export(id));
   }
 
+  /** Its files are copied first, so that it may be resumed meanwhile. */
+  async exportSandbox(sandbox: Sandbox, requestSignal?: AbortSignal): Promise<PullStream> {
+    const signal = this.#operations.signal(requestSignal);
+    return exportPaused(sandbox, this.sleep, this.#options.context.directories.dataDir, signal);
+  }
+
   async importSnapshot(
     read: ByteSource,
     options: ImportOptions,
@@ -286,8 +306,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   /** To one of its own snapshots, or one that it comes from. */
   async rollback(sandbox: Sandbox, snapshotId: string): Promise<void> {
     await this.#options.context.engines.chosen(this.#operations.signal());
-    const all = new Map(this.#snapshots.list(() => true).map((each) => [each.id, each]));
-    assertComesFrom(sandbox, this.#snapshots.get(snapshotId), (id) => all.get(id));
+    const snapshot = this.#snapshots.get(snapshotId);
+    assertComesFrom(sandbox, snapshot, (id) => this.#snapshots.ancestorsOf(id));
     await this.sleep.rollback(sandbox, { snapshotId, saved: this.#snapshots.open(snapshotId) });
   }
 

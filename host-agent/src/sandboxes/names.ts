@@ -95,6 +95,8 @@ function findDifferences(
     ...shown('timeout_s', options.timeoutS, wanted.timeoutS),
     ...shown('idle_timeout_s', options.idle?.timeoutS ?? 0, wanted.idle?.timeoutS ?? 0),
     ...shown('idle_action', options.idle?.action ?? 'delete', wanted.idle?.action ?? 'delete'),
+    ...shown('keep_last', options.idle?.keepLast, wanted.idle?.keepLast),
+    ...shown('snapshot_expires_s', options.idle?.snapshotExpiresS ?? 0, wanted.idle?.snapshotExpiresS ?? 0),
     ...shown('timeout_action', options.timeoutAction ?? 'delete', wanted.timeoutAction ?? 'delete'),
     ...shown('auto_resume', options.autoResume ?? true, wanted.autoResume ?? true),
     ...hidden('boot_args', options.bootArgs, wanted.bootArgs),

@@ -6,7 +6,7 @@ import { AppError } from '../lib/errors.ts';
 import type { NetworkSlot } from '../network/index.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
 import { expiryOf, type Metadata, metadataOf } from './metadata.ts';
-import type { ResolvedSandboxOptions, SandboxInfo } from './types.ts';
+import type { OpenPort, ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 
 export type SandboxRecord = {
   readonly createdAtMs: number;
@@ -38,6 +38,8 @@ export type SandboxRecord = {
    */
   readonly compatibility: Readonly<Record<string, string>>;
   readonly kernelDigest: string;
+  /** Open for URLs, by number. Forks have none. */
+  readonly ports?: readonly OpenPort[];
   /** How its VM exited unexpectedly. */
   readonly exit?: VmExit;
   /** Set while it is paused, and until it runs again. Whether its memory is of use is in its files: saved/paused.ts. */
@@ -45,9 +47,6 @@ export type SandboxRecord = {
   /** Its files are being exchanged for those of a snapshot; a crash undoes that: saved/exchange.ts. */
   readonly isRollingBack?: boolean;
 };
-
-/** Where a copy comes from. */
-export type CopySource = Pick<SandboxRecord, 'sourceSnapshotId' | 'sourceSandboxId' | 'parentSnapshotId'>;
 
 export type PausedRecord = {
   readonly atMs: number;
@@ -103,6 +102,7 @@ export function toInfo(
   const { allowlist = [] } = options.network ?? {};
   const { kind, name: source, imageDigest } = options.rootfs;
   const { name, labels, env } = metadataOf(record);
+  const parentSnapshotId = parentOf(record);
   const expiresAtMs = state === 'paused' && pausesAtEnd(record) ? undefined : expiryOf(record);
   return {
     id,
@@ -125,10 +125,12 @@ export function toInfo(
     rootfs: { kind, name: source, ...(imageDigest !== undefined && { imageDigest }) },
     workdir,
     ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
+    ...(parentSnapshotId !== undefined && { parentSnapshotId }),
     ...(sourceSandboxId !== undefined && { sourceSandboxId }),
     ...(network !== undefined && {
       network: { allowlist, guestIp: network.guestIp, gateway: network.gateway },
     }),
+    ...(record.ports && { ports: record.ports }),
     ...(options.publish && { published: options.publish }),
   };
 }
@@ -158,6 +160,14 @@ export function toCreation(
 /** Its lifetime counts only while it runs, and starts again with each resume. */
 export function pausesAtEnd({ options }: Pick<SandboxRecord, 'options'>): boolean {
   return options.timeoutAction === 'pause';
+}
+
+/** The snapshot that it continued from. */
+export function parentOf({
+  parentSnapshotId,
+  sourceSnapshotId,
+}: Pick<SandboxRecord, 'parentSnapshotId' | 'sourceSnapshotId'>): string | undefined {
+  return parentSnapshotId ?? sourceSnapshotId;
 }
 
 export function noSandbox(id: string): AppError {

@@ -34,7 +34,7 @@ import { readVmUsage, usageWithoutVm, type VmUsage } from './vm-usage.ts';
 /** States in which the end of its VM is a failure. */
 const ALIVE: readonly SandboxState[] = ['running', 'pausing', 'resuming'];
 
-export class Sandbox implements AwakeSandbox {
+export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   readonly id: string;
   readonly paths: SandboxPaths;
   readonly #context: ResourceContext;
@@ -209,11 +209,6 @@ export class Sandbox implements AwakeSandbox {
       this.#createdEvent === undefined || this.#record.sourceSnapshotId !== undefined,
     );
     this.#timeouts.start(owner);
-  }
-
-  /** A client is about to use it: it is not idle. */
-  touch(): void {
-    this.use.touch();
   }
 
   get use(): SandboxUse {

@@ -17,6 +17,16 @@ export type AboutPatch = {
   readonly comment?: string | null | undefined;
 };
 
+export type SnapshotWishes = About & {
+  /** Seconds from now until it is deleted; 0 or absent: never. */
+  readonly expiresS?: number | undefined;
+};
+
+export type SnapshotPatch = AboutPatch & {
+  /** The same; `undefined` keeps its expiry. */
+  readonly expiresS?: number | undefined;
+};
+
 /** In the manifest of an exported snapshot, which any program may have written. */
 export const aboutSchema = z.object({
   name: objectName.optional(),

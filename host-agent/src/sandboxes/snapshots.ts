@@ -2,21 +2,15 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import PQueue from 'p-queue';
-import type { Logger } from 'pino';
-import type { Engines } from '../engines/choice.ts';
 import type { Owner } from '../keys/index.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
-import type { Table } from '../store/store.ts';
-import type { CommitHook } from './interface.ts';
-import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
-import { metadataOf } from './metadata.ts';
+import { Ancestry, moveTo } from './ancestry.ts';
 import { ReservedNames } from './reserved-names.ts';
 import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
-import { flush, saveGuest } from './saved/save.ts';
+import { flush } from './saved/save.ts';
 import {
   Checksums,
   publishSaved,
@@ -26,46 +20,30 @@ import {
   sweepSaved,
   unfinishedDir,
 } from './saved/saved-guest.ts';
-import { type About, type AboutPatch, changeAbout, findChanges, toAbout } from './snapshot-about.ts';
-import type { SnapshotInfo } from './types.ts';
+import { changeAbout, findChanges, type SnapshotPatch } from './snapshot-about.ts';
+import { findReplaced, SnapshotExpiry, toExpiring } from './snapshot-expiry.ts';
+import { fillFrom } from './snapshot-fill.ts';
+import {
+  type Entry,
+  type Fill,
+  newRecord,
+  noSnapshot,
+  type SnapshotFor,
+  type SnapshotRecord,
+  type SnapshotsOptions,
+  toExpiry,
+  toInfo,
+} from './snapshot-record.ts';
+import type { SnapshotInfo, TreeNode } from './types.ts';
 
-export type SnapshotRecord = {
-  readonly createdAtMs: number;
-  readonly sourceId: string;
-  readonly owner?: Owner;
-  /** Absent in records of older daemons. */
-  readonly about?: About;
-  /** False until every file is on disk, and again during a delete. */
-  readonly isComplete: boolean;
-};
-
-/** For whom a snapshot is made, and what is bound to its commit. */
-export type SnapshotFor = {
-  readonly owner: Owner | undefined;
-  readonly commit?: CommitHook<SnapshotInfo> | undefined;
-  readonly about?: About | undefined;
-};
-
-type SnapshotsOptions = {
-  readonly dataDir: string;
-  readonly engines: Pick<Engines, 'current'>;
-  readonly records: Table<SnapshotRecord>;
-  readonly faults: Faults;
-  readonly events: LifecycleEvents;
-  readonly log: Logger;
-};
-
-type Entry = {
-  record: SnapshotRecord;
-  readonly saved: SavedGuest;
-  /** A delete in progress. */
-  deletion?: Promise<void> | undefined;
-};
+export type { SnapshotFor, SnapshotRecord } from './snapshot-record.ts';
 
 export class Snapshots {
   readonly #options: SnapshotsOptions;
   readonly #entries = new Map<string, Entry>();
+  readonly #ancestry: Ancestry;
   readonly #checksums: Checksums;
+  readonly #expiry: SnapshotExpiry;
   readonly #names = new ReservedNames({
     all: () => this.#named(),
     noun: 'snapshot',
@@ -77,7 +55,12 @@ export class Snapshots {
 
   constructor(options: SnapshotsOptions) {
     this.#options = options;
+    this.#ancestry = new Ancestry(options);
     this.#checksums = new Checksums(options.log);
+    this.#expiry = new SnapshotExpiry({
+      ...{ all: () => toExpiring(this.#entries), log: options.log },
+      remove: (id) => this.delete(id, 'expires_s'),
+    });
   }
 
   /**
@@ -89,9 +72,13 @@ export class Snapshots {
     const all = new Map(records.all().map(({ id, record }) => [id, record]));
     const present = await sweepSaved(snapshotsRoot(dataDir), (name) => all.get(name)?.isComplete === true);
     for (const [id, record] of all) {
+      if (record.deletedAtMs !== undefined) {
+        this.#ancestry.add(id, record);
+        continue;
+      }
       if (!present.includes(id)) {
         const deleted = this.#prepareDeleted(id, record);
-        await (record.isComplete ? records.remove(id, deleted.persist) : records.remove(id));
+        await this.#ancestry.forget(id, record, record.isComplete ? deleted.persist : undefined);
         if (record.isComplete) deleted.publish();
         const reason = record.isComplete ? 'its files are missing' : 'it is incomplete or half deleted';
         log.warn({ snapshot: id, reason }, 'snapshot record removed');
@@ -107,10 +94,14 @@ export class Snapshots {
         log.error({ snapshot: id, reason }, 'a snapshot cannot be read and is not listed; its files stay');
       }
     }
+    await this.#ancestry.compact();
+    for (const id of [...this.#entries.keys()]) await this.deleteOlder(id);
+    this.#expiry.schedule();
   }
 
   /** Resolves when no snapshot file is read or written any more. */
   stop(): Promise<void> {
+    this.#expiry.stop();
     return this.#checksums.stop();
   }
 
@@ -119,25 +110,8 @@ export class Snapshots {
    * cancelled.
    */
   create(sandbox: Sandbox, signal: AbortSignal, by?: SnapshotFor): Promise<SnapshotInfo> {
-    const { faults } = this.#options;
-    const { options: own, compatibility, kernelDigest } = sandbox.record;
-    const { labels, env } = metadataOf(sandbox.record);
-    const options = { ...own, inherited: { labels: { ...labels }, env } };
-    return this.#make(sandbox.id, signal, by, async (dir, snapshot) => {
-      const { saved, pausedMs, totalMs } = await saveGuest({
-        dir,
-        vm: sandbox.awake.vm,
-        guest: sandbox.awake.guest,
-        layerPath: sandbox.paths.layerPath,
-        manifest: { compatibility, kernelDigest, options },
-        onPaused: () => faults.reach('snapshot.paused'),
-        signal,
-      });
-      faults.reach('snapshot.saved');
-      sandbox.assertAlive();
-      const times = { pausedMs: Math.round(pausedMs), totalMs: Math.round(totalMs) };
-      return { saved, event: { kind: 'snapshot-taken', snapshot, sandbox: sandbox.id, ...times } };
-    });
+    const fill = fillFrom(sandbox, this.#options.faults, signal);
+    return this.#make(sandbox.id, signal, by, fill, sandbox);
   }
 
   /**
@@ -150,10 +124,11 @@ export class Snapshots {
     signal: AbortSignal,
     by?: SnapshotFor,
   ): Promise<SnapshotInfo> {
-    return this.#make(sourceId, signal, by, async (dir, snapshot) => ({
+    const fillIn: Fill = async (dir, snapshot) => ({
       saved: await fill(dir),
       event: { kind: 'snapshot-imported', snapshot, sandbox: sourceId },
-    }));
+    });
+    return this.#make(sourceId, signal, by, fillIn);
   }
 
   /** The input for an export stream. AppError not_found. */
@@ -162,29 +137,32 @@ export class Snapshots {
     return { saved, sourceId: record.sourceId, takenAtMs: record.createdAtMs, about: record.about ?? {} };
   }
 
-  /** `fill` writes all files to a new directory, and returns the event of what happened. */
+  /** `source`: a sandbox of this host, which continues from the new snapshot. */
   async #make(
     sourceId: string,
     signal: AbortSignal,
-    { owner, commit, about = {} }: SnapshotFor = { owner: undefined },
-    fill: (
-      dir: string,
-      id: string,
-    ) => Promise<{ readonly saved: SavedGuest; readonly event: LifecycleEvent }>,
+    { owner, commit, about = {}, automatic }: SnapshotFor = { owner: undefined },
+    fill: Fill,
+    source?: Sandbox,
   ): Promise<SnapshotInfo> {
-    const { dataDir, records, faults, events } = this.#options;
+    const { dataDir, records, sandboxRecords, faults, events } = this.#options;
     using _name = this.#names.reserve(owner, about.name);
     const id = newId('snap');
     const root = snapshotsRoot(dataDir);
     const temporary = unfinishedDir(root, id);
-    const own = { about: toAbout(about), ...(owner && { owner }) };
-    const record = { createdAtMs: Date.now(), sourceId, ...own, isComplete: false };
+    const record = newRecord(sourceId, { owner, about, automatic }, source?.record);
     await using undo = new AsyncDisposableStack();
     const undone = this.#prepareDeleted(id, record);
+    const before = source?.record.parentSnapshotId;
     let isCommitted = false;
     undo.defer(async () => {
       if (isCommitted) await commit?.retract();
-      await (isCommitted ? records.remove(id, undone.persist) : records.remove(id));
+      const forget = (also?: () => void) =>
+        records.remove(id, () => {
+          if (isCommitted) undone.persist();
+          also?.();
+        });
+      await (isCommitted && source ? moveTo(sandboxRecords, source, before, forget) : forget());
       events.published();
     });
     await records.put(id, record);
@@ -197,13 +175,16 @@ export class Snapshots {
     await publishSaved(temporary, this.#dir(id));
     await flush(root);
     faults.reach('snapshot.published');
-    const pending = events.prepare(event, owner, own.about);
+    const pending = events.prepare(event, owner, record.about);
     const published = new SavedGuest(this.#dir(id), saved.manifest, true);
     const entry = { record: { ...record, isComplete: true }, saved: published };
-    await records.put(id, entry.record, () => {
-      pending.persist();
-      commit?.persist(toInfo(id, entry));
-    });
+    const publish = (also?: () => void) =>
+      records.put(id, entry.record, () => {
+        pending.persist();
+        commit?.persist(toInfo(id, entry));
+        also?.();
+      });
+    await (source === undefined ? publish() : moveTo(sandboxRecords, source, id, publish));
     isCommitted = true;
     await records.flush();
     faults.reach('snapshot.committed');
@@ -212,8 +193,31 @@ export class Snapshots {
     undo.move();
     this.#entries.set(id, entry);
     this.#checksums.add(published);
+    this.#expiry.schedule();
     pending.publish();
     return this.get(id);
+  }
+
+  /**
+   * The existing snapshots that this one came from, nearest first. `id` may be of a deleted one, which a sandbox or
+   * another snapshot came from.
+   */
+  ancestorsOf(id: string): string[] {
+    return this.#ancestry.ancestorsOf(id).filter((each) => this.#entries.has(each));
+  }
+
+  /** All snapshots of its tree. AppError not_found. */
+  tree(id: string, isVisible: (owner: Owner | undefined) => boolean): TreeNode[] {
+    return this.#ancestry.tree(id, isVisible);
+  }
+
+  /** Deletes those that an automatic one replaces. Never rejects. */
+  async deleteOlder(id: string): Promise<void> {
+    const find = (each: string) => this.#entries.get(each)?.record;
+    for (const each of findReplaced(id, this.ancestorsOf(id), find))
+      await this.delete(each, 'keep_last').catch((err) =>
+        this.#options.log.warn({ err, snapshot: each }, 'cannot delete an older automatic snapshot'),
+      );
   }
 
   /** The owner of each existing snapshot. */
@@ -250,24 +254,30 @@ export class Snapshots {
   }
 
   /** AppError not_found, conflict, invalid_argument; nothing is changed then. */
-  change(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+  change(id: string, patch: SnapshotPatch): Promise<SnapshotInfo> {
     return this.#changes.add(() => this.#change(id, patch));
   }
 
-  async #change(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
+  async #change(id: string, patch: SnapshotPatch): Promise<SnapshotInfo> {
     const { records, events } = this.#options;
     const entry = this.#find(id);
     if (entry.deletion !== undefined) throw noSnapshot(id);
     const { owner, about = {} } = entry.record;
     const changed = changeAbout(about, patch);
-    const fields = findChanges(about, changed);
+    const fields = [...findChanges(about, changed), ...(patch.expiresS === undefined ? [] : ['expires_s'])];
     if (fields.length === 0) return toInfo(id, entry);
     using _name = this.#names.reserve(owner, changed.name === about.name ? undefined : changed.name);
-    const record = { ...entry.record, about: changed };
+    const { expiresAtMs: _, ...rest } = entry.record;
+    const expiry = toExpiry(patch.expiresS, Date.now());
+    const record = {
+      ...(patch.expiresS === undefined ? entry.record : { ...rest, ...expiry }),
+      about: changed,
+    };
     const event = events.prepare({ kind: 'snapshot-changed', snapshot: id, changed: fields }, owner, changed);
     // A delete that begins meanwhile writes its mark after this.
     await records.put(id, record, event.persist);
     entry.record = record;
+    this.#expiry.schedule();
     event.publish();
     return toInfo(id, entry);
   }
@@ -282,18 +292,18 @@ export class Snapshots {
   }
 
   /** Resolves when its files are removed; waits for forks that are starting from it. AppError not_found. */
-  async delete(id: string): Promise<void> {
+  async delete(id: string, reason?: 'expires_s' | 'keep_last'): Promise<void> {
     const entry = this.#find(id);
     // Concurrent deletes share one promise, so the event is published once.
-    entry.deletion ??= this.#delete(id, entry).finally(() => {
+    entry.deletion ??= this.#delete(id, entry, reason).finally(() => {
       entry.deletion = undefined;
     });
     await entry.deletion;
   }
 
-  async #delete(id: string, { saved, record }: Entry): Promise<void> {
+  async #delete(id: string, { saved, record }: Entry, reason?: string): Promise<void> {
     const { records, faults } = this.#options;
-    const event = this.#prepareDeleted(id, record);
+    const event = this.#prepareDeleted(id, record, reason);
     const current = records.get(id);
     // If an earlier delete failed, the snapshot is already marked and the event persisted.
     if (current !== undefined)
@@ -302,16 +312,18 @@ export class Snapshots {
     faults.reach('snapshot-delete.marked');
     await saved.remove();
     faults.reach('snapshot-delete.files');
-    await (isPersisted
-      ? records.remove(id)
-      : records.remove(id, event.persist).catch(() => records.remove(id)));
+    await this.#ancestry
+      .forget(id, record, isPersisted ? undefined : event.persist)
+      .catch(() => records.remove(id));
     faults.reach('snapshot-delete.forgotten');
     this.#entries.delete(id);
     event.publish();
+    await this.#ancestry.compact();
   }
 
-  #prepareDeleted(id: string, { owner, about }: SnapshotRecord) {
-    return this.#options.events.prepare({ kind: 'snapshot-deleted', snapshot: id }, owner, about);
+  #prepareDeleted(id: string, { owner, about }: SnapshotRecord, reason?: string) {
+    const event = { kind: 'snapshot-deleted', snapshot: id, ...(reason && { reason }) } as const;
+    return this.#options.events.prepare(event, owner, about);
   }
 
   /** Records the delete, so that the next daemon would finish it. */
@@ -337,23 +349,4 @@ export class Snapshots {
   #dir(id: string): string {
     return join(snapshotsRoot(this.#options.dataDir), id);
   }
-}
-
-function toInfo(id: string, { record, saved }: Pick<Entry, 'record' | 'saved'>): SnapshotInfo {
-  return {
-    id,
-    createdAt: new Date(record.createdAtMs),
-    sourceId: record.sourceId,
-    dir: saved.dir,
-    memoryPath: saved.vm.memoryPath,
-    rootfsPath: saved.diskPath,
-    statePath: saved.vm.statePath,
-    memoryMib: saved.manifest.options.memoryMib,
-    vcpus: saved.manifest.options.vcpus,
-    ...record.about,
-  };
-}
-
-export function noSnapshot(id: string): AppError {
-  return new AppError('not_found', `snapshot ${id} does not exist`);
 }

@@ -7,13 +7,16 @@ import { AppError, firstLine, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
 import { environmentOf, type Metadata, metadataOf } from './metadata.ts';
-import type { CopySource, SandboxRecord } from './record.ts';
+import type { SandboxRecord } from './record.ts';
 import { explainExit } from './resources/agent.ts';
 import { sandboxPaths } from './resources/files.ts';
 import { STEPS } from './resources/index.ts';
 import type { Handles, Resource, ResourceContext, StartContext, StartFrom } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
+
+/** What a copy comes from. */
+export type CopySource = Pick<SandboxRecord, 'sourceSnapshotId' | 'sourceSandboxId' | 'parentSnapshotId'>;
 
 export type StartInput = {
   readonly id: string;

@@ -1,12 +1,14 @@
 // One client's view of sandboxes and snapshots: those of other tenants do not exist for it, and what it creates
 // belongs to it.
 import PQueue from 'p-queue';
+import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import {
   assertOperation,
   canSee,
   clampTimeout,
   type Owner,
   ownerOf,
+  type Principal,
   policyOf,
   type RequestContext,
   type SnapshotMaker,
@@ -22,21 +24,25 @@ import type {
   SandboxRequest,
   SnapshotRequest,
 } from './interface.ts';
+import type { PortChange } from './ports.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { Sleep } from './sleep/sleep.ts';
-import type { AboutPatch } from './snapshot-about.ts';
-import { noSnapshot, type Snapshots } from './snapshots.ts';
+import type { SnapshotPatch } from './snapshot-about.ts';
+import { noSnapshot } from './snapshot-record.ts';
+import type { Snapshots } from './snapshots.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,
   DeletedSandboxes,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
+  TreeNode,
 } from './types.ts';
 
 /** Deletes of one request at a time. */
@@ -52,14 +58,19 @@ export interface AllSandboxes {
     request: SandboxRequest,
   ): Promise<CreatedSandbox>;
   update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo>;
+  /** Counts a request to change one. AppError forbidden. */
+  countChange(principal: Principal): void;
+  connectPort(sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection>;
+  changePort(sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
   /** A concurrent second delete waits for the first. */
   delete(id: string): Promise<void>;
-  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'change' | 'delete'>;
+  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'tree' | 'change' | 'delete'>;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
   exportSnapshot(id: string): PullStream;
+  exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream>;
   importSnapshot(
     read: ByteSource,
     options: ImportOptions,
@@ -142,7 +153,9 @@ export class TenantView implements Sandboxes {
         return this.#awake(sandbox);
       },
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
+      export: (signal) => this.#host.exportSandbox(sandbox, signal),
       resume: () => sleep.resume(sandbox),
+      changePort: (port, access) => this.#host.changePort(sandbox, { port, access }),
       rollback: async (snapshotId) => this.#host.rollback(sandbox, this.#assertVisible(snapshotId)),
       fork: async (count, signal, options, commit) => {
         assertOperation(principal, 'snapshot');
@@ -173,11 +186,14 @@ export class TenantView implements Sandboxes {
       },
       service: () => sandbox.service(),
       files: () => sandbox.files(),
+      connectPort: (port, options) => this.#host.connectPort(sandbox, port, options),
     };
   }
 
   async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
-    return await this.#host.update(this.#find(id), patch, this.#request);
+    const sandbox = this.#find(id);
+    this.#host.countChange(this.#request.principal);
+    return await this.#host.update(sandbox, patch, this.#request);
   }
 
   async delete(id: string): Promise<void> {
@@ -205,8 +221,21 @@ export class TenantView implements Sandboxes {
     return this.#host.importSnapshot(read, options, signal, { ...this.#maker, commit });
   }
 
-  async changeSnapshot(id: string, patch: AboutPatch): Promise<SnapshotInfo> {
-    return await this.#host.snapshots.change(this.#assertVisible(id), patch);
+  snapshotTree(id: string): TreeNode[] {
+    const snapshots = this.#host.snapshots.tree(id, this.#isVisible);
+    const ids = new Set(snapshots.map(({ id }) => id));
+    const sandboxes = this.list().flatMap(({ id, parentSnapshotId: parentId, createdAt, name, state }) =>
+      parentId !== undefined && ids.has(parentId)
+        ? [{ kind: 'sandbox' as const, id, parentId, createdAt, name, state }]
+        : [],
+    );
+    return [...snapshots, ...sandboxes];
+  }
+
+  async changeSnapshot(id: string, patch: SnapshotPatch): Promise<SnapshotInfo> {
+    const visible = this.#assertVisible(id);
+    this.#host.countChange(this.#request.principal);
+    return await this.#host.snapshots.change(visible, patch);
   }
 
   async deleteSnapshot(id: string): Promise<void> {

@@ -1,5 +1,5 @@
 // Types of sandboxes that the rest of the host agent uses.
-import type { CreatedService, Labels, SANDBOX_STATES, ServiceSpec } from '@sandboxd/api';
+import type { CreatedService, Labels, PortAccess, SANDBOX_STATES, ServiceSpec } from '@sandboxd/api';
 import type { PullMode } from '../images/index.ts';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
 import type { PublishedPort } from '../network/index.ts';
@@ -65,7 +65,14 @@ export type CopyOptions = {
 export type ForkOptions = CopyOptions & { readonly children?: readonly CopyOptions[] | undefined };
 
 /** After `timeoutS` seconds without use it is deleted, saved and deleted, or paused. */
-export type IdleRule = { readonly timeoutS: number; readonly action: 'delete' | 'snapshot' | 'pause' };
+export type IdleRule = {
+  readonly timeoutS: number;
+  readonly action: 'delete' | 'snapshot' | 'pause';
+  /** How many of the snapshots that it takes are kept; absent: all. */
+  readonly keepLast?: number | undefined;
+  /** Absent: they stay. */
+  readonly snapshotExpiresS?: number | undefined;
+};
 
 /** Normalized host names that the guest may reach; all others are blocked. */
 type NetworkWish = { readonly allowlist: readonly string[] };
@@ -92,6 +99,14 @@ export type SandboxDefaults = {
   readonly vcpus: number;
   readonly memoryMib: number;
   readonly diskBytes: number;
+};
+
+/** A port that is open for URLs. */
+export type OpenPort = {
+  readonly port: number;
+  readonly access: PortAccess;
+  /** Or when its access was changed. */
+  readonly openedAtMs: number;
 };
 
 /** The public description of a sandbox. */
@@ -122,10 +137,14 @@ export type SandboxInfo = {
   readonly workdir: string;
   /** The snapshot from which it was forked. */
   readonly sourceSnapshotId?: string;
+  /** The snapshot that it was forked from, last saved as, or went back to. It may be deleted. */
+  readonly parentSnapshotId?: string;
   /** Of which it is a fork, without a snapshot that stayed. */
   readonly sourceSandboxId?: string;
   readonly network?: NetworkInfo;
   readonly published?: readonly PublishedPort[];
+  /** Open for URLs; absent: none. */
+  readonly ports?: readonly OpenPort[];
 };
 
 export type DeletedSandboxes = {
@@ -145,6 +164,8 @@ export type SnapshotInfo = {
   readonly sourceId: string;
   /** The one that its source continued from. It may be deleted. */
   readonly parentSnapshotId?: string;
+  readonly expiresAt?: Date;
+  readonly isAutomatic?: true;
   readonly dir: string;
   readonly memoryPath: string;
   readonly rootfsPath: string;
@@ -152,6 +173,18 @@ export type SnapshotInfo = {
   readonly memoryMib: number;
   readonly vcpus: number;
 } & About;
+
+/** A snapshot, deleted or not, or a sandbox. */
+export type TreeNode = {
+  readonly kind: 'snapshot' | 'sandbox';
+  readonly id: string;
+  readonly parentId?: string | undefined;
+  readonly createdAt: Date;
+  readonly name?: string | undefined;
+  readonly sourceId?: string;
+  readonly state?: SandboxInfo['state'];
+  readonly isDeleted?: true;
+};
 
 export type ImportOptions = {
   /** The guest is cold-booted from its disk, so the snapshot may be of another engine or processor. */

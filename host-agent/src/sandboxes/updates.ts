@@ -31,7 +31,7 @@ export async function updateSandbox(
   const change = async (): Promise<void> => {
     if (sandbox.isGone || sandbox.state === 'deleting' || sandbox.state === 'deleted')
       throw noSandbox(sandbox.id);
-    sandbox.touch();
+    sandbox.use.touch();
     const { record } = sandbox;
     const changed = applyPatch(record, patch, Date.now());
     const fields = findChanges(record, changed);
@@ -78,7 +78,7 @@ function patchIdle(
   { idleTimeoutS, idleAction }: SandboxPatch,
 ): IdleRule | undefined {
   const timeoutS = idleTimeoutS ?? old?.timeoutS ?? 0;
-  if (timeoutS > 0) return { timeoutS, action: idleAction ?? old?.action ?? 'delete' };
+  if (timeoutS > 0) return { ...old, timeoutS, action: idleAction ?? old?.action ?? 'delete' };
   if (idleAction === undefined || idleTimeoutS !== undefined) return undefined;
   throw new AppError('invalid_argument', 'idle_action needs idle_timeout_s: the sandbox has no idle timeout');
 }

@@ -19,6 +19,8 @@ const KINDS = Object.keys({
   'idle-kept': true,
   paused: true,
   'pause-failed': true,
+  'port-opened': true,
+  'port-closed': true,
   resumed: true,
   'rolled-back': true,
   deleted: true,

@@ -9,9 +9,9 @@ import type { Verb } from '../verb.ts';
 
 export const exportSnapshot: Verb = {
   name: 'export',
-  operands: '<snapshot>',
-  completes: ['snapshot'],
-  summary: 'Export a snapshot as one file for another host',
+  operands: '<snapshot|sandbox>',
+  completes: ['id'],
+  summary: 'Export a snapshot or a paused sandbox as one file for another host',
   details: 'The file contains the memory of the guest, including keys and passwords.',
   flags: {
     output: {
@@ -30,7 +30,8 @@ export const exportSnapshot: Verb = {
       throw new UsageError('a snapshot is nothing to read: name a file with --output, or use a pipe');
     let bytes = 0;
     using progress = terminal.progress(id);
-    const body = counted(await client.snapshots.get(id).export({ signal }), (sum) => {
+    const source = id.startsWith('snap_') ? client.snapshots.get(id) : client.sandboxes.get(id);
+    const body = counted(await source.export({ signal }), (sum) => {
       bytes = sum;
       progress.update(sum);
     });

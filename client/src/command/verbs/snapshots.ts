@@ -1,6 +1,6 @@
 // `sandbox snapshot`, `snapshots`, `fork` and `rollback`.
 import { formatAge } from '../terminal.ts';
-import { toCount, toLabelChanges, toLabels, toPort } from '../units.ts';
+import { toCount, toEnvironment, toLabelChanges, toLabels, toPort } from '../units.ts';
 import type { Verb } from '../verb.ts';
 
 export const snapshot: Verb = {
@@ -10,8 +10,15 @@ export const snapshot: Verb = {
   summary: 'Take a snapshot of a sandbox, which keeps running',
   flags: {
     name: { type: 'string', placeholder: 'name', help: 'name, unique among the snapshots' },
-    label: { type: 'string', multiple: true, placeholder: 'key=value', help: 'label, to find it by' },
+    label: {
+      type: 'string',
+      short: 'l',
+      multiple: true,
+      placeholder: 'key=value',
+      help: 'label, to find it by',
+    },
     comment: { type: 'string', placeholder: 'text', help: 'comment' },
+    expires: { type: 'string', placeholder: 'seconds', help: 'delete it after this time' },
     'idempotency-key': {
       type: 'string',
       placeholder: 'key',
@@ -22,10 +29,12 @@ export const snapshot: Verb = {
   async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
     const [name, comment, idempotencyKey] = ['name', 'comment', 'idempotency-key'].map(text);
     const labels = toLabels(texts('label'));
+    const expires = text('expires');
     const about = {
       ...(name !== undefined && { name }),
       ...(comment !== undefined && { comment }),
       ...(Object.keys(labels).length > 0 && { labels }),
+      ...(expires !== undefined && { expires_s: toCount('expires', expires) }),
     };
     using progress = terminal.progress('saving');
     const taken = await client.sandboxes.get(id).snapshot({ ...about, signal, idempotencyKey });
@@ -44,6 +53,7 @@ export const snapshots: Verb = {
     quiet: { type: 'boolean', short: 'q', help: 'print ids only' },
     label: {
       type: 'string',
+      short: 'l',
       multiple: true,
       placeholder: 'key=value',
       help: 'only those with this label, or with the key alone',
@@ -112,12 +122,20 @@ export const fork: Verb = {
       placeholder: 'key=value|key-',
       help: 'set a label of the forks; key- removes an inherited one',
     },
+    env: {
+      type: 'string',
+      short: 'e',
+      multiple: true,
+      placeholder: 'NAME=value',
+      help: 'set a variable of all commands in the forks; NAME alone passes the own one',
+    },
   },
   example: 'sandbox fork -n 3 $ID',
   async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
     const publish = texts('publish').map(toPort);
     const [names, labels] = [texts('name'), texts('label')];
     const [name] = names;
+    const env = toEnvironment(texts('env'));
     const hasSeveral = names.length > 1;
     const number = text('number') ?? (hasSeveral ? String(names.length) : '1');
     using progress = terminal.progress('forking');
@@ -127,6 +145,7 @@ export const fork: Verb = {
       ...(publish.length > 0 && { publish }),
       ...(hasSeveral ? { children: names.map((each) => ({ name: each })) } : name !== undefined && { name }),
       ...(labels.length > 0 && { labels: toLabelChanges(labels) }),
+      ...(Object.keys(env).length > 0 && { env }),
       signal,
       idempotencyKey: text('idempotency-key'),
     });

@@ -1,22 +1,20 @@
 // Create, list, show and delete sandboxes.
-
-import { setTimeout as sleep } from 'node:timers/promises';
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH, type Routes } from '@sandboxd/api';
 import type { PullMode } from '../../images/index.ts';
 import { ownerOf, sharerOf } from '../../keys/index.ts';
-import { type Chunk, type PullStream, toChunk } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import type { PublishedPort } from '../../network/index.ts';
 import type { SandboxFilter } from '../../sandboxes/filter.ts';
 import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/interface.ts';
-import type { CreateSandboxOptions, NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
-import { clientSignal, type HttpContext } from '../context.ts';
+import type { CreateSandboxOptions, IdleRule, NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
+import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { type SortKey, toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
 import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
+import { StatsStream } from '../stats-stream.ts';
 import { requireImages } from './images.ts';
 
 /** Formats of a stream of stats, by Accept. */
@@ -40,6 +38,7 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
     createSandbox: async ({ body, warnings }, c) => {
       if (body.image !== undefined) requireImages(images);
       const commit = c.get('keyed')?.commitHook<readonly SandboxInfo[]>(toOneBody);
+      auditAbout(c, body);
       const sandbox = await callersOf(host, c).create(toCreateOptions(body), clientSignal(c), commit);
       c.set('log', c.var.log.child({ sandbox: sandbox.id }));
       if (sandbox.isExisting)
@@ -109,6 +108,7 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       } = body;
       const sandboxes = host.as(c.get('principal'));
       const patch = { name, labels, timeoutS, idleTimeoutS, idleAction };
+      auditAbout(c, { name, labels: labels ?? {} });
       const changed = await sandboxes.update(id, patch);
       c.get('audit').effective = toAudited(changed);
       return toDetailedBody(changed);
@@ -129,7 +129,9 @@ export function sortKeyOf({ createdAt, id }: { readonly createdAt: Date; readonl
 /** The sandboxes of the caller. Adds the properties of a new sandbox, after defaults, to the audit record. */
 export function callersOf(host: SandboxHost, c: HttpContext): Sandboxes {
   return host.as(c.get('principal'), ({ rootfs, allowlist, publish, ...requested }) => {
+    const { effective } = c.get('audit');
     c.get('audit').effective = {
+      ...effective,
       ...requested,
       [rootfs.kind]: rootfs.name,
       ...(allowlist !== undefined && {
@@ -177,7 +179,7 @@ function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSa
     timeoutS: body.timeout_s,
     ...(body.timeout_action === 'pause' && { timeoutAction: body.timeout_action }),
     ...(body.auto_resume ? {} : { autoResume: false }),
-    ...(body.idle_timeout_s > 0 && { idle: { timeoutS: body.idle_timeout_s, action: body.idle_action } }),
+    ...(body.idle_timeout_s > 0 && { idle: toIdleRule(body) }),
     bootArgs: body.boot_args,
     ...(network?.enabled === true && { network: { allowlist: network.allowlist } }),
     ...(publish.length > 0 && { publish: toPorts(publish) }),
@@ -186,6 +188,16 @@ function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSa
     labels,
     env,
     ifExists: body.if_exists,
+  };
+}
+
+function toIdleRule(body: Input<Routes['createSandbox']>['body']): IdleRule {
+  const { keep_last: keepLast, snapshot_expires_s: snapshotExpiresS } = body;
+  return {
+    timeoutS: body.idle_timeout_s,
+    action: body.idle_action,
+    ...(keepLast !== undefined && { keepLast }),
+    ...(snapshotExpiresS > 0 && { snapshotExpiresS }),
   };
 }
 
@@ -229,6 +241,8 @@ export function toSandboxBody(sandbox: SandboxInfo) {
     timeout_s: sandbox.timeoutS,
     idle_timeout_s: idle?.timeoutS ?? 0,
     idle_action: idle?.action ?? 'delete',
+    ...(idle?.keepLast !== undefined && { keep_last: idle.keepLast }),
+    ...(idle?.snapshotExpiresS !== undefined && { snapshot_expires_s: idle.snapshotExpiresS }),
     disk_bytes: sandbox.diskBytes,
     ...(kind === 'image' && { image: { reference, ...(digest !== undefined && { digest }) } }),
     memory_mib: sandbox.memoryMib,
@@ -236,6 +250,7 @@ export function toSandboxBody(sandbox: SandboxInfo) {
     ...(sandbox.rootfs.kind === 'profile' && { profile: sandbox.rootfs.name }),
     workdir: sandbox.workdir,
     ...(sandbox.sourceSnapshotId !== undefined && { source_snapshot_id: sandbox.sourceSnapshotId }),
+    ...(sandbox.parentSnapshotId !== undefined && { parent_snapshot_id: sandbox.parentSnapshotId }),
     ...(sandbox.sourceSandboxId !== undefined && { source_sandbox_id: sandbox.sourceSandboxId }),
     ...(sandbox.network !== undefined && { network: toNetworkBody(sandbox.network) }),
     ...(sandbox.published !== undefined && { published: sandbox.published.map(toPortBody) }),
@@ -283,62 +298,4 @@ function toStatsBody(sandbox: SandboxHandle) {
       },
     }),
   };
-}
-
-// A stream of resource usage samples of a sandbox, one each second, until it is deleted or the client disconnects.
-const INTERVAL_MS = 1000;
-
-export type Sample = { readonly cpu_us: number; readonly read_at: string };
-
-export class StatsStream<R extends Sample> implements PullStream {
-  readonly #takeSample: () => R;
-  readonly #toText: (sample: R) => string;
-  readonly #over = new AbortController();
-  readonly #onEnd: () => void;
-  #last: R | undefined;
-  #nextAt = performance.now();
-
-  /** `takeSample` throws when the sandbox is deleted. Each of `signals` cancels the stream. */
-  constructor(
-    takeSample: () => R,
-    toText: (sample: R) => string,
-    signals: readonly (AbortSignal | undefined)[],
-    onEnd: () => void,
-  ) {
-    this.#takeSample = takeSample;
-    this.#toText = toText;
-    this.#onEnd = onEnd;
-    for (const signal of signals) {
-      if (signal?.aborted) this.cancel();
-      signal?.addEventListener('abort', () => this.cancel(), { once: true, signal: this.#over.signal });
-    }
-  }
-
-  cancel(): void {
-    this.#over.abort();
-    this.#onEnd();
-  }
-
-  /** A slow client gets fewer samples. */
-  async next(): Promise<Chunk | undefined> {
-    const waitMs = this.#nextAt - performance.now();
-    if (waitMs > 0) await sleep(waitMs, undefined, { signal: this.#over.signal }).catch(() => undefined);
-    if (this.#over.signal.aborted) return undefined;
-    this.#nextAt = performance.now() + INTERVAL_MS;
-    try {
-      const sample = this.#takeSample();
-      const text = this.#toText({ ...sample, ...toPercent(sample, this.#last) });
-      this.#last = sample;
-      return toChunk(text);
-    } catch {
-      this.cancel();
-      return undefined;
-    }
-  }
-}
-
-function toPercent(now: Sample, last: Sample | undefined): { cpu_percent?: number } {
-  if (last === undefined) return {};
-  const us = (Date.parse(now.read_at) - Date.parse(last.read_at)) * 1000;
-  return us <= 0 ? {} : { cpu_percent: Math.round((1000 * Math.max(0, now.cpu_us - last.cpu_us)) / us) / 10 };
 }

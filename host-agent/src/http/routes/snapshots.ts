@@ -1,13 +1,13 @@
 // Take, list, show, export, import, delete and fork snapshots.
-import { MAX_MOVES, MAX_MOVES_OF_EACH, type Routes } from '@sandboxd/api';
+import { MAX_MOVES, MAX_MOVES_OF_EACH, MAX_PAGE_ITEMS, type Routes } from '@sandboxd/api';
 import { ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
-import type { PullStream } from '../../lib/byte-queue.ts';
+import { onEnd } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
 import { matchesLabels } from '../../lib/labels.ts';
 import { toAbout } from '../../sandboxes/snapshot-about.ts';
-import type { ForkOptions, SandboxInfo, SnapshotInfo } from '../../sandboxes/types.ts';
-import { clientSignal, type HttpContext } from '../context.ts';
+import type { ForkOptions, SandboxInfo, SnapshotInfo, TreeNode } from '../../sandboxes/types.ts';
+import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
@@ -27,8 +27,10 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   return {
     takeSnapshot: async ({ params: { id }, body }, c) => {
       const commit = c.get('keyed')?.commitHook(toSnapshotBody);
+      auditAbout(c, body);
       const sandbox = host.as(c.get('principal')).get(id);
-      const snapshot = await sandbox.snapshot(clientSignal(c), commit, body);
+      const { expires_s: expiresS, ...about } = body;
+      const snapshot = await sandbox.snapshot(clientSignal(c), commit, { ...about, expiresS });
       c.get('audit').made = [snapshot.id];
       return toSnapshotBody(snapshot);
     },
@@ -44,8 +46,20 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
 
     getSnapshot: ({ params: { id } }, c) => toSnapshotBody(host.as(c.get('principal')).getSnapshot(id)),
 
-    changeSnapshot: async ({ params: { id }, body }, c) =>
-      toSnapshotBody(await host.as(c.get('principal')).changeSnapshot(id, body)),
+    showSnapshotTree: ({ params: { id }, query }, c) => {
+      const all = host.as(c.get('principal')).snapshotTree(id);
+      const { entries, next } = toPage(all, sortKeyOf, { ...query, limit: query.limit ?? MAX_PAGE_ITEMS });
+      return { nodes: entries.map(toNodeBody), ...next };
+    },
+
+    changeSnapshot: async ({ params: { id }, body }, c) => {
+      auditAbout(c, body);
+      const { expires_s, ...about } = body;
+      const patch = { ...about, expiresS: expires_s === null ? 0 : expires_s };
+      const changed = await host.as(c.get('principal')).changeSnapshot(id, patch);
+      auditAbout(c, changed);
+      return toSnapshotBody(changed);
+    },
 
     exportSnapshot: ({ params: { id } }, c) => {
       const sandboxes = host.as(c.get('principal'));
@@ -53,7 +67,29 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       sandboxes.getSnapshot(id);
       if (c.req.raw.method === 'HEAD') return c.body(null, 200, headers);
       const slot = acquire(exportLimit, c);
-      return answerPullStream(c, releasing(sandboxes.exportSnapshot(id), slot), headers);
+      return answerPullStream(
+        c,
+        onEnd(sandboxes.exportSnapshot(id), () => slot[Symbol.dispose]()),
+        headers,
+      );
+    },
+
+    exportSandbox: async ({ params: { id } }, c) => {
+      const sandbox = host.as(c.get('principal')).get(id);
+      const headers = { 'Content-Type': 'application/zstd' };
+      if (c.req.raw.method === 'HEAD') return c.body(null, 200, headers);
+      const slot = acquire(exportLimit, c);
+      try {
+        const stream = await sandbox.export(clientSignal(c));
+        return answerPullStream(
+          c,
+          onEnd(stream, () => slot[Symbol.dispose]()),
+          headers,
+        );
+      } catch (error) {
+        slot[Symbol.dispose]();
+        throw error;
+      }
     },
 
     importSnapshot: async ({ query: { disk_only: isDiskOnly } }, c) => {
@@ -67,6 +103,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
         const commit = keyed?.commitHook(toSnapshotBody);
         const snapshot = await sandboxes.importSnapshot(read, { isDiskOnly }, clientSignal(c), commit);
         c.get('audit').made = [snapshot.id];
+        auditAbout(c, snapshot);
         return toSnapshotBody(snapshot);
       } finally {
         body.discard(); // after an early response the client may still send
@@ -81,18 +118,20 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
     forkSnapshot: async ({ params: { id }, query, body }, c) => {
       const sandboxes = callersOf(host, c);
       const { count, options, toBody } = toForkOptions(body, query.count);
+      auditAbout(c, options);
       const commit = c.get('keyed')?.commitHook(toBody);
       const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
-      c.get('audit').made = forks.map((fork) => fork.id);
+      auditForks(c, forks);
       return toBody(forks);
     },
 
     forkSandbox: async ({ params: { id }, query, body }, c) => {
       const sandbox = callersOf(host, c).get(id);
       const { count, options, toBody } = toForkOptions(body, query.count);
+      auditAbout(c, options);
       const commit = c.get('keyed')?.commitHook(toBody);
       const forks = await sandbox.fork(count, clientSignal(c), options, commit);
-      c.get('audit').made = forks.map((fork) => fork.id);
+      auditForks(c, forks);
       return toBody(forks);
     },
 
@@ -123,6 +162,21 @@ function toForkOptions(
   };
 }
 
+/** Of several forks the names, and the labels that all of them have. */
+function auditForks(c: HttpContext, forks: readonly SandboxInfo[]): void {
+  const [first, ...others] = forks;
+  const hasLabel = (key: string, value: string) => (fork: SandboxInfo) =>
+    matchesLabels(fork.labels, [{ key, value }]);
+  const common = Object.entries(first?.labels ?? {}).filter(([key, value]) =>
+    others.every(hasLabel(key, value)),
+  );
+  const names = forks.flatMap(({ name }) => name ?? []);
+  const audit = c.get('audit');
+  audit.made = forks.map(({ id }) => id);
+  auditAbout(c, { name: others.length === 0 ? first?.name : undefined, labels: Object.fromEntries(common) });
+  if (others.length > 0 && names.length > 0) audit.effective = { ...audit.effective, names };
+}
+
 /** Oldest first. */
 function toForksBody(forks: readonly SandboxInfo[]) {
   return toChildrenBody(forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime()));
@@ -131,28 +185,6 @@ function toForksBody(forks: readonly SandboxInfo[]) {
 /** In the order of `children`. */
 function toChildrenBody(forks: readonly SandboxInfo[]) {
   return { sandboxes: forks.map(toSandboxBody) };
-}
-
-/** Releases `slot` at the end of the stream, in every case. */
-function releasing(stream: PullStream, slot: Disposable): PullStream {
-  const end = () => slot[Symbol.dispose]();
-  return {
-    next: () =>
-      stream.next().then(
-        (chunk) => {
-          if (chunk === undefined) end();
-          return chunk;
-        },
-        (error) => {
-          end();
-          throw error;
-        },
-      ),
-    cancel: () => {
-      stream.cancel();
-      end();
-    },
-  };
 }
 
 /** The VMM parses the imported device state, so only the operator may import. AppError forbidden. */
@@ -170,12 +202,28 @@ function toSnapshotBody(snapshot: SnapshotInfo) {
     id: snapshot.id,
     created_at: snapshot.createdAt.toISOString(),
     source_id: snapshot.sourceId,
+    ...(snapshot.parentSnapshotId !== undefined && { parent_snapshot_id: snapshot.parentSnapshotId }),
     dir: snapshot.dir,
     mem_path: snapshot.memoryPath,
     rootfs_path: snapshot.rootfsPath,
     state_path: snapshot.statePath,
     memory_mib: snapshot.memoryMib,
     vcpus: snapshot.vcpus,
+    ...(snapshot.expiresAt && { expires_at: snapshot.expiresAt.toISOString() }),
+    ...(snapshot.isAutomatic && { automatic: true as const }),
     ...toAbout(snapshot),
+  };
+}
+
+function toNodeBody({ kind, id, parentId, createdAt, name, sourceId, state, isDeleted }: TreeNode) {
+  return {
+    kind,
+    id,
+    ...(parentId !== undefined && { parent_id: parentId }),
+    created_at: createdAt.toISOString(),
+    ...(name !== undefined && { name }),
+    ...(sourceId !== undefined && { source_id: sourceId }),
+    ...(state !== undefined && { state }),
+    ...(isDeleted && { deleted: true as const }),
   };
 }

@@ -1,11 +1,12 @@
 // Deletes sandboxes without a request: after their timeout_s, or after an idle timeout.
 import type { Logger } from 'pino';
-import type { Owner, SnapshotMaker } from '../../keys/index.ts';
+import type { Owner } from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
+import type { SnapshotRequest } from '../interface.ts';
 import type { LifecycleEvent, LifecycleEvents } from '../lifecycle-events.ts';
 import type { Sandbox } from '../sandbox.ts';
 import type { PauseRequest } from '../sleep/sleep.ts';
-import type { SnapshotInfo } from '../types.ts';
+import type { IdleRule, SnapshotInfo } from '../types.ts';
 import type { SandboxOwner } from './timeouts.ts';
 
 export type EndIdleDeps = {
@@ -13,6 +14,8 @@ export type EndIdleDeps = {
   readonly log: Logger;
   readonly save: (owner: Owner | undefined) => Promise<SnapshotInfo>;
   readonly deleteSnapshot: (snapshotId: string) => Promise<void>;
+  /** Deletes those that the rule of the sandbox keeps no longer. */
+  readonly deleteOlder: (snapshotId: string) => Promise<void>;
   readonly remove: (reason: string, events: readonly LifecycleEvent[]) => Promise<void>;
   readonly pause: () => Promise<void>;
 };
@@ -24,7 +27,7 @@ export type EndIdleDeps = {
 export async function endIdle(
   sandbox: Pick<Sandbox, 'id' | 'record' | 'state' | 'note'>,
   signal: AbortSignal,
-  { events, log, save, deleteSnapshot, remove, pause }: EndIdleDeps,
+  { events, log, save, deleteSnapshot, deleteOlder, remove, pause }: EndIdleDeps,
 ): Promise<void> {
   const { idle } = sandbox.record.options;
   // A sandbox whose VM died stays listed with the cause until a client deletes it.
@@ -41,6 +44,7 @@ export async function endIdle(
     events.notify(event);
     const saved = snapshot === undefined ? '' : `, and was saved as ${snapshot}`;
     await remove(`: it was not used for its idle_timeout_s of ${idle.timeoutS}${saved}`, [event]);
+    if (snapshot !== undefined) await deleteOlder(snapshot);
   } catch (error) {
     // A sandbox that stays must not leave a snapshot after each attempt.
     if (snapshot !== undefined) await deleteSnapshot(snapshot).catch(() => undefined);
@@ -82,17 +86,24 @@ function reportPauseFailure(
   events.emit({ kind: 'pause-failed', sandbox: id, reason }, record.owner, record.metadata);
 }
 
+function toRequest({
+  keepLast,
+  snapshotExpiresS: expiresS,
+}: Partial<IdleRule> = {}): Pick<SnapshotRequest, 'about' | 'automatic'> {
+  return { automatic: keepLast === undefined ? {} : { keepLast }, about: { expiresS } };
+}
+
 /** A failed delete is retried after this time: a failing disk may recover. */
 const RETRY_MS = 10_000;
 
 /** A failed pause at the end of a lifetime is retried after this time; so often it may write its memory. */
 const PAUSE_RETRY_MS = 60_000;
 
-export type AutomaticEndDeps = Pick<EndIdleDeps, 'events' | 'log' | 'deleteSnapshot'> & {
+export type AutomaticEndDeps = Pick<EndIdleDeps, 'events' | 'log' | 'deleteSnapshot' | 'deleteOlder'> & {
   readonly save: (
     sandbox: Sandbox,
     signal: AbortSignal | undefined,
-    by: SnapshotMaker | undefined,
+    by: SnapshotRequest | undefined,
   ) => Promise<SnapshotInfo>;
   readonly remove: (sandbox: Sandbox, reason: string, events: readonly LifecycleEvent[]) => Promise<void>;
   readonly pause: (sandbox: Sandbox, request: PauseRequest) => Promise<void>;
@@ -108,14 +119,14 @@ export class AutomaticEnd implements SandboxOwner<Sandbox> {
     this.#deps = deps;
   }
 
-  snapshot(sandbox: Sandbox, signal?: AbortSignal, by?: SnapshotMaker): Promise<SnapshotInfo> {
+  snapshot(sandbox: Sandbox, signal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo> {
     return this.#deps.save(sandbox, signal, by);
   }
 
   idle(sandbox: Sandbox, signal: AbortSignal): Promise<void> {
     return endIdle(sandbox, signal, {
       ...this.#deps,
-      save: (owner) => this.#deps.save(sandbox, signal, { owner }),
+      save: (owner) => this.#deps.save(sandbox, signal, { owner, ...toRequest(sandbox.record.options.idle) }),
       remove: (reason, events) => this.#remove(sandbox, reason, events),
       pause: () => this.#deps.pause(sandbox, { hasMemory: true, reason: 'idle_timeout_s', signal }),
     });

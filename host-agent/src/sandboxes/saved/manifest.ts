@@ -46,7 +46,12 @@ export const manifestSchema = z.object({
     timeoutS: z.number().int(),
     bootArgs: z.string(),
     idle: z
-      .object({ timeoutS: z.number().int(), action: z.enum(['delete', 'snapshot', 'pause']) })
+      .object({
+        timeoutS: z.number().int(),
+        action: z.enum(['delete', 'snapshot', 'pause']),
+        keepLast: z.number().int().min(1).optional(),
+        snapshotExpiresS: z.number().int().min(1).optional(),
+      })
       .optional(),
     timeoutAction: z.literal('pause').optional(),
     autoResume: z.literal(false).optional(),

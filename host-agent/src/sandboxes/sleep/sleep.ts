@@ -7,12 +7,15 @@ import type { Vm } from '../../engines/engine.ts';
 import type { Owner } from '../../keys/index.ts';
 import { enqueue } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
+import { allocatedBytes } from '../../lib/extents.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import type { Admission } from '../admission.ts';
 import type { SandboxState } from '../record.ts';
 import type { ResourceContext } from '../resources/resource.ts';
 import { stop } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
+import type { SavedGuest } from '../saved/saved-guest.ts';
+import { copyPaused } from './copy-paused.ts';
 import { type PauseOptions, pauseSandbox } from './pause.ts';
 import { resumeSandbox } from './resume.ts';
 import { rollBackSandbox, settleRollback, type Target } from './rollback.ts';
@@ -128,13 +131,13 @@ export class Sleep {
     // One that has ended refuses the call itself, each in its way.
     if (!ASLEEP.includes(sandbox.state)) return;
     const resumes = sandbox.record.options.autoResume !== false || this.#rollbacks.has(sandbox);
-    if (!resumes) sandbox.touch();
+    if (!resumes) sandbox.use.touch();
     else await this.#use(sandbox, signal);
   }
 
   async #use(sandbox: Sandbox, signal?: AbortSignal): Promise<void> {
     // An idle sandbox that is being paused runs on.
-    sandbox.touch();
+    sandbox.use.touch();
     const { resumeTimeoutMs: timeoutMs } = this.#deps;
     const tooLate = (): AppError => {
       const message = `sandbox ${sandbox.id} has not resumed within ${timeoutMs / 1000} s; try again`;
@@ -213,6 +216,22 @@ export class Sleep {
     );
   }
 
+  /** Copies a paused sandbox to a new directory, without resuming it. AppError conflict if it is not paused. */
+  async copy(sandbox: Sandbox, dir: string, signal: AbortSignal): Promise<SavedGuest> {
+    const { context, admission, track } = this.#deps;
+    if (sandbox.state !== 'paused') throw notPaused(sandbox);
+    const { options } = sandbox.record;
+    const diskBytes = options.memoryMib * 2 ** 20 + (await allocatedBytes(sandbox.paths.layerPath));
+    using _reservation = await admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
+    const copy = async (): Promise<SavedGuest> => {
+      sandbox.assertNotEnded();
+      if (sandbox.state !== 'paused') throw notPaused(sandbox);
+      await this.endVm(sandbox);
+      return copyPaused(sandbox, dir, context.faults, signal);
+    };
+    return await track(() => sandbox.snapshotQueue.add(copy));
+  }
+
   /** Waits until the VMM of a paused sandbox has exited. */
   async endVm(sandbox: Sandbox): Promise<void> {
     const vm = this.#ending.get(sandbox);
@@ -235,6 +254,10 @@ export class Sleep {
       },
     };
   }
+}
+
+function notPaused({ id, state }: Sandbox): AppError {
+  return new AppError('conflict', `sandbox ${id} is ${state}, not paused; pause it, or take a snapshot`);
 }
 
 function share(all: Map<Sandbox, Promise<void>>, sandbox: Sandbox, work: () => Promise<void>): Promise<void> {

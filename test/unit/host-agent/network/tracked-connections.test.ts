@@ -35,7 +35,11 @@ async function open() {
     const all: string[] = [];
     for (let at = 0; at < bytes.length; at += 8)
       all.push(`${bytes.readUInt16BE(at + 2)} ${bytes.subarray(at + 4, at + 8).join('.')}`);
-    return { address: Buffer.from(address ?? []).join('.'), all, own: bytes.length > 0 && bytes.readUInt16BE(0) };
+    return {
+      address: Buffer.from(address ?? []).join('.'),
+      all,
+      own: bytes.length > 0 && bytes.readUInt16BE(0),
+    };
   };
   return { network, slot, guest, list };
 }

@@ -8,7 +8,11 @@ import { AppError, type ErrorCode } from '../../../../host-agent/src/lib/errors.
 import { checksumSparse, parseExtents } from '../../../../host-agent/src/lib/extents.ts';
 import { NO_FAULTS } from '../../../../host-agent/src/lib/faults.ts';
 import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
-import { checkTransition, type SandboxState } from '../../../../host-agent/src/sandboxes/record.ts';
+import {
+  checkTransition,
+  type SandboxRecord,
+  type SandboxState,
+} from '../../../../host-agent/src/sandboxes/record.ts';
 import { resolveSandboxOptions } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
 import { sweepSaved } from '../../../../host-agent/src/sandboxes/saved/saved-guest.ts';
 import { type SnapshotRecord, Snapshots } from '../../../../host-agent/src/sandboxes/snapshots.ts';
@@ -122,7 +126,10 @@ t.test('a snapshot is deleted on a full disk, and can be deleted again if its re
   const engines = oneEngine({} as Engine);
   const events = new LifecycleEvents();
   const log = pino({ level: 'silent' });
-  const snapshots = new Snapshots({ dataDir, engines, records, faults: NO_FAULTS, events, log });
+  const sandboxRecords = { all: () => [] } as unknown as Table<SandboxRecord>;
+  const snapshots = new Snapshots({
+    ...{ dataDir, engines, records, sandboxRecords, faults: NO_FAULTS, events, log },
+  });
   await snapshots.start();
   t.equal(snapshots.list(() => true).length, 1);
   await t.rejects(snapshots.delete(id), { code: 'ENOSPC' });

@@ -170,6 +170,7 @@ t.test('a retried delete is published once, whatever could be recorded', async (
     const { manager, happened, store } = daemon;
     const { id } = await manager.create({});
     const snapshot = await manager.get(id).snapshot();
+    await manager.delete(id);
     await checksummed(snapshot.dir);
     const manifest = join(snapshot.dir, 'manifest.json');
     rmSync(manifest);

@@ -104,6 +104,7 @@ async function end(
       return { id: 'snap_1' } as SnapshotInfo;
     },
     deleteSnapshot: async (id) => call('deleteSnapshot', id),
+    deleteOlder: async (id) => call('deleteOlder', id),
     remove: async (why) => call('remove', why),
     pause: async () => call('pause', ''),
   });
@@ -126,7 +127,7 @@ t.test('a sandbox without an idle rule, or that is not running, is not ended', a
     const sandbox = { id: 'sbx_1', state, record: { options }, note: () => calls.push('note') };
     const { signal } = new AbortController();
     const other = async () => void call();
-    const rest = { deleteSnapshot: other, remove: other, pause: other };
+    const rest = { deleteSnapshot: other, deleteOlder: other, remove: other, pause: other };
     await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], signal, { ...parts, ...rest });
   }
   t.same(calls, []);
@@ -138,7 +139,7 @@ t.test('a sandbox without an idle rule, or that is not running, is not ended', a
   const record = { options: { idle: { ...idle, action: 'snapshot' } } };
   const sandbox = { id: 'sbx_1', state: 'running', record, note: () => undefined };
   const nothing = async () => undefined;
-  const rest = { save, deleteSnapshot: nothing, remove: nothing, pause: nothing };
+  const rest = { save, deleteSnapshot: nothing, deleteOlder: nothing, remove: nothing, pause: nothing };
   const { signal } = new AbortController();
   await endIdle(sandbox as unknown as Parameters<typeof endIdle>[0], signal, { ...parts, ...rest });
   t.same(callers, [undefined], 'a sandbox without an owner is saved without one');
@@ -150,6 +151,7 @@ t.test('an idle sandbox is deleted, or stays unchanged', async (t) => {
     'save as k of red',
     'event idle',
     'remove : it was not used for its idle_timeout_s of 60, and was saved as snap_1',
+    'deleteOlder snap_1',
   ]);
   const won = ['save as k of red', 'deleteSnapshot snap_1'];
   t.same(await end('snapshot', { meanwhile: () => 'used' }), won, 'a use in the meantime keeps it');

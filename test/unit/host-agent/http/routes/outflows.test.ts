@@ -12,8 +12,8 @@ import {
   writePullStream,
 } from '../../../../../host-agent/src/http/pull-stream.ts';
 import { ImageLines } from '../../../../../host-agent/src/http/routes/images.ts';
-import { type Sample, StatsStream } from '../../../../../host-agent/src/http/routes/sandboxes.ts';
 import { answerDirectly } from '../../../../../host-agent/src/http/server/responses.ts';
+import { type Sample, StatsStream } from '../../../../../host-agent/src/http/stats-stream.ts';
 import type { Chunk, PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';
 import { FakeClock, settle } from '../../../../support/fake-clock.ts';

@@ -1,0 +1,28 @@
+// Saves a running sandbox to the directory of a new snapshot.
+import type { Faults } from '../lib/faults.ts';
+import { metadataOf } from './metadata.ts';
+import type { Sandbox } from './sandbox.ts';
+import { saveGuest } from './saved/save.ts';
+import type { Fill } from './snapshot-record.ts';
+
+/** The sandbox keeps running. */
+export function fillFrom(sandbox: Sandbox, faults: Faults, signal: AbortSignal): Fill {
+  const { options: own, compatibility, kernelDigest } = sandbox.record;
+  const { labels, env } = metadataOf(sandbox.record);
+  const options = { ...own, inherited: { labels: { ...labels }, env } };
+  return async (dir, snapshot) => {
+    const { saved, pausedMs, totalMs } = await saveGuest({
+      dir,
+      vm: sandbox.awake.vm,
+      guest: sandbox.awake.guest,
+      layerPath: sandbox.paths.layerPath,
+      manifest: { compatibility, kernelDigest, options },
+      onPaused: () => faults.reach('snapshot.paused'),
+      signal,
+    });
+    faults.reach('snapshot.saved');
+    sandbox.assertAlive();
+    const times = { pausedMs: Math.round(pausedMs), totalMs: Math.round(totalMs) };
+    return { saved, event: { kind: 'snapshot-taken', snapshot, sandbox: sandbox.id, ...times } };
+  };
+}
