@@ -7,7 +7,7 @@ import { type Copy, forkGuest } from './create.ts';
 import type { SandboxRequest } from './interface.ts';
 import { inheritMetadata } from './metadata.ts';
 import type { Names } from './names.ts';
-import type { CopySource, SandboxRecord } from './record.ts';
+import type { SandboxRecord } from './record.ts';
 import { assertCanPublish, assertOneName, inheritOptions } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';

@@ -3,21 +3,15 @@ import { AppError } from '../lib/errors.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { SnapshotInfo } from './types.ts';
 
-/** `find`: a snapshot that exists. AppError conflict. */
+/** `ancestorsOf`: of a snapshot that may be deleted. AppError conflict. */
 export function assertComesFrom(
   { id, record }: Pick<Sandbox, 'id' | 'record'>,
-  snapshot: SnapshotInfo,
-  find: (id: string) => SnapshotInfo | undefined,
+  snapshot: Pick<SnapshotInfo, 'id' | 'sourceId'>,
+  ancestorsOf: (id: string) => readonly string[],
 ): void {
   if (snapshot.sourceId === id) return;
-  const seen = new Set<string>();
-  const starts = [record.parentSnapshotId, record.sourceSnapshotId];
-  for (const start of starts) {
-    for (let at = start; at !== undefined && !seen.has(at); at = find(at)?.parentSnapshotId) {
-      if (at === snapshot.id) return;
-      seen.add(at);
-    }
-  }
+  for (const start of [record.parentSnapshotId, record.sourceSnapshotId])
+    if (start === snapshot.id || (start !== undefined && ancestorsOf(start).includes(snapshot.id))) return;
   const message = `snapshot ${snapshot.id} is not of sandbox ${id}, which does not come from it, either`;
   throw new AppError('conflict', `${message}; fork the snapshot`);
 }

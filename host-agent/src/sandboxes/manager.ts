@@ -296,8 +296,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   /** To one of its own snapshots, or one that it comes from. */
   async rollback(sandbox: Sandbox, snapshotId: string): Promise<void> {
     await this.#options.context.engines.chosen(this.#operations.signal());
-    const all = new Map(this.#snapshots.list(() => true).map((each) => [each.id, each]));
-    assertComesFrom(sandbox, this.#snapshots.get(snapshotId), (id) => all.get(id));
+    const snapshot = this.#snapshots.get(snapshotId);
+    assertComesFrom(sandbox, snapshot, (id) => this.#snapshots.ancestorsOf(id));
     await this.sleep.rollback(sandbox, { snapshotId, saved: this.#snapshots.open(snapshotId) });
   }
 

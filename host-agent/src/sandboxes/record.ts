@@ -48,9 +48,6 @@ export type SandboxRecord = {
   readonly isRollingBack?: boolean;
 };
 
-/** Where a copy comes from. */
-export type CopySource = Pick<SandboxRecord, 'sourceSnapshotId' | 'sourceSandboxId' | 'parentSnapshotId'>;
-
 export type PausedRecord = {
   readonly atMs: number;
   /** Whether its memory was saved; else it boots again from its disk. */

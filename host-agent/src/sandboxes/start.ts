@@ -7,7 +7,7 @@ import { AppError, firstLine, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
 import { environmentOf, type Metadata, metadataOf } from './metadata.ts';
-import type { CopySource, SandboxRecord } from './record.ts';
+import type { SandboxRecord } from './record.ts';
 import { explainExit } from './resources/agent.ts';
 import { sandboxPaths } from './resources/files.ts';
 import { STEPS } from './resources/index.ts';
