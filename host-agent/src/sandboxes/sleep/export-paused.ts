@@ -1,4 +1,5 @@
-// Exports a paused sandbox in the format of a snapshot. Its files are copied first, so that it may be resumed meanwhile.
+// Exports a paused sandbox in the format of a snapshot. Its files are copied first, so that it may be resumed
+// meanwhile.
 import { onEnd, type PullStream } from '../../lib/byte-queue.ts';
 import { newId } from '../../lib/ids.ts';
 import type { Sandbox } from '../sandbox.ts';
