@@ -8,6 +8,7 @@ const LAYERS = [
   ['sandboxes'],
   ['webhooks', 'telemetry'],
   ['http'],
+  ['ingress'],
   ['app'],
   ['app.ts'],
   ['commands'],

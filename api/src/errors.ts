@@ -27,12 +27,18 @@ export const OPERATION_ERRORS = {
   internal: { status: 500, when: 'the daemon or the sandbox failed' },
   unsupported: { status: 501, when: 'the feature is disabled on this daemon' },
   upstream: { status: 502, when: 'a service outside of this host failed, such as a registry' },
+  port_failed: {
+    status: 502,
+    when: 'the server on that port of the sandbox closed the connection, or sent malformed HTTP',
+  },
   guest_unreachable: { status: 502, when: 'the guest does not respond' },
+  port_not_listening: { status: 502, when: 'nothing listens on that port of the sandbox' },
   exhausted: {
     status: 503,
     when: 'the host has no memory, disk space or slot now; Retry-After says when to try again',
   },
   cancelled: { status: 503, when: 'the client disconnected, or the daemon stops' },
+  port_timeout: { status: 504, when: 'the server on that port of the sandbox sent nothing for too long' },
 } as const;
 
 /** Errors of HTTP itself; most are found before any operation starts. */

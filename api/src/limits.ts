@@ -117,6 +117,18 @@ export const MAX_ALLOWLIST_CHARS = 64 * KIB;
 /** Maximum number of published ports of one sandbox. */
 export const MAX_PUBLISHED_PORTS = 256;
 
+/** Maximum number of connections to ports of one sandbox at a time, and of ports that are open for URLs. */
+export const MAX_PORT_CONNECTIONS = 256;
+export const MAX_OPEN_PORTS = 256;
+
+// ---- links of ports ----
+
+/** Maximum number of links of all ports of one sandbox. */
+export const MAX_PORT_LINKS = 256;
+/** How long a link works: default and maximum. */
+export const DEFAULT_LINK_S = 86_400;
+export const MAX_LINK_S = 30 * 86_400;
+
 // ---- exec ----
 
 /** Maximum payload of one exec frame. Writers split larger payloads; readers refuse them. */

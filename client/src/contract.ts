@@ -27,6 +27,7 @@ export type ImageInfo = Schemas['ImageResponse'];
 export type ErrorCode = Schemas['ErrorResponse']['code'];
 export type ExecResult = Schemas['ExecResult'];
 export type CommandInfo = Schemas['Command'];
+export type OpenPort = Schemas['OpenPort'];
 export type ServiceSpec = Schemas['ServiceSpec'];
 export type ServiceStatus = Schemas['ServiceStatus'];
 export type LogRecord = Schemas['LogRecord'];

@@ -1,4 +1,5 @@
 // A sandbox and its operations; a snapshot, from which sandboxes are forked.
+import type { Duplex } from 'node:stream';
 import { Commands } from './commands.ts';
 import { readLines } from './connection/lines.ts';
 import type { Requests } from './connection/requests.ts';
@@ -21,6 +22,7 @@ import { NotFoundError } from './errors.ts';
 import { Exec, type ExecOptions } from './exec/exec.ts';
 import { Files } from './files/files.ts';
 import { type LogOptions, readLogs } from './logs.ts';
+import { Ports } from './ports.ts';
 import { Service } from './service.ts';
 
 const DEFAULT_SHELL = ['bash'];
@@ -32,6 +34,7 @@ export class Sandbox implements AsyncDisposable {
   readonly files: Files;
   readonly service: Service;
   readonly commands: Commands;
+  readonly ports: Ports;
   readonly #requests: Requests;
 
   constructor(requests: Requests, id: string) {
@@ -40,6 +43,7 @@ export class Sandbox implements AsyncDisposable {
     this.files = new Files(requests, id);
     this.service = new Service(requests, id);
     this.commands = new Commands(requests, id);
+    this.ports = new Ports(requests, id);
   }
 
   /** NotFoundError when it does not exist. */
@@ -60,6 +64,14 @@ export class Sandbox implements AsyncDisposable {
   /** Starts a command with a terminal and open input; default: a shell. */
   terminal({ cmd = DEFAULT_SHELL, size = DEFAULT_SIZE, ...options }: TerminalOptions = {}): Exec {
     return this.exec(cmd, { ...options, tty: size, stdin: true });
+  }
+
+  /**
+   * A TCP connection to a port in the sandbox, which needs no network; each direction ends by itself. ApiError with the
+   * code port_not_listening where nothing listens. Only in Node: browsers have the WebSocket of the same path.
+   */
+  connect(port: number, options: CallOptions = {}): Promise<Duplex> {
+    return this.#requests.tunnel('connectPort', { params: { id: this.id, port: String(port) }, ...options });
   }
 
   /** The stored log: output of commands and of the service. */
@@ -112,6 +124,20 @@ export class Sandbox implements AsyncDisposable {
     return this.#requests.call('resumeSandbox', { params: { id: this.id }, body: {}, ...options });
   }
 
+  /**
+   * Goes back to a snapshot of this sandbox, or one that it comes from: its memory and disk; what runs ends. Id, name,
+   * addresses and ports stay. ConflictError when it does not come from that snapshot.
+   */
+  rollback(snapshot: string | Snapshot, options: CallOptions = {}): Promise<SandboxInfo> {
+    const body = { snapshot_id: typeof snapshot === 'string' ? snapshot : snapshot.id };
+    return this.#requests.call('rollbackSandbox', { params: { id: this.id }, body, ...options });
+  }
+
+  /** Forks the sandbox as it is, all or none; `count` defaults to 1. It keeps running, or stays paused. */
+  fork(options: ForkOptions & KeyedOptions = {}): Promise<Sandbox[]> {
+    return fork(this.#requests, 'forkSandbox', this.id, options);
+  }
+
   /** Deletes the sandbox; its log stays. */
   async delete(options: CallOptions = {}): Promise<void> {
     await this.#requests.call('deleteSandbox', { params: { id: this.id }, ...options });
@@ -161,16 +187,8 @@ export class Snapshot implements AsyncDisposable {
   }
 
   /** Forks sandboxes from the snapshot, all or none; `count` defaults to 1. */
-  async fork({
-    signal,
-    timeoutMs,
-    idempotencyKey,
-    ...body
-  }: ForkOptions & KeyedOptions = {}): Promise<Sandbox[]> {
-    const call = { params: { id: this.id }, body, signal, timeoutMs, idempotencyKey };
-    return this.#requests.createAll('forkSnapshot', call, ({ sandboxes }) =>
-      sandboxes.map(({ id }) => new Sandbox(this.#requests, id)),
-    );
+  fork(options: ForkOptions & KeyedOptions = {}): Promise<Sandbox[]> {
+    return fork(this.#requests, 'forkSnapshot', this.id, options);
   }
 
   /**
@@ -188,6 +206,18 @@ export class Snapshot implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await dispose(this.#requests, 'deleteSnapshot', this.id);
   }
+}
+
+function fork(
+  requests: Requests,
+  name: 'forkSandbox' | 'forkSnapshot',
+  id: string,
+  { signal, timeoutMs, idempotencyKey, ...body }: ForkOptions & KeyedOptions,
+): Promise<Sandbox[]> {
+  const call = { params: { id }, body, signal, timeoutMs, idempotencyKey };
+  return requests.createAll(name, call, ({ sandboxes }) =>
+    sandboxes.map((each) => new Sandbox(requests, each.id)),
+  );
 }
 
 /** A missing resource counts as deleted, which makes the request idempotent. */

@@ -18,6 +18,7 @@ bool add_root(napi_env env, napi_value exports);
 bool add_memory_directory(napi_env env, napi_value exports);
 bool add_network(napi_env env, napi_value exports);
 bool add_connections(napi_env env, napi_value exports);
+bool add_ports(napi_env env, napi_value exports);
 bool add_tty(napi_env env, napi_value exports);
 bool add_vsock(napi_env env, napi_value exports);
 
@@ -26,6 +27,7 @@ NAPI_MODULE_INIT() {
       add_poll,        add_io,    add_frames,   add_direct_file, add_intake, add_files, add_tree_making,
       add_tree_reading, add_tree_changing, add_spawn, add_children, add_system,      add_network, add_connections,
       add_tty,         add_vsock, add_root,     add_memory_directory, add_inotify,
+      add_ports,
   };
   bool ok = true;
   for (auto add : parts) ok = ok && add(env, exports);

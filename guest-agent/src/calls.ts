@@ -13,6 +13,7 @@ import {
   type FileWrite,
   type Freeze,
   type Identity,
+  type PortConnect,
   type Request,
   type ResultInput,
   type ServiceConfigure,
@@ -37,6 +38,7 @@ import { applyIdentity, correctClock, wakeUp } from './machine/identity.ts';
 import type { MemoryTrim } from './machine/memory-trim.ts';
 import { readStats } from './machine/stats.ts';
 import { addon } from './native/addon.ts';
+import { type PortBudget, startPortConnect } from './ports/connect.ts';
 import { configureService, controlService, streamOutput } from './service/calls.ts';
 import type { Supervisor } from './service/supervisor.ts';
 
@@ -46,6 +48,7 @@ export type CallContext = ExecContext & {
   readonly streamCount: () => number;
   readonly isEmulated: boolean;
   readonly watches: WatchBudget;
+  readonly ports: PortBudget;
   /** Large files that are pushed bypass the page cache. */
   readonly writesDirect: boolean;
   /** Incarnation of the host process that sent the call. */
@@ -113,6 +116,8 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     startFileWrite(stream, request.fileWrite as FileWrite);
   } else if (request.fileWatch) {
     startFileWatch(context, stream, request.fileWatch as FileWatch);
+  } else if (request.portConnect) {
+    startPortConnect(context, stream, request.portConnect as PortConnect);
   } else {
     throw new AgentError('unsupported', 'this agent does not know the request; bake the profile again');
   }

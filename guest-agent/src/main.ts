@@ -1,7 +1,7 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
-import { CLOCK, COMMANDS, FREEZE, GuestConnection, NETWORK, SLEEP, WATCH } from '@sandboxd/proto';
+import { CLOCK, COMMANDS, FREEZE, GuestConnection, NETWORK, PORTS, SLEEP, WATCH } from '@sandboxd/proto';
 import { mountModules } from './boot/modules.ts';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
@@ -16,6 +16,7 @@ import { logError } from './lib/log.ts';
 import { MemoryTrim } from './machine/memory-trim.ts';
 import { addon, NO_DIRECTORY } from './native/addon.ts';
 import { Poller } from './native/poller.ts';
+import { PortBudget } from './ports/connect.ts';
 import { Reaper } from './reap/reaper.ts';
 import { createLauncher } from './service/process.ts';
 import { Supervisor } from './service/supervisor.ts';
@@ -71,7 +72,7 @@ const connection: GuestConnection = new GuestConnection({
     bootId,
     agentStartUs,
     agentReadyUs,
-    capabilities: [CLOCK, NETWORK, COMMANDS, SLEEP, WATCH, ...(cgroups.canFreeze ? [FREEZE] : [])],
+    capabilities: [CLOCK, NETWORK, COMMANDS, SLEEP, WATCH, PORTS, ...(cgroups.canFreeze ? [FREEZE] : [])],
   }),
   onHello: ({ incarnation }) => {
     freezer.greeted(incarnation);
@@ -93,6 +94,7 @@ const context = {
   service,
   trim,
   watches: new WatchBudget(),
+  ports: new PortBudget(),
   isEmulated,
   writesDirect: isEmulated || readHasDiskErrors(),
   incarnation: () => connection.incarnation,

@@ -3,12 +3,13 @@ import type { Logger } from 'pino';
 import type { AppContext, Helpers } from './app/context.ts';
 import { openEngines } from './app/open-engines.ts';
 import { openHttp } from './app/open-http.ts';
+import { type OpenedIngress, openIngress } from './app/open-ingress.ts';
 import { openRootfs } from './app/open-rootfs.ts';
 import { openLogs, openNetwork, openSandboxes } from './app/open-sandboxes.ts';
 import { openEvents, openStore, splitDescriptors } from './app/open-store.ts';
 import { refuseExchangeable } from './app/weak-settings.ts';
 import type { Config, ListenAddress } from './config/index.ts';
-import { Certificate, type HttpServer } from './http/index.ts';
+import { Authenticator, Certificate, type HttpServer } from './http/index.ts';
 import { AppError } from './lib/errors.ts';
 import { type Faults, NO_FAULTS } from './lib/faults.ts';
 import { keepAlive } from './lib/lazy.ts';
@@ -57,17 +58,26 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     });
     resources.defer(() => webhooks.stop());
     const stopping = draining.signal;
-    const server = await openHttp(context, { ...opened, sandboxes, certificate, maxConnections, stopping });
-    return serve(server, sandboxes);
+    const authenticator = new Authenticator(registry.keys, log);
+    const ingress = openIngress(context, { ...opened, sandboxes, authenticator });
+    const served = { sandboxes, authenticator, portLinks: ingress?.links };
+    const server = await openHttp(context, { ...opened, ...served, certificate, maxConnections, stopping });
+    return serve(server, sandboxes, ingress);
   };
 
   /** Resources are disposed in reverse order: drain requests, end or release the sandboxes, close the connections. */
-  const serve = async (server: HttpServer, sandboxes: SandboxManager): Promise<ListenAddress> => {
+  const serve = async (
+    server: HttpServer,
+    sandboxes: SandboxManager,
+    ingress: OpenedIngress | undefined,
+  ): Promise<ListenAddress> => {
     resources.defer(() => server.close());
     let isServing = false;
     // A failed start, for example on a port in use, must not end the running sandboxes.
     resources.defer(() => sandboxes.stop(isServing ? config.onExit : 'keep'));
     signal.throwIfAborted();
+    resources.defer(() => ingress?.stop());
+    await ingress?.listen();
     const address = await server.listen(config.listen);
     isServing = true;
     resources.defer(() => {

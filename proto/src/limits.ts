@@ -64,6 +64,13 @@ export const MAX_WATCHED_DIRECTORIES = 20_000;
 /** Capability of a guest that writes its disks out when it is frozen, and that continues after a pause (Wake). */
 export const SLEEP = 'sleep';
 
+/** Capability of a guest that connects to its own TCP ports. */
+export const PORTS = 'ports';
+/** Maximum connections to ports of one guest. */
+export const MAX_PORT_CONNECTIONS = 256;
+/** Credit of such a connection in each direction: what one slow reader can make either side hold. */
+export const PORT_WINDOW_BYTES = 256 * 1024;
+
 /** Maximum detached commands that run at the same time. */
 export const MAX_DETACHED_COMMANDS = 256;
 /** Maximum running commands in the table; attached ones beyond it run unlisted. */

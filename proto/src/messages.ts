@@ -94,6 +94,7 @@ export type FileChange = Decoded<sandboxd.agent.v1.FileChange.$Properties, 'mode
 export type FileWatch = Decoded<sandboxd.agent.v1.FileWatch.$Properties, 'place'>;
 export type FileWatchInput = sandboxd.agent.v1.FileWatch.$Properties;
 export const { Reason: WATCH_END } = sandboxd.agent.v1.FileWatchResult;
+export type PortConnect = Decoded<sandboxd.agent.v1.PortConnect.$Properties>;
 export type FileInfo = Decoded<sandboxd.agent.v1.FileInfo.$Properties, 'entry'>;
 export type FileInfoInput = sandboxd.agent.v1.FileInfo.$Properties;
 export type FilePushResult = Decoded<sandboxd.agent.v1.FilePushResult.$Properties>;

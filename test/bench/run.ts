@@ -20,11 +20,13 @@ import { benchNetwork, benchNetworkThroughput } from './network.ts';
 import { benchPause } from './pause.ts';
 import { RawChannel, RawHttpChannel } from './raw-channel.ts';
 import { benchRestart } from './restart.ts';
+import { benchRollback } from './rollback.ts';
 import { benchSingleFiles } from './single-files.ts';
 import { benchCreate, benchFork } from './snapshot.ts';
 import { markdownTable, plainTable, type Section, wrap } from './stats.ts';
 import { benchThroughput } from './throughput.ts';
 import { benchTransports } from './transports.ts';
+import { benchWake } from './wake.ts';
 
 const OUTPUT = resolve(import.meta.dirname, '../../docs/measurements/bench.md');
 const { values } = parseArgs({
@@ -63,6 +65,8 @@ try {
     benchFork(daemon, isQuick ? [1, 4] : [1, 16, 64], isQuick ? 2 : 3),
   );
   await measure('pause and resume', () => benchPause(isQuick ? 4 : 20));
+  await measure('wake', () => benchWake(daemon, isQuick ? 4 : 20, isQuick ? 6 : 20));
+  await measure('rollback', () => benchRollback(daemon, isQuick ? 2 : 10));
   await measure('images', () => benchImages(daemon, isQuick ? 2 : 3, isQuick ? 4 : 11));
   await measure('jail', () => benchJail(isQuick ? 20 : 200));
   await measure('network', () => benchNetwork(daemon, isQuick ? 4 : 16, isQuick ? 3 : 5));

@@ -60,6 +60,7 @@ async function runDetached(id: string): Promise<boolean> {
     const client = new Running(['attach', id, command?.id ?? ''], { SANDBOXD_HOST: last.url });
     setTimeout(() => client.child.kill('SIGKILL'), 500);
     if (started % 100 !== 0) return last.api;
+    process.stderr.write(`${started} of ${COMMANDS} detached commands\n`);
     await last.end('SIGKILL');
     last = await spawnDaemon(directories);
     return last.api;

@@ -9,6 +9,7 @@ import { Freezer } from '../../guest-agent/src/exec/freezer.ts';
 import { WatchBudget } from '../../guest-agent/src/files/watch/budget.ts';
 import { MemoryTrim } from '../../guest-agent/src/machine/memory-trim.ts';
 import { Poller } from '../../guest-agent/src/native/poller.ts';
+import { PortBudget } from '../../guest-agent/src/ports/connect.ts';
 import { Reaper } from '../../guest-agent/src/reap/reaper.ts';
 import { createLauncher } from '../../guest-agent/src/service/process.ts';
 import { Supervisor } from '../../guest-agent/src/service/supervisor.ts';
@@ -43,6 +44,7 @@ const connection: GuestConnection = new GuestConnection({
         trim: new MemoryTrim(),
         service,
         watches: new WatchBudget(),
+        ports: new PortBudget(),
         isEmulated: false,
         writesDirect: false,
         incarnation: () => connection.incarnation,

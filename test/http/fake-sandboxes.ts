@@ -30,12 +30,14 @@ import type {
   CreateSandboxOptions,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
   TreeNode,
 } from '../../host-agent/src/sandboxes/types.ts';
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
+import { fakeCommands } from './fake-commands.ts';
 import { FakeExec, type Script } from './fake-exec.ts';
 import { fakeInfo, outflow } from './fake-info.ts';
 import { watchOf } from './fake-watch.ts';
@@ -90,6 +92,9 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     entry: FILE,
   });
   onWatch = watchOf([]);
+  onConnect: AwakeSandbox['connectPort'] = async (port) => {
+    throw new AppError('port_not_listening', `nothing listens on port ${port} of the sandbox`);
+  };
 
   onWrite: (write: FileWriteInput, read: ByteSource) => Promise<FileDescription> = async (_write, read) => {
     while ((await read()) !== undefined);
@@ -143,6 +148,14 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       export: async () => this.exportSnapshot(id),
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
+      changePort: async (port, access) => this.#changePort(id, port, access),
+      rollback: async (snapshotId) => {
+        if (this.getSnapshot(snapshotId).sourceId !== id)
+          throw new AppError('conflict', `snapshot ${snapshotId} is not of sandbox ${id}`);
+        this.#change(id, { state: 'running' });
+      },
+      fork: (count, signal, options, commit) =>
+        this.#copies(count, signal, options, commit, { sourceSandboxId: id }),
       stats: () => {
         this.get(id);
         return this.stats;
@@ -159,6 +172,13 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   #change(id: string, change: Partial<SandboxInfo>): void {
     const { pausedAt: _, ...info } = this.get(id).info;
     this.#infos.set(id, { ...info, ...change });
+  }
+
+  #changePort(id: string, port: number, access: OpenPort['access'] | undefined): readonly OpenPort[] {
+    const others = (this.get(id).info.ports ?? []).filter((each) => each.port !== port);
+    const ports = access === undefined ? others : [...others, { port, access, openedAtMs: 0 }];
+    this.#change(id, { ports });
+    return ports;
   }
 
   #awake(id: string): AwakeSandbox {
@@ -178,6 +198,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
         write: (write, read) => this.onWrite(write, read),
         watch: (watch, events) => this.onWatch(watch, events),
       }),
+      connectPort: (port, options) => this.onConnect(port, options),
     };
   }
 
@@ -285,14 +306,24 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     id: string,
     count: number,
     signal?: AbortSignal,
-    { publish = [], ...own }: ForkOptions = {},
+    options?: ForkOptions,
     commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<SandboxInfo[]> {
-    this.forked.push(own);
     this.getSnapshot(id);
+    return await this.#copies(count, signal, options, commit, { sourceSnapshotId: id });
+  }
+
+  async #copies(
+    count: number,
+    signal: AbortSignal | undefined,
+    { publish = [], ...own }: ForkOptions = {},
+    commit: CommitHook<readonly SandboxInfo[]> | undefined,
+    source: Partial<SandboxInfo>,
+  ): Promise<SandboxInfo[]> {
+    this.forked.push(own);
     assertCanPublish(publish, count, {});
     await this.onFork(count, signal);
-    const forks = Array.from({ length: count }, () => ({ ...this.add(), sourceSnapshotId: id }));
+    const forks = Array.from({ length: count }, () => ({ ...this.add(), ...source }));
     commit?.persist(forks);
     return forks;
   }
@@ -305,28 +336,4 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     queueMicrotask(() => this.script(exec));
     return exec;
   }
-}
-
-function fakeCommands(): Partial<SandboxCommands> {
-  const info = (id: string) => ({
-    ...{ id, cmd: ['true'], isCmdCut: false, isDetached: true, hasStdin: false, pid: 7 },
-    ...{ startedUnixMs: 1000, endedUnixMs: 2000, outcome: { exitCode: 0, durationMs: 1 } },
-  });
-  const answer = async (id: string) => info(id);
-  return {
-    list: async () => [info('cmd_0123456789abc')],
-    get: answer,
-    wait: answer,
-    kill: answer,
-    signal: answer,
-    resize: answer,
-    write: answer,
-    start: async () => info('cmd_0123456789abc'),
-    attach: (id, _request, events) => {
-      queueMicrotask(() => events.end({ nextSeq: 0, info: info(id) }));
-      const nothing = (): void => undefined;
-      const calls = { consumed: nothing, closeStdin: nothing, signal: nothing, resize: nothing };
-      return { ...calls, write: () => true, cancel: nothing };
-    },
-  };
 }

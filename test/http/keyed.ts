@@ -12,6 +12,7 @@ import { UNKNOWN_ID } from './support.ts';
 
 export type Keyring = {
   readonly registry: KeyRegistry;
+  readonly store: Store;
   readonly authenticator: Authenticator;
   /** The text of a new key. */
   make(wanted?: Partial<NewKey>): Promise<string>;
@@ -37,6 +38,7 @@ export async function openKeyring(t: Test, attempts: Attempts = new Patient()): 
   let count = 0;
   return {
     registry,
+    store,
     authenticator: new Authenticator(registry, pino({ level: 'silent' }), attempts),
     age: async () => {
       const keys = store.table<object>('keys');

@@ -26,6 +26,7 @@ import { logRecord, logsResponse } from '../schemas/log.ts';
 import { engine, healthResponse, profile, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
 import { networkRequest, networkResponse, portMapping, publishedPort } from '../schemas/network.ts';
 import { policy } from '../schemas/policy.ts';
+import { openPort, openPortList, openPortRequest } from '../schemas/port.ts';
 import {
   createSandboxRequest,
   deletedSandboxes,
@@ -64,6 +65,9 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   WhoamiResponse: whoamiResponse,
   PortMapping: portMapping,
   PublishedPort: publishedPort,
+  OpenPort: openPort,
+  OpenPortList: openPortList,
+  OpenPortRequest: openPortRequest,
   NetworkRequest: networkRequest,
   NetworkResponse: networkResponse,
   ResourceUsage: resourceUsage,

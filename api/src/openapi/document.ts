@@ -17,6 +17,7 @@ const TAGS = {
   files: 'Upload and download of files of a sandbox.',
   logs: 'Durable logs with the output of a sandbox. They outlive the sandbox.',
   service: 'The supervised program (service) of a sandbox.',
+  ports: 'TCP ports of a sandbox: connections to them, and which are open for URLs.',
   snapshots: 'Snapshots of running sandboxes, and forks of snapshots.',
 } as const satisfies Record<Route['tag'], string>;
 

@@ -5,8 +5,10 @@ import { eventRoutes } from './events.ts';
 import { execRoutes } from './exec.ts';
 import { fileRoutes } from './files.ts';
 import { imageRoutes } from './images.ts';
+import { linkRoutes } from './links.ts';
 import { logRoutes } from './logs.ts';
 import { metaRoutes } from './meta.ts';
+import { portRoutes } from './ports.ts';
 import { sandboxRoutes } from './sandboxes.ts';
 import { serviceRoutes } from './service.ts';
 import { snapshotRoutes } from './snapshots.ts';
@@ -23,6 +25,8 @@ export function routesWithin(limits: RequestLimits) {
     ...fileRoutes,
     ...logRoutes,
     ...serviceRoutes,
+    ...portRoutes,
+    ...linkRoutes,
     ...snapshotRoutes(limits),
   };
 }

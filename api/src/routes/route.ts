@@ -54,6 +54,7 @@ export type Route = {
     | 'files'
     | 'logs'
     | 'service'
+    | 'ports'
     | 'snapshots';
   /** One line without a full stop. */
   readonly summary: string;
@@ -83,9 +84,10 @@ export type Route = {
   readonly answers: readonly Answer[];
   /**
    * `stream`: the answer has no known length. `duplex`: the answer may be such a stream, and the client may send
-   * `upward` frames on the same connection. `websocket`: the request is an upgrade.
+   * `upward` frames on the same connection. `tunnel`: after the head the connection carries bytes in both directions.
+   * `websocket`: the request is an upgrade.
    */
-  readonly transport?: 'stream' | 'duplex' | 'websocket';
+  readonly transport?: 'stream' | 'duplex' | 'tunnel' | 'websocket';
   /** Frames that the client may send. */
   readonly upward?: readonly FrameName[];
   /** Status → when. `errorsOf` adds the errors that follow from the rest of the route. */

@@ -1,12 +1,13 @@
 // Snapshots of sandboxes, and forks of snapshots.
 import type { RequestLimits } from '../limits.ts';
 import { sandboxPath, snapshotPath } from '../schemas/id.ts';
-import { sandboxList } from '../schemas/sandbox.ts';
+import { sandbox, sandboxList } from '../schemas/sandbox.ts';
 import {
   changeSnapshotRequest,
   forkQuery,
   forkRequest,
   importSnapshotQuery,
+  rollbackRequest,
   snapshot,
   snapshotList,
   snapshotRequest,
@@ -191,7 +192,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       body: jsonBody(forkRequest(limits)),
       answers: [{ status: 201, description: 'the forks', content: json(sandboxList), headers: KEYED_ANSWER }],
       errors: {
-        400: 'count in the body or query is invalid, or publish or name is used with more than one fork',
+        400: 'count is invalid or not that of children, or publish or name is used for several forks',
         404: UNKNOWN,
         409: 'the name or a host port is in use, or the snapshot was taken with a different engine',
         500: 'the snapshot is damaged, or a fork could not be started',
@@ -202,6 +203,55 @@ export function snapshotRoutes(limits: RequestLimits) {
         body: { count: 1 },
         answer: { sandboxes: [{ ...SANDBOX, source_snapshot_id: SNAPSHOT_ID }] },
       },
+    },
+    forkSandbox: {
+      method: 'POST',
+      path: '/sandboxes/:id/fork',
+      tag: 'snapshots',
+      summary: 'Fork a running or paused sandbox into one or more new ones, all or none',
+      description:
+        'As a fork of a snapshot that is taken now and not kept. The sandbox continues to run; a paused one stays ' +
+        'paused if its memory was saved, and else is resumed.',
+      access: 'fork',
+      alsoNeeds: { operation: 'snapshot', when: 'always' },
+      params: sandboxPath,
+      query: forkQuery(limits),
+      headers: KEYED,
+      body: jsonBody(forkRequest(limits)),
+      answers: [{ status: 201, description: 'the forks', content: json(sandboxList), headers: KEYED_ANSWER }],
+      errors: {
+        400: 'count is invalid or not that of children, or publish or name is used for several forks',
+        404: 'the sandbox does not exist',
+        409: 'a name or a host port is in use, or the paused sandbox was saved with a different engine',
+        500: 'the sandbox could not be saved, or a fork could not be started',
+        502: 'the guest does not respond',
+      },
+      example: {
+        params: { id: SANDBOX_ID },
+        body: { children: [{ name: 'left' }, { name: 'right', labels: { side: 'r' } }] },
+        answer: { sandboxes: [{ ...SANDBOX, source_sandbox_id: SANDBOX_ID }] },
+      },
+    },
+    rollbackSandbox: {
+      method: 'POST',
+      path: '/sandboxes/:id/rollback',
+      tag: 'snapshots',
+      summary: 'Go back to a snapshot: the sandbox gets its memory and disk, and keeps its id',
+      description:
+        'The snapshot must be of this sandbox, or one that the sandbox comes from. Name, labels, environment, ' +
+        'addresses, host ports and log stay. What runs in the sandbox ends. On failure the sandbox goes on as it ' +
+        'was. If the client disconnects, the rollback continues.',
+      access: 'exec',
+      params: sandboxPath,
+      body: jsonBody(rollbackRequest),
+      answers: [{ status: 200, description: 'the sandbox; its guest responds', content: json(sandbox) }],
+      errors: {
+        404: 'the sandbox or the snapshot does not exist',
+        409: 'the sandbox does not come from the snapshot, or the engine does not fit it',
+        500: 'the snapshot is damaged or could not be restored; the sandbox goes on as it was',
+        502: 'the guest does not respond',
+      },
+      example: { params: { id: SANDBOX_ID }, body: { snapshot_id: SNAPSHOT_ID }, answer: SANDBOX },
     },
   } as const satisfies Record<string, Route>;
 }

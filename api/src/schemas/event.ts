@@ -20,6 +20,9 @@ export const EVENT_KINDS = [
   'paused',
   'pause-failed',
   'resumed',
+  'port-opened',
+  'port-closed',
+  'rolled-back',
   'deleted',
   'snapshot-taken',
   'snapshot-imported',
@@ -101,15 +104,17 @@ export const event = z
     snapshot: snapshotId
       .optional()
       .describe(
-        'the snapshot that was taken, imported, changed or deleted, or to which an idle sandbox was saved',
+        'the snapshot that was taken, imported, changed or deleted, to which an idle sandbox was saved, or to which ' +
+          'a sandbox went back',
       ),
     origin: z
       .enum(['boot', 'template', 'snapshot'])
       .optional()
       .describe('for created and forked: what the sandbox was started from'),
     source_snapshot_id: snapshotId.optional().describe('for forked: the source snapshot'),
+    source_sandbox_id: sandboxId.optional().describe('for forked without a snapshot: the source sandbox'),
     duration_ms: count(
-      'for created, forked, paused, resumed and snapshot-taken: duration of the operation',
+      'for created, forked, paused, resumed, rolled-back and snapshot-taken: duration of the operation',
     ).optional(),
     paused_ms: count(
       'for snapshot-taken: how long the guest was paused; for paused: until all of it was written',
@@ -118,9 +123,12 @@ export const event = z
     idle_s: count('for idle: idle time, seconds').optional(),
     asleep_ms: count('for resumed: how long the sandbox was paused').optional(),
     bytes: count('for paused: bytes that were written').optional(),
+    port: z.int().optional().describe('for port-opened and port-closed: the port'),
+    access: word('for port-opened: private or public').optional(),
     reason: word(
-      'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s or timeout_s; ' +
-        'for resumed: request or use; for snapshot-deleted: expires_s or keep_last, absent for a request',
+      'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or ' +
+        'rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s ' +
+        'or keep_last, absent for a request',
     ).optional(),
     tenant: word('tenant of the sandbox or snapshot, shown to keys that can see several tenants').optional(),
   })

@@ -270,6 +270,7 @@ export const sandbox = z
       .describe(
         'the last snapshot that was taken of it, else the source snapshot of a fork. It may be deleted',
       ),
+    source_sandbox_id: sandboxId.optional().describe('source sandbox of a fork that has no snapshot'),
     network: networkResponse.optional(),
     published: z.array(publishedPort).optional().describe('published ports'),
     warnings,

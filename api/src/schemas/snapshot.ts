@@ -114,13 +114,39 @@ export const importSnapshotQuery = z.object({
   ),
 });
 
+export const rollbackRequest = z
+  .object({ snapshot_id: snapshotId }, { error: 'must be a JSON object' })
+  .describe('the snapshot to go back to');
+
+/** What one fork has of its own. */
+const forkChild = z
+  .object(
+    {
+      publish,
+      name: optionalText(objectName, 'name of this fork'),
+      labels: withDefault(
+        labelsPatch,
+        {},
+        'changes of its labels, after those for all forks; null removes one',
+      ),
+      env: sandboxEnv('its environment variables, added to those of all forks'),
+    },
+    { error: 'must be an object' },
+  )
+  .describe('what one of the forks has of its own; every field is optional');
+
 export function forkRequest({ fork }: RequestLimits) {
+  const childrenError = `must be an array of at most ${fork} objects, one for each fork`;
   const fields = z.object(
     {
       count: withDefault(
-        integer(0, fork, ' (0 leaves it to the query)'),
+        integer(0, fork, ' (0 leaves it to the query or to children)'),
         0,
         'number of forks; overrides count of the query unless it is 0',
+      ),
+      children: optional(
+        z.array(forkChild, { error: childrenError }).min(1).max(fork, { error: childrenError }),
+        'what each fork has of its own, one entry for each, in the order of the answer; count may be absent then',
       ),
       publish,
       name: optionalText(objectName, 'name of the only fork; forks do not inherit the name'),
@@ -139,11 +165,23 @@ export function forkRequest({ fork }: RequestLimits) {
     ({ count, name }) => name === undefined || count <= 1,
     { error: 'name needs count 1, because names are unique, got {value}', path: ['count'] },
   );
-  return rule(
+  const withOnePublisher = rule(
     withOneName,
     'publish needs a count of 1, from the body or the query',
     ({ count, publish }) => publish.length === 0 || count <= 1,
     { error: 'publish needs count 1, because host ports are exclusive, got {value}', path: ['count'] },
+  );
+  const withChildren = rule(
+    withOnePublisher,
+    'children has as many entries as count, if both are given',
+    ({ count, children }) => children === undefined || count === 0 || count === children.length,
+    { error: 'must be the number of children if both are given, got {value}', path: ['count'] },
+  );
+  return rule(
+    withChildren,
+    'with children, name and publish are in its entries',
+    ({ children, name, publish }) => children === undefined || (name === undefined && publish.length === 0),
+    { error: 'takes the place of name and publish, which belong in its entries', path: ['children'] },
   ).describe('options of the forks; the body is optional');
 }
 

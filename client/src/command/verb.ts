@@ -29,7 +29,7 @@ export type Verb = Syntax & {
   readonly name: string;
   /** What the operands name, in order; the last entry applies to all further operands. */
   readonly completes?: readonly OperandKind[];
-  /** It resolves names of sandboxes itself; absent: its operands are ids. */
+  /** It resolves names itself; absent: its operands are ids. */
   readonly resolvesNames?: true;
   readonly summary: string;
   /** Further sentences for the verb's own help. */

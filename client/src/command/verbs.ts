@@ -11,13 +11,15 @@ import { images, pull, rmi } from './verbs/images.ts';
 import { keys } from './verbs/keys.ts';
 import { logs } from './verbs/logs.ts';
 import { exportSnapshot, importSnapshot } from './verbs/move.ts';
+import { connect, forward, ports, ssh } from './verbs/ports.ts';
 import { run } from './verbs/run.ts';
-import { inspect, ps, rm, update } from './verbs/sandboxes.ts';
+import { inspect, ps, rm } from './verbs/sandboxes.ts';
 import { service } from './verbs/service.ts';
 import { pause, resume } from './verbs/sleep.ts';
-import { fork, snapshot, snapshots } from './verbs/snapshots.ts';
+import { fork, rollback, snapshot, snapshots } from './verbs/snapshots.ts';
 import { stats } from './verbs/stats.ts';
 import { tree } from './verbs/tree.ts';
+import { update } from './verbs/update.ts';
 import { version } from './verbs/version.ts';
 import { watch } from './verbs/watch.ts';
 
@@ -45,11 +47,16 @@ export const VERBS: readonly Verb[] = [
   snapshots,
   tree,
   fork,
+  rollback,
   exportSnapshot,
   importSnapshot,
   images,
   pull,
   rmi,
+  forward,
+  connect,
+  ssh,
+  ports,
   service,
   stats,
   events,

@@ -1,10 +1,10 @@
 // Transport over Node's HTTP modules. It does not use fetch, which aborts an answer after five minutes of silence, has
 // no Unix sockets, and cannot send while it receives.
 import { randomBytes } from 'node:crypto';
-import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http';
+import { Agent, type ClientRequest, IncomingMessage, type RequestOptions, request } from 'node:http';
 import { Agent as TlsAgent, request as tlsRequest } from 'node:https';
 import type { LookupFunction, Socket } from 'node:net';
-import { Readable } from 'node:stream';
+import { type Duplex as NodeDuplex, Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { CertificateError, ConnectionError, SandboxdError } from '../errors.ts';
 import type { Bytes, Duplex, Transport, TransportOptions, WireAnswer, WireRequest } from './transport.ts';
@@ -82,10 +82,32 @@ export class NodeTransport implements Transport {
       : answered;
   }
 
-  #start({ method, path, headers, body, signal }: WireRequest, agent: Agent | false) {
+  async tunnel(wire: WireRequest): Promise<NodeDuplex | WireAnswer> {
+    const headers = { ...wire.headers, connection: 'Upgrade', upgrade: 'tcp' };
+    // Either direction may end first.
+    const { request: sent, answer } = this.#start({ ...wire, headers, body: '' }, false, {
+      allowHalfOpen: true,
+    });
+    const upgraded = new Promise<Socket>((resolve) => {
+      sent.once('upgrade', (_incoming, socket: Socket, head: Buffer) => {
+        if (head.length > 0) socket.unshift(head);
+        resolve(socket);
+      });
+    });
+    sent.end();
+    const opened = await Promise.race([upgraded, answer]);
+    return opened instanceof IncomingMessage ? this.#toAnswer(opened, wire.signal) : opened;
+  }
+
+  #start(
+    { method, path, headers, body, signal }: WireRequest,
+    agent: Agent | false,
+    socketOptions: { readonly allowHalfOpen?: boolean } = {},
+  ) {
     const length = typeof body === 'string' ? { 'content-length': String(Buffer.byteLength(body)) } : {};
     const options = {
       ...this.#target,
+      ...socketOptions,
       method,
       path: `${this.#prefix}${path}`,
       agent,

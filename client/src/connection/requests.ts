@@ -1,4 +1,5 @@
 // Calls of API routes: path, key, time limit, retries and errors.
+import type { Duplex as NodeDuplex } from 'node:stream';
 import type { CallOptions, KeyedOptions } from '../contract.ts';
 import {
   CertificateError,
@@ -162,6 +163,18 @@ export class Requests {
       const { path, headers, body = '' } = this.#toWire(name, call, signal);
       const wire = { method: 'POST', path, headers, body: String(body), signal };
       const opened = await this.#options.transport.open(wire);
+      if (!('status' in opened)) return opened;
+      throw await toFailure(opened);
+    });
+  }
+
+  /** Opens a connection that carries raw bytes. */
+  async tunnel(name: 'connectPort', call: Call<'connectPort'>): Promise<NodeDuplex> {
+    return this.#within(name, call, async (signal) => {
+      const { transport } = this.#options;
+      if (transport.tunnel === undefined)
+        throw new SandboxdError('browsers have no raw connections; use the WebSocket of the same path');
+      const opened = await transport.tunnel(this.#toWire(name, call, signal));
       if (!('status' in opened)) return opened;
       throw await toFailure(opened);
     });

@@ -1,4 +1,5 @@
 // The transport interface, implemented for Node and for browsers.
+import type { Duplex as NodeDuplex } from 'node:stream';
 
 export type WireRequest = {
   readonly method: string;
@@ -36,6 +37,8 @@ export interface Transport {
   send(request: WireRequest): Promise<WireAnswer>;
   /** Opens an interactive exec, whose request is `body`; resolves with an answer if it was refused. */
   open(request: WireRequest & { readonly body: string }): Promise<Duplex | WireAnswer>;
+  /** Opens a connection for raw bytes; absent in browsers. */
+  tunnel?(request: WireRequest): Promise<NodeDuplex | WireAnswer>;
 }
 
 export type TransportOptions = {

@@ -55,6 +55,14 @@ export const ROUTES = {
   stopService: {"method":"POST","path":"/sandboxes/{id}/service/stop","summary":"Stop the service"},
   restartService: {"method":"POST","path":"/sandboxes/{id}/service/restart","summary":"Restart the service"},
   readServiceLogs: {"method":"GET","path":"/sandboxes/{id}/service/logs","summary":"Read the output of the service from its buffer in the guest"},
+  connectPort: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/connect","summary":"Connect to a TCP port"},
+  connectPortWebSocket: {"method":"GET","path":"/sandboxes/{id}/ports/{port}/connect","summary":"Connect to a TCP port over a WebSocket"},
+  listPorts: {"method":"GET","path":"/sandboxes/{id}/ports","summary":"List the ports that are open for URLs"},
+  openPort: {"method":"POST","path":"/sandboxes/{id}/ports","summary":"Open a port for URLs, or change who may use it"},
+  closePort: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}","summary":"Close a port for URLs"},
+  listLinks: {"method":"GET","path":"/sandboxes/{id}/ports/{port}/links","summary":"List the links to a port"},
+  makeLink: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/links","summary":"Make a link to a port"},
+  deleteLink: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}/links/{link}","summary":"Delete a link"},
   takeSnapshot: {"method":"POST","path":"/sandboxes/{id}/snapshot","summary":"Take a snapshot of a running sandbox, which continues to run"},
   listSnapshots: {"method":"GET","path":"/snapshots","summary":"List snapshots"},
   getSnapshot: {"method":"GET","path":"/snapshots/{id}","summary":"Show a snapshot"},
@@ -65,6 +73,8 @@ export const ROUTES = {
   exportSandbox: {"method":"GET","path":"/sandboxes/{id}/export","summary":"Export a paused sandbox as an archive, from which another host makes a snapshot"},
   importSnapshot: {"method":"POST","path":"/snapshots/import","summary":"Import a snapshot archive of another host"},
   forkSnapshot: {"method":"POST","path":"/snapshots/{id}/fork","summary":"Fork a snapshot into one or more new sandboxes, all or none"},
+  forkSandbox: {"method":"POST","path":"/sandboxes/{id}/fork","summary":"Fork a running or paused sandbox into one or more new ones, all or none"},
+  rollbackSandbox: {"method":"POST","path":"/sandboxes/{id}/rollback","summary":"Go back to a snapshot: the sandbox gets its memory and disk, and keeps its id"},
 } as const;
 
 export type RouteName = keyof typeof ROUTES;
@@ -124,6 +134,14 @@ export type Calls = {
   stopService: { readonly body: Schemas['StopServiceRequest']; readonly answer: Schemas['ServiceStatus'] };
   restartService: { readonly body: undefined; readonly answer: Schemas['ServiceStatus'] };
   readServiceLogs: { readonly body: undefined; readonly answer: Schemas['ServiceLogPage'] };
+  connectPort: { readonly body: undefined; readonly answer: undefined };
+  connectPortWebSocket: { readonly body: undefined; readonly answer: undefined };
+  listPorts: { readonly body: undefined; readonly answer: Schemas['OpenPortList'] };
+  openPort: { readonly body: Schemas['OpenPortRequest']; readonly answer: Schemas['OpenPort'] };
+  closePort: { readonly body: undefined; readonly answer: undefined };
+  listLinks: { readonly body: undefined; readonly answer: unknown };
+  makeLink: { readonly body: unknown; readonly answer: unknown };
+  deleteLink: { readonly body: undefined; readonly answer: undefined };
   takeSnapshot: { readonly body: Schemas['SnapshotRequest']; readonly answer: Schemas['SnapshotResponse'] };
   listSnapshots: { readonly body: undefined; readonly answer: Schemas['SnapshotListResponse'] };
   getSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };
@@ -134,4 +152,6 @@ export type Calls = {
   exportSandbox: { readonly body: undefined; readonly answer: undefined };
   importSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };
   forkSnapshot: { readonly body: Schemas['ForkReq']; readonly answer: Schemas['ListResponse'] };
+  forkSandbox: { readonly body: Schemas['ForkReq']; readonly answer: Schemas['ListResponse'] };
+  rollbackSandbox: { readonly body: unknown; readonly answer: Schemas['SandboxResponse'] };
 };

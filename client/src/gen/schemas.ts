@@ -11,7 +11,7 @@ export interface components {
              * @description machine-readable error code; later daemons may add codes
              * @enum {string}
              */
-            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
         };
         /** @description the daemon responds */
         readonly HealthResponse: {
@@ -153,6 +153,36 @@ export interface components {
              */
             readonly protocol: "tcp";
         };
+        /** @description a port that is open for URLs */
+        readonly OpenPort: {
+            /** @description TCP port in the guest */
+            readonly port: number;
+            /**
+             * @description private: needs a key with the operation connect, or a link; public: everyone may connect by its URL
+             * @enum {string}
+             */
+            readonly access: "private" | "public";
+            /**
+             * Format: date-time
+             * @description when it was opened, or its access was changed
+             */
+            readonly opened_at: string;
+        };
+        /** @description open ports of a sandbox */
+        readonly OpenPortList: {
+            /** @description by number */
+            readonly ports: readonly components["schemas"]["OpenPort"][];
+        };
+        /** @description a port to open */
+        readonly OpenPortRequest: {
+            /** @description TCP port in the guest */
+            readonly port: number;
+            /**
+             * @description who may connect by the URL of the port
+             * @default private
+             */
+            readonly access?: ("private" | "public" | "") | null;
+        };
         readonly NetworkRequest: {
             /**
              * @description whether the sandbox has a network
@@ -206,7 +236,7 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
@@ -222,7 +252,7 @@ export interface components {
             readonly changed?: readonly string[];
             /**
              * snapshot id
-             * @description the snapshot that was taken, imported, changed or deleted, or to which an idle sandbox was saved
+             * @description the snapshot that was taken, imported, changed or deleted, to which an idle sandbox was saved, or to which a sandbox went back
              */
             readonly snapshot?: string;
             /**
@@ -235,7 +265,12 @@ export interface components {
              * @description for forked: the source snapshot
              */
             readonly source_snapshot_id?: string;
-            /** @description for created, forked, paused, resumed and snapshot-taken: duration of the operation */
+            /**
+             * sandbox id
+             * @description for forked without a snapshot: the source sandbox
+             */
+            readonly source_sandbox_id?: string;
+            /** @description for created, forked, paused, resumed, rolled-back and snapshot-taken: duration of the operation */
             readonly duration_ms?: number;
             /** @description for snapshot-taken: how long the guest was paused; for paused: until all of it was written */
             readonly paused_ms?: number;
@@ -247,7 +282,11 @@ export interface components {
             readonly asleep_ms?: number;
             /** @description for paused: bytes that were written */
             readonly bytes?: number;
-            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s or timeout_s; for resumed: request or use; for snapshot-deleted: expires_s or keep_last, absent for a request */
+            /** @description for port-opened and port-closed: the port */
+            readonly port?: number;
+            /** @description for port-opened: private or public */
+            readonly access?: string;
+            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s or keep_last, absent for a request */
             readonly reason?: string;
             /** @description tenant of the sandbox or snapshot, shown to keys that can see several tenants */
             readonly tenant?: string;
@@ -310,7 +349,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -363,7 +402,7 @@ export interface components {
              * @description code of error; absent if the command caused the error, for example a missing program
              * @enum {string}
              */
-            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+            readonly code?: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
             readonly usage?: components["schemas"]["ResourceUsage"];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
@@ -911,7 +950,7 @@ export interface components {
                  * @description machine-readable error code; later daemons may add codes
                  * @enum {string}
                  */
-                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "guest_unreachable" | "exhausted" | "cancelled" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
+                readonly code: "invalid_argument" | "unauthenticated" | "forbidden" | "not_found" | "conflict" | "paused" | "gone" | "precondition_failed" | "too_large" | "idempotency_mismatch" | "internal" | "unsupported" | "upstream" | "port_failed" | "guest_unreachable" | "port_not_listening" | "exhausted" | "cancelled" | "port_timeout" | "malformed" | "unknown_path" | "method_not_allowed" | "timeout" | "unsupported_media" | "range_not_satisfiable" | "expectation_failed" | "upgrade_required" | "headers_too_large" | "not_implemented";
                 /** @description why it could not be deleted */
                 readonly error: string;
             }[];
@@ -1012,6 +1051,11 @@ export interface components {
              * @description the last snapshot that was taken of it, else the source snapshot of a fork. It may be deleted
              */
             readonly parent_snapshot_id?: string;
+            /**
+             * sandbox id
+             * @description source sandbox of a fork that has no snapshot
+             */
+            readonly source_sandbox_id?: string;
             readonly network?: components["schemas"]["NetworkResponse"];
             /** @description published ports */
             readonly published?: readonly components["schemas"]["PublishedPort"][];
@@ -1215,6 +1259,30 @@ export interface components {
              * @default 0
              */
             readonly count?: number | null;
+            /** @description what each fork has of its own, one entry for each, in the order of the answer; count may be absent then */
+            readonly children?: readonly {
+                /**
+                 * @description host ports to forward to guest ports; a sandbox without a network gets one for this purpose, with no egress
+                 * @default []
+                 */
+                readonly publish?: readonly components["schemas"]["PortMapping"][] | null;
+                /** @description name of this fork */
+                readonly name?: (string & (string)) | null;
+                /**
+                 * @description changes of its labels, after those for all forks; null removes one
+                 * @default {}
+                 */
+                readonly labels?: {
+                    readonly [key: string]: string | null;
+                } | null;
+                /**
+                 * @description its environment variables, added to those of all forks
+                 * @default {}
+                 */
+                readonly env?: {
+                    readonly [key: string]: string;
+                } | null;
+            }[] | null;
             /**
              * @description host ports to forward to guest ports; a sandbox without a network gets one for this purpose, with no egress
              * @default []

@@ -1,11 +1,12 @@
 // Starts a command: descriptors, user, environment, program. On failure every descriptor is closed again.
 import { constants, fchmodSync, fchownSync } from 'node:fs';
 import type { Exec } from '@sandboxd/proto';
-import { addon, NO_DIRECTORY } from '../native/addon.ts';
+import { addon } from '../native/addon.ts';
 import type { Cgroup } from './cgroups.ts';
 import { completeEnvironment, DEFAULT_PATH, environmentValue, programCandidates } from './environment.ts';
 import { findProgramFile } from './program-file.ts';
 import { describeSpawnFailure, parseSpawnFailure } from './spawn-failure.ts';
+import { readUserFiles } from './user-files.ts';
 import { type ResolvedUser, resolveUser } from './users.ts';
 
 /** Pipe capacity between the command and the agent; the kernel allocates pages only for buffered bytes. */
@@ -73,10 +74,7 @@ export function launch(exec: Command, cgroup: Cgroup): Launched {
 }
 
 function findUser(exec: Command): ResolvedUser {
-  const found = resolveUser(exec.user, {
-    passwd: addon.readText(NO_DIRECTORY, '/etc/passwd'),
-    group: addon.readText(NO_DIRECTORY, '/etc/group'),
-  });
+  const found = resolveUser(exec.user, readUserFiles());
   if ('error' in found) throw new LaunchError(found.error);
   return found.user;
 }

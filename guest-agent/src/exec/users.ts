@@ -1,4 +1,5 @@
 // Resolves a command's user, `name|uid[:group|gid]`, in the guest's own passwd and group files.
+import type { UserFiles } from './user-files.ts';
 
 export type ResolvedUser = {
   /** Absent for a uid without an entry. */
@@ -8,8 +9,6 @@ export type ResolvedUser = {
   readonly groups: readonly number[];
   readonly home: string;
 };
-
-type UserFiles = { readonly passwd: string; readonly group: string };
 
 type PasswdEntry = {
   readonly name: string;
@@ -70,8 +69,17 @@ export const groupNames = rememberLast(
     ),
 );
 
+let last: (UserFiles & { readonly spec: string; readonly found: UserLookup }) | undefined;
+
 /** Resolves `spec`; "" is root. A number needs no entry in the files; a name does. */
-export function resolveUser(spec: string, files: UserFiles): UserLookup {
+export function resolveUser(spec: string, { passwd, group }: UserFiles): UserLookup {
+  // Most calls are for the same user as the one before.
+  if (last?.spec !== spec || last.passwd !== passwd || last.group !== group)
+    last = { spec, passwd, group, found: findUser(spec, { passwd, group }) };
+  return last.found;
+}
+
+function findUser(spec: string, files: UserFiles): UserLookup {
   const [userPart = '', ...rest] = spec.split(':');
   const groupPart = rest.join(':');
   if (spec !== '' && (userPart === '' || (spec.includes(':') && groupPart === ''))) {

@@ -1,28 +1,19 @@
 // Runs the work of a file call with the rights of a user of the guest, in slices, so that other calls are served
 // meanwhile.
 import { AgentError, type ResultInput, type Stream } from '@sandboxd/proto';
+import type { UserFiles } from '../exec/user-files.ts';
 import { type ResolvedUser, resolveUser } from '../exec/users.ts';
 import { logError } from '../lib/log.ts';
-import { addon, NO_DIRECTORY } from '../native/addon.ts';
+import { addon } from '../native/addon.ts';
 
 /** Longest time that a call keeps the agent from others, milliseconds. */
 const SLICE_MS = 5;
 
 export type Actor = Pick<ResolvedUser, 'uid' | 'gid' | 'groups'>;
 
-/** Names of users and groups, read once for a call. */
-export type Names = { readonly passwd: string; readonly group: string };
-
-export function readNames(): Names {
-  return {
-    passwd: addon.readText(NO_DIRECTORY, '/etc/passwd'),
-    group: addon.readText(NO_DIRECTORY, '/etc/group'),
-  };
-}
-
 /** Throws AgentError for a user that does not exist. */
-export function findActor(user: string, names: Names): Actor {
-  const found = resolveUser(user, names);
+export function findActor(user: string, files: UserFiles): Actor {
+  const found = resolveUser(user, files);
   if ('error' in found) throw new AgentError('invalid', found.error);
   return found.user;
 }

@@ -14,9 +14,10 @@ import {
   type Stream,
   showName,
 } from '@sandboxd/proto';
+import { readUserFiles, type UserFiles } from '../exec/user-files.ts';
 import { resolveUser } from '../exec/users.ts';
 import { addon } from '../native/addon.ts';
-import { findActor, type Names, readNames, runSteps, type Step } from './as-user.ts';
+import { findActor, runSteps, type Step } from './as-user.ts';
 import { copyTo, openDirectory, remove, temporaryName } from './copy.ts';
 import { pathOf } from './destination.ts';
 import { Describer, settledStatus } from './entry.ts';
@@ -30,13 +31,13 @@ const PERMISSIONS = 0o7777;
 const DIRECTORY_MODE = 0o755;
 const { EXDEV, EEXIST, EINVAL, ENOTEMPTY, EISDIR } = systemConstants.errno;
 
-export type CallInput = { readonly place: FilePlace; readonly names: Names };
+export type CallInput = { readonly place: FilePlace; readonly names: UserFiles };
 
 /** Throws AgentError for a user that does not exist. */
 export function startFileCall(stream: Stream, call: FileCall): void {
   const place = call.place as FilePlace | null | undefined;
   if (!place) throw new AgentError('invalid', 'the call names no file');
-  const names = readNames();
+  const names = readUserFiles();
   runSteps(stream, findActor(place.user, names), perform(call, { place, names }));
 }
 
@@ -116,7 +117,7 @@ function changeMode(spot: Spot, mode: number, path: string): void {
   if (result < 0) throw fileError(result, path);
 }
 
-function change(root: Root, path: string, { mode, owner, mtimeUs }: FileChange, names: Names): void {
+function change(root: Root, path: string, { mode, owner, mtimeUs }: FileChange, names: UserFiles): void {
   const fd = root.at(path);
   const must = (result: number): void => {
     if (result < 0) throw fileError(result, path);

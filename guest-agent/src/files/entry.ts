@@ -1,8 +1,9 @@
 // Describes files for the answers of file calls.
 import type { FileEntryInput } from '@sandboxd/proto';
+import type { UserFiles } from '../exec/user-files.ts';
 import { groupNames, userNames } from '../exec/users.ts';
 import { addon } from '../native/addon.ts';
-import type { Names, Step } from './as-user.ts';
+import type { Step } from './as-user.ts';
 import { freshUs, linksOf, modeOf, mtimeUsOf, ownerOf, sizeOf, versionOf } from './status.ts';
 
 const NOTHING = Buffer.alloc(0);
@@ -26,7 +27,7 @@ export class Describer {
   readonly #users: ReadonlyMap<number, string>;
   readonly #groups: ReadonlyMap<number, string>;
 
-  constructor({ passwd, group }: Names) {
+  constructor({ passwd, group }: UserFiles) {
     this.#users = userNames(passwd);
     this.#groups = groupNames(group);
   }

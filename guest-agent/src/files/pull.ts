@@ -13,8 +13,9 @@ import {
   type Stream,
   showName,
 } from '@sandboxd/proto';
+import { readUserFiles } from '../exec/user-files.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
-import { actAs, findActor, readNames } from './as-user.ts';
+import { actAs, findActor } from './as-user.ts';
 import { Describer } from './entry.ts';
 import { fileError, readError } from './errors.ts';
 import { toPathBytes } from './guest-path.ts';
@@ -45,7 +46,7 @@ export function startPull(stream: Stream, { path, maxBytes }: FilePull, isEmulat
 export function startFileRead(stream: Stream, read: FileRead, isEmulated: boolean): void {
   if (!read.place) throw new AgentError('invalid', 'the call names no file');
   const place = read.place as FilePlace;
-  const names = readNames();
+  const names = readUserFiles();
   const actor = findActor(place.user, names);
   const { fd, name, status } = actAs(actor, () => openPlace(place));
   const begin = (): void => {

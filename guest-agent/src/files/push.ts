@@ -9,8 +9,9 @@ import {
   TarError,
   TarReader,
 } from '@sandboxd/proto';
+import { readUserFiles } from '../exec/user-files.ts';
 import { errorCode } from '../lib/error-code.ts';
-import { findActor, type Owner, ownAs, readNames } from './as-user.ts';
+import { findActor, type Owner, ownAs } from './as-user.ts';
 import { Destination } from './destination.ts';
 import { Extractor } from './extractor.ts';
 import { toPathBytes } from './guest-path.ts';
@@ -29,7 +30,7 @@ const INTAKE_BYTES = 512 * 1024;
 
 /** Throws AgentError when the destination cannot be opened or created. */
 export function startPush(stream: Stream, { path, owner }: FilePush, writesDirect: boolean): void {
-  const actor = owner === '' ? ROOT : findActor(owner, readNames());
+  const actor = owner === '' ? ROOT : findActor(owner, readUserFiles());
   const destination = ownAs(actor, () => Destination.open(toPathBytes(path)));
   new Push(stream, new Extractor(destination, writesDirect), actor);
 }

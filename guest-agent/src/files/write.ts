@@ -11,8 +11,9 @@ import {
   type Stream,
   showName,
 } from '@sandboxd/proto';
+import { readUserFiles, type UserFiles } from '../exec/user-files.ts';
 import { addon } from '../native/addon.ts';
-import { type Actor, actAs, findActor, type Names, readNames } from './as-user.ts';
+import { type Actor, actAs, findActor } from './as-user.ts';
 import { temporaryName } from './copy.ts';
 import { Describer } from './entry.ts';
 import { fileError } from './errors.ts';
@@ -36,7 +37,7 @@ const ALL_BITS = 0o7777;
 /** Throws AgentError when the file may not be written or a precondition fails. */
 export function startFileWrite(stream: Stream, write: FileWrite): void {
   if (!write.place) throw new AgentError('invalid', 'the call names no file');
-  const names = readNames();
+  const names = readUserFiles();
   const actor = findActor((write.place as FilePlace).user, names);
   new Writing(stream, write, actor, names);
 }
@@ -45,7 +46,7 @@ class Writing {
   readonly #stream: Stream;
   readonly #write: FileWrite;
   readonly #actor: Actor;
-  readonly #names: Names;
+  readonly #names: UserFiles;
   readonly #path: string;
   readonly #spot: Spot;
   readonly #temporary = temporaryName();
@@ -55,7 +56,7 @@ class Writing {
   #isFlushing = false;
   #isOver = false;
 
-  constructor(stream: Stream, write: FileWrite, actor: Actor, names: Names) {
+  constructor(stream: Stream, write: FileWrite, actor: Actor, names: UserFiles) {
     this.#stream = stream;
     this.#write = write;
     this.#actor = actor;

@@ -171,6 +171,14 @@ export interface Addon {
    * the peer's port and the peer's address.
    */
   abortForgotten(address: Uint8Array, kept: Uint8Array): number;
+  // ports.cc: results are numbers, -errno on failure; nothing throws
+  /** `address`: of this guest. Returns a descriptor; once it is writable, the connection is made or has failed. */
+  connectPort(address: string, port: number): number;
+  portConnected(fd: number): number;
+  receive(fd: number, buffer: Uint8Array, offset: number, length: number): number;
+  send(fd: number, buffer: Uint8Array, offset: number, length: number): number;
+  endSending(fd: number): number;
+  resetAndClose(fd: number): void;
   // tty.cc
   openTerminal(columns: number, rows: number): [number, number];
   resizeTerminal(master: number, columns: number, rows: number): number;

@@ -2,7 +2,7 @@
 import { cpus } from 'node:os';
 import { type Config, formatListen } from '../config/index.ts';
 import {
-  Authenticator,
+  type Authenticator,
   type Certificate,
   createHttpApp,
   createMetricsApp,
@@ -28,6 +28,9 @@ export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
     readonly logs: LogStore | undefined;
     /** Undefined without TLS. */
     readonly certificate: Certificate | undefined;
+    readonly authenticator: Authenticator;
+    /** Undefined without an ingress. */
+    readonly portLinks: HttpServices['portLinks'];
     readonly limits: Config['limits'];
     readonly maxConnections: number;
     /** Aborts when the daemon begins to drain requests. */
@@ -39,9 +42,8 @@ export async function openHttp(
   { config, log, helpers, resources }: AppContext,
   deps: HttpDeps,
 ): Promise<HttpServer> {
-  const { audit = NO_AUDIT, certificate, maxConnections } = deps;
-  const authenticator = new Authenticator(deps.keys, log);
-  const services = toServices(config, { ...deps, audit, authenticator, log });
+  const { audit = NO_AUDIT, certificate, maxConnections, authenticator } = deps;
+  const services = toServices(config, { ...deps, audit, log });
   const shared = { log, authenticator, audit, allowedHosts: config.allowedHosts, certificate };
   const server = new HttpServer({
     ...shared,
@@ -65,7 +67,7 @@ export async function openHttp(
 
 function toServices(
   { defaults }: Config,
-  deps: Omit<HttpDeps, 'audit'> & Pick<HttpServices, 'audit' | 'authenticator' | 'log'>,
+  deps: Omit<HttpDeps, 'audit'> & Pick<HttpServices, 'audit' | 'log'>,
 ): HttpServices {
   const { log, metrics, telemetry, journal, authenticator, audit, sandboxes, images, logs } = deps;
   const { profiles, engines, isolation, answers, stopping } = deps;
@@ -81,6 +83,7 @@ function toServices(
     sandboxes,
     images,
     logs,
+    portLinks: deps.portLinks,
     stopping,
     limits: { ...deps.limits, hostCpus: cpus().length },
     listProfiles: async () =>

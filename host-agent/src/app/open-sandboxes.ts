@@ -120,6 +120,7 @@ function measure(
   measureSandboxes(metrics, {
     source: sandboxes.metricsSource,
     top: config.metrics.topSandboxes,
+    labelKeys: config.metrics.labelKeys,
     readCapacity: () => readHostCapacity(config.dataDir),
   });
   measureHost(metrics, {

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import type { Operation } from '@sandboxd/api';
 import { hideKeys } from '../lib/logger.ts';
 
-/** What happened. Contains nothing from a request body, an environment or a key's secret. */
+/** What happened. Of a request body it contains limits, names and labels; nothing of an environment or a key's secret. */
 export type AuditEntry =
   | { readonly event: 'started'; readonly pid: number; readonly torn_bytes?: number; readonly lost?: Lost }
   | { readonly event: 'stopped' }

@@ -21,6 +21,7 @@ export function toConfig(
     /** The settings file; absent without one. */
     ...(file !== undefined && { file }),
     ...toAccess(values),
+    ingress: toIngress(values),
     /** Every client needs a key, even when none exists. */
     requiresKeys: values.require_keys,
     /** Browser origins that may use the API (CORS). */
@@ -135,11 +136,32 @@ function toAccess(values: SettingValues) {
       ...(metrics_listen !== undefined && { listen: toListen(metrics_listen, values) }),
       /** Number of sandboxes with their own time series. */
       topSandboxes: values.metrics_top_sandboxes,
+      /** Keys of labels that metrics have. */
+      labelKeys: values.metrics_label_keys,
     },
     /** Absent: no TLS. */
     ...(tls && { tls: { ...tls, ...(tls_client_ca !== undefined && { clientCaPath: tls_client_ca }) } }),
     /** Host names accepted beside the loopback names. */
     allowedHosts: allowed_host.map(({ scheme = tls ? 'https' : 'http', at }) => ({ scheme, at })),
+  };
+}
+
+/** Undefined: no ingress. */
+function toIngress(values: SettingValues) {
+  const { ingress_listen, ingress_domain, ingress_tls_cert, ingress_tls_key } = values;
+  if (ingress_listen === undefined) return undefined;
+  const hasTls = ingress_tls_cert !== undefined && ingress_tls_key !== undefined;
+  const { scheme, at } = ingress_domain;
+  return {
+    listen: toListen(ingress_listen, values),
+    domain: at.host,
+    scheme: scheme ?? (hasTls ? ('https' as const) : ('http' as const)),
+    /** Absent: that of the listener, or the default one of a scheme that was given. */
+    ...(at.port !== undefined && { port: at.port }),
+    hasOwnPort: at.port === undefined && scheme === undefined,
+    ...(hasTls && { tls: { certPath: ingress_tls_cert, keyPath: ingress_tls_key } }),
+    maxConnections: values.ingress_max_connections,
+    logsAccess: values.ingress_access_log,
   };
 }
 

@@ -122,10 +122,11 @@ function checkTogether(
 
 /** Checks the listen addresses. Whether keys exist is known only at start. */
 function checkExposure(
-  { listen, metrics_listen, tls_cert, tls_key, tls_client_ca }: SettingValues,
+  values: SettingValues,
   placeOf: (key: SettingKey) => string | undefined,
   problems: string[],
 ): void {
+  const { listen, metrics_listen, tls_cert, tls_key, tls_client_ca } = values;
   const hasTls = tls_cert !== undefined && tls_key !== undefined;
   if ((tls_cert === undefined) !== (tls_key === undefined)) {
     const place = placeOf('tls_cert') ?? placeOf('tls_key');
@@ -144,6 +145,7 @@ function checkExposure(
         '(`sandboxd keys create`), or serve metrics on 127.0.0.1, [::1] or unix:/path',
     );
   }
+  checkIngress(values, placeOf, problems);
   if ('path' in listen) {
     if (hasTls)
       problems.push(
@@ -153,6 +155,29 @@ function checkExposure(
     problems.push(
       `${placeOf('listen') ?? 'default of listen'}: ${listen.host} can be reached from other machines; give tls_cert and tls_key, and make a key ` +
         '(`sandboxd keys create`), or listen on 127.0.0.1, [::1] or unix:/path',
+    );
+  }
+}
+
+function checkIngress(
+  { ingress_listen, ingress_tls_cert, ingress_tls_key }: SettingValues,
+  placeOf: (key: SettingKey) => string | undefined,
+  problems: string[],
+): void {
+  const hasTls = ingress_tls_cert !== undefined && ingress_tls_key !== undefined;
+  const place = placeOf('ingress_tls_cert') ?? placeOf('ingress_tls_key');
+  if ((ingress_tls_cert === undefined) !== (ingress_tls_key === undefined))
+    problems.push(`${place}: ingress_tls_cert and ingress_tls_key go together; give both`);
+  if (ingress_listen === undefined) return;
+  if ('path' in ingress_listen) {
+    if (hasTls)
+      problems.push(
+        `${place}: a socket in the file system speaks no TLS; drop ingress_tls_cert and ingress_tls_key`,
+      );
+  } else if (!isLoopback(ingress_listen.host) && !hasTls) {
+    problems.push(
+      `${placeOf('ingress_listen')}: ${ingress_listen.host} can be reached from other machines; give ingress_tls_cert and ` +
+        'ingress_tls_key, or listen on 127.0.0.1, [::1] or unix:/path behind a proxy',
     );
   }
 }

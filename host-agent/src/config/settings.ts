@@ -10,9 +10,11 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
+import { METRICS_SETTINGS } from './metrics-settings.ts';
 import {
   bytes,
   choice,
+  hostName,
   hostNames,
   integer,
   listenAddress,
@@ -264,13 +266,23 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: 32 * MIB,
       help: 'size limit of kept lifecycle events; the oldest are removed first',
     }),
-    metrics_listen: listenAddress({
-      help: 'additional address that serves only GET /metrics',
+    ingress_listen: listenAddress({
+      help: 'address of the ingress, which serves URLs of ports of sandboxes: TCP or a Unix socket; default: no ingress',
     }),
-    metrics_top_sandboxes: integer(0, 1000, {
-      fallback: 20,
-      help: 'number of sandboxes with their own metrics, those with the highest usage; the others are aggregated',
+    ingress_domain: hostName({
+      fallback: { at: { host: 'localhost', port: undefined } },
+      help: 'domain of the URLs of ports, with scheme and port if a proxy changes them, such as https://sandboxes.example.com',
     }),
+    ingress_tls_cert: path({
+      help: 'TLS certificate chain of the ingress, for *.<ingress_domain> (PEM); reloaded when it changes',
+    }),
+    ingress_tls_key: path({ help: 'private key of that certificate (PEM)' }),
+    ingress_max_connections: integer(1, 1_000_000, {
+      fallback: 4096,
+      help: 'maximum open connections to the ingress',
+    }),
+    ingress_access_log: toggle({ help: 'log each request of the ingress' }),
+    ...METRICS_SETTINGS,
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
       help: 'lowest level that is logged',
@@ -293,7 +305,10 @@ type OptionalKey =
   | 'tls_cert'
   | 'tls_key'
   | 'tls_client_ca'
-  | 'metrics_listen';
+  | 'metrics_listen'
+  | 'ingress_listen'
+  | 'ingress_tls_cert'
+  | 'ingress_tls_key';
 
 /** The values of all settings, by file key. */
 export type SettingValues = {

@@ -1,10 +1,11 @@
 // Value types of settings: how a text is parsed and which values are valid.
 
 import { isIP } from 'node:net';
-import { parsePortRange } from '@sandboxd/api';
+import { isLabelKey, parsePortRange } from '@sandboxd/api';
 import { z } from 'zod';
 import { type Authority, parseAuthority, parseOrigin, type Scheme } from '../lib/authority.ts';
 import { type Ipv4Range, parseIpv4Range } from '../lib/ipv4.ts';
+import { toMetricLabel } from '../lib/labels.ts';
 
 /** One setting: validation, default and help. */
 export type Setting<T> = {
@@ -120,6 +121,23 @@ export function paths(about: About<string[]>): Setting<string[]> {
   };
 }
 
+/** More would multiply the series. */
+const MAX_METRIC_LABELS = 8;
+
+/** Keys of labels, whose names in metrics differ. */
+export function labelKeys(about: About<string[]>): Setting<string[]> {
+  return {
+    schema: z
+      .array(z.string().refine(isLabelKey))
+      .max(MAX_METRIC_LABELS)
+      .refine((keys) => new Set(keys.map(toMetricLabel)).size === keys.length),
+    expected: `a list of at most ${MAX_METRIC_LABELS} keys of labels such as team or app.example/tier, which differ by more than punctuation`,
+    placeholder: 'key',
+    fromText: (value) => value.split(',').map((key) => key.trim()),
+    ...about,
+  };
+}
+
 export function listenAddress(about: About<ListenAddress>): Setting<ListenAddress> {
   return {
     schema: z.string().transform((value, context) => parseListen(value) ?? refuse(context)),
@@ -153,6 +171,17 @@ export function hostNames(about: About<HostName[]>): Setting<HostName[]> {
     expected: 'a list of names such as box.example, box.example:8080 or https://box.example',
     placeholder: 'name',
     fromText: (value) => value.split(',').map((name) => name.trim()),
+    ...about,
+  };
+}
+
+/** One host name of that syntax. */
+export function hostName(about: About<HostName>): Setting<HostName> {
+  return {
+    schema: z.string().transform((value, context) => parseHostName(value) ?? refuse(context)),
+    expected: 'a name such as box.example, or https://box.example:8443',
+    placeholder: 'name',
+    fromText: (value) => value,
     ...about,
   };
 }

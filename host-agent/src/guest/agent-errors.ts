@@ -65,6 +65,17 @@ const MEANINGS = {
   },
   /** A push fails because of its archive, so none of its errors is "not found". */
   push: { ...FILES, codes: { ...FILES.codes, not_found: 'invalid_argument' } },
+  port: {
+    codes: {
+      not_found: 'port_not_listening',
+      busy: 'exhausted',
+      cancelled: 'cancelled',
+      unsupported: 'unsupported',
+    },
+    otherwise: 'guest_unreachable',
+    prefix: 'the guest agent could not do it: ',
+    long: 'the request is',
+  },
   service: {
     codes: { conflict: 'conflict', invalid: 'invalid_argument' },
     otherwise: 'guest_unreachable',

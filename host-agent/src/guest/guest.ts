@@ -36,6 +36,7 @@ import {
   writeFile,
 } from './files.ts';
 import { GuestHold } from './hold.ts';
+import { GuestPorts } from './port-stream.ts';
 import { GuestService } from './service.ts';
 
 /** Opens connections to the agent; the engine's VM implements it. */
@@ -93,6 +94,7 @@ export class Guest {
   );
   readonly service = new GuestService(this.#calls);
   readonly commands = new GuestCommands(this.#calls, () => this.#explainLoss());
+  readonly ports = new GuestPorts(() => ({ channel: this.#usable(), explainLoss: this.#explainLoss }));
   readonly files: GuestFiles = {
     pushFiles: async (path, read, signal, owner) => pushFiles(this.#fileCall(signal), path, read, owner),
     pullFile: async (path, maxBytes, signal) => pullFile(this.#fileCall(signal), path, maxBytes),

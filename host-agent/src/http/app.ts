@@ -13,8 +13,10 @@ import { eventHandlers } from './routes/events.ts';
 import { execHandlers } from './routes/exec.ts';
 import { fileHandlers } from './routes/files.ts';
 import { imageHandlers } from './routes/images.ts';
+import { linkHandlers } from './routes/links.ts';
 import { logHandlers } from './routes/logs.ts';
 import { metaHandlers } from './routes/meta.ts';
+import { portHandlers } from './routes/ports.ts';
 import { sandboxHandlers } from './routes/sandboxes.ts';
 import { serviceHandlers } from './routes/service.ts';
 import { singleFileHandlers } from './routes/single-files.ts';
@@ -44,6 +46,8 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...execHandlers(services, webSockets),
     ...commandHandlers(services, webSockets),
     ...serviceHandlers(services),
+    ...portHandlers(services),
+    ...linkHandlers(services),
     ...logHandlers(services),
     ...fileHandlers(services),
     ...singleFileHandlers(services),

@@ -50,6 +50,15 @@ export class Authenticator {
     this.open = new OpenRequests((principal) => keys.isStillValid(principal));
   }
 
+  /** Whether every client is the operator, because there are no keys. */
+  get isOpen(): boolean {
+    return !this.#keys.isClosed;
+  }
+
+  isStillValid(principal: KeyHolder): boolean {
+    return this.#keys.isStillValid(principal);
+  }
+
   /** OPERATOR on a daemon without keys. AppError unauthenticated; its delay grows with the number of wrong keys. */
   async authenticate(credentials: Credentials): Promise<Principal> {
     if (!this.#keys.isClosed) return OPERATOR;
@@ -60,7 +69,7 @@ export class Authenticator {
     }
     const found = this.#keys.find(text);
     if (found.state !== 'valid') {
-      await this.#delayAnswer(address);
+      await this.delayAnswer(address);
       throw new AppError('unauthenticated', explain(found));
     }
     this.#keys.noteUse(found.principal, address).catch((err: unknown) => {
@@ -81,7 +90,8 @@ export class Authenticator {
     if (route !== undefined) assertAccess(principal, route);
   }
 
-  async #delayAnswer(address: string): Promise<void> {
+  /** Call it before the answer to a wrong key or token. */
+  async delayAnswer(address: string): Promise<void> {
     const { delayMs, done } = this.#attempts.failed(address);
     const isDelayed = delayMs > 0 && this.#delayed < MAX_DELAYED;
     if (isDelayed) {

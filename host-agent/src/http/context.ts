@@ -58,6 +58,20 @@ export type HttpEnv = {
 export type HttpApp = Hono<HttpEnv>;
 export type HttpContext = Context<HttpEnv>;
 
+/** Adds name and labels to the audit record: the requested ones first, in the end those that there are. */
+export function auditAbout(
+  c: HttpContext,
+  { name, labels = {} }: { readonly name?: string | null | undefined; readonly labels?: object | undefined },
+): void {
+  const audit = c.get('audit');
+  const { name: _, labels: __, ...effective } = audit.effective ?? {};
+  audit.effective = {
+    ...effective,
+    ...(name !== undefined && { name }),
+    ...(Object.keys(labels).length > 0 && { labels }),
+  };
+}
+
 /** A header by its lower-case name. Reads Node's parsed headers if there is a connection. */
 export function headerOf(c: HttpContext, name: string): string | undefined {
   const env: Partial<HttpContext['env']> | undefined = c.env;

@@ -4,6 +4,7 @@ import type { Logger } from 'pino';
 import type { Journal } from '../events/journal.ts';
 import type { Answers } from '../idempotency/index.ts';
 import type { Images } from '../images/index.ts';
+import type { LinkRegistry } from '../keys/index.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
@@ -41,6 +42,11 @@ export type EngineInfo = {
   }[];
 };
 
+/** Links to ports, and the URLs of ports. */
+export type PortLinks = Pick<LinkRegistry, 'create' | 'list' | 'delete'> & {
+  urlOf(id: string, port: number): URL;
+};
+
 export interface HttpServices {
   readonly log: Logger;
   readonly sandboxes: SandboxHost;
@@ -57,6 +63,8 @@ export interface HttpServices {
   readonly images?: Images | undefined;
   /** Absent: durable logs are disabled. */
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
+  /** Absent: the daemon has no ingress. */
+  readonly portLinks?: PortLinks | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;
   /** Known profiles without a root filesystem. The first sandbox that uses one builds it. */
   listUnbakedProfiles(): Promise<readonly Pick<ProfileInfo, 'name' | 'isDefault'>[]>;

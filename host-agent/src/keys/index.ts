@@ -7,6 +7,7 @@ export {
   type RequestContext,
   type SnapshotMaker,
 } from './limits.ts';
+export { isLinkToken, LINK_PARAMETER, type Link, LinkRegistry } from './links.ts';
 export { clampTimeout, type RequestedResources } from './policy.ts';
 export {
   ANONYMOUS,

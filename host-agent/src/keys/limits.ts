@@ -15,7 +15,7 @@ import {
 } from './principal.ts';
 import type { Quota } from './record.ts';
 
-/** Window of the create rate limit. Creates are counted per second, because a tenant may send any number. */
+/** Window of the rate limits. */
 const WINDOW_S = 60;
 
 /** A sandbox that exists or is reserved. */
@@ -69,8 +69,8 @@ export class Limits {
   readonly #reserved = new Set<Holding>();
   readonly #reservedSnapshots = new Set<Owner>();
   readonly #reservedPauses = new Set<Owner>();
-  /** Number of requested sandboxes by second, for each tenant. */
-  readonly #createCounts = new Map<string, Map<number, number>>();
+  readonly #creates = new RecentCounts();
+  readonly #changes = new RecentCounts();
 
   constructor(options: LimitsOptions) {
     this.#options = options;
@@ -102,10 +102,11 @@ export class Limits {
     const overQuota = tenant === undefined ? [] : this.#findOverQuota(tenant, all, requested);
     if (exceeded.length + overQuota.length > 0) throw forbidden(principal, exceeded, overQuota);
     const { vcpus, memoryMib, diskBytes, publish, savesItself, count } = requested;
-    const each = { owner, vcpus, memoryMib, diskBytes, publish, savesItself };
-    const reserved = Array.from({ length: count }, () => ({ ...each }));
+    const each = { owner, vcpus, memoryMib, diskBytes, savesItself };
+    // The ports are those of all together.
+    const reserved = Array.from({ length: count }, (_, n) => ({ ...each, ...(n === 0 && { publish }) }));
     for (const each of reserved) this.#reserved.add(each);
-    if (tenant !== undefined) this.#countCreates(tenant, count);
+    if (tenant !== undefined) this.#creates.add(tenant, count);
     return {
       [Symbol.dispose]: () => {
         for (const each of reserved) this.#reserved.delete(each);
@@ -134,6 +135,18 @@ export class Limits {
     const reserved = { ...owner };
     this.#reservedSnapshots.add(reserved);
     return { [Symbol.dispose]: () => void this.#reservedSnapshots.delete(reserved) };
+  }
+
+  /** Counts a request to change a sandbox or snapshot. AppError forbidden. */
+  countChange(principal: Principal): void {
+    const tenant = tenantOf(principal);
+    if (tenant === undefined) return;
+    const max = this.#options.quotaOf(tenant)?.max_changes_per_minute;
+    const total = this.#changes.of(tenant) + 1;
+    const what = `changes within a minute of tenant ${tenant}`;
+    const overQuota = checkMax(what, total, 'max_changes_per_minute', max);
+    if (overQuota.length > 0) throw forbidden(principal, [], overQuota);
+    this.#changes.add(tenant, 1);
   }
 
   /** A key without policy and tenant is the operator's and has no default limits. */
@@ -225,7 +238,7 @@ export class Limits {
     const sum = (of: (holding: Omit<Holding, 'owner'>) => number): number =>
       tenants.reduce((total, holding) => total + of(holding), of(requested) * requested.count);
     const awake = (holding: Omit<Holding, 'owner'>, amount: number) => (isAwake(holding) ? amount : 0);
-    const creates = this.#recentCreates(tenant) + created;
+    const creates = this.#creates.of(tenant) + created;
     const totals = [
       ['sandboxes', sum((each) => awake(each, 1)), 'max_sandboxes'],
       ['vcpus', sum((each) => awake(each, each.vcpus)), 'max_vcpus'],
@@ -244,19 +257,24 @@ export class Limits {
     const max = this.#options.quotaOf(tenant)?.max_snapshots;
     return checkMax(`snapshots of tenant ${tenant}`, existing.length + 1, 'max_snapshots', max);
   }
+}
 
-  #recentCreates(tenant: string): number {
-    const counts = this.#createCounts.get(tenant) ?? new Map<number, number>();
+/** Counts of the last minute, for each tenant: by second, because a tenant may send any number. */
+class RecentCounts {
+  readonly #counts = new Map<string, Map<number, number>>();
+
+  of(tenant: string): number {
+    const counts = this.#counts.get(tenant) ?? new Map<number, number>();
     const isOver = unixSecond() - WINDOW_S;
     for (const second of counts.keys()) if (second <= isOver) counts.delete(second);
     return counts.values().reduce((sum, count) => sum + count, 0);
   }
 
-  #countCreates(tenant: string, count: number): void {
-    const counts = this.#createCounts.get(tenant) ?? new Map<number, number>();
+  add(tenant: string, count: number): void {
+    const counts = this.#counts.get(tenant) ?? new Map<number, number>();
     const second = unixSecond();
     counts.set(second, (counts.get(second) ?? 0) + count);
-    this.#createCounts.set(tenant, counts);
+    this.#counts.set(tenant, counts);
   }
 }
 

@@ -49,6 +49,9 @@ export const quota = z.strictObject({
   max_paused: limit('paused sandboxes at once; they count in no other limit but max_disk_bytes and ports'),
   max_published_ports: limit('published ports of all its sandboxes'),
   max_creates_per_minute: limit('sandboxes created or forked within a minute'),
+  max_changes_per_minute: limit(
+    'changes of names, labels and timeouts of sandboxes and snapshots within a minute',
+  ),
 });
 
 export type Quota = Readonly<z.output<typeof quota>>;

@@ -20,6 +20,11 @@ export function matchesLabels(
   });
 }
 
+/** The name of a label in metrics: `app.example/tier` is `label_app_example_tier`. */
+export function toMetricLabel(key: string): string {
+  return `label_${key.replace(/[^a-zA-Z0-9]/g, '_')}`;
+}
+
 /** `null` removes a label. AppError invalid_argument if too many remain, or too long ones. */
 export function changeLabels(
   labels: Labels = {},

@@ -4,6 +4,7 @@ import { type FileHandle, open, truncate, unlink, writeFile } from 'node:fs/prom
 import { join } from 'node:path';
 import { type Chunk, createByteQueue } from '../lib/byte-queue.ts';
 import { toError } from '../lib/errors.ts';
+import { NOTHING } from '../lib/utf8-joiner.ts';
 import { type CommandMark, CommandMarks } from './command-marks.ts';
 import { type CapturePosition, encodeRecord, type LogSource, type NewRecord } from './record.ts';
 import { repairLog, type Segment, segmentPath } from './segments.ts';
@@ -22,6 +23,8 @@ const BACKPRESSURE_BYTES = 2 * 1024 * 1024;
 export const RESERVE_NAME = 'reserve';
 const RESERVE_BYTES = 4096;
 const SEGMENTS = 8;
+/** Which no service has. */
+const UNKNOWN_RING = 'f'.repeat(16);
 
 type SandboxLogOptions = {
   readonly dir: string;
@@ -145,6 +148,13 @@ export class SandboxLog {
   /** How far a detached command is in the log (or in its queue). To be called directly after its records are queued. */
   markCommand(mark: CommandMark): void {
     if (!this.#hasFailed && !this.#isClosed) this.#marks.add(mark, this.#queuedEnd);
+  }
+
+  /** Another guest follows: what is known of the output of the one before does not hold for it. */
+  changeGuest(text: string): void {
+    const held = { stdout: NOTHING, stderr: NOTHING };
+    for (const mark of this.commands) this.markCommand({ ...mark, hasEnded: true });
+    this.event('exec', text, { ring: UNKNOWN_RING, nextSeq: 0, held });
   }
 
   /** Resolves when everything queued so far is written, or never will be. */

@@ -1,5 +1,5 @@
 // All metrics of this daemon, by name. Label values are from fixed sets, never a client's text, so clients cannot
-// create series.
+// create series; those of chosen labels of sandboxes are bounded (sandboxes/label-metrics.ts).
 import { readdir, stat } from 'node:fs/promises';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { Counter, Gauge, Histogram, type OpenMetricsContentType, Registry } from 'prom-client';
@@ -56,7 +56,7 @@ export class Metrics {
 
   readonly sleeps = this.histogram(
     'sandboxd_sleep_seconds',
-    'Duration of pauses and resumes of sandboxes',
+    'Duration of pauses, resumes and rollbacks of sandboxes',
     START_BUCKETS,
     ['what'],
   );

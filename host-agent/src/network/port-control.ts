@@ -15,6 +15,8 @@ export class PortControl {
   readonly #socket: Socket;
   readonly #onHeld: () => void;
   #answered: (() => void) | undefined;
+  /** What a broken holder reports counts once. */
+  #canKnock = false;
 
   private constructor(socket: Socket, onHeld: () => void) {
     this.#socket = socket;
@@ -38,6 +40,7 @@ export class PortControl {
     const gone = (why: string) => new AppError('internal', `the holder of published ports ${why}`);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#answered = resolve;
+    this.#canKnock = mode === 'hold';
     const onClose = () => reject(gone('has ended'));
     this.#socket.once('close', onClose);
     try {
@@ -58,7 +61,11 @@ export class PortControl {
   }
 
   #receive(letter: string): void {
-    if (letter === 'k') this.#onHeld();
-    else this.#answered?.();
+    if (letter !== 'k') {
+      this.#answered?.();
+    } else if (this.#canKnock) {
+      this.#canKnock = false;
+      this.#onHeld();
+    }
   }
 }

@@ -1,4 +1,4 @@
-// Counts of commands, for metrics.
+// Counts of commands and of connections to ports, for metrics.
 import type { ExecEvents, ExecOutcome, ExecSession } from '../guest/exec-types.ts';
 
 type CommandKind = 'attached' | 'detached';
@@ -11,8 +11,18 @@ type CommandOutcome =
   | 'not-started'
   | 'lost';
 
+/** Connections to ports of guests. */
+export class PortCounts {
+  open = 0;
+  /** Of connections that have ended. */
+  receivedBytes = 0;
+  sentBytes = 0;
+}
+
 export class CommandCounts {
   attached = 0;
+  /** Of connections to ports. */
+  readonly ports = new PortCounts();
   readonly #ended = new Map<CommandKind, Map<CommandOutcome, number>>();
 
   get ended(): readonly {

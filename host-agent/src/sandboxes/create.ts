@@ -5,11 +5,10 @@ import { type Owner, sharerOf } from '../keys/index.ts';
 import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
-import type { PublishedPort } from '../network/index.ts';
 import type { Admission } from './admission.ts';
 import type { CommitHook } from './interface.ts';
 import type { Metadata } from './metadata.ts';
-import { inheritOptions } from './resolve-create.ts';
+import type { CopySource } from './record.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import { SavedGuest } from './saved/saved-guest.ts';
@@ -78,13 +77,12 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
   }
 }
 
+export type Copy = { readonly options: ResolvedSandboxOptions; readonly metadata: Metadata };
+
 export type ForkInput = {
-  readonly snapshotId: string;
+  readonly of: CopySource;
   readonly saved: SavedGuest;
-  readonly count: number;
-  /** Of the only copy. */
-  readonly publish: readonly PublishedPort[];
-  readonly metadata: Metadata;
+  readonly copies: readonly Copy[];
   /** Owner of the copies. */
   readonly owner: Owner | undefined;
   /** Limits concurrent starts; shared by all tenants. */
@@ -95,25 +93,19 @@ export type ForkInput = {
 
 /** The first failure cancels the other copies, and all are removed. */
 export async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sandbox[]> {
-  const { saved, snapshotId, count, publish, owner, metadata, log } = input;
-  const { manifest } = saved;
+  const { saved, of, copies, owner, log } = input;
   const failed = new AbortController();
   const signal = AbortSignal.any([input.signal, failed.signal]);
-  const options = inheritOptions(manifest.options, publish);
   let firstFailure: unknown;
-  const startOne = async (): Promise<Sandbox> => {
+  const startOne = async (copy: Copy): Promise<Sandbox> => {
     const id = newId('sbx');
     try {
       return await enqueue(
         input.startQueue,
         () =>
           startSandbox(context, {
-            id,
-            options,
+            ...{ id, of, owner, ...copy },
             origin: { kind: 'saved', saved },
-            sourceSnapshotId: snapshotId,
-            owner,
-            metadata,
             log: log.child({ sandbox: id }),
             signal,
           }),
@@ -125,9 +117,9 @@ export async function forkGuest(context: ResourceContext, input: ForkInput): Pro
       throw error;
     }
   };
-  const results = await saved.use(() => Promise.allSettled(Array.from({ length: count }, startOne)));
+  const results = await saved.use(() => Promise.allSettled(copies.map(startOne)));
   const started = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
-  if (started.length === count) return started;
+  if (started.length === copies.length) return started;
   await Promise.all(started.map((sandbox) => sandbox.discard()));
   input.signal.throwIfAborted();
   throw firstFailure;

@@ -1,7 +1,8 @@
 // Interface of this module: everything that a client can do with sandboxes.
-import type { ExecRequest } from '@sandboxd/api';
+import type { ExecRequest, PortAccess } from '@sandboxd/api';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
 import type { GuestFiles } from '../guest/files.ts';
+import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { SandboxCommands } from './commands.ts';
@@ -16,6 +17,7 @@ import type {
   DeletedSandboxes,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -63,6 +65,23 @@ export interface SandboxHandle {
   /** Does nothing if it runs. */
   resume(): Promise<void>;
   /**
+   * Opens a port for URLs, changes who may use it, or with undefined closes it. Resolves with the open ports. AppError
+   * exhausted when there are too many.
+   */
+  changePort(port: number, access: PortAccess | undefined): Promise<readonly OpenPort[]>;
+  /**
+   * It gets memory and disk of a snapshot of its own, or of one that it comes from; what runs in it ends. If this
+   * rejects, it goes on as it was. AppError not_found, conflict when it does not come from it.
+   */
+  rollback(snapshotId: string): Promise<void>;
+  /** Starts `count` copies of it, all or none, as forks of a snapshot that is taken now and not kept. */
+  fork(
+    count: number,
+    signal?: AbortSignal,
+    options?: ForkOptions,
+    commit?: CommitHook<readonly SandboxInfo[]>,
+  ): Promise<SandboxInfo[]>;
+  /**
    * Resource usage of its VM on the host, also while its guest hangs. AppError not_found, internal when its VM died.
    */
   stats(): VmUsage;
@@ -86,6 +105,11 @@ export interface AwakeSandbox {
   /** Its supervised service. */
   service(): SandboxService;
   files(): GuestFiles;
+  /**
+   * Connects to a TCP port within it; a use until the connection is closed. AppError port_not_listening, exhausted,
+   * unsupported, also as in `SandboxHandle`.
+   */
+  connectPort(port: number, options?: PortOptions): Promise<PortConnection>;
 }
 
 /** The sandboxes of all tenants; `as` is the view of one client. */

@@ -14,6 +14,7 @@ export type LifecycleEvent =
       readonly origin: 'boot' | 'saved';
       readonly rootfs: 'profile' | 'image' | 'agent';
       readonly sourceSnapshot?: string;
+      readonly sourceSandbox?: string;
       readonly times: Readonly<Record<string, number>>;
     }
   | { readonly kind: 'adopted'; readonly sandbox: string }
@@ -53,6 +54,16 @@ export type LifecycleEvent =
       readonly reason: string;
       readonly durationMs: number;
       readonly asleepMs: number;
+    }
+  /** Open for URLs, or with another access. */
+  | { readonly kind: 'port-opened'; readonly sandbox: string; readonly port: number; readonly access: string }
+  | { readonly kind: 'port-closed'; readonly sandbox: string; readonly port: number }
+  /** It has the memory and the disk of `snapshot`. */
+  | {
+      readonly kind: 'rolled-back';
+      readonly sandbox: string;
+      readonly snapshot: string;
+      readonly durationMs: number;
     }
   | { readonly kind: 'deleted'; readonly sandbox: string }
   | {
@@ -173,6 +184,9 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   paused: ['info', 'sandbox paused'],
   'pause-failed': ['warn', 'a sandbox could not be paused and keeps running'],
   resumed: ['info', 'sandbox resumed'],
+  'port-opened': ['info', 'port of a sandbox opened'],
+  'port-closed': ['info', 'port of a sandbox closed'],
+  'rolled-back': ['info', 'sandbox rolled back'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
   'snapshot-imported': ['info', 'snapshot imported'],
@@ -204,6 +218,7 @@ export type StoredEvent = {
   readonly owner?: Owner;
   readonly origin?: OriginKind;
   readonly sourceSnapshot?: string;
+  readonly sourceSandbox?: string;
   readonly durationMs?: number;
   readonly pausedMs?: number;
   readonly timeoutS?: number;
@@ -211,6 +226,8 @@ export type StoredEvent = {
   readonly asleepMs?: number;
   readonly bytes?: number;
   readonly reason?: string;
+  readonly port?: number;
+  readonly access?: string;
   readonly changed?: readonly string[];
   /** Of the sandbox, or of the snapshot where the kind begins with `snapshot`; absent if it has none. */
   readonly name?: string;
@@ -240,13 +257,14 @@ function toFacts(event: LifecycleEvent): Omit<StoredEvent, 'atMs' | 'owner' | ke
   switch (event.kind) {
     case 'created':
     case 'forked': {
-      const { kind, sandbox, sourceSnapshot, times } = event;
+      const { kind, sandbox, sourceSnapshot, sourceSandbox, times } = event;
       return {
         kind,
         sandbox,
         origin: originOf(event),
         durationMs: times.totalMs ?? 0,
         ...(sourceSnapshot !== undefined && { sourceSnapshot }),
+        ...(sourceSandbox !== undefined && { sourceSandbox }),
       };
     }
     case 'died':
@@ -282,12 +300,15 @@ export function toEventBody(id: string, event: StoredEvent) {
     snapshot: event.snapshot,
     origin: event.origin,
     source_snapshot_id: sourceSnapshot,
+    source_sandbox_id: event.sourceSandbox,
     duration_ms: durationMs,
     paused_ms: pausedMs,
     timeout_s: timeoutS,
     idle_s: event.idleS,
     asleep_ms: event.asleepMs,
     bytes: event.bytes,
+    port: event.port,
+    access: event.access,
     reason: event.reason,
     tenant: owner?.tenant,
   };

@@ -1,5 +1,6 @@
 // Manages all sandboxes and snapshots of this daemon.
 import PQueue from 'p-queue';
+import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import {
   Limits,
   ownerOf,
@@ -11,25 +12,22 @@ import {
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { Admission, type Need } from './admission.ts';
-import { commitSandboxes, createSandbox, forkGuest } from './create.ts';
+import { commitSandboxes, createSandbox } from './create.ts';
+import { Forks } from './fork.ts';
 import { AutomaticEnd } from './idle/automatic-end.ts';
 import { forgetIdle } from './idle/in-use.ts';
 import { bootImported, receiveSnapshot } from './import-snapshot.ts';
 import type { Sandboxes, SandboxHost, SandboxRequest, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
-import { inheritMetadata, toMetadata } from './metadata.ts';
+import { assertComesFrom } from './lineage.ts';
+import { toMetadata } from './metadata.ts';
 import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
 import type { SandboxManagerOptions } from './options.ts';
+import { changePort, connectPort, type PortChange } from './ports.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
-import {
-  assertCanPublish,
-  assertOneName,
-  inheritOptions,
-  resolveRootfs,
-  validateCreate,
-} from './resolve-create.ts';
+import { resolveRootfs, validateCreate } from './resolve-create.ts';
 import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
@@ -45,12 +43,13 @@ import type {
   CreateSandboxOptions,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
 } from './types.ts';
 import { updateSandbox } from './updates.ts';
-import { countInUse, toCreateNeed, toForkNeed, toHolding, toRequestedResources } from './usage.ts';
+import { countInUse, toCreateNeed, toHolding, toRequestedResources } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
 
 export class SandboxManager implements SandboxHost, AllSandboxes {
@@ -66,6 +65,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly sleep: Sleep;
   readonly #automaticEnd: AutomaticEnd;
   readonly #names = new Names(() => this.#sandboxes.values());
+  readonly #forks: Forks;
   #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
@@ -82,13 +82,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       giveWay: () => this.#templates.giveWay(),
     });
     this.#snapshots = new Snapshots({
-      dataDir: directories.dataDir,
-      engines,
-      faults,
-      events,
-      records: snapshotRecords,
-      sandboxRecords: context.records,
-      log,
+      ...{ dataDir: directories.dataDir, engines, faults, events, log },
+      ...{ records: snapshotRecords, sandboxRecords: context.records },
     });
     this.#automaticEnd = new AutomaticEnd({
       events,
@@ -112,9 +107,15 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       ...capacity.sleep,
       sandboxes: () => this.#sandboxes.values(),
       admitPause: (owner, policy) => this.#limits.admitPause(owner, policy),
-      admitResume: ({ record }) => this.#limits.admitResume(toHolding({ record })),
+      admitResume: (sandbox) => this.#limits.admitResume(toHolding(sandbox)),
       track: (work) => this.#operations.trackSave(work(this.#operations.signal())),
       log,
+    });
+    this.#forks = new Forks({
+      ...{ context, admission: this.#admission, limits: this.#limits, names: this.#names, log },
+      ...{ snapshots: this.#snapshots, sleep: this.sleep, startQueue: this.#startQueue },
+      add: (need, signal, make, request) => this.#add(need, signal, make, request),
+      track: (work) => this.#operations.trackSave(work),
     });
     this.#templates = new Templates({
       // No client sees the guest of a template, so it has no durable log.
@@ -197,6 +198,14 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return this.#operations.trackSave(updateSandbox(sandbox, patch, request, deps));
   }
 
+  countChange = (principal: Principal): void => this.#limits.countChange(principal);
+
+  connectPort = (sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection> =>
+    connectPort(sandbox, port, this.#options.context.commandCounts.ports, options);
+
+  changePort = (sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]> =>
+    this.#operations.trackSave(changePort(sandbox, change, this.#options.context.events));
+
   /** Oldest first. */
   list(isVisible: IsVisible): SandboxInfo[] {
     const all = [...this.#sandboxes.values()].filter(
@@ -250,10 +259,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return exportStream(this.#snapshots.export(id));
   }
 
-  /** Its files are copied first, so that it may be resumed meanwhile. */
-  async exportSandbox(sandbox: Sandbox, requestSignal?: AbortSignal): Promise<PullStream> {
-    const signal = this.#operations.signal(requestSignal);
-    return exportPaused(sandbox, this.sleep, this.#options.context.directories.dataDir, signal);
+  async exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream> {
+    return exportPaused(sandbox, this.sleep, this.#options.context, this.#operations.signal(signal));
   }
 
   async importSnapshot(
@@ -274,30 +281,26 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     count: number,
     requestSignal: AbortSignal | undefined,
     request: SandboxRequest,
-    { publish = [], ...own }: ForkOptions = {},
+    own: ForkOptions = {},
   ): Promise<SandboxInfo[]> {
-    const signal = this.#operations.signal(requestSignal);
-    this.#snapshots.get(id);
-    await this.#options.context.engines.chosen(signal);
-    const saved = this.#snapshots.open(id);
-    const { options } = saved.manifest;
-    using _admitted = this.#limits.admit(
-      request,
-      toRequestedResources(inheritOptions(options, publish), count),
-    );
-    assertCanPublish(publish, count, options);
-    assertOneName(own.name, count);
-    const metadata = inheritMetadata(options.inherited, own);
-    const { context, log } = this.#options;
-    const owner = ownerOf(request.principal);
-    using _name = this.#names.reserve(owner, own.name);
-    const input = {
-      ...{ snapshotId: id, saved, count, publish, owner, metadata },
-      ...{ startQueue: this.#startQueue, log, signal },
-    };
-    const need = await toForkNeed(saved, count, context.settings.reservesDisks, context.engines.current);
-    const sandboxes = await this.#add(need, signal, () => forkGuest(context, input), request);
-    return sandboxes.map(({ info }) => info);
+    return await this.#forks.ofSnapshot(id, count, this.#operations.signal(requestSignal), request, own);
+  }
+
+  async forkSandbox(
+    sandbox: Sandbox,
+    count: number,
+    requestSignal: AbortSignal | undefined,
+    request: SandboxRequest,
+    own: ForkOptions = {},
+  ): Promise<SandboxInfo[]> {
+    return await this.#forks.ofSandbox(sandbox, count, this.#operations.signal(requestSignal), request, own);
+  }
+
+  /** To one of its own snapshots, or one that it comes from. */
+  async rollback(sandbox: Sandbox, snapshotId: string): Promise<void> {
+    await this.#options.context.engines.chosen(this.#operations.signal());
+    assertComesFrom(sandbox, this.#snapshots.get(snapshotId), (id) => this.#snapshots.ancestorsOf(id));
+    await this.sleep.rollback(sandbox, { snapshotId, saved: this.#snapshots.open(snapshotId) });
   }
 
   /**

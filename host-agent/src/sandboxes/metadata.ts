@@ -5,7 +5,7 @@ import { baseEnvironment } from '../images/index.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { AppError } from '../lib/errors.ts';
 import { changeLabels } from '../lib/labels.ts';
-import type { CreateSandboxOptions, ForkOptions } from './types.ts';
+import type { CopyOptions, CreateSandboxOptions } from './types.ts';
 
 export type Metadata = {
   /** Unique among the sandboxes of its owner's tenant. */
@@ -71,7 +71,7 @@ export function hashService(service: CreatedService): string {
 /** AppError invalid_argument if the inherited and the requested ones are too many together. */
 export function inheritMetadata(
   { labels, env }: Inherited = NO_METADATA,
-  { name, labels: changes = {}, env: ownEnv = {} }: Omit<ForkOptions, 'publish'>,
+  { name, labels: changes = {}, env: ownEnv = {} }: Omit<CopyOptions, 'publish'>,
 ): Metadata {
   const allEnv = Object.entries({ ...Object.fromEntries(env), ...ownEnv });
   if (allEnv.flat().join('').length > MAX_SANDBOX_ENV_CHARS)

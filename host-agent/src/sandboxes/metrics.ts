@@ -3,7 +3,9 @@ import type PQueue from 'p-queue';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Admission, HostCapacity } from './admission.ts';
 import type { CommandCounts } from './command-counts.ts';
+import { type LabelledSandbox, measureLabels } from './label-metrics.ts';
 import { type LifecycleListener, originOf } from './lifecycle-events.ts';
+import { metadataOf } from './metadata.ts';
 import type { SandboxState } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Sleep } from './sleep/sleep.ts';
@@ -16,6 +18,8 @@ export type MeasureOptions = {
   readonly source: SandboxMetricsSource;
   /** Number of sandboxes with series of their own. */
   readonly top: number;
+  /** Keys of labels that metrics have; absent: none. */
+  readonly labelKeys?: readonly string[];
   readonly readCapacity: () => Promise<HostCapacity>;
 };
 
@@ -28,8 +32,8 @@ export function countLifecycleEvents(metrics: Metrics): LifecycleListener {
         { origin: originOf(event), rootfs: event.rootfs },
         (event.times.totalMs ?? 0) / 1000,
       );
-    if (event.kind === 'paused' || event.kind === 'resumed') {
-      const what = event.kind === 'paused' ? 'pause' : 'resume';
+    if (event.kind === 'paused' || event.kind === 'resumed' || event.kind === 'rolled-back') {
+      const what = { paused: 'pause', resumed: 'resume', 'rolled-back': 'rollback' }[event.kind];
       metrics.sleeps.observe({ what }, event.durationMs / 1000);
     }
     if (event.kind === 'snapshot-taken' || event.kind === 'template-made') {
@@ -40,7 +44,10 @@ export function countLifecycleEvents(metrics: Metrics): LifecycleListener {
 }
 
 /** Gauges and counters that are read at each scrape. */
-export function measureSandboxes(metrics: Metrics, { source, top, readCapacity }: MeasureOptions): void {
+export function measureSandboxes(
+  metrics: Metrics,
+  { source, top, labelKeys = [], readCapacity }: MeasureOptions,
+): void {
   const { startQueue, admission, templates, snapshots, sweeps, sleep, starting } = source;
   const gauge = (name: string, help: string, read: () => number): void =>
     metrics.series('gauge', name, help, [], () => [{ value: read() }]);
@@ -71,6 +78,7 @@ export function measureSandboxes(metrics: Metrics, { source, top, readCapacity }
   );
 
   measureCommands(metrics, source);
+  measurePorts(metrics, source.commandCounts);
 
   let capacity: HostCapacity | undefined;
   metrics.before(async () => {
@@ -92,7 +100,13 @@ export function measureSandboxes(metrics: Metrics, { source, top, readCapacity }
   gauge('sandboxd_memory_promised_bytes', 'Memory of all guests that run, were they to use it all', () =>
     [...source.sandboxes.values()].reduce((sum, each) => sum + promised(each), 0),
   );
-  measureUsage(metrics, new TopUsage(() => source.sandboxes.values(), top));
+  const usage = new TopUsage(() => source.sandboxes.values(), top);
+  measureUsage(metrics, usage);
+  measureLabels(metrics, {
+    keys: labelKeys,
+    sandboxes: () => source.sandboxes.values().map(toLabelled),
+    top: () => usage.rows.map(({ sandbox }) => sandbox),
+  });
 }
 
 function measureCommands(metrics: Metrics, { sandboxes, commandCounts }: SandboxMetricsSource): void {
@@ -110,6 +124,25 @@ function measureCommands(metrics: Metrics, { sandboxes, commandCounts }: Sandbox
     ['kind', 'outcome'],
     () =>
       commandCounts.ended.map(({ kind, outcome, count }) => ({ labels: { kind, outcome }, value: count })),
+  );
+}
+
+function measurePorts(metrics: Metrics, { ports }: CommandCounts): void {
+  const one = (value: () => number) => () => [{ labels: {}, value: value() }];
+  const open = 'Connections to ports of sandboxes through their agents';
+  metrics.series(
+    'gauge',
+    'sandboxd_port_connections',
+    open,
+    [],
+    one(() => ports.open),
+  );
+  metrics.series(
+    'counter',
+    'sandboxd_port_bytes_total',
+    'Bytes of connections to ports that have ended, by direction',
+    ['direction'],
+    () => toReadings('direction', Object.entries({ received: ports.receivedBytes, sent: ports.sentBytes })),
   );
 }
 
@@ -140,6 +173,10 @@ function measureUsage(metrics: Metrics, board: TopUsage): void {
   perSandbox('resident_bytes', 'Memory of the VMM that is present, shared parts included', 'residentBytes');
   perSandbox('private_bytes', 'Memory of the VMM that is its own alone', 'privateBytes');
   perSandbox('layer_bytes', 'Space that the writable layer takes', 'layerBytes');
+}
+
+function toLabelled(sandbox: Sandbox): LabelledSandbox {
+  return { id: sandbox.id, state: stateOf(sandbox), labels: metadataOf(sandbox.record).labels };
 }
 
 function countStates({ sandboxes, sweeps }: SandboxMetricsSource): [string, number][] {

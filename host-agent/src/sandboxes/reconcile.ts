@@ -11,6 +11,7 @@ import { adoptPaused, adoptResources, releaseResources, sweepResources } from '.
 import type { Directories, ResourceContext, SandboxContext } from './resources/resource.ts';
 import { isOfEarlierBoot } from './resources/vmm.ts';
 import { Sandbox } from './sandbox.ts';
+import { removeExchange, undoExchange } from './saved/exchange.ts';
 import { pausedDir, readPaused } from './saved/paused.ts';
 import { storedBytesIn } from './sleep/stored.ts';
 
@@ -71,8 +72,10 @@ function isReady(record: SandboxRecord): record is ReadyRecord {
 }
 
 /** Sandboxes whose VM ended, also with the host, are listed as failed. */
-async function adoptSandbox(context: ReconcileContext, id: string, stored: ReadyRecord): Promise<Sandbox> {
-  const paused = await findPaused(contextOf(context, id), stored);
+async function adoptSandbox(context: ReconcileContext, id: string, found: ReadyRecord): Promise<Sandbox> {
+  const stored = await settleExchange(context, id, found);
+  const { isRollingBack = false } = stored;
+  const paused = isRollingBack ? stored.paused : await findPaused(contextOf(context, id), stored);
   if (paused !== undefined) {
     // Its VMM, if there is one, is a stray; the next one has the directories of this daemon.
     const asleep = { ...contextOf(context, id), record: { ...stored, paused } };
@@ -87,6 +90,27 @@ async function adoptSandbox(context: ReconcileContext, id: string, stored: Ready
   await adoptResources(sandbox);
   const exit = sandbox.handles.vm?.exit;
   return new Sandbox(exit === undefined ? sandbox : { ...sandbox, record: { ...record, exit } });
+}
+
+/** A rollback that was not completed is undone: the VMM of its guest, if there is one, is a stray. */
+async function settleExchange(
+  context: ReconcileContext,
+  id: string,
+  { isRollingBack, ...stored }: ReadyRecord,
+): Promise<ReadyRecord> {
+  const { paths, log } = contextOf(context, id);
+  try {
+    if (isRollingBack !== true) await removeExchange(paths);
+    else {
+      await undoExchange(paths);
+      await context.records.put(id, stored);
+    }
+  } catch (err) {
+    // A resume undoes it then.
+    log.error({ err }, 'cannot remove what a rollback has left, or cannot undo it');
+    return { ...stored, ...(isRollingBack === true && { isRollingBack }) };
+  }
+  return stored;
 }
 
 /** Its files decide, because they are what it goes on from; the registry follows them. */

@@ -6,7 +6,7 @@ import { AppError } from '../lib/errors.ts';
 import type { NetworkSlot } from '../network/index.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
 import { expiryOf, type Metadata, metadataOf } from './metadata.ts';
-import type { ResolvedSandboxOptions, SandboxInfo } from './types.ts';
+import type { OpenPort, ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 
 export type SandboxRecord = {
   readonly createdAtMs: number;
@@ -15,6 +15,8 @@ export type SandboxRecord = {
   /** Absent in records of daemons that had none. */
   readonly metadata?: Metadata;
   readonly sourceSnapshotId?: string;
+  /** Of which it is a fork, without a snapshot that stayed. */
+  readonly sourceSandboxId?: string;
   /** The last snapshot that was taken of it, or that it went back to. */
   readonly parentSnapshotId?: string;
   /** Owner of the key that created it; absent: no owner. */
@@ -36,11 +38,18 @@ export type SandboxRecord = {
    */
   readonly compatibility: Readonly<Record<string, string>>;
   readonly kernelDigest: string;
+  /** Open for URLs, by number. Forks have none. */
+  readonly ports?: readonly OpenPort[];
   /** How its VM exited unexpectedly. */
   readonly exit?: VmExit;
   /** Set while it is paused, and until it runs again. Whether its memory is of use is in its files: saved/paused.ts. */
   readonly paused?: PausedRecord;
+  /** Its files are being exchanged for those of a snapshot; a crash undoes that: saved/exchange.ts. */
+  readonly isRollingBack?: boolean;
 };
+
+/** Where a copy comes from. */
+export type CopySource = Pick<SandboxRecord, 'sourceSnapshotId' | 'sourceSandboxId' | 'parentSnapshotId'>;
 
 export type PausedRecord = {
   readonly atMs: number;
@@ -67,7 +76,7 @@ const TRANSITIONS: Readonly<Record<SandboxState, readonly SandboxState[]>> = {
   pausing: ['paused', 'running', 'failed', 'deleting'],
   paused: ['resuming', 'deleting'],
   resuming: ['running', 'paused', 'failed', 'deleting'],
-  failed: ['deleting'],
+  failed: ['resuming', 'deleting'],
   deleting: ['deleted'],
   deleted: [],
 };
@@ -92,7 +101,7 @@ export function toInfo(
   workdir: string,
   { state, lastUsedAtMs, exit }: LiveFacts,
 ): SandboxInfo {
-  const { options, createdAtMs, sourceSnapshotId, network } = record;
+  const { options, createdAtMs, sourceSnapshotId, sourceSandboxId, network } = record;
   const { allowlist = [] } = options.network ?? {};
   const { kind, name: source, imageDigest } = options.rootfs;
   const { name, labels, env } = metadataOf(record);
@@ -120,9 +129,11 @@ export function toInfo(
     workdir,
     ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
     ...(parentSnapshotId !== undefined && { parentSnapshotId }),
+    ...(sourceSandboxId !== undefined && { sourceSandboxId }),
     ...(network !== undefined && {
       network: { allowlist, guestIp: network.guestIp, gateway: network.gateway },
     }),
+    ...(record.ports && { ports: record.ports }),
     ...(options.publish && { published: options.publish }),
   };
 }
@@ -135,15 +146,16 @@ function toReason({ reason, rebootFoundAtMs }: VmExit): NonNullable<SandboxInfo[
 /** The event of its creation. `times`: of its start, by stage. */
 export function toCreation(
   sandbox: string,
-  { options, sourceSnapshotId }: SandboxRecord,
+  { options, sourceSnapshotId, sourceSandboxId }: SandboxRecord,
   times: Readonly<Record<string, number>> = {},
 ): LifecycleEvent {
   return {
-    kind: sourceSnapshotId === undefined ? 'created' : 'forked',
+    kind: sourceSnapshotId === undefined && sourceSandboxId === undefined ? 'created' : 'forked',
     sandbox,
     origin: 'bootMs' in times ? 'boot' : 'saved',
     rootfs: options.rootfs.kind,
     ...(sourceSnapshotId !== undefined && { sourceSnapshot: sourceSnapshotId }),
+    ...(sourceSandboxId !== undefined && { sourceSandbox: sourceSandboxId }),
     times,
   };
 }

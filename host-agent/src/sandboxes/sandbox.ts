@@ -11,6 +11,7 @@ import type { SandboxLog } from '../logs/index.ts';
 import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
 import { Departure } from './departure.ts';
 import { trackExecUse, trackTransferUse } from './idle/in-use.ts';
+import type { SandboxUse } from './idle/sandbox-use.ts';
 import { type SandboxOwner, Timeouts } from './idle/timeouts.ts';
 import type { AwakeSandbox, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
@@ -33,7 +34,7 @@ import { readVmUsage, usageWithoutVm, type VmUsage } from './vm-usage.ts';
 /** States in which the end of its VM is a failure. */
 const ALIVE: readonly SandboxState[] = ['running', 'pausing', 'resuming'];
 
-export class Sandbox implements AwakeSandbox {
+export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   readonly id: string;
   readonly paths: SandboxPaths;
   readonly #context: ResourceContext;
@@ -41,7 +42,7 @@ export class Sandbox implements AwakeSandbox {
   readonly #handles: Handles;
   #createdEvent: PendingEvent | undefined;
   /** Whether users may know the sandbox. */
-  #isAnnounced: boolean;
+  isAnnounced: boolean;
   readonly #announced = Promise.withResolvers<void>();
   readonly #departure: Departure;
   readonly #times: Readonly<Record<string, number>> | undefined;
@@ -54,8 +55,10 @@ export class Sandbox implements AwakeSandbox {
   #state: SandboxState = 'running';
   readonly #timeouts: Timeouts<Sandbox>;
   readonly #readers = createReaderLimit();
-  readonly #log: SandboxLog | undefined;
+  readonly log: SandboxLog | undefined;
   #running: Running | undefined;
+  /** Another VM is about to replace its own, whose memory and slot it keeps. */
+  isReplaced = false;
 
   /** Its resources must have been acquired or adopted. */
   constructor({ id, context, paths, record, handles, times, log }: SandboxContext) {
@@ -63,14 +66,14 @@ export class Sandbox implements AwakeSandbox {
     this.#context = context;
     this.#record = record;
     this.#timeouts = new Timeouts<Sandbox>(this, context, record);
-    this.#isAnnounced = record.isReady;
+    this.isAnnounced = record.isReady;
     if (record.isReady) this.#announced.resolve();
     this.#handles = handles;
     this.#logger = log;
     this.paths = paths;
     this.#departure = new Departure(this, context, handles, log);
     this.#times = times;
-    this.#log = handles.sandboxLog;
+    this.log = handles.sandboxLog;
     if (record.paused !== undefined) this.#state = 'paused';
     else if (handles.vm === undefined || handles.guest === undefined)
       throw new Error('a sandbox that is not paused has a VM and a guest');
@@ -118,24 +121,27 @@ export class Sandbox implements AwakeSandbox {
     this.#state = checkTransition(this.#state, to);
   }
 
-  /** Its guest is saved for good: its VM is not needed any more, and has only to be ended. */
-  fallAsleep(paused: PausedRecord): void {
-    const running = this.awake;
+  /** Its guest is saved for good: its VM has only to be ended. `what`: why its streams end. */
+  fallAsleep(paused: PausedRecord, what = 'paused'): void {
     this.transition('paused');
-    this.#running = undefined;
     this.#record = { ...this.#record, paused };
-    running.captures?.stop();
-    running.guest.close(new Error(`sandbox ${this.id} was paused`));
-    this.#handles.vm = undefined;
-    this.#handles.guest = undefined;
+    this.dropVm(`sandbox ${this.id} was ${what}`);
+  }
+
+  /** Its VM has ended, or is not needed any more. */
+  dropVm(reason: string): void {
+    const running = this.#running;
+    this.#running = undefined;
+    running?.captures?.stop();
+    running?.guest.close(new Error(reason));
+    Object.assign(this.#handles, { vm: undefined, guest: undefined });
     this.#timeouts.apply();
   }
 
   /** It has another VM, which runs. */
   enter(record: SandboxRecord, vm: Vm, guest: Guest): void {
     this.#record = record;
-    this.#handles.vm = vm;
-    this.#handles.guest = guest;
+    Object.assign(this.#handles, { vm, guest });
     this.#running = this.#begin(vm, guest);
     this.#running.captures?.begin(true);
   }
@@ -181,7 +187,7 @@ export class Sandbox implements AwakeSandbox {
   /** Call when that record is in the registry: from now on events of its end are published. */
   announce(): void {
     this.#announced.resolve();
-    this.#isAnnounced = true;
+    this.isAnnounced = true;
     this.#context.events.published();
   }
 
@@ -205,14 +211,8 @@ export class Sandbox implements AwakeSandbox {
     this.#timeouts.start(owner);
   }
 
-  /** A client is about to use it: it is not idle. */
-  touch(): void {
-    this.#timeouts.use.touch();
-  }
-
-  /** Whether users may know it. */
-  get isAnnounced(): boolean {
-    return this.#isAnnounced;
+  get use(): SandboxUse {
+    return this.#timeouts.use;
   }
 
   /** Nothing of it counts or is copied to its log any more. */
@@ -226,13 +226,9 @@ export class Sandbox implements AwakeSandbox {
     return this.#departure.signal;
   }
 
-  get log(): SandboxLog | undefined {
-    return this.#log;
-  }
-
   /** Writes a line to its durable log. */
   note(text: string): void {
-    this.#log?.event('exec', text);
+    this.log?.event('exec', text);
   }
 
   exec(request: ExecRequest, events: ExecEvents, options?: Omit<ExecOptions, 'baseEnv'>): ExecSession {
@@ -240,7 +236,7 @@ export class Sandbox implements AwakeSandbox {
     const execOptions = { ...options, baseEnv: environmentOf(this.#record) };
     const run = (observed: ExecEvents): ExecSession =>
       this.#context.commandCounts.track(observed, (counted) =>
-        startLogged(this.#log, request.cmd, counted, (all) =>
+        startLogged(this.log, request.cmd, counted, (all) =>
           this.awake.guest.exec(request, all, execOptions),
         ),
       );
@@ -276,7 +272,7 @@ export class Sandbox implements AwakeSandbox {
   async snapshot(signal?: AbortSignal, by?: SnapshotRequest): Promise<SnapshotInfo> {
     this.assertAlive();
     if (this.#owner === undefined) throw new Error('a sandbox without a manager cannot be saved');
-    const endUse = this.#timeouts.use.beginUse();
+    const endUse = this.use.beginUse();
     return this.#owner.snapshot(this, signal, by).finally(endUse);
   }
 

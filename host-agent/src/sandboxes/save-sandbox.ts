@@ -1,12 +1,19 @@
-// Saves a sandbox: as a user's snapshot while it keeps running, or to destroy it afterwards.
+// Saves a sandbox: as a user's snapshot while it keeps running, for forks alone, or to destroy it afterwards.
+import { mkdir } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
+import { newId } from '../lib/ids.ts';
 import { type Admission, asNoSpace } from './admission.ts';
+import { metadataOf } from './metadata.ts';
+import type { SandboxRecord } from './record.ts';
 import { explainExit } from './resources/agent.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { SavedManifest } from './saved/manifest.ts';
+import { pausedDir } from './saved/paused.ts';
 import { type SaveInput, saveGuest } from './saved/save.ts';
+import { copyPaused } from './saved/save-paused.ts';
+import { removeSaved, type SavedGuest, snapshotsRoot, unfinishedDir } from './saved/saved-guest.ts';
 import type { SnapshotFor, Snapshots } from './snapshots.ts';
 import type { SnapshotInfo } from './types.ts';
 
@@ -16,12 +23,75 @@ type TakeSnapshotDeps = {
 };
 
 /** AppError with everything undone; the signal's reason when cancelled. One at a time for each sandbox. */
-export async function takeSnapshot(
+export function takeSnapshot(
   sandbox: Sandbox,
   { admission, snapshots }: TakeSnapshotDeps,
   signal: AbortSignal,
   by?: SnapshotFor,
 ): Promise<SnapshotInfo> {
+  return saveRunning(sandbox, admission, signal, () => snapshots.create(sandbox, signal, by));
+}
+
+type SaveForForksDeps = Pick<TakeSnapshotDeps, 'admission'> & {
+  readonly context: Pick<ResourceContext, 'directories' | 'engines' | 'faults'>;
+  /** Waits for the VMM of a paused sandbox. */
+  readonly endVm: () => Promise<void>;
+};
+
+/** What copies of a sandbox inherit. */
+export function toSavedOptions(record: SandboxRecord): SavedManifest['options'] {
+  const { labels, env } = metadataOf(record);
+  return { ...record.options, inherited: { labels: { ...labels }, env } };
+}
+
+/**
+ * Saves a sandbox for forks alone, under a hidden name, which the next daemon removes after a crash. One that is paused
+ * with its memory stays paused. Rejects as `takeSnapshot` does.
+ */
+export async function saveForForks(
+  sandbox: Sandbox,
+  { context, admission, endVm }: SaveForForksDeps,
+  signal: AbortSignal,
+): Promise<SavedGuest> {
+  const root = snapshotsRoot(context.directories.dataDir);
+  const dir = unfinishedDir(root, newId('snap'));
+  const save = async (): Promise<SavedGuest> => {
+    await mkdir(root, { recursive: true, mode: 0o700 });
+    const { paused, options, compatibility, kernelDigest } = sandbox.record;
+    const manifest = { compatibility, kernelDigest, options: toSavedOptions(sandbox.record) };
+    const input = { dir, layerPath: sandbox.paths.layerPath, manifest };
+    if (sandbox.state === 'paused' && paused?.hasMemory === true) {
+      const diskBytes = options.memoryMib * 2 ** 20 + (await allocatedBytes(input.layerPath));
+      using _reservation = await admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
+      await endVm();
+      const { engines, faults } = context;
+      const saved = await copyPaused({ ...input, pausedDir: pausedDir(sandbox.paths.dir), faults, signal });
+      const reason = saved.incompatibility(engines.current.compatibility());
+      if (reason === undefined) return saved;
+      throw new AppError('conflict', `sandbox ${sandbox.id} does not fit the engine any more: ${reason}`);
+    }
+    return await saveRunning(sandbox, admission, signal, async () => {
+      const { vm, guest } = sandbox.awake;
+      const { saved } = await saveGuest({ ...input, vm, guest, isTemporary: true, signal });
+      sandbox.assertAlive();
+      return saved;
+    });
+  };
+  const saved = await sandbox.snapshotQueue.add(() =>
+    save().catch(async (error) => {
+      await removeSaved(dir).catch(() => undefined);
+      throw error;
+    }),
+  );
+  return saved;
+}
+
+async function saveRunning<T>(
+  sandbox: Sandbox,
+  admission: Pick<Admission, 'reserve'>,
+  signal: AbortSignal,
+  save: () => Promise<T>,
+): Promise<T> {
   signal.throwIfAborted();
   sandbox.assertAlive();
   const { record, paths } = sandbox;
@@ -30,7 +100,7 @@ export async function takeSnapshot(
   const { awake: running } = sandbox;
   running.isSaving = true;
   try {
-    return await snapshots.create(sandbox, signal, by);
+    return await save();
   } catch (error) {
     signal.throwIfAborted();
     // If the sandbox died or was deleted, that is the better reason; what it was asked fails a moment earlier.

@@ -160,15 +160,10 @@ export class Snapshots {
     undo.defer(async () => {
       if (isCommitted) await commit?.retract();
       const forget = (also?: () => void) =>
-        records.remove(
-          id,
-          isCommitted
-            ? () => {
-                undone.persist();
-                also?.();
-              }
-            : also,
-        );
+        records.remove(id, () => {
+          if (isCommitted) undone.persist();
+          also?.();
+        });
       await (isCommitted && source ? moveTo(sandboxRecords, source, before, forget) : forget());
       events.published();
     });
@@ -220,8 +215,7 @@ export class Snapshots {
 
   /** Deletes those that an automatic one replaces. Never rejects. */
   async deleteOlder(id: string): Promise<void> {
-    const find = (each: string) => this.#entries.get(each)?.record;
-    for (const each of findReplaced(id, this.ancestorsOf(id), find))
+    for (const each of findReplaced(id, this.ancestorsOf(id), this.#entries))
       await this.delete(each, 'keep_last').catch((err) =>
         this.#options.log.warn({ err, snapshot: each }, 'cannot delete an older automatic snapshot'),
       );

@@ -7,7 +7,7 @@ import { AppError, firstLine, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
 import { environmentOf, type Metadata, metadataOf } from './metadata.ts';
-import type { SandboxRecord } from './record.ts';
+import type { CopySource, SandboxRecord } from './record.ts';
 import { explainExit } from './resources/agent.ts';
 import { sandboxPaths } from './resources/files.ts';
 import { STEPS } from './resources/index.ts';
@@ -19,8 +19,8 @@ export type StartInput = {
   readonly id: string;
   readonly options: ResolvedSandboxOptions;
   readonly origin: StartFrom;
-  /** The user's snapshot from which it is forked. */
-  readonly sourceSnapshotId?: string;
+  /** The snapshot or sandbox of which it is a fork. */
+  readonly of?: CopySource;
   readonly owner?: Owner | undefined;
   readonly metadata?: Metadata;
   /** Absent: a client waits for it. */
@@ -131,7 +131,7 @@ async function explainFailure({ vm }: Handles, startAborted: AbortSignal, error:
 function newRecord(
   { system }: ResourceContext,
   engine: Engine,
-  { id, options, origin, sourceSnapshotId, owner, metadata }: StartInput,
+  { id, options, origin, of, owner, metadata }: StartInput,
 ): SandboxRecord {
   // A copy's guest runs from the agent image with which it was saved.
   const agentPath = origin.kind === 'saved' ? origin.saved.manifest.options.rootfs.agentPath : undefined;
@@ -144,7 +144,7 @@ function newRecord(
     vmm: null,
     compatibility: engine.compatibility(),
     kernelDigest: origin.kind === 'saved' ? origin.saved.manifest.kernelDigest : system.kernel.digest,
-    ...(sourceSnapshotId !== undefined && { sourceSnapshotId }),
+    ...of,
     ...(owner && { owner }),
     ...(metadata && { metadata }),
   };

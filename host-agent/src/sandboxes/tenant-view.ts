@@ -1,11 +1,14 @@
 // One client's view of sandboxes and snapshots: those of other tenants do not exist for it, and what it creates
 // belongs to it.
 import PQueue from 'p-queue';
+import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import {
+  assertOperation,
   canSee,
   clampTimeout,
   type Owner,
   ownerOf,
+  type Principal,
   policyOf,
   type RequestContext,
   type SnapshotMaker,
@@ -21,6 +24,7 @@ import type {
   SandboxRequest,
   SnapshotRequest,
 } from './interface.ts';
+import type { PortChange } from './ports.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
@@ -35,6 +39,7 @@ import type {
   DeletedSandboxes,
   ForkOptions,
   ImportOptions,
+  OpenPort,
   SandboxInfo,
   SandboxPatch,
   SnapshotInfo,
@@ -54,6 +59,10 @@ export interface AllSandboxes {
     request: SandboxRequest,
   ): Promise<CreatedSandbox>;
   update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo>;
+  /** Counts a request to change one. AppError forbidden. */
+  countChange(principal: Principal): void;
+  connectPort(sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection>;
+  changePort(sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -76,6 +85,14 @@ export interface AllSandboxes {
     request: SandboxRequest,
     options?: ForkOptions,
   ): Promise<SandboxInfo[]>;
+  forkSandbox(
+    sandbox: Sandbox,
+    count: number,
+    signal: AbortSignal | undefined,
+    request: SandboxRequest,
+    options?: ForkOptions,
+  ): Promise<SandboxInfo[]>;
+  rollback(sandbox: Sandbox, snapshotId: string): Promise<void>;
 }
 
 export class TenantView implements Sandboxes {
@@ -139,6 +156,12 @@ export class TenantView implements Sandboxes {
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
       export: (signal) => this.#host.exportSandbox(sandbox, signal),
       resume: () => sleep.resume(sandbox),
+      changePort: (port, access) => this.#host.changePort(sandbox, { port, access }),
+      rollback: async (snapshotId) => this.#host.rollback(sandbox, this.#assertVisible(snapshotId)),
+      fork: async (count, signal, options, commit) => {
+        assertOperation(principal, 'snapshot');
+        return await this.#host.forkSandbox(sandbox, count, signal, { ...this.#request, commit }, options);
+      },
       stats: () => sandbox.stats(),
       snapshot: async (signal, commit, about) => {
         await sleep.wake(sandbox, signal);
@@ -164,11 +187,14 @@ export class TenantView implements Sandboxes {
       },
       service: () => sandbox.service(),
       files: () => sandbox.files(),
+      connectPort: (port, options) => this.#host.connectPort(sandbox, port, options),
     };
   }
 
   async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
-    return await this.#host.update(this.#find(id), patch, this.#request);
+    const sandbox = this.#find(id);
+    this.#host.countChange(this.#request.principal);
+    return await this.#host.update(sandbox, patch, this.#request);
   }
 
   async delete(id: string): Promise<void> {
@@ -212,7 +238,9 @@ export class TenantView implements Sandboxes {
   }
 
   async changeSnapshot(id: string, patch: SnapshotPatch): Promise<SnapshotInfo> {
-    return await this.#host.snapshots.change(this.#assertVisible(id), patch);
+    const visible = this.#assertVisible(id);
+    this.#host.countChange(this.#request.principal);
+    return await this.#host.snapshots.change(visible, patch);
   }
 
   async deleteSnapshot(id: string): Promise<void> {

@@ -1,5 +1,5 @@
 // Types of sandboxes that the rest of the host agent uses.
-import type { CreatedService, Labels, SANDBOX_STATES, ServiceSpec } from '@sandboxd/api';
+import type { CreatedService, Labels, PortAccess, SANDBOX_STATES, ServiceSpec } from '@sandboxd/api';
 import type { PullMode } from '../images/index.ts';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
 import type { PublishedPort } from '../network/index.ts';
@@ -51,16 +51,18 @@ export type SandboxPatch = {
   readonly idleAction?: IdleRule['action'] | undefined;
 };
 
-export type ForkOptions = {
-  /** Of the only copy. */
+/** What one copy, or all of them, have of their own. */
+export type CopyOptions = {
   readonly publish?: readonly PublishedPort[] | undefined;
-  /** Of the only copy. */
   readonly name?: string | undefined;
   /** Changes of the inherited labels; null removes one. */
   readonly labels?: Readonly<Record<string, string | null>> | undefined;
   /** Added to the inherited environment. */
   readonly env?: Readonly<Record<string, string>> | undefined;
 };
+
+/** `name` and `publish`: of the only copy. `children`: one entry for each copy, in addition to what all have. */
+export type ForkOptions = CopyOptions & { readonly children?: readonly CopyOptions[] | undefined };
 
 /** After `timeoutS` seconds without use it is deleted, saved and deleted, or paused. */
 export type IdleRule = {
@@ -99,6 +101,14 @@ export type SandboxDefaults = {
   readonly diskBytes: number;
 };
 
+/** A port that is open for URLs. */
+export type OpenPort = {
+  readonly port: number;
+  readonly access: PortAccess;
+  /** Or when its access was changed. */
+  readonly openedAtMs: number;
+};
+
 /** The public description of a sandbox. */
 export type SandboxInfo = {
   readonly id: string;
@@ -129,8 +139,12 @@ export type SandboxInfo = {
   readonly sourceSnapshotId?: string;
   /** The snapshot that it was forked from, last saved as, or went back to. It may be deleted. */
   readonly parentSnapshotId?: string;
+  /** Of which it is a fork, without a snapshot that stayed. */
+  readonly sourceSandboxId?: string;
   readonly network?: NetworkInfo;
   readonly published?: readonly PublishedPort[];
+  /** Open for URLs; absent: none. */
+  readonly ports?: readonly OpenPort[];
 };
 
 export type DeletedSandboxes = {

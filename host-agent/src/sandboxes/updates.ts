@@ -31,7 +31,7 @@ export async function updateSandbox(
   const change = async (): Promise<void> => {
     if (sandbox.isGone || sandbox.state === 'deleting' || sandbox.state === 'deleted')
       throw noSandbox(sandbox.id);
-    sandbox.touch();
+    sandbox.use.touch();
     const { record } = sandbox;
     const changed = applyPatch(record, patch, Date.now());
     const fields = findChanges(record, changed);

@@ -19,9 +19,9 @@ export function countInUse(
     bootedOverheadMib = VMM_OVERHEAD_MIB,
   }: Pick<Engine, 'sharedBytes' | 'bootedOverheadMib'>,
 ): ReturnType<AdmissionOptions['inUse']> {
-  const awake = sandboxes.filter(({ record }) => record.paused === undefined);
+  const awake = sandboxes.filter(({ record, isReplaced }) => record.paused === undefined || isReplaced);
   const running = [...sandboxes, ...leaving].filter(
-    ({ running }) => running !== undefined && running.vm.exit === undefined,
+    ({ running, isReplaced }) => isReplaced || (running !== undefined && running.vm.exit === undefined),
   );
   const memoryMib = running.map(({ record }) => record.options.memoryMib);
   const booted = running.filter(({ running }) => running?.vm.identity.memory.kind !== 'copy-on-write');
@@ -29,10 +29,10 @@ export function countInUse(
   return { sandboxes: awake.length, memoryMib, sharedBytes, bootedMib };
 }
 
-export function toHolding({ record }: Pick<Sandbox, 'record'>): Holding {
+export function toHolding({ record, isReplaced }: Pick<Sandbox, 'record' | 'isReplaced'>): Holding {
   const { options, owner, paused } = record;
   const savesItself = options.idle?.action === 'snapshot';
-  return { ...options, owner, savesItself, isPaused: paused !== undefined };
+  return { ...options, owner, savesItself, isPaused: paused !== undefined && !isReplaced };
 }
 
 /** `count`: of a fork; absent for a create. A copy's inherited service was checked when the original was created. */
@@ -78,7 +78,7 @@ export async function toForkNeed(
 }
 
 /** Memory that all running copies share and that is not allocated yet. */
-async function sharedBy(
+export async function sharedBy(
   engine: Pick<Engine, 'neededBytes'>,
   { vm }: SavedGuest,
 ): Promise<Pick<Need, 'shared'>> {

@@ -8,7 +8,7 @@ import { FRAME_CREDIT_BYTES } from '../limits.ts';
 const RETURN_SHARE = 1 / 2;
 
 export class ReceiveWindow {
-  readonly #sizeBytes: number;
+  readonly sizeBytes: number;
   /** Credit that the peer has left. */
   #left: number;
   /** Received bytes that are not consumed yet. */
@@ -17,7 +17,7 @@ export class ReceiveWindow {
   #due = 0;
 
   constructor(sizeBytes: number) {
-    this.#sizeBytes = sizeBytes;
+    this.sizeBytes = sizeBytes;
     this.#left = sizeBytes;
   }
 
@@ -38,7 +38,7 @@ export class ReceiveWindow {
     this.#heldBytes -= passed;
     this.#heldFrames -= frames;
     this.#due += passed + frames * FRAME_CREDIT_BYTES;
-    if (this.#due < this.#sizeBytes * RETURN_SHARE) return 0;
+    if (this.#due < this.sizeBytes * RETURN_SHARE) return 0;
     const credit = this.#due;
     this.#due = 0;
     this.#left += credit;

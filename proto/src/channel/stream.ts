@@ -73,8 +73,8 @@ export class Stream {
   readonly #sends = new Map<Flow, SendState>();
   readonly #endedSends = new Set<Flow>();
   readonly #openInflows: Set<Flow>;
-  readonly #sendWindow: number;
-  readonly #inflow: ReceiveWindow;
+  #sendWindow: number;
+  #inflow: ReceiveWindow;
   #sendCredit: number;
   #hasStarted = false;
   #isCancelled = false;
@@ -97,6 +97,13 @@ export class Stream {
   /** Whether the stream has its result or was lost; later calls have no effect. */
   get isOver(): boolean {
     return this.#isOver;
+  }
+
+  /** Lowers the credit of both directions. Before any byte of the stream; the other end does the same. */
+  narrow(windowBytes: number): void {
+    this.#sendWindow = Math.min(this.#sendWindow, windowBytes);
+    this.#sendCredit = this.#sendWindow;
+    this.#inflow = new ReceiveWindow(Math.min(this.#inflow.sizeBytes, windowBytes));
   }
 
   /** Sets the source of a flow's bytes. It is called when link and credit allow. */

@@ -29,6 +29,7 @@ const SANDBOX = {
   labels: { [EVIL]: EVIL },
   state: EVIL,
   reason: EVIL,
+  env_names: [EVIL],
 };
 const SNAPSHOT = {
   id: EVIL,
@@ -40,7 +41,7 @@ const SNAPSHOT = {
   labels: { [EVIL]: EVIL },
   comment: EVIL,
 };
-const IMAGE = { source_ref: EVIL, refs: [EVIL], digest: EVIL, size_bytes: 1 };
+const IMAGE = { source_ref: EVIL, refs: [EVIL], digest: EVIL, size_bytes: 1, user_labels: { [EVIL]: EVIL } };
 const USE = ['cpu_us', 'resident_bytes', 'private_bytes', 'memory_limit_bytes', 'layer_bytes'];
 const MORE_USE = ['disk_limit_bytes', 'read_bytes', 'written_bytes'];
 const STATS = {
@@ -48,7 +49,10 @@ const STATS = {
   read_at: AT,
   ...Object.fromEntries([...USE, ...MORE_USE].map((name) => [name, 1])),
 };
-const EVENT = { id: '1', at: AT, kind: EVIL, sandbox: EVIL, reason: EVIL };
+const EVENT = {
+  ...{ id: '1', at: AT, kind: EVIL, sandbox: EVIL, reason: EVIL },
+  ...{ name: EVIL, labels: { [EVIL]: EVIL }, changed: [EVIL], tenant: EVIL },
+};
 
 const FILE = { path: `/srv/${EVIL}`, type: 'file', mode: EVIL, size_bytes: 1, modified_at: EVIL };
 const COMMAND_OF_OTHERS = {
@@ -63,6 +67,7 @@ const COMMAND_OF_OTHERS = {
 const ANSWERS: readonly [RegExp, unknown][] = [
   [/ \/profiles$/, { profiles: ['base', EVIL], details: { base: { digest: EVIL, size_bytes: 1 } } }],
   [/ \/images$/, { images: [IMAGE] }],
+  [/PATCH \/images\//, IMAGE],
   [/ \/whoami$/, { scoped: true, policy: { [EVIL]: [EVIL], operations: EVIL } }],
   [/ \/openapi.json$/, { info: { version: EVIL } }],
   [/ \/sandboxes$/, { sandboxes: [SANDBOX], ...SANDBOX }],
@@ -73,6 +78,7 @@ const ANSWERS: readonly [RegExp, unknown][] = [
   [/\/tree/, { nodes: [{ ...SNAPSHOT, kind: 'snapshot', state: EVIL }] }],
   [/ \/snapshots\//, SNAPSHOT],
   [/\/stats$/, STATS],
+  [/ \/sandboxes\/[^/]*\/ports$/, { ports: [{ port: EVIL, access: EVIL, opened_at: EVIL }] }],
   [/\/service/, { state: EVIL, last_exit: { exit_code: -1, error: EVIL } }],
   [/\/files\/list$/, { entries: [{ ...FILE, uid: 0, gid: 0, user: EVIL, group: EVIL, target: EVIL }] }],
   [/\/commands$/, { commands: [COMMAND_OF_OTHERS] }],
@@ -132,11 +138,16 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     mv: [`sbx_1:/${EVIL}`, `/${EVIL}`],
     edit: [`sbx_1:/${EVIL}`],
     logs: ['sbx_1'],
+    forward: ['sbx_1', EVIL],
+    connect: ['sbx_1', '80'],
+    ssh: ['sbx_1'],
+    ports: ['sbx_1'],
     service: ['status', 'sbx_1'],
     snapshot: ['sbx_1'],
     snapshots: [],
     tree: ['snap_1'],
     fork: ['snap_1'],
+    rollback: ['sbx_1', 'snap_1'],
     export: ['-o', archive, 'snap_1'],
     import: [file],
     images: [],
@@ -192,6 +203,34 @@ t.test('each verb, in a pipe, with and without --json', async (t) => {
     'commands',
   ])
     t.ok(shown.includes(verb), `${verb} has shown them`);
+});
+
+t.test('names, labels, comments and environments, in answers and in flags', async (t) => {
+  const url = await serveEvil(t, true);
+  const env = { SANDBOXD_HOST: url, XDG_CONFIG_HOME: t.testdir() };
+  for (const words of [
+    ['update', '-l', 'a=b', 'snap_1'],
+    ['update', '--image', '-l', 'a=b', 'x'],
+    ['update', '--comment', EVIL, 'snap_1'],
+    ['update', '--name', EVIL, 'sbx_1'],
+    ['update', '--label', EVIL, 'sbx_1'],
+    ['snapshot', '--label', EVIL, 'sbx_1'],
+    ['snapshot', '--name', EVIL, '--comment', EVIL, 'sbx_1'],
+    ['fork', '--env', `=${EVIL}`, 'snap_1'],
+    ['fork', '--name', EVIL, '--label', `${EVIL}=${EVIL}`, '--env', `A=${EVIL}`, 'snap_1'],
+    ['snapshots', '--label', EVIL],
+    ['ps', '--label', EVIL],
+    ['images', '--label', EVIL],
+    ['events', '--no-follow', '--label', EVIL],
+    ['run', '-d', '--name', EVIL, '--label', `${EVIL}=`, 'base'],
+  ]) {
+    const forms = [words, ['--json', ...words]];
+    for (const { stdout, stderr } of await Promise.all(forms.map((form) => runCommand(form, env)))) {
+      for (const text of [stdout, stderr]) t.notMatch(text, OBEYED, words.join(' '));
+      t.notMatch(`${stdout}\n${stderr}`, /^sandbox: fine/m, words.join(' '));
+      t.match(`${stdout}${stderr}`, MARK, words.join(' '));
+    }
+  }
 });
 
 t.test('on a terminal, bars and notes included', async (t) => {

@@ -1,6 +1,8 @@
 // Names, labels and states of sandboxes on the command line.
 import t, { type Test } from 'tap';
+import type { Images } from '../../../host-agent/src/images/index.ts';
 import { runCommand } from '../../support/command.ts';
+import { FakeImages } from '../fake-images.ts';
 import { serve, UNKNOWN_ID } from '../support.ts';
 
 t.setTimeout(120_000);
@@ -20,7 +22,10 @@ t.test('a name is taken wherever an id is', async (t) => {
   t.same(JSON.parse((await run(['inspect', 'web'])).stdout)[0].id, id);
   t.match(await run(['exec', 'web', 'true']), { code: 0 });
   t.match(await run(['ls', 'web:/srv']), { code: 0 });
-  t.match(await run(['inspect', 'api']), { code: 1, stderr: /there is no sandbox with the name api/ });
+  t.match(await run(['inspect', 'api']), {
+    code: 1,
+    stderr: /there is no sandbox or snapshot with the name api/,
+  });
   t.equal((await run(['ps', '-q', '--label', 'team=a', '--state', 'running'])).stdout, `${id}\n`);
   t.match(
     await run(['update', 'web', '--label', 'b=c', '--label', 'team-', '--timeout', '1h', '--no-name']),
@@ -34,7 +39,7 @@ t.test('a name is taken wherever an id is', async (t) => {
   Object.assign(other, { name: 'web' });
   t.match(await run(['inspect', 'web']), {
     code: 2,
-    stderr: /several sandboxes have the name web: sbx_.*; give an id/,
+    stderr: /several sandboxes or snapshots have the name web: sbx_.*; give an id/,
   });
   Object.assign(other, { name: 'api' });
   t.match(await run(['rm', 'nosuch', 'api']), { code: 1, stdout: `${other.id}\n`, stderr: /name nosuch/ });
@@ -75,4 +80,55 @@ t.test('pause, resume and ps say of each sandbox what became of it', async (t) =
   });
   t.match(await run(['update', '--idle-action', 'pause', 'web']), { code: 0 });
   t.match(sandboxes.patches.at(-1), { idleAction: 'pause' });
+});
+
+t.test('snapshots and images have labels, names and comments, too', async (t) => {
+  const images = new FakeImages();
+  const { url, sandboxes } = await serve(t, { images: images.store as Images });
+  const env = { SANDBOXD_HOST: url, XDG_CONFIG_HOME: t.testdir(), OWN: 'of here' };
+  const run = (...words: string[]) => runCommand(words, env);
+  const { id } = sandboxes.add();
+  const taken = await run('snapshot', '--name', 'gold', '-l', 'stage=raw', '--comment', 'first', id);
+  const snapshot = taken.stdout.trim();
+  t.match(
+    await run('update', 'gold', '-l', 'stage=ready', '-l', 'app.example/x=', '--comment', 'two words'),
+    {
+      code: 0,
+      stdout: `${snapshot}\n`,
+    },
+  );
+  const labels = { stage: 'ready', 'app.example/x': '' };
+  t.match(sandboxes.snapshots.get(snapshot), { name: 'gold', comment: 'two words', labels });
+  t.equal((await run('snapshots', '-q', '-l', 'stage=ready', '-l', 'app.example/x')).stdout, `${snapshot}\n`);
+  t.equal((await run('snapshots', '-q', '-l', 'stage=raw')).stdout, '');
+  t.match(
+    await run('fork', '--name', 'copy', '-l', 'a=b', '-l', 'stage-', '-e', 'A=1=2', '-e', 'OWN', 'gold'),
+    { code: 0 },
+  );
+  t.same(sandboxes.forked.at(-1), {
+    name: 'copy',
+    labels: { a: 'b', stage: null },
+    env: { A: '1=2', OWN: 'of here' },
+  });
+  t.match(await run('update', '--no-name', '--no-comment', '-l', 'stage-', snapshot), { code: 0 });
+  t.notOk('comment' in (sandboxes.snapshots.get(snapshot) ?? {}));
+  t.match(await run('update', '--image', '-l', 'stage=tested', 'nginx:alpine'), {
+    code: 0,
+    stdout: /^sha256:/,
+  });
+  t.same(images.labels, { stage: 'tested' });
+  t.equal((await run('images', '-q', '-l', 'stage=tested')).stdout, 'nginx:alpine\n');
+  for (const [words, stderr] of [
+    [[snapshot, '--timeout', '1h'], /--timeout is not for snapshots, which have --name/],
+    [[id, '--comment', 'x'], /--comment is not for sandboxes/],
+    [['--image', 'nginx', '--name', 'x'], /--name is not for images, which have --label/],
+    [[snapshot, '--comment', 'x', '--no-comment'], /--comment and --no-comment exclude each other/],
+    [[snapshot], /a flag is missing: --name/],
+    [['gold', '-l', 'x'], /there is no sandbox or snapshot|--label must be key=value/],
+  ] as const)
+    t.match(await run('update', ...words), { stderr }, words.join(' '));
+  Object.assign(sandboxes.get(id).info, { name: 'both' });
+  await run('update', '--name', 'both', snapshot);
+  t.match(await run('rm', 'both'), { code: 1, stderr: /several sandboxes or snapshots have the name both/ });
+  t.equal(sandboxes.list().length + sandboxes.snapshots.size, 3, 'nothing was removed by a guess');
 });

@@ -66,6 +66,14 @@ const DOCUMENTED = [
   ['POST', '/sandboxes/:id/files/move', 'exec', 200],
   ['POST', '/sandboxes/:id/files/copy', 'exec', 201],
   ['GET', '/sandboxes/:id/logs', 'read', 200],
+  ['GET', '/sandboxes/:id/ports', 'view', 200],
+  ['POST', '/sandboxes/:id/ports', 'connect', 200],
+  ['DELETE', '/sandboxes/:id/ports/:port', 'connect', 204],
+  ['GET', '/sandboxes/:id/ports/:port/links', 'view', 200],
+  ['POST', '/sandboxes/:id/ports/:port/links', 'connect', 201],
+  ['DELETE', '/sandboxes/:id/ports/:port/links/:link', 'connect', 204],
+  ['POST', '/sandboxes/:id/ports/:port/connect', 'connect', 200],
+  ['GET', '/sandboxes/:id/ports/:port/connect', 'connect', 101],
   ['GET', '/sandboxes/:id/service', 'read', 200],
   ['PUT', '/sandboxes/:id/service', 'exec', 200],
   ['POST', '/sandboxes/:id/service/start', 'exec', 200],
@@ -73,6 +81,8 @@ const DOCUMENTED = [
   ['POST', '/sandboxes/:id/service/restart', 'exec', 200],
   ['GET', '/sandboxes/:id/service/logs', 'read', 200],
   ['POST', '/sandboxes/:id/snapshot', 'snapshot', 201],
+  ['POST', '/sandboxes/:id/fork', 'fork', 201],
+  ['POST', '/sandboxes/:id/rollback', 'exec', 200],
   ['GET', '/snapshots', 'view', 200],
   ['GET', '/snapshots/:id', 'view', 200],
   ['GET', '/snapshots/:id/tree', 'view', 200],
@@ -125,7 +135,9 @@ t.test('each entry agrees with itself', (t) => {
       `${name} has a schema for its path`,
     );
     if (method === 'GET' && transport !== 'websocket') t.notOk(body, `${name} has no body`);
-    t.equal(upward !== undefined, transport === 'duplex' || transport === 'websocket', name);
+    const hasFrames =
+      transport === 'duplex' || (transport === 'websocket' && name !== 'connectPortWebSocket');
+    t.equal(upward !== undefined, hasFrames, name);
     t.match(summary, /^[A-Z].*[^.]$/, name);
     t.ok(access === 'public' || access === 'any-key' || OPERATIONS.includes(access), name);
     for (const { status, content } of answers)

@@ -13,6 +13,7 @@ export const images: Verb = {
     quiet: { type: 'boolean', short: 'q', help: 'print names only' },
     label: {
       type: 'string',
+      short: 'l',
       multiple: true,
       placeholder: 'key=value',
       help: 'only images with this label, or with the key alone; no profiles',

@@ -1,11 +1,10 @@
 // `sandbox ps`, `rm` and `inspect`.
 
 import { UsageError } from '@sandboxd/api/command-line';
-import type { SandboxFilter, UpdateOptions } from '../../contract.ts';
+import type { SandboxFilter } from '../../contract.ts';
 import { ApiError } from '../../errors.ts';
 import { resolveWord } from '../names.ts';
 import { formatAge } from '../terminal.ts';
-import { toLabelChanges, toSeconds } from '../units.ts';
 import type { Verb } from '../verb.ts';
 import { toPlace } from './files.ts';
 
@@ -120,59 +119,6 @@ export const inspect: Verb = {
       ),
     );
     terminal.printJson(found);
-    return 0;
-  },
-};
-
-export const update: Verb = {
-  name: 'update',
-  operands: '<sandbox>',
-  completes: ['sandbox'],
-  summary: 'Change name, labels or timeouts of a sandbox',
-  details: 'All changes are made, or none.',
-  flags: {
-    name: { type: 'string', placeholder: 'name', help: 'new name' },
-    'no-name': { type: 'boolean', help: 'remove the name' },
-    label: {
-      type: 'string',
-      short: 'l',
-      multiple: true,
-      placeholder: 'key=value|key-',
-      help: 'set a label; key- removes it',
-    },
-    timeout: {
-      type: 'string',
-      placeholder: 'time',
-      help: 'lifetime from now, such as 30s or 2h; 0s removes it',
-    },
-    'idle-timeout': { type: 'string', placeholder: 'time', help: 'idle timeout; 0s removes it' },
-    'idle-action': {
-      type: 'string',
-      placeholder: 'delete|snapshot|pause',
-      help: 'action after the idle timeout',
-    },
-  },
-  example: 'sandbox update --label team=compilers --timeout 2h $ID',
-  async run({ operands: [id = ''], text, texts, isSet }, { client, terminal, signal, isJson }) {
-    const [name, timeout, idleTimeout] = [text('name'), text('timeout'), text('idle-timeout')];
-    const [labels, idleAction] = [texts('label'), text('idle-action')];
-    if (name !== undefined && isSet('no-name'))
-      throw new UsageError('--name and --no-name exclude each other');
-    const changes: UpdateOptions = {
-      ...(name !== undefined && { name }),
-      ...(isSet('no-name') && { name: null }),
-      ...(labels.length > 0 && { labels: toLabelChanges(labels) }),
-      ...(timeout !== undefined && { timeout_s: toSeconds('timeout', timeout) }),
-      ...(idleTimeout !== undefined && { idle_timeout_s: toSeconds('idle-timeout', idleTimeout) }),
-      ...(idleAction !== undefined && { idle_action: idleAction as 'delete' }),
-    };
-    if (Object.keys(changes).length === 0)
-      throw new UsageError(
-        'a flag is missing: --name, --no-name, --label, --timeout, --idle-timeout or --idle-action',
-      );
-    const changed = await client.sandboxes.update(id, changes, { signal });
-    if (isJson) terminal.printJson(changed);
-    else terminal.print(changed.id);
     return 0;
   },
 };

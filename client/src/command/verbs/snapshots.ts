@@ -1,7 +1,6 @@
-// `sandbox snapshot`, `snapshots` and `fork`.
-import { UsageError } from '@sandboxd/api/command-line';
+// `sandbox snapshot`, `snapshots`, `fork` and `rollback`.
 import { formatAge } from '../terminal.ts';
-import { toCount, toLabelChanges, toLabels, toPort } from '../units.ts';
+import { toCount, toEnvironment, toLabelChanges, toLabels, toPort } from '../units.ts';
 import type { Verb } from '../verb.ts';
 
 export const snapshot: Verb = {
@@ -11,7 +10,13 @@ export const snapshot: Verb = {
   summary: 'Take a snapshot of a sandbox, which keeps running',
   flags: {
     name: { type: 'string', placeholder: 'name', help: 'name, unique among the snapshots' },
-    label: { type: 'string', multiple: true, placeholder: 'key=value', help: 'label, to find it by' },
+    label: {
+      type: 'string',
+      short: 'l',
+      multiple: true,
+      placeholder: 'key=value',
+      help: 'label, to find it by',
+    },
     comment: { type: 'string', placeholder: 'text', help: 'comment' },
     expires: { type: 'string', placeholder: 'seconds', help: 'delete it after this time' },
     'idempotency-key': {
@@ -48,6 +53,7 @@ export const snapshots: Verb = {
     quiet: { type: 'boolean', short: 'q', help: 'print ids only' },
     label: {
       type: 'string',
+      short: 'l',
       multiple: true,
       placeholder: 'key=value',
       help: 'only those with this label, or with the key alone',
@@ -81,11 +87,16 @@ export const fork: Verb = {
   name: 'fork',
   operands: '<snapshot|sandbox>',
   completes: ['id'],
-  summary: 'Fork a snapshot or a running sandbox',
+  summary: 'Fork a snapshot or a sandbox',
   details:
-    'The new sandboxes continue from the state in the snapshot. For a sandbox, a temporary snapshot is taken and removed.',
+    'The new sandboxes continue from the state in the snapshot, or from that of the sandbox now, which goes on.',
   flags: {
-    number: { type: 'string', short: 'n', placeholder: 'count', help: 'number of forks; default: 1' },
+    number: {
+      type: 'string',
+      short: 'n',
+      placeholder: 'count',
+      help: 'number of forks; default: 1, or one for each name',
+    },
     publish: {
       type: 'string',
       short: 'p',
@@ -96,9 +107,14 @@ export const fork: Verb = {
     'idempotency-key': {
       type: 'string',
       placeholder: 'key',
-      help: 'with the key of an earlier fork of the snapshot: print its forks, for a day',
+      help: 'with the key of an earlier fork: print its forks, for a day',
     },
-    name: { type: 'string', placeholder: 'name', help: 'name of the fork; for a single fork' },
+    name: {
+      type: 'string',
+      multiple: true,
+      placeholder: 'name',
+      help: 'name of the fork; several, one for each fork',
+    },
     label: {
       type: 'string',
       short: 'l',
@@ -106,36 +122,57 @@ export const fork: Verb = {
       placeholder: 'key=value|key-',
       help: 'set a label of the forks; key- removes an inherited one',
     },
+    env: {
+      type: 'string',
+      short: 'e',
+      multiple: true,
+      placeholder: 'NAME=value',
+      help: 'set a variable of all commands in the forks; NAME alone passes the own one',
+    },
   },
   example: 'sandbox fork -n 3 $ID',
   async run({ operands: [id = ''], text, texts }, { client, terminal, signal, isJson }) {
     const publish = texts('publish').map(toPort);
-    const count = toCount('number', text('number') ?? '1');
-    const isSnapshot = id.startsWith('snap_');
-    const idempotencyKey = text('idempotency-key');
-    if (idempotencyKey !== undefined && !isSnapshot)
-      throw new UsageError('--idempotency-key is for forks of a snapshot: a sandbox has changed in between');
+    const [names, labels] = [texts('name'), texts('label')];
+    const [name] = names;
+    const env = toEnvironment(texts('env'));
+    const hasSeveral = names.length > 1;
+    const number = text('number') ?? (hasSeveral ? String(names.length) : '1');
     using progress = terminal.progress('forking');
-    const source = isSnapshot
-      ? client.snapshots.get(id)
-      : await client.sandboxes.get(id).snapshot({ signal });
-    try {
-      const [name, labels] = [text('name'), texts('label')];
-      const forks = await source.fork({
-        count,
-        ...(publish.length > 0 && { publish }),
-        ...(name !== undefined && { name }),
-        ...(labels.length > 0 && { labels: toLabelChanges(labels) }),
-        signal,
-        idempotencyKey,
-      });
-      progress[Symbol.dispose]();
-      if (isJson) terminal.printJson(await Promise.all(forks.map((each) => each.info({ signal }))));
-      else for (const each of forks) terminal.print(each.id);
-      return 0;
-    } finally {
-      if (!isSnapshot) await source[Symbol.asyncDispose]();
-    }
+    const source = id.startsWith('snap_') ? client.snapshots.get(id) : client.sandboxes.get(id);
+    const forks = await source.fork({
+      count: toCount('number', number),
+      ...(publish.length > 0 && { publish }),
+      ...(hasSeveral ? { children: names.map((each) => ({ name: each })) } : name !== undefined && { name }),
+      ...(labels.length > 0 && { labels: toLabelChanges(labels) }),
+      ...(Object.keys(env).length > 0 && { env }),
+      signal,
+      idempotencyKey: text('idempotency-key'),
+    });
+    progress[Symbol.dispose]();
+    if (isJson) terminal.printJson(await Promise.all(forks.map((each) => each.info({ signal }))));
+    else for (const each of forks) terminal.print(each.id);
+    return 0;
+  },
+};
+
+export const rollback: Verb = {
+  name: 'rollback',
+  operands: '<sandbox> <snapshot>',
+  completes: ['sandbox', 'id'],
+  summary: 'Let a sandbox go back to a snapshot',
+  details:
+    'The snapshot must be of the sandbox, or one that it comes from. The sandbox gets its memory and disk; what runs ' +
+    'in it ends. Id, name, addresses and ports stay.',
+  flags: {},
+  example: 'sandbox rollback $ID $SNAPSHOT',
+  async run({ operands: [id = '', snapshotId = ''] }, { client, terminal, signal, isJson }) {
+    using progress = terminal.progress('rolling back');
+    const info = await client.sandboxes.get(id).rollback(snapshotId, { signal });
+    progress[Symbol.dispose]();
+    if (isJson) terminal.printJson(info);
+    else terminal.print(info.id);
+    return 0;
   },
 };
 

@@ -1,8 +1,8 @@
 // Looks at what is in watched directories, and makes the tree have it.
 //
 // The kernel's events are behind what is there, and name directories by their watches alone. So for every name in a
-// watched directory one of these holds: the tree has what is there; an event of the name waits in the kernel; a check of
-// the name is deferred here. Whatever changes the tree keeps that, and is reported at once: the client has the tree.
+// watched directory one of these holds: the tree has what is there; an event of the name waits in the kernel; a check
+// of the name is deferred here. Whatever changes the tree keeps that, and is reported at once: the client has the tree.
 import { constants } from 'node:fs';
 import { constants as systemConstants } from 'node:os';
 import { WATCH_END } from '@sandboxd/proto';

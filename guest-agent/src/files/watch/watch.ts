@@ -10,8 +10,9 @@ import {
   showName,
   WATCH_END,
 } from '@sandboxd/proto';
+import { readUserFiles } from '../../exec/user-files.ts';
 import { POLL, type Poller, type Watch as PollWatch } from '../../native/poller.ts';
-import { type Actor, findActor, PARK, type ParkedStep, readNames, SlicedRun } from '../as-user.ts';
+import { type Actor, findActor, PARK, type ParkedStep, SlicedRun } from '../as-user.ts';
 import { toPath } from '../place.ts';
 import type { WatchBudget } from './budget.ts';
 import { EventQueue, IN, type KernelEvent } from './events.ts';
@@ -33,7 +34,7 @@ export type WatchContext = { readonly poller: Poller; readonly watches: WatchBud
 export function startFileWatch({ poller, watches }: WatchContext, stream: Stream, call: FileWatch): void {
   const place = call.place as FilePlace | undefined;
   if (!place) throw new AgentError('invalid', 'the call names no directory');
-  const actor = findActor(place.user, readNames());
+  const actor = findActor(place.user, readUserFiles());
   const watch = new FileWatchCall(actor, place, call.recursive, poller, watches);
   watches.open();
   watch.run(stream, () => watches.close());

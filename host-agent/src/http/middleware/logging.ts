@@ -7,7 +7,14 @@ import { hasKey } from '../../lib/logger.ts';
 import { type HttpEnv, headerOf } from '../context.ts';
 
 /** Errors with status 500 or above that are not failures of the daemon. */
-const EXPECTED: ReadonlySet<ErrorCode> = new Set(['cancelled', 'exhausted', 'unsupported']);
+const EXPECTED: ReadonlySet<ErrorCode> = new Set([
+  'cancelled',
+  'exhausted',
+  'port_failed',
+  'port_not_listening',
+  'port_timeout',
+  'unsupported',
+]);
 
 /** Limit for text of clients: a path may have 16 KiB, and error messages quote it. */
 export const MAX_LOGGED_CHARS = 1000;

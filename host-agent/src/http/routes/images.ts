@@ -6,7 +6,7 @@ import { assertMayChangeImages, ownerOf, sharerOf, tenantOf } from '../../keys/i
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import { AppError } from '../../lib/errors.ts';
 import { changeLabels, matchesLabels } from '../../lib/labels.ts';
-import { clientSignal, type HttpContext } from '../context.ts';
+import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
@@ -70,7 +70,10 @@ export function imageHandlers({ images, bodyIdleMs }: HttpServices) {
       assertMayChangeImages(c.get('principal'));
       assertNoTenant(c);
       const change = (labels: Labels) => changeLabels(labels, user_labels);
-      return toImageBody(await requireImages(images).relabel(ref, change));
+      auditAbout(c, { labels: user_labels });
+      const image = await requireImages(images).relabel(ref, change);
+      c.get('audit').effective = { image: image.digest, labels: image.labels };
+      return toImageBody(image);
     },
 
     deleteImage: async ({ params: { ref } }, c) => {

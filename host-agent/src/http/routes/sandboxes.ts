@@ -7,7 +7,7 @@ import type { PublishedPort } from '../../network/index.ts';
 import type { SandboxFilter } from '../../sandboxes/filter.ts';
 import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/interface.ts';
 import type { CreateSandboxOptions, IdleRule, NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
-import { clientSignal, type HttpContext } from '../context.ts';
+import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { type SortKey, toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
@@ -38,6 +38,7 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
     createSandbox: async ({ body, warnings }, c) => {
       if (body.image !== undefined) requireImages(images);
       const commit = c.get('keyed')?.commitHook<readonly SandboxInfo[]>(toOneBody);
+      auditAbout(c, body);
       const sandbox = await callersOf(host, c).create(toCreateOptions(body), clientSignal(c), commit);
       c.set('log', c.var.log.child({ sandbox: sandbox.id }));
       if (sandbox.isExisting)
@@ -107,6 +108,7 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       } = body;
       const sandboxes = host.as(c.get('principal'));
       const patch = { name, labels, timeoutS, idleTimeoutS, idleAction };
+      auditAbout(c, { name, labels: labels ?? {} });
       const changed = await sandboxes.update(id, patch);
       c.get('audit').effective = toAudited(changed);
       return toDetailedBody(changed);
@@ -127,7 +129,9 @@ export function sortKeyOf({ createdAt, id }: { readonly createdAt: Date; readonl
 /** The sandboxes of the caller. Adds the properties of a new sandbox, after defaults, to the audit record. */
 export function callersOf(host: SandboxHost, c: HttpContext): Sandboxes {
   return host.as(c.get('principal'), ({ rootfs, allowlist, publish, ...requested }) => {
+    const { effective } = c.get('audit');
     c.get('audit').effective = {
+      ...effective,
       ...requested,
       [rootfs.kind]: rootfs.name,
       ...(allowlist !== undefined && {
@@ -247,6 +251,7 @@ export function toSandboxBody(sandbox: SandboxInfo) {
     workdir: sandbox.workdir,
     ...(sandbox.sourceSnapshotId !== undefined && { source_snapshot_id: sandbox.sourceSnapshotId }),
     ...(sandbox.parentSnapshotId !== undefined && { parent_snapshot_id: sandbox.parentSnapshotId }),
+    ...(sandbox.sourceSandboxId !== undefined && { source_sandbox_id: sandbox.sourceSandboxId }),
     ...(sandbox.network !== undefined && { network: toNetworkBody(sandbox.network) }),
     ...(sandbox.published !== undefined && { published: sandbox.published.map(toPortBody) }),
   };

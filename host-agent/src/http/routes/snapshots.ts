@@ -1,15 +1,16 @@
 // Take, list, show, export, import, delete and fork snapshots.
-import { MAX_MOVES, MAX_MOVES_OF_EACH, MAX_PAGE_ITEMS } from '@sandboxd/api';
+import { MAX_MOVES, MAX_MOVES_OF_EACH, MAX_PAGE_ITEMS, type Routes } from '@sandboxd/api';
 import { ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import { onEnd } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
 import { matchesLabels } from '../../lib/labels.ts';
 import { toAbout } from '../../sandboxes/snapshot-about.ts';
-import type { SandboxInfo, SnapshotInfo, TreeNode } from '../../sandboxes/types.ts';
-import { clientSignal, type HttpContext } from '../context.ts';
+import type { ForkOptions, SandboxInfo, SnapshotInfo, TreeNode } from '../../sandboxes/types.ts';
+import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
+import type { Input } from '../input/request-input.ts';
 import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
@@ -26,6 +27,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   return {
     takeSnapshot: async ({ params: { id }, body }, c) => {
       const commit = c.get('keyed')?.commitHook(toSnapshotBody);
+      auditAbout(c, body);
       const sandbox = host.as(c.get('principal')).get(id);
       const { expires_s: expiresS, ...about } = body;
       const snapshot = await sandbox.snapshot(clientSignal(c), commit, { ...about, expiresS });
@@ -55,9 +57,13 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       return { nodes: entries.map(toNodeBody), ...next };
     },
 
-    changeSnapshot: async ({ params: { id }, body: { expires_s, ...about } }, c) => {
+    changeSnapshot: async ({ params: { id }, body }, c) => {
+      auditAbout(c, body);
+      const { expires_s, ...about } = body;
       const patch = { ...about, expiresS: expires_s === null ? 0 : expires_s };
-      return toSnapshotBody(await host.as(c.get('principal')).changeSnapshot(id, patch));
+      const changed = await host.as(c.get('principal')).changeSnapshot(id, patch);
+      auditAbout(c, changed);
+      return toSnapshotBody(changed);
     },
 
     exportSnapshot: ({ params: { id } }, c) => {
@@ -102,6 +108,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
         const commit = keyed?.commitHook(toSnapshotBody);
         const snapshot = await sandboxes.importSnapshot(read, { isDiskOnly }, clientSignal(c), commit);
         c.get('audit').made = [snapshot.id];
+        auditAbout(c, snapshot);
         return toSnapshotBody(snapshot);
       } finally {
         body.discard(); // after an early response the client may still send
@@ -115,21 +122,74 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
 
     forkSnapshot: async ({ params: { id }, query, body }, c) => {
       const sandboxes = callersOf(host, c);
-      const count = body.count || query.count;
-      const { name, labels, env } = body;
-      const options = { publish: toPorts(body.publish), name, labels, env };
-      const commit = c.get('keyed')?.commitHook(toForksBody);
+      const { count, options, toBody } = toForkOptions(body, query.count);
+      auditAbout(c, options);
+      const commit = c.get('keyed')?.commitHook(toBody);
       const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
-      c.get('audit').made = forks.map((fork) => fork.id);
-      return toForksBody(forks);
+      auditForks(c, forks);
+      return toBody(forks);
+    },
+
+    forkSandbox: async ({ params: { id }, query, body }, c) => {
+      const sandbox = callersOf(host, c).get(id);
+      const { count, options, toBody } = toForkOptions(body, query.count);
+      auditAbout(c, options);
+      const commit = c.get('keyed')?.commitHook(toBody);
+      const forks = await sandbox.fork(count, clientSignal(c), options, commit);
+      auditForks(c, forks);
+      return toBody(forks);
+    },
+
+    rollbackSandbox: async ({ params: { id }, body }, c) => {
+      const sandboxes = host.as(c.get('principal'));
+      await sandboxes.get(id).rollback(body.snapshot_id);
+      return toSandboxBody(sandboxes.get(id).info);
     },
   } satisfies Partial<Handlers>;
 }
 
+type ForkCall = {
+  readonly count: number;
+  readonly options: ForkOptions;
+  readonly toBody: typeof toChildrenBody;
+};
+
+function toForkOptions(
+  { count, children, publish, name, labels, env }: Input<Routes['forkSnapshot']>['body'],
+  queryCount: number,
+): ForkCall {
+  const own = children?.map((each) => ({ ...each, publish: toPorts(each.publish) }));
+  const options = { publish: toPorts(publish), name, labels, env, ...(own && { children: own }) };
+  return {
+    count: children?.length ?? (count || queryCount),
+    options,
+    toBody: children === undefined ? toForksBody : toChildrenBody,
+  };
+}
+
+/** Of several forks the names, and the labels that all of them have. */
+function auditForks(c: HttpContext, forks: readonly SandboxInfo[]): void {
+  const [first, ...others] = forks;
+  const hasLabel = (key: string, value: string) => (fork: SandboxInfo) =>
+    matchesLabels(fork.labels, [{ key, value }]);
+  const common = Object.entries(first?.labels ?? {}).filter(([key, value]) =>
+    others.every(hasLabel(key, value)),
+  );
+  const names = forks.flatMap(({ name }) => name ?? []);
+  const audit = c.get('audit');
+  audit.made = forks.map(({ id }) => id);
+  auditAbout(c, { name: others.length === 0 ? first?.name : undefined, labels: Object.fromEntries(common) });
+  if (others.length > 0 && names.length > 0) audit.effective = { ...audit.effective, names };
+}
+
 /** Oldest first. */
 function toForksBody(forks: readonly SandboxInfo[]) {
-  const oldestFirst = forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
-  return { sandboxes: oldestFirst.map(toSandboxBody) };
+  return toChildrenBody(forks.toSorted((a, b) => a.createdAt.getTime() - b.createdAt.getTime()));
+}
+
+/** In the order of `children`. */
+function toChildrenBody(forks: readonly SandboxInfo[]) {
+  return { sandboxes: forks.map(toSandboxBody) };
 }
 
 /** The VMM parses the imported device state, so only the operator may import. AppError forbidden. */

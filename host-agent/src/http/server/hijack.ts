@@ -21,6 +21,7 @@ const hijacked = (transport: Route['transport']) =>
     .map((route) => ({ method: route.method, pattern: toPathPattern(route) }));
 const WEB_SOCKETS = hijacked('websocket');
 const DUPLEX = hijacked('duplex');
+const TUNNELS = hijacked('tunnel');
 
 export type HijackOptions = {
   readonly app: HttpApp;
@@ -47,7 +48,7 @@ export function isWebSocketRequest(request: IncomingMessage): boolean {
  * in the same packet, and these bytes must never reach the HTTP parser.
  */
 export function installHijack(server: Server, event: ConnectionEvent, options: HijackOptions): void {
-  server.on(event, (socket: Socket) => upgradeRequests(socket, isInteractiveExec));
+  server.on(event, (socket: Socket) => upgradeRequests(socket, takesConnection));
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     options.onOpen(socket);
     socket.on('error', () => socket.destroy());
@@ -150,7 +151,8 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-function isInteractiveExec(request: IncomingMessage): boolean {
+function takesConnection(request: IncomingMessage): boolean {
+  if (isOneOf(TUNNELS, request)) return true;
   if (!isOneOf(DUPLEX, request)) return false;
   const query = request.url?.match(/\?([^#]*)/)?.[1];
   return query !== undefined && new URLSearchParams(query).get('stdin') === '1';

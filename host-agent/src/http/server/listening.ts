@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { constants, lstatSync, unlinkSync } from 'node:fs';
 import { chmod, lchown, link, lstat, mkdtemp, open, rm, rmdir, unlink } from 'node:fs/promises';
-import { createServer, type Server, type ServerOptions } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerOptions } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { connect } from 'node:net';
 import { basename, dirname, join } from 'node:path';
@@ -40,18 +40,29 @@ export type Listening = {
   release(): Promise<void>;
 };
 
+export type NodeServerOptions = {
+  readonly headersTimeoutMs?: number | undefined;
+  /** Which requests are upgrades; default: WebSockets on routes that have them. */
+  readonly isUpgrade?: (request: IncomingMessage) => boolean;
+  /** Protocols of TLS connections, in the order of preference. */
+  readonly protocols?: readonly string[];
+};
+
 /** A server with our timeouts and limits that does not listen yet. Speaks TLS if there is a certificate. */
-export function createNodeServer(certificate: Certificate | undefined, headersTimeoutMs?: number): Server {
-  const options = toNodeOptions(headersTimeoutMs);
+export function createNodeServer(
+  certificate: Certificate | undefined,
+  { headersTimeoutMs, isUpgrade, protocols = ['http/1.1'] }: NodeServerOptions = {},
+): Server {
+  const options = toNodeOptions(headersTimeoutMs, isUpgrade);
   const server =
-    certificate === undefined ? createServer(options) : createTlsNodeServer(certificate, options);
+    certificate === undefined ? createServer(options) : createTlsNodeServer(certificate, options, protocols);
   allowHalfOpen(server);
   // Beyond its own limit Node would drop headers silently; request-check.ts refuses them instead.
   server.maxHeadersCount = 0;
   return server;
 }
 
-function toNodeOptions(headersTimeoutMs = HEADERS_TIMEOUT_MS): ServerOptions {
+function toNodeOptions(headersTimeoutMs = HEADERS_TIMEOUT_MS, isUpgrade = isWebSocketRequest): ServerOptions {
   return {
     // No time limit for a whole request, because uploads may be long. Bodies have an idle timeout instead.
     requestTimeout: 0,
@@ -64,11 +75,15 @@ function toNodeOptions(headersTimeoutMs = HEADERS_TIMEOUT_MS): ServerOptions {
     keepAlive: true,
     keepAliveInitialDelay: TCP_PROBE_MS,
     noDelay: true,
-    shouldUpgradeCallback: isWebSocketRequest,
+    shouldUpgradeCallback: isUpgrade,
   };
 }
 
-function createTlsNodeServer(certificate: Certificate, options: ServerOptions): Server {
+function createTlsNodeServer(
+  certificate: Certificate,
+  options: ServerOptions,
+  protocols: readonly string[],
+): Server {
   const server = createTlsServer({
     ...options,
     ...certificate.options,
@@ -76,7 +91,7 @@ function createTlsNodeServer(certificate: Certificate, options: ServerOptions): 
     requestCert: certificate.asksClients,
     rejectUnauthorized: certificate.asksClients,
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
-    ALPNProtocols: ['http/1.1'],
+    ALPNProtocols: [...protocols],
     allowHalfOpen: true,
   });
   certificate.watch((next) => server.setSecureContext(next));

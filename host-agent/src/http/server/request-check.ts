@@ -18,17 +18,9 @@ import { REQUEST_ID_HEADER } from '../middleware/logging.ts';
 
 /** The reason to refuse a request; undefined for an acceptable one. */
 export function findRefusal(request: IncomingMessage, names: HostNames, cors: Cors): Error | undefined {
-  const { rawHeaders, headers, httpVersion, socket } = request;
-  const valuesOf = (name: string) =>
-    rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === name);
-  const hosts = valuesOf('host');
-  if (hosts.length > 1) return malformed(`there are ${hosts.length} host headers; send one`);
-  // HTTP/1.0 has no host header, and every browser sends one.
-  if (hosts.length === 0 && httpVersion !== '1.0') return malformed('the host header is missing');
-  if (valuesOf('authorization').length > 1)
-    return malformed('there are several authorization headers; send one');
-  const requestedHosts = [...hosts, ...readTarget(request)];
-  if (requestedHosts.some((host) => parseAuthority(host) === undefined)) return malformed('its host is none');
+  const { headers, socket } = request;
+  const requestedHosts = readHosts(request);
+  if (requestedHosts instanceof Error) return requestedHosts;
   const unknown = requestedHosts.find((host) => !names.hasHost(host, socket));
   if (unknown !== undefined) {
     const message =
@@ -36,9 +28,8 @@ export function findRefusal(request: IncomingMessage, names: HostNames, cors: Co
       '--allowed-host';
     return new AppError('forbidden', message);
   }
-  const count = rawHeaders.length / 2;
-  if (count > MAX_HEADERS)
-    return new HttpError('headers_too_large', `there are ${count} headers; send at most ${MAX_HEADERS}`);
+  const excess = findExcess(request);
+  if (excess !== undefined) return excess;
   const { origin } = headers;
   if (origin !== undefined && !names.hasOrigin(origin, socket) && !cors.allows(origin)) {
     const message = `origin ${show(origin)} is foreign to this daemon; send none, or allow it with --allowed-host or --cors-origin`;
@@ -49,6 +40,33 @@ export function findRefusal(request: IncomingMessage, names: HostNames, cors: Co
       'a page of another site asked for this; let it ask with CORS, and allow its origin with --cors-origin';
     return new AppError('forbidden', message);
   }
+  return findUnknownCoding(request);
+}
+
+/** The hosts that a request names: its host header, and that of an absolute target. HttpError if it is ambiguous. */
+export function readHosts(request: IncomingMessage): readonly string[] | HttpError {
+  const { rawHeaders, httpVersion } = request;
+  const valuesOf = (name: string) =>
+    rawHeaders.filter((_, at) => at % 2 === 1 && rawHeaders[at - 1]?.toLowerCase() === name);
+  const hosts = valuesOf('host');
+  if (hosts.length > 1) return malformed(`there are ${hosts.length} host headers; send one`);
+  // HTTP/1.0 has no host header, and every browser sends one.
+  if (hosts.length === 0 && httpVersion !== '1.0') return malformed('the host header is missing');
+  if (valuesOf('authorization').length > 1)
+    return malformed('there are several authorization headers; send one');
+  const requestedHosts = [...hosts, ...readTarget(request)];
+  if (requestedHosts.some((host) => parseAuthority(host) === undefined)) return malformed('its host is none');
+  return requestedHosts;
+}
+
+export function findExcess({ rawHeaders }: IncomingMessage): HttpError | undefined {
+  const count = rawHeaders.length / 2;
+  if (count <= MAX_HEADERS) return undefined;
+  return new HttpError('headers_too_large', `there are ${count} headers; send at most ${MAX_HEADERS}`);
+}
+
+/** A body that another reader of the request could delimit differently (request smuggling). */
+export function findUnknownCoding({ headers, httpVersion }: IncomingMessage): HttpError | undefined {
   const coding = headers['transfer-encoding'];
   if (coding === undefined) return undefined;
   if (httpVersion === '1.0') return malformed('http/1.0 has no transfer-encoding');
@@ -61,7 +79,7 @@ export function findRefusal(request: IncomingMessage, names: HostNames, cors: Co
  * browser then sends Sec-Fetch-Site instead of Origin. Navigation to a new page is allowed, because the other page
  * cannot read the response.
  */
-function isFromForeignPage({ method, headers }: IncomingMessage): boolean {
+export function isFromForeignPage({ method, headers }: IncomingMessage): boolean {
   const site = headers['sec-fetch-site'];
   if (site !== 'cross-site' && site !== 'same-site') return false;
   const isNavigation = headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document';
@@ -79,7 +97,7 @@ function toExample(port: number | undefined): string {
   return port === undefined ? 'localhost' : `localhost:${port}`;
 }
 
-function malformed(what: string): HttpError {
+export function malformed(what: string): HttpError {
   return new HttpError('malformed', `malformed http request: ${what}`);
 }
 

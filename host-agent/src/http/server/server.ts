@@ -113,7 +113,7 @@ export class HttpServer {
     );
     this.#handshakes = new Handshakes(Math.ceil(maxConnections * HANDSHAKE_SHARE));
     this.#gate = new AcceptGate(this.#connections, clientShare && nameClients(clientShare.peersProgram), log);
-    this.#server = createNodeServer(certificate, options.headersTimeoutMs);
+    this.#server = createNodeServer(certificate, { headersTimeoutMs: options.headersTimeoutMs });
     this.#serveRequests(options);
     this.#refuseConnect();
     this.#server.on('clientError', (error, socket) => this.#onClientError(error, socket));

@@ -22,6 +22,8 @@ export type SaveInput = {
   readonly onWritten?: () => void;
   /** Leaves the guest paused, because it is not needed any more. */
   readonly staysPaused?: boolean;
+  /** It does not outlive this daemon, so that nothing is flushed. */
+  readonly isTemporary?: boolean;
   readonly signal?: AbortSignal;
 };
 
@@ -57,6 +59,27 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
   input.onWritten?.();
   input.signal?.throwIfAborted();
   const names = [basename(written.memoryPath), basename(written.statePath), DISK_FILE] as const;
+  return {
+    saved: await completeSave({ ...input, names, needsResync: !isQuiet }),
+    pausedMs: written.pausedMs,
+    totalMs: performance.now() - startedAt,
+  };
+}
+
+type CompleteInput = Pick<SaveInput, 'dir' | 'manifest' | 'isTemporary'> & {
+  /** Of memory, device state and disk. */
+  readonly names: readonly [string, string, string];
+  readonly needsResync: boolean;
+};
+
+/** Describes the files of a new directory, and flushes them. */
+export async function completeSave({
+  dir,
+  names,
+  needsResync,
+  isTemporary = false,
+  ...input
+}: CompleteInput): Promise<SavedGuest> {
   const [memory, state, disk] = [
     await describeFile(dir, names[0]),
     await describeFile(dir, names[1]),
@@ -66,17 +89,15 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
     ...input.manifest,
     formatVersion: SAVED_FORMAT,
     createdAt: new Date().toISOString(),
-    needsResync: !isQuiet,
+    needsResync,
     files: { memory, state, disk },
   };
-  // Checksums are computed in the background: see SavedGuest.addChecksums.
-  await Promise.all([...names.map((name) => flush(join(dir, name))), writeManifest(dir, manifest)]);
-  await flush(dir);
-  return {
-    saved: new SavedGuest(dir, manifest, true),
-    pausedMs: written.pausedMs,
-    totalMs: performance.now() - startedAt,
-  };
+  if (!isTemporary) {
+    // Checksums are computed in the background: see SavedGuest.addChecksums.
+    await Promise.all([...names.map((name) => flush(join(dir, name))), writeManifest(dir, manifest)]);
+    await flush(dir);
+  }
+  return new SavedGuest(dir, manifest, true);
 }
 
 /** Fsync: a file's content, or created and renamed entries of a directory, survive a crash of the host. */

@@ -17,7 +17,7 @@ import { pausedDir, pauseGuest, settlePaused } from '../saved/paused.ts';
 import { removeSaved } from '../saved/saved-guest.ts';
 import { storedBytesIn } from './stored.ts';
 
-export type PauseReason = 'request' | 'idle_timeout_s' | 'timeout_s';
+export type PauseReason = 'request' | 'idle_timeout_s' | 'timeout_s' | 'rollback';
 
 export type PauseOptions = {
   /** Else only its disk is kept, and it boots again. */
@@ -51,7 +51,7 @@ export async function pauseSandbox(input: PauseInput): Promise<void> {
   const fallAsleep = (paused: PausedRecord): void => {
     if (sandbox.state !== 'pausing') return;
     input.onAsleep(running.vm);
-    sandbox.fallAsleep(paused);
+    sandbox.fallAsleep(paused, reason === 'rollback' ? 'rolled back' : 'paused');
   };
   let saved: Saved;
   try {

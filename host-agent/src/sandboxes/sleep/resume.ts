@@ -161,26 +161,28 @@ async function boot(input: ResumeInput, before: SandboxRecord): Promise<void> {
 }
 
 /** A new incarnation: the guest stays frozen until it has entropy and the time. */
-function toRunning({ paused: _, ...record }: SandboxRecord): SandboxRecord {
+export function toRunning({ paused: _, ...record }: SandboxRecord): SandboxRecord {
   const running = { ...record, incarnation: randomUUID() };
   if (!pausesAtEnd(record) || record.options.timeoutS === 0) return running;
   const expiresAtMs = Date.now() + record.options.timeoutS * 1000;
   return { ...running, metadata: { ...metadataOf(record), expiresAtMs } };
 }
 
-type ResumeContext = StartContext & { readonly replace: (record: SandboxRecord) => Promise<void> };
+export type ResumeContext = StartContext & { readonly replace: (record: SandboxRecord) => Promise<void> };
 
-function startContext(
+/** `isRecorded`: its record is the registry's; else only in this object. */
+export function startContext(
   { context, sandbox, signal, log }: ResumeInput,
   before: SandboxRecord,
   origin: StartFrom,
+  isRecorded = true,
 ): ResumeContext {
   let record = before;
   const handles: Handles = { sandboxLog: sandbox.log, network: before.network };
   const startAbort = new AbortController();
   const replace = async (next: SandboxRecord): Promise<void> => {
     record = next;
-    await context.records.put(sandbox.id, record);
+    if (isRecorded) await context.records.put(sandbox.id, record);
   };
   return {
     id: sandbox.id,

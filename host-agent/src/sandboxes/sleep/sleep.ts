@@ -1,5 +1,5 @@
-// Pauses and resumes of all sandboxes: each is made once for all that wait for it, within the limits of the host and of
-// the sandbox's owner.
+// Pauses, resumes and rollbacks of all sandboxes: a pause and a resume are made once for all that wait for it, within
+// the limits of the host and of the sandbox's owner.
 import type { Policy } from '@sandboxd/api';
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
@@ -18,6 +18,7 @@ import type { SavedGuest } from '../saved/saved-guest.ts';
 import { copyPaused } from './copy-paused.ts';
 import { type PauseOptions, pauseSandbox } from './pause.ts';
 import { resumeSandbox } from './resume.ts';
+import { rollBackSandbox, settleRollback, type Target } from './rollback.ts';
 import { SleepingPorts } from './sleeping-ports.ts';
 
 const RETRY_AFTER_S = 5;
@@ -52,6 +53,8 @@ export class Sleep {
   readonly #deps: SleepDeps;
   readonly #pauses = new Map<Sandbox, Promise<void>>();
   readonly #resumes = new Map<Sandbox, Promise<void>>();
+  /** The last of each; they are made one after another. */
+  readonly #rollbacks = new Map<Sandbox, Promise<void>>();
   /** VMs of paused sandboxes that have not exited yet. */
   readonly #ending = new Map<Sandbox, Vm>();
   /** Bytes that pauses in progress may write. */
@@ -79,6 +82,7 @@ export class Sleep {
   /** Does nothing if it is paused. AppError if it runs on; the signal's reason when cancelled. */
   async pause(sandbox: Sandbox, request: PauseRequest): Promise<void> {
     await this.#resumes.get(sandbox)?.catch(() => undefined);
+    await this.#rollbacks.get(sandbox)?.catch(() => undefined);
     if (sandbox.state === 'paused') return;
     await share(this.#pauses, sandbox, () => this.#pause(sandbox, request));
   }
@@ -86,9 +90,37 @@ export class Sleep {
   /** Does nothing if it runs. AppError if it stays paused. */
   async resume(sandbox: Sandbox, reason: 'request' | 'use' = 'request'): Promise<void> {
     await this.#pauses.get(sandbox)?.catch(() => undefined);
+    await this.#rollbacks.get(sandbox)?.catch(() => undefined);
     sandbox.assertNotEnded();
     if (sandbox.state === 'running') return;
     await share(this.#resumes, sandbox, () => this.#resume(sandbox, reason));
+  }
+
+  /** Resolves when the guest of the snapshot can be used. AppError if the sandbox is as it was. */
+  async rollback(sandbox: Sandbox, target: Target): Promise<void> {
+    for (const others of [this.#pauses, this.#resumes]) await others.get(sandbox)?.catch(() => undefined);
+    const { track, log, ...deps } = this.#deps;
+    const work = track((signal) => {
+      const input = { ...deps, ...target, sandbox, signal, log: log.child({ sandbox: sandbox.id }) };
+      const endVm = () => this.endVm(sandbox);
+      const onAsleep = (vm: Vm): void => void this.#ending.set(sandbox, vm);
+      const holdPorts = () => this.#ports.hold(sandbox);
+      return sandbox.snapshotQueue.add(async () => {
+        try {
+          await rollBackSandbox({ ...input, onAsleep, endVm, holdPorts });
+        } finally {
+          if (sandbox.state !== 'paused') await this.#ports.open(sandbox);
+        }
+      });
+    });
+    this.#rollbacks.set(sandbox, work);
+    const endUse = sandbox.use.beginUse();
+    try {
+      await work;
+    } finally {
+      endUse();
+      if (this.#rollbacks.get(sandbox) === work) this.#rollbacks.delete(sandbox);
+    }
   }
 
   /**
@@ -98,19 +130,28 @@ export class Sleep {
   async wake(sandbox: Sandbox, signal?: AbortSignal): Promise<void> {
     // One that has ended refuses the call itself, each in its way.
     if (!ASLEEP.includes(sandbox.state)) return;
-    if (sandbox.record.options.autoResume === false) sandbox.touch();
+    const resumes = sandbox.record.options.autoResume !== false || this.#rollbacks.has(sandbox);
+    if (!resumes) sandbox.use.touch();
     else await this.#use(sandbox, signal);
   }
 
   async #use(sandbox: Sandbox, signal?: AbortSignal): Promise<void> {
     // An idle sandbox that is being paused runs on.
-    sandbox.touch();
+    sandbox.use.touch();
     const { resumeTimeoutMs: timeoutMs } = this.#deps;
     const tooLate = (): AppError => {
       const message = `sandbox ${sandbox.id} has not resumed within ${timeoutMs / 1000} s; try again`;
       return new AppError('exhausted', message, { retryAfterS: RETRY_AFTER_S });
     };
     using limit = deadline(timeoutMs, tooLate, signal);
+    const rollback = this.#rollbacks.get(sandbox);
+    if (rollback !== undefined) {
+      await raceSignal(
+        rollback.catch(() => undefined),
+        limit.signal,
+      );
+      return await this.wake(sandbox, signal);
+    }
     await raceSignal(this.resume(sandbox, 'use'), limit.signal);
   }
 
@@ -147,7 +188,8 @@ export class Sleep {
       await sandbox.snapshotQueue.add(async () => {
         sandbox.transition('resuming');
         try {
-          await this.#endVm(sandbox);
+          await this.endVm(sandbox);
+          await settleRollback({ context, sandbox });
           using _admitted = admitResume(sandbox);
           await context.engines.chosen(signal);
           using _reservation = await admission.reserve({
@@ -184,13 +226,14 @@ export class Sleep {
     const copy = async (): Promise<SavedGuest> => {
       sandbox.assertNotEnded();
       if (sandbox.state !== 'paused') throw notPaused(sandbox);
-      await this.#endVm(sandbox);
+      await this.endVm(sandbox);
       return copyPaused(sandbox, dir, context.faults, signal);
     };
     return await track(() => sandbox.snapshotQueue.add(copy));
   }
 
-  async #endVm(sandbox: Sandbox): Promise<void> {
+  /** Waits until the VMM of a paused sandbox has exited. */
+  async endVm(sandbox: Sandbox): Promise<void> {
     const vm = this.#ending.get(sandbox);
     if (vm !== undefined) await stop(vm);
     this.#ending.delete(sandbox);

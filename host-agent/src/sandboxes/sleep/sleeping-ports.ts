@@ -5,7 +5,7 @@ import type { PortMode } from '../../network/index.ts';
 import type { SandboxNetworks } from '../resources/resource.ts';
 import type { Sandbox } from '../sandbox.ts';
 
-/** After a resume that failed, connections are refused for this long, so that clients cannot make it try all the time. */
+/** Connections are refused for this long after a resume that failed, so that clients do not repeat it all the time. */
 const REFUSED_MS = 5000;
 
 type SleepingPortsDeps = {

@@ -10,6 +10,7 @@ import {
   type ExecResult,
   FLOW,
   GuestConnection,
+  PORTS,
   type Result,
   type Stream,
   type StreamLoss,
@@ -24,6 +25,7 @@ import { WatchBudget } from '../../../../guest-agent/src/files/watch/budget.ts';
 import { MemoryTrim } from '../../../../guest-agent/src/machine/memory-trim.ts';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 import { Poller } from '../../../../guest-agent/src/native/poller.ts';
+import { PortBudget } from '../../../../guest-agent/src/ports/connect.ts';
 import { Reaper } from '../../../../guest-agent/src/reap/reaper.ts';
 import { createLauncher } from '../../../../guest-agent/src/service/process.ts';
 import { Supervisor } from '../../../../guest-agent/src/service/supervisor.ts';
@@ -91,7 +93,7 @@ export function startLocalAgent(
   const launcher = createLauncher({ poller, reaper, cgroups });
   const service = new Supervisor(launcher, (work) => freezer.whenThawed(work));
   const connection: GuestConnection = new GuestConnection({
-    describe: () => ({ agentVersion: 'test', capabilities: [] }),
+    describe: () => ({ agentVersion: 'test', capabilities: [PORTS] }),
     onHello: ({ incarnation }) => freezer.greeted(incarnation),
     onRequest: (stream, request) => serveRequest(context, stream, request),
     onMalformed: (cause) => faults.push(cause),
@@ -106,6 +108,7 @@ export function startLocalAgent(
     commands: new CommandTable(2 ** 29),
     service,
     watches: new WatchBudget(),
+    ports: new PortBudget(),
     isEmulated,
     writesDirect: isEmulated,
     incarnation: () => connection.incarnation,

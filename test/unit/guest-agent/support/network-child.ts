@@ -72,8 +72,9 @@ const keptFates = await Promise.race([
   Promise.race([kept.fate, own.fate]),
   new Promise((resolve) => setTimeout(resolve, 300)).then(() => 'live'),
 ]);
-kept.client.destroy();
-own.client.destroy();
+kept.client.resetAndDestroy();
+own.client.resetAndDestroy();
+run('address', 'del', '10.1.0.3/24', 'dev', 'other0');
 
 const [outer, inner] = await Promise.all([open(port, '10.1.0.2'), open(port, '127.0.0.1')]);
 const aborted = addon.abortConnections();

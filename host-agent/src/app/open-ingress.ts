@@ -1,0 +1,128 @@
+// Step of the start: the ingress, which serves URLs of ports, and the links to them.
+import { type Config, formatListen } from '../config/index.ts';
+import type { Authenticator } from '../http/index.ts';
+import { Certificate } from '../http/index.ts';
+import type { PortLinks } from '../http/services.ts';
+import { Access, Addresses, Gateway, IngressServer, type PortHost } from '../ingress/index.ts';
+import { type KeyRegistry, LinkRegistry, OPERATOR } from '../keys/index.ts';
+import { isAppError } from '../lib/errors.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
+import type { SandboxManager } from '../sandboxes/manager.ts';
+import type { Store } from '../store/store.ts';
+import type { AppContext } from './context.ts';
+
+/** A stop of the daemon waits this long for requests of the ingress. WebSockets and events never end by themselves. */
+const DRAIN_MS = 3000;
+
+export type IngressDeps = {
+  readonly store: Store;
+  readonly keys: KeyRegistry;
+  readonly events: LifecycleEvents;
+  readonly metrics: Metrics;
+  readonly sandboxes: SandboxManager;
+  readonly authenticator: Authenticator;
+};
+
+export type OpenedIngress = {
+  readonly links: PortLinks;
+  /** Begins to serve. */
+  listen(): Promise<void>;
+  stop(): Promise<void>;
+};
+
+/** Undefined when there is none. */
+export function openIngress(
+  { config, log, helpers }: AppContext,
+  deps: IngressDeps,
+): OpenedIngress | undefined {
+  const { ingress } = config;
+  if (ingress === undefined) return undefined;
+  const { store, keys, events, metrics, sandboxes, authenticator } = deps;
+  const links = new LinkRegistry(store, (id) => keys.isStillValid({ kind: 'key', id, key: '' }));
+  events.subscribe((event) => {
+    if (event.kind !== 'deleted' && event.kind !== 'port-closed') return;
+    const port = event.kind === 'port-closed' ? event.port : undefined;
+    links
+      .deleteAll(event.sandbox, port)
+      .catch((err: unknown) => log.warn({ err }, 'cannot remove the links of a port'));
+  });
+  const addresses = new Addresses(
+    toPublic(ingress, 'port' in ingress.listen ? ingress.listen.port : undefined),
+  );
+  const requests = metrics.counter(
+    'sandboxd_ingress_requests_total',
+    'Requests of the ingress, by class of status',
+    ['status'],
+  );
+  const gateway = new Gateway({
+    addresses,
+    access: new Access(toPortHost(sandboxes), authenticator, links),
+    log,
+    logsAccess: ingress.logsAccess,
+    onEnd: ({ status }) => requests.inc({ status: `${Math.floor(status / 100)}xx` }),
+  });
+  metrics.series(
+    'gauge',
+    'sandboxd_ingress_open',
+    'Requests and WebSockets of the ingress that are open',
+    [],
+    () => [{ value: gateway.open.count }],
+  );
+  const { maxConnections } = ingress;
+  const server = new IngressServer({
+    gateway,
+    log,
+    certificate: ingress.tls && new Certificate(ingress.tls, log),
+    maxConnections,
+    clientShare: { connections: Math.ceil(maxConnections / 2), peersProgram: helpers.peers },
+  });
+  return {
+    links: {
+      create: (link) => links.create(link),
+      list: (id, port) => links.list(id, port),
+      delete: (id, port, link) => links.delete(id, port, link),
+      urlOf: (id, port) => addresses.urlOf(id, port),
+    },
+    listen: async () => {
+      const address = await server.listen(ingress.listen);
+      if ('port' in address) addresses.use(toPublic(ingress, address.port));
+      log.info(`ports of sandboxes are served on ${formatListen(address)}`);
+    },
+    stop: () => server.close(DRAIN_MS),
+  };
+}
+
+type Ingress = NonNullable<Config['ingress']>;
+
+function toPublic({ scheme, domain, port, hasOwnPort }: Ingress, ownPort: number | undefined) {
+  return { scheme, domain, port: hasOwnPort ? ownPort : port };
+}
+
+/** Names are hosts only of sandboxes without a tenant: those of tenants may be alike. */
+function toPortHost(sandboxes: SandboxManager): PortHost {
+  return {
+    find: (principal, sought) => {
+      const id = 'id' in sought ? sought.id : findNamed(sandboxes, sought.name);
+      if (id === undefined) return undefined;
+      const get = () => sandboxes.as(principal).get(id);
+      try {
+        get();
+      } catch (error) {
+        if (isAppError(error) && error.code === 'not_found') return undefined;
+        throw error;
+      }
+      return {
+        id,
+        access: (port) => get().info.ports?.find((each) => each.port === port)?.access,
+        connectPort: async (port, { signal }) =>
+          await (await get().awake(signal)).connectPort(port, { signal }),
+      };
+    },
+  };
+}
+
+function findNamed(sandboxes: SandboxManager, name: string): string | undefined {
+  const named = sandboxes.as(OPERATOR).list({ name });
+  return named.find(({ id }) => sandboxes.find(id)?.record.owner?.tenant === undefined)?.id;
+}

@@ -1,0 +1,62 @@
+// Links to ports of sandboxes.
+import { LINK_PARAMETER, type Link, ownerOf } from '../../keys/index.ts';
+import { AppError } from '../../lib/errors.ts';
+import type { Handlers } from '../serve-routes.ts';
+import type { HttpServices, PortLinks } from '../services.ts';
+
+export function linkHandlers({ sandboxes: host, portLinks }: HttpServices) {
+  return {
+    listLinks: ({ params: { id, port } }, c) => {
+      const links = needIngress(portLinks);
+      host.as(c.get('principal')).get(id);
+      return { links: links.list(id, port).map(toBody) };
+    },
+
+    makeLink: async ({ params: { id, port }, body: { expires_s, methods } }, c) => {
+      const links = needIngress(portLinks);
+      const principal = c.get('principal');
+      const sandbox = host.as(principal).get(id);
+      const isOpen = sandbox.info.ports?.some((each) => each.port === port) === true;
+      if (!isOpen) await sandbox.changePort(port, 'private');
+      const owner = ownerOf(principal);
+      const { token, link } = await links.create({
+        sandbox: id,
+        port,
+        expiresS: expires_s,
+        maker: principal.kind === 'key' ? principal : undefined,
+        ...(methods !== undefined && { methods }),
+        ...(owner !== undefined && { owner }),
+      });
+      c.get('audit').effective = { port, link: link.id, expires_s, ...(methods && { methods }) };
+      const url = links.urlOf(id, port);
+      url.searchParams.set(LINK_PARAMETER, token);
+      return { ...toBody(link), url: url.href };
+    },
+
+    deleteLink: async ({ params: { id, port, link } }, c) => {
+      const links = needIngress(portLinks);
+      host.as(c.get('principal')).get(id);
+      c.get('audit').effective = { port, link };
+      await links.delete(id, port, link);
+      return undefined;
+    },
+  } satisfies Partial<Handlers>;
+}
+
+/** AppError unsupported. */
+function needIngress(links: PortLinks | undefined): PortLinks {
+  if (links !== undefined) return links;
+  throw new AppError(
+    'unsupported',
+    'this daemon has no ingress, so ports have no URLs; start it with --ingress-listen',
+  );
+}
+
+function toBody({ id, createdAtMs, expiresAtMs, methods }: Link) {
+  return {
+    id,
+    created_at: new Date(createdAtMs).toISOString(),
+    expires_at: new Date(expiresAtMs).toISOString(),
+    ...(methods !== undefined && { methods: [...methods] }),
+  };
+}

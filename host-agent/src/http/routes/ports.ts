@@ -1,0 +1,73 @@
+// Ports of a sandbox: connections to them over a hijacked connection or a WebSocket, and which are open for URLs.
+import type { PortConnection } from '../../guest/port-stream.ts';
+import { AppError } from '../../lib/errors.ts';
+import type { OpenPort } from '../../sandboxes/types.ts';
+import { clientSignal, endingOf, guestOf, type HttpContext } from '../context.ts';
+import { HttpError } from '../errors.ts';
+import { requireWebSocket, takeoverOf } from '../exec/upgrade.ts';
+import { joinSocket, PortWebSockets } from '../ports/tunnel.ts';
+import type { Handlers } from '../serve-routes.ts';
+import type { HttpServices } from '../services.ts';
+
+export function portHandlers({ sandboxes: host }: HttpServices) {
+  const webSockets = new PortWebSockets();
+  const connect = async (c: HttpContext, id: string, port: number): Promise<PortConnection> => {
+    const guest = await guestOf(host, c, id);
+    const connection = await guest.connectPort(port, { signal: clientSignal(c) });
+    // An error between here and the moment in which the client is joined to it.
+    connection.on('error', (error) => c.var.log.debug({ err: error, port }, 'a connection to a port failed'));
+    c.get('audit').effective = {
+      port,
+      get receivedBytes() {
+        return connection.bytesRead;
+      },
+      get sentBytes() {
+        return connection.bytesWritten;
+      },
+    };
+    return connection;
+  };
+  return {
+    connectPort: async ({ params: { id, port } }, c) => {
+      const takeover = takeoverOf(c);
+      if (takeover === undefined)
+        throw new HttpError(
+          'not_implemented',
+          'a connection to a port needs a connection of its own, which this transport is not',
+        );
+      const connection = await connect(c, id, port);
+      takeover.run = () => joinSocket(takeover, connection, endingOf(c));
+      return c.body(null, 200);
+    },
+
+    connectPortWebSocket: async ({ params: { id, port } }, c) => {
+      const takeover = requireWebSocket(c);
+      const connection = await connect(c, id, port);
+      takeover.run = () => webSockets.join(takeover, connection, endingOf(c));
+      return c.body(null, 200);
+    },
+
+    listPorts: ({ params: { id } }, c) => {
+      const { ports = [] } = host.as(c.get('principal')).get(id).info;
+      return { ports: ports.map(toOpenPortBody) };
+    },
+
+    openPort: async ({ params: { id }, body: { port, access } }, c) => {
+      c.get('audit').effective = { port, access };
+      const ports = await host.as(c.get('principal')).get(id).changePort(port, access);
+      const opened = ports.find((each) => each.port === port);
+      if (opened === undefined) throw new AppError('conflict', `port ${port} was closed meanwhile`);
+      return toOpenPortBody(opened);
+    },
+
+    closePort: async ({ params: { id, port } }, c) => {
+      c.get('audit').effective = { port };
+      await host.as(c.get('principal')).get(id).changePort(port, undefined);
+      return undefined;
+    },
+  } satisfies Partial<Handlers>;
+}
+
+function toOpenPortBody({ port, access, openedAtMs }: OpenPort) {
+  return { port, access, opened_at: new Date(openedAtMs).toISOString() };
+}

@@ -1,0 +1,228 @@
+// One request from its head to its end: which port it is for, who may, and the way to the guest and back.
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Logger } from 'pino';
+import { HttpError } from '../http/errors.ts';
+import { newRequestId } from '../http/middleware/logging.ts';
+import { findExcess, findUnknownCoding, malformed, readHosts } from '../http/server/request-check.ts';
+import { isAppError, toError } from '../lib/errors.ts';
+import { type Access, type Grant, takeToken } from './access.ts';
+import type { Addresses } from './addresses.ts';
+import { type Exchange, forward, forwardUpgrade, hasBody, type Tunnel } from './forward.ts';
+import { GrpcSessions, isGrpc } from './grpc.ts';
+import { GuestAgent } from './guest-agent.ts';
+import { LINK_COOKIE, SECURE_LINK_COOKIE, toGuestHeaders } from './headers.ts';
+import { OpenExchanges } from './open-exchanges.ts';
+import { refuse } from './refusals.ts';
+
+/** How long neither side of a request may send anything; a WebSocket may be silent for ever. */
+const IDLE_MS = 15 * 60_000;
+
+export type GatewayOptions = {
+  readonly addresses: Addresses;
+  readonly access: Access;
+  readonly log: Logger;
+  /** Called at the end of each request. */
+  readonly onEnd: (ended: EndedRequest) => void;
+  /** Each request is a line of the log. */
+  readonly logsAccess: boolean;
+  readonly idleMs?: number;
+  readonly checkMs?: number;
+};
+
+export type EndedRequest = { readonly status: number; readonly isUpgrade: boolean };
+
+export class Gateway {
+  readonly #options: GatewayOptions;
+  readonly #agents = {
+    pool: new GuestAgent({ keepAlive: true }),
+    single: new GuestAgent({ keepAlive: false }),
+  };
+  readonly #grpc = new GrpcSessions();
+  readonly open: OpenExchanges;
+
+  constructor(options: GatewayOptions) {
+    this.#options = options;
+    this.open = new OpenExchanges(options.checkMs);
+  }
+
+  /** Answers a request, also one with a failure. */
+  async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    await this.#serve(request, response, false, async (exchange) => {
+      if (isGrpc(request)) await this.#grpc.forward(exchange);
+      else await forward(exchange, this.#agents);
+      return undefined;
+    });
+  }
+
+  /** The same for an upgrade to WebSocket; `head` has the bytes behind the request. */
+  async serveUpgrade(request: IncomingMessage, head: Buffer): Promise<void> {
+    const { socket } = request;
+    const response = new ServerResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket);
+    response.once('finish', () => socket.end());
+    socket.on('error', () => socket.destroy());
+    await this.#serve(request, response, true, async (exchange) => {
+      if (hasBody(request)) throw malformed('a websocket request has no body');
+      return await forwardUpgrade(exchange, this.#agents, head);
+    });
+  }
+
+  /** Closes the kept connections to guests. */
+  close(): void {
+    this.open.endAll();
+    this.#agents.pool.destroy();
+    this.#agents.single.destroy();
+  }
+
+  async #serve(
+    request: IncomingMessage,
+    response: ServerResponse,
+    isUpgrade: boolean,
+    pass: (exchange: Exchange) => Promise<Tunnel | undefined>,
+  ): Promise<void> {
+    const requestId = newRequestId();
+    const startedAt = performance.now();
+    let grant: Grant | undefined;
+    let error: unknown;
+    let tunnel: Tunnel | undefined;
+    const finish = (): void =>
+      this.#finish({
+        request,
+        response,
+        requestId,
+        startedAt,
+        grant,
+        error,
+        isUpgrade: tunnel !== undefined,
+      });
+    response.once('close', () => {
+      if (tunnel === undefined) finish();
+    });
+    try {
+      const { target, token, ...asked } = this.#read(request);
+      grant = await this.#options.access.admit({ ...asked, request, token });
+      if (response.destroyed || request.socket.destroyed) return;
+      this.open.add(grant, isUpgrade ? request.socket : response, () => end(request, response));
+      if (grant.visit !== undefined) return this.#redirect(response, target, grant.visit);
+      tunnel = await pass(this.#toExchange(request, response, target, asked, grant));
+      tunnel?.client.once('close', finish);
+    } catch (failure) {
+      error = failure;
+      refuse(request, response, failure, requestId);
+    }
+  }
+
+  /** HttpError malformed, headers_too_large; AppError invalid_argument. */
+  #read(request: IncomingMessage) {
+    const { addresses } = this.#options;
+    const hosts = readAuthorities(request);
+    if (hosts instanceof Error) throw hosts;
+    const [host = '', ...others] = hosts;
+    if (others.some((other) => other.toLowerCase() !== host.toLowerCase()))
+      throw malformed('its target and its host header name different hosts');
+    const fault = findExcess(request) ?? findUnknownCoding(request);
+    if (fault !== undefined) throw fault;
+    if (request.httpVersion === '1.0' && host === '') throw malformed('the host header is missing');
+    const { url = '/' } = request;
+    const path = url.replace(/^[a-z][a-z\d+.-]*:\/\/[^/?#]*/i, '');
+    return {
+      ...takeToken(path === '' || path.startsWith('?') ? `/${path}` : path),
+      host,
+      sought: addresses.find(host, request.headers),
+      scheme: addresses.scheme,
+      address: request.socket.remoteAddress ?? 'local',
+    };
+  }
+
+  #toExchange(
+    request: IncomingMessage,
+    response: ServerResponse,
+    target: string,
+    { host, scheme, address }: { readonly host: string; readonly scheme: string; readonly address: string },
+    { by, sandbox, port }: Grant,
+  ): Exchange {
+    return {
+      request,
+      response,
+      sandbox,
+      port,
+      target,
+      headers: toGuestHeaders(request.headers, { address, scheme, host }),
+      // A page of another sandbox shares the site, and could otherwise embed what the cookie opens.
+      defaults: by === 'public' ? {} : { 'cross-origin-resource-policy': 'same-origin' },
+      idleMs: this.#options.idleMs ?? IDLE_MS,
+    };
+  }
+
+  /** To the same page without the token, so that it is in no history, log or Referer. */
+  #redirect(response: ServerResponse, target: string, visit: NonNullable<Grant['visit']>): void {
+    const isSecure = this.#options.addresses.scheme === 'https';
+    const name = isSecure ? SECURE_LINK_COOKIE : LINK_COOKIE;
+    const attributes = `Path=/; HttpOnly; SameSite=Lax; Max-Age=${visit.maxAgeS}${isSecure ? '; Secure' : ''}`;
+    response.writeHead(303, {
+      // Two slashes at the beginning would name another host.
+      location: target.replace(/^[/\\]+/, '/'),
+      'set-cookie': `${name}=${visit.token}; ${attributes}`,
+      'cache-control': 'no-store',
+      'referrer-policy': 'no-referrer',
+      'content-length': 0,
+    });
+    response.end();
+  }
+
+  #finish(ended: {
+    readonly request: IncomingMessage;
+    readonly response: ServerResponse;
+    readonly requestId: string;
+    readonly startedAt: number;
+    readonly grant: Grant | undefined;
+    readonly error: unknown;
+    readonly isUpgrade: boolean;
+  }): void {
+    const { request, response, requestId, startedAt, grant, error, isUpgrade } = ended;
+    const { log, logsAccess, onEnd } = this.#options;
+    const status = isUpgrade ? 101 : response.statusCode;
+    onEnd({ status, isUpgrade });
+    const isUnforeseen = error !== undefined && !isAppError(error) && !(error instanceof HttpError);
+    if (isUnforeseen) log.error({ err: error, requestId }, 'ingress request failed');
+    if (!logsAccess) return;
+    const line = {
+      requestId,
+      ...(grant && { sandbox: grant.sandbox.id, port: grant.port, by: grant.by }),
+      ...(grant?.name !== undefined && { name: grant.name }),
+      method: request.method,
+      path: request.url?.replace(/\?.*$/s, '').slice(0, 1000),
+      status,
+      ms: Math.round((performance.now() - startedAt) * 10) / 10,
+      ...(error !== undefined && { reason: toError(error).message }),
+    };
+    log.info(line, 'ingress request');
+  }
+}
+
+/** The authority of an HTTP/2 request is in a pseudo header. */
+function readAuthorities(request: IncomingMessage): readonly string[] | Error {
+  if (request.httpVersionMajor === 1) return readHosts(request);
+  const { ':authority': authority, host } = request.headers;
+  return [authority, host].flatMap((each) => (typeof each === 'string' ? [each] : []));
+}
+
+function end(request: IncomingMessage, response: ServerResponse): void {
+  if (request.httpVersionMajor === 1) request.socket.destroy();
+  else response.destroy();
+}
+
+/** Whether it is an upgrade that the ingress passes on; others are ordinary requests. */
+export function isWebSocket({ method, headers }: IncomingMessage): boolean {
+  return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
+}
+
+export function refuseConnect(socket: Duplex): void {
+  const text = '{"error":"CONNECT is not allowed; this is no proxy","code":"method_not_allowed"}';
+  socket.on('error', () => socket.destroy());
+  socket.end(
+    `HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n${text}`,
+  );
+}

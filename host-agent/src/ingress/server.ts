@@ -1,0 +1,200 @@
+// The listener of the ingress: HTTP/1.1 and HTTP/2 on one address, with the limits of connections that the API has.
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Session } from 'node:http2';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { MAX_HEAD_BYTES, MAX_HEADERS } from '@sandboxd/api';
+import type { Logger } from 'pino';
+import { AcceptGate, nameClients } from '../http/server/accept-gate.ts';
+import type { Certificate } from '../http/server/certificate.ts';
+import { Connections, Handshakes } from '../http/server/connections.ts';
+import {
+  createNodeServer,
+  type Listening,
+  listenOn,
+  type SocketPath,
+  type TcpAddress,
+} from '../http/server/listening.ts';
+import { type ConnectionEvent, coalesceChunks, deferConnections } from '../http/server/node-internals.ts';
+import { LINGER_MS, lingerAfter, refuse, toHttpError } from '../http/server/responses.ts';
+import { type Gateway, isWebSocket, refuseConnect } from './gateway.ts';
+
+const DEFAULT_MAX_CONNECTIONS = 4096;
+const SLOW_READER_MS = 10_000;
+const HANDSHAKE_SHARE = 1 / 4;
+/** How long a connection may be silent before its first request, and one of HTTP/2 between two. */
+const SILENT_MS = 75_000;
+const MAX_STREAMS = 128;
+/** Of a request body in HTTP/2 that the guest has not read. */
+const WINDOW_BYTES = 256 * 1024;
+/** What every connection of HTTP/2 begins with. */
+const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
+
+export type IngressServerOptions = {
+  readonly gateway: Gateway;
+  readonly log: Logger;
+  readonly certificate: Certificate | undefined;
+  readonly maxConnections?: number;
+  readonly clientShare?: { readonly connections: number; readonly peersProgram: string };
+  readonly headersTimeoutMs?: number;
+};
+
+export class IngressServer {
+  readonly #server: Server;
+  readonly #http2: Http2Server;
+  readonly #gateway: Gateway;
+  readonly #certificate: Certificate | undefined;
+  readonly #log: Logger;
+  readonly #connections: Connections;
+  readonly #handshakes: Handshakes;
+  readonly #gate: AcceptGate;
+  readonly #sessions = new Set<ServerHttp2Session>();
+  readonly #upgraded = new Set<Duplex>();
+  /** Connections whose protocol is not known yet. */
+  readonly #silent = new Set<Duplex>();
+  #listening: Listening | undefined;
+
+  constructor(options: IngressServerOptions) {
+    const { gateway, log, certificate, clientShare, maxConnections = DEFAULT_MAX_CONNECTIONS } = options;
+    this.#gateway = gateway;
+    this.#certificate = certificate;
+    this.#log = log;
+    this.#connections = new Connections(
+      maxConnections,
+      clientShare?.connections ?? maxConnections,
+      SLOW_READER_MS,
+    );
+    this.#handshakes = new Handshakes(Math.ceil(maxConnections * HANDSHAKE_SHARE));
+    this.#gate = new AcceptGate(this.#connections, clientShare && nameClients(clientShare.peersProgram), log);
+    this.#server = createNodeServer(certificate, {
+      headersTimeoutMs: options.headersTimeoutMs,
+      isUpgrade: isWebSocket,
+      protocols: ['h2', 'http/1.1'],
+    });
+    this.#http2 = this.#createHttp2();
+    this.#serveHttp1();
+    const event = certificate === undefined ? 'connection' : 'secureConnection';
+    this.#chooseProtocol(event);
+    this.#gate.guard(this.#server, event);
+    if (certificate === undefined) return;
+    this.#server.on('connection', (socket: Socket) => this.#handshakes.begin(socket));
+    this.#server.on(event, (socket: Socket) => this.#handshakes.end(socket));
+  }
+
+  /** AppError conflict if the address is unusable. */
+  async listen(address: TcpAddress | SocketPath): Promise<TcpAddress | SocketPath> {
+    this.#listening = await listenOn(this.#server, address);
+    this.#server.on('error', (err) => this.#log.error({ err }, 'ingress failed'));
+    return this.#listening.address;
+  }
+
+  /** Waits for running requests, up to that time, then ends all. */
+  async close(timeoutMs = 0): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    await this.#listening?.release();
+    const done = new AbortController();
+    const timer = sleep(timeoutMs, undefined, { signal: done.signal }).catch(() => undefined);
+    await Promise.race([this.#gateway.open.idle(), timer]);
+    done.abort();
+    this.#gateway.close();
+    for (const session of this.#sessions) session.destroy();
+    for (const socket of [...this.#upgraded, ...this.#silent]) socket.destroy();
+    this.#server.closeAllConnections();
+    this.#handshakes.close();
+    this.#gate.close();
+    this.#certificate?.close();
+    await closed;
+  }
+
+  #serveHttp1(): void {
+    const serve = (request: IncomingMessage, response: ServerResponse): void => {
+      if (!this.#connections.track(request, response)) return;
+      coalesceChunks(request);
+      lingerAfter(request, response, LINGER_MS);
+      void this.#gateway.serve(request, response);
+    };
+    this.#server.on('request', serve);
+    // The guest decides whether to continue.
+    this.#server.on('checkContinue', serve);
+    this.#server.on('checkExpectation', serve);
+    this.#server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      this.#hold(socket);
+      void this.#gateway.serveUpgrade(request, head);
+    });
+    this.#server.on('connect', (_request: IncomingMessage, socket: Duplex) => refuseConnect(socket));
+    this.#server.on('clientError', (error, socket) => {
+      const failure = toHttpError(error);
+      const isAnswering = 'bytesWritten' in socket && Reflect.get(socket, '_httpMessage')?.headersSent;
+      if (failure === undefined || isAnswering) socket.destroy();
+      else refuse(socket, failure);
+    });
+  }
+
+  #hold(socket: Duplex): void {
+    this.#connections.hijacked(socket);
+    this.#upgraded.add(socket);
+    if ('setTimeout' in socket) (socket as Socket).setTimeout(0);
+    socket.once('close', () => this.#upgraded.delete(socket));
+  }
+
+  #createHttp2(): Http2Server {
+    const server = createHttp2Server({
+      maxHeaderListPairs: MAX_HEADERS,
+      settings: {
+        maxConcurrentStreams: MAX_STREAMS,
+        maxHeaderListSize: MAX_HEAD_BYTES,
+        initialWindowSize: WINDOW_BYTES,
+        enablePush: false,
+      },
+    });
+    const serve = (request: unknown, response: unknown): void => {
+      // The classes of node:http2 have the interface of those of node:http.
+      void this.#gateway.serve(request as IncomingMessage, response as ServerResponse);
+    };
+    server.on('request', serve);
+    server.on('checkContinue', serve);
+    server.on('session', (session) => {
+      this.#sessions.add(session);
+      session.setTimeout(SILENT_MS, () => session.close());
+      session.on('error', () => session.destroy());
+      session.once('close', () => this.#sessions.delete(session));
+    });
+    server.on('sessionError', () => undefined);
+    return server;
+  }
+
+  /** TLS names the protocol; without it the first bytes do. */
+  #chooseProtocol(event: ConnectionEvent): void {
+    const serveHttp2 = (socket: Socket): void => {
+      this.#connections.hijacked(socket);
+      this.#http2.emit('connection', socket);
+    };
+    deferConnections(this.#server, event, (socket, accept) => {
+      const { alpnProtocol } = socket as { readonly alpnProtocol?: string | false };
+      if (event === 'secureConnection') return alpnProtocol === 'h2' ? serveHttp2(socket) : accept();
+      this.#silent.add(socket);
+      const timer = setTimeout(() => socket.destroy(), SILENT_MS);
+      const settle = (): void => {
+        clearTimeout(timer);
+        this.#silent.delete(socket);
+        socket.off('readable', onReadable).off('end', onEnd);
+      };
+      const onEnd = (): void => void socket.destroy();
+      let first = Buffer.alloc(0);
+      const onReadable = (): void => {
+        for (let chunk = socket.read(); chunk !== null; chunk = socket.read())
+          first = Buffer.concat([first, chunk as Buffer]);
+        const isEnded = socket.readableEnded || socket.destroyed;
+        const text = first.toString('latin1', 0, PREFACE.length);
+        if (!isEnded && PREFACE.startsWith(text) && text.length < PREFACE.length) return;
+        settle();
+        if (first.length > 0 && !isEnded) socket.unshift(first);
+        // The listeners must not find the one for `readable`, which is removed with the next tick.
+        setImmediate(() => (text === PREFACE ? serveHttp2(socket) : accept()));
+      };
+      socket.on('readable', onReadable).once('end', onEnd);
+      socket.once('close', settle);
+    });
+  }
+}
