@@ -254,6 +254,11 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return [...this.snapshots.values()];
   }
 
+  async measureSnapshot(id: string) {
+    this.getSnapshot(id);
+    return { diskBytes: 8192, uniqueBytes: 4096 };
+  }
+
   snapshotTree(id: string): TreeNode[] {
     return [{ kind: 'snapshot', ...this.getSnapshot(id) }];
   }

@@ -37,6 +37,10 @@ export const snapshot = z
       .describe(
         'an idle timeout took it, so keep_last of the sandbox may delete it; absent: a client asked for it',
       ),
+    disk_bytes: count('disk space of its files; present where one snapshot is shown').optional(),
+    unique_bytes: count(
+      'the part of disk_bytes that no other file shares; present where one snapshot is shown',
+    ).optional(),
     warnings,
   })
   .describe('a snapshot');

@@ -1196,6 +1196,10 @@ export interface components {
              * @constant
              */
             readonly automatic?: true;
+            /** @description disk space of its files; present where one snapshot is shown */
+            readonly disk_bytes?: number;
+            /** @description the part of disk_bytes that no other file shares; present where one snapshot is shown */
+            readonly unique_bytes?: number;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };

@@ -30,15 +30,34 @@ export function parseExtents(text: string, sizeBytes: number): Extent[] {
   return extents;
 }
 
+/** Bytes in the same table that no other file shares, as a copy with reflinks does. */
+export function parseUniqueBytes(text: string): number {
+  let sum = 0;
+  for (const line of text.split('\n')) {
+    const [, start, end, flags = ''] = /^\s*\d+:\s*(\d+)\.\.\s*(\d+):(.*)$/.exec(line) ?? [];
+    if (!/\bshared\b/.test(flags)) sum += start === undefined ? 0 : Number(end) + 1 - Number(start);
+  }
+  return sum;
+}
+
+/** Disk space of a file that is freed with it; all of it if the file system does not report sharing. */
+export async function uniqueBytes(path: string): Promise<number> {
+  const allocated = await allocatedBytes(path);
+  const table = await readTable(path).catch(() => undefined);
+  return table === undefined ? allocated : Math.min(allocated, parseUniqueBytes(table));
+}
+
+/** Without -s (sync): data that is not written back yet is listed as well. */
+async function readTable(path: string): Promise<string> {
+  const options = { maxBuffer: 256 * 1024 * 1024 };
+  return (await runProgram('filefrag', ['-v', '-b1', '--', path], options)).stdout;
+}
+
 /** Allocated ranges of a file; the whole file if the file system does not report them. */
 export async function readExtents(path: string): Promise<Extent[]> {
   const { size } = await stat(path);
   try {
-    // Without -s (sync): data that is not written back yet is listed as well.
-    const { stdout } = await runProgram('filefrag', ['-v', '-b1', '--', path], {
-      maxBuffer: 256 * 1024 * 1024,
-    });
-    return parseExtents(stdout, size);
+    return parseExtents(await readTable(path), size);
   } catch {
     return [{ offset: 0, length: size }];
   }

@@ -8,9 +8,9 @@ import type { PullStream } from '../lib/byte-queue.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { SandboxFilter } from './filter.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
+import type { DiskUse } from './saved/saved-guest.ts';
 import type { SandboxService } from './service.ts';
-import type { SnapshotPatch, SnapshotWishes } from './snapshot-about.ts';
-import type { Automatic } from './snapshot-record.ts';
+import type { Automatic, SnapshotPatch, SnapshotWishes } from './snapshot-about.ts';
 import type {
   CreatedSandbox,
   CreateSandboxOptions,
@@ -147,6 +147,8 @@ export interface Sandboxes {
   listSnapshots(): SnapshotInfo[];
   /** AppError not_found. */
   getSnapshot(id: string): SnapshotInfo;
+  /** Reads its files' tables of extents. AppError not_found. */
+  measureSnapshot(id: string): Promise<DiskUse>;
   /**
    * The whole snapshot as one stream; a truncated copy cannot be imported. AppError not_found, and from the stream
    * internal when it is damaged.

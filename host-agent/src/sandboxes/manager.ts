@@ -82,13 +82,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       giveWay: () => this.#templates.giveWay(),
     });
     this.#snapshots = new Snapshots({
-      dataDir: directories.dataDir,
-      engines,
-      faults,
-      events,
-      records: snapshotRecords,
-      sandboxRecords: context.records,
-      log,
+      ...{ dataDir: directories.dataDir, engines, faults, events, log },
+      ...{ records: snapshotRecords, sandboxRecords: context.records },
     });
     this.#automaticEnd = new AutomaticEnd({
       events,
@@ -260,10 +255,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   exportSnapshot = (id: string): PullStream => exportStream(this.#snapshots.export(id));
 
-  /** Its files are copied first, so that it may be resumed meanwhile. */
-  async exportSandbox(sandbox: Sandbox, requestSignal?: AbortSignal): Promise<PullStream> {
-    const signal = this.#operations.signal(requestSignal);
-    return exportPaused(sandbox, this.sleep, this.#options.context.directories.dataDir, signal);
+  async exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream> {
+    return exportPaused(sandbox, this.sleep, this.#options.context, this.#operations.signal(signal));
   }
 
   async importSnapshot(
@@ -296,8 +289,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   /** To one of its own snapshots, or one that it comes from. */
   async rollback(sandbox: Sandbox, snapshotId: string): Promise<void> {
     await this.#options.context.engines.chosen(this.#operations.signal());
-    const snapshot = this.#snapshots.get(snapshotId);
-    assertComesFrom(sandbox, snapshot, (id) => this.#snapshots.ancestorsOf(id));
+    assertComesFrom(sandbox, this.#snapshots.get(snapshotId), (id) => this.#snapshots.ancestorsOf(id));
     await this.sleep.rollback(sandbox, { snapshotId, saved: this.#snapshots.open(snapshotId) });
   }
 

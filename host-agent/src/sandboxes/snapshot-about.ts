@@ -22,6 +22,9 @@ export type SnapshotWishes = About & {
   readonly expiresS?: number | undefined;
 };
 
+/** `keepLast`: see IdleRule. */
+export type Automatic = { readonly keepLast?: number };
+
 export type SnapshotPatch = AboutPatch & {
   /** The same; `undefined` keeps its expiry. */
   readonly expiresS?: number | undefined;

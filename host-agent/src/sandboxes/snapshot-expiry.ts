@@ -20,12 +20,12 @@ export function toExpiring(
 export function findReplaced(
   id: string,
   ancestors: readonly string[],
-  find: (id: string) => SnapshotRecord | undefined,
+  entries: ReadonlyMap<string, { readonly record: SnapshotRecord }>,
 ): readonly string[] {
-  const { automatic, owner } = find(id) ?? {};
+  const { automatic, owner } = entries.get(id)?.record ?? {};
   if (automatic?.keepLast === undefined) return [];
   const older = ancestors.filter((each) => {
-    const record = find(each);
+    const record = entries.get(each)?.record;
     return record?.automatic !== undefined && record.owner?.tenant === owner?.tenant;
   });
   return older.slice(automatic.keepLast - 1);

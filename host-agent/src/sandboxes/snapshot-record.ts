@@ -9,7 +9,7 @@ import type { CommitHook } from './interface.ts';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
 import { parentOf, type SandboxRecord } from './record.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
-import { type About, type SnapshotWishes, toAbout } from './snapshot-about.ts';
+import { type About, type Automatic, type SnapshotWishes, toAbout } from './snapshot-about.ts';
 import type { SnapshotInfo } from './types.ts';
 
 export type SnapshotRecord = {
@@ -29,9 +29,6 @@ export type SnapshotRecord = {
   /** It was deleted, and is only known because others came from it: see ancestry.ts. */
   readonly deletedAtMs?: number;
 };
-
-/** `keepLast`: see IdleRule. */
-export type Automatic = { readonly keepLast?: number };
 
 /** For whom a snapshot is made, and what is bound to its commit. */
 export type SnapshotFor = {
@@ -103,8 +100,15 @@ export function newRecord(
   };
 }
 
+/** Unchanged if `expiresS` is undefined. */
+export function withExpiry(record: SnapshotRecord, expiresS: number | undefined): SnapshotRecord {
+  if (expiresS === undefined) return record;
+  const { expiresAtMs: _, ...rest } = record;
+  return { ...rest, ...toExpiry(expiresS, Date.now()) };
+}
+
 /** `expiresS`: from `nowMs`; 0 or absent: never. */
-export function toExpiry(expiresS: number | undefined, nowMs: number): { readonly expiresAtMs?: number } {
+function toExpiry(expiresS: number | undefined, nowMs: number): { readonly expiresAtMs?: number } {
   return expiresS === undefined || expiresS === 0 ? {} : { expiresAtMs: nowMs + expiresS * 1000 };
 }
 

@@ -13,6 +13,8 @@ import type { Exported } from './saved/archive/write-archive.ts';
 import { flush } from './saved/save.ts';
 import {
   Checksums,
+  type DiskUse,
+  measureSaved,
   publishSaved,
   removeSaved,
   SavedGuest,
@@ -31,8 +33,8 @@ import {
   type SnapshotFor,
   type SnapshotRecord,
   type SnapshotsOptions,
-  toExpiry,
   toInfo,
+  withExpiry,
 } from './snapshot-record.ts';
 import type { SnapshotInfo, TreeNode } from './types.ts';
 
@@ -213,8 +215,7 @@ export class Snapshots {
 
   /** Deletes those that an automatic one replaces. Never rejects. */
   async deleteOlder(id: string): Promise<void> {
-    const find = (each: string) => this.#entries.get(each)?.record;
-    for (const each of findReplaced(id, this.ancestorsOf(id), find))
+    for (const each of findReplaced(id, this.ancestorsOf(id), this.#entries))
       await this.delete(each, 'keep_last').catch((err) =>
         this.#options.log.warn({ err, snapshot: each }, 'cannot delete an older automatic snapshot'),
       );
@@ -242,6 +243,10 @@ export class Snapshots {
     return toInfo(id, this.#find(id));
   }
 
+  measure(id: string): Promise<DiskUse> {
+    return measureSaved(this.#find(id).saved);
+  }
+
   /** The saved guest, for forks. AppError not_found, conflict when this engine cannot restore it. */
   open(id: string): SavedGuest {
     const { saved } = this.#find(id);
@@ -267,12 +272,7 @@ export class Snapshots {
     const fields = [...findChanges(about, changed), ...(patch.expiresS === undefined ? [] : ['expires_s'])];
     if (fields.length === 0) return toInfo(id, entry);
     using _name = this.#names.reserve(owner, changed.name === about.name ? undefined : changed.name);
-    const { expiresAtMs: _, ...rest } = entry.record;
-    const expiry = toExpiry(patch.expiresS, Date.now());
-    const record = {
-      ...(patch.expiresS === undefined ? entry.record : { ...rest, ...expiry }),
-      about: changed,
-    };
+    const record = { ...withExpiry(entry.record, patch.expiresS), about: changed };
     const event = events.prepare({ kind: 'snapshot-changed', snapshot: id, changed: fields }, owner, changed);
     // A delete that begins meanwhile writes its mark after this.
     await records.put(id, record, event.persist);

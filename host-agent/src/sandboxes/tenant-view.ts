@@ -28,6 +28,7 @@ import type { PortChange } from './ports.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
+import type { DiskUse } from './saved/saved-guest.ts';
 import type { Sleep } from './sleep/sleep.ts';
 import type { SnapshotPatch } from './snapshot-about.ts';
 import { noSnapshot } from './snapshot-record.ts';
@@ -67,7 +68,7 @@ export interface AllSandboxes {
   find(id: string): Sandbox | undefined;
   /** A concurrent second delete waits for the first. */
   delete(id: string): Promise<void>;
-  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'ownerOf' | 'tree' | 'change' | 'delete'>;
+  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'measure' | 'ownerOf' | 'tree' | 'change' | 'delete'>;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
   exportSnapshot(id: string): PullStream;
   exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream>;
@@ -200,6 +201,10 @@ export class TenantView implements Sandboxes {
 
   getSnapshot(id: string): SnapshotInfo {
     return this.#host.snapshots.get(this.#assertVisible(id));
+  }
+
+  async measureSnapshot(id: string): Promise<DiskUse> {
+    return await this.#host.snapshots.measure(this.#assertVisible(id));
   }
 
   exportSnapshot(id: string): PullStream {

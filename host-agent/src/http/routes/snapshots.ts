@@ -44,7 +44,12 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       return { snapshots: entries.map(toSnapshotBody), ...next };
     },
 
-    getSnapshot: ({ params: { id } }, c) => toSnapshotBody(host.as(c.get('principal')).getSnapshot(id)),
+    getSnapshot: async ({ params: { id } }, c) => {
+      const sandboxes = host.as(c.get('principal'));
+      const body = toSnapshotBody(sandboxes.getSnapshot(id));
+      const { diskBytes, uniqueBytes } = await sandboxes.measureSnapshot(id);
+      return { ...body, disk_bytes: diskBytes, unique_bytes: uniqueBytes };
+    },
 
     showSnapshotTree: ({ params: { id }, query }, c) => {
       const all = host.as(c.get('principal')).snapshotTree(id);

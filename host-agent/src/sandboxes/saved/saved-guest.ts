@@ -5,7 +5,7 @@ import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { SavedVm } from '../../engines/engine.ts';
 import { AppError, toError } from '../../lib/errors.ts';
-import { allocatedBytes } from '../../lib/extents.ts';
+import { allocatedBytes, uniqueBytes } from '../../lib/extents.ts';
 import {
   isChecksummed,
   readManifest,
@@ -195,6 +195,18 @@ export class Checksums {
     return this.#queue.onIdle();
   }
 }
+
+/** Disk space of its files, and how much of it no other file shares. */
+export async function measureSaved({ dir, manifest }: SavedGuest): Promise<DiskUse> {
+  const use = { diskBytes: 0, uniqueBytes: 0 };
+  for (const { name } of Object.values(manifest.files)) {
+    use.diskBytes += await allocatedBytes(join(dir, name));
+    use.uniqueBytes += await uniqueBytes(join(dir, name));
+  }
+  return use;
+}
+
+export type DiskUse = { readonly diskBytes: number; readonly uniqueBytes: number };
 
 /** Size on disk without the pinned root file systems, which exist anyway. */
 export async function savedBytes({ dir, manifest }: SavedGuest): Promise<number> {

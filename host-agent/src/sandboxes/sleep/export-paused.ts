@@ -1,6 +1,8 @@
-// Exports a paused sandbox in the format of a snapshot. Its files are copied first, so that it may be resumed meanwhile.
+// Exports a paused sandbox in the format of a snapshot. Its files are copied first, so that it may be resumed
+// meanwhile.
 import { onEnd, type PullStream } from '../../lib/byte-queue.ts';
 import { newId } from '../../lib/ids.ts';
+import type { ResourceContext } from '../resources/resource.ts';
 import type { Sandbox } from '../sandbox.ts';
 import { exportStream } from '../saved/archive/write-archive.ts';
 import { removeSaved, snapshotsRoot, unfinishedDir } from '../saved/saved-guest.ts';
@@ -10,12 +12,12 @@ import type { Sleep } from './sleep.ts';
 export async function exportPaused(
   sandbox: Sandbox,
   sleep: Pick<Sleep, 'copy'>,
-  dataDir: string,
+  { directories }: Pick<ResourceContext, 'directories'>,
   signal: AbortSignal,
 ): Promise<PullStream> {
   const takenAtMs = sandbox.record.paused?.atMs ?? Date.now();
   // The next start removes what a killed daemon left.
-  const dir = unfinishedDir(snapshotsRoot(dataDir), newId('snap'));
+  const dir = unfinishedDir(snapshotsRoot(directories.dataDir), newId('snap'));
   try {
     const saved = await sleep.copy(sandbox, dir, signal);
     const exported = { saved, sourceId: sandbox.id, takenAtMs, about: {} };

@@ -24,6 +24,9 @@ t.test('a snapshot came from what its sandbox was forked from, or last saved as'
   await manager.deleteSnapshot(b.id);
   t.same(manager.snapshots.ancestorsOf(c.id), [a.id], 'over one that was deleted');
   t.equal(manager.getSnapshot(c.id).parentSnapshotId, b.id);
+  await manager.rollback(manager.get(fork!.id), a.id);
+  t.equal(manager.get(fork!.id).info.parentSnapshotId, a.id, 'it went back over a deleted one');
+  await manager.rollback(manager.get(fork!.id), c.id);
   const [further] = await manager.fork(c.id, 1);
   t.equal(further!.parentSnapshotId, c.id, 'what came from a deleted one can be used');
 

@@ -67,6 +67,25 @@ function run(sandbox: Sandbox): { readonly session: ExecSession; readonly exited
   return { session, exited: promise };
 }
 
+t.test('the rule of an idle sandbox says which of its snapshots stay, and how long', async (t) => {
+  const rule: IdleRule = { ...SNAPSHOT, keepLast: 1, snapshotExpiresS: 3600 };
+  const { clock, manager, kinds, gone, happened } = await start(t, rule);
+  await clock.pass(MINUTE);
+  await gone();
+  await until(() => kinds().includes('snapshot-taken'));
+  const [first] = manager.listSnapshots();
+  t.match(first, { isAutomatic: true });
+  t.equal(first!.expiresAt!.getTime() - first!.createdAt.getTime(), 3_600_000);
+  const [fork] = await manager.fork(first!.id, 1);
+  t.match(fork!.idle, rule, 'forks inherit it');
+  await passUntil(clock, () => kinds().includes('snapshot-deleted'));
+  t.match(
+    happened.find(({ kind }) => kind === 'snapshot-deleted'),
+    { snapshot: first!.id, reason: 'keep_last' },
+  );
+  t.match(manager.listSnapshots(), [{ sourceId: fork!.id, isAutomatic: true }]);
+});
+
 t.test('after its idle timeout a sandbox is deleted, with an event', async (t) => {
   const { clock, manager, id, isThere, happened, home, gone } = await start(t);
   await clock.pass(MINUTE - 1000);

@@ -5,7 +5,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import type { Engine } from '../../../../host-agent/src/engines/engine.ts';
 import { AppError, type ErrorCode } from '../../../../host-agent/src/lib/errors.ts';
-import { checksumSparse, parseExtents } from '../../../../host-agent/src/lib/extents.ts';
+import { checksumSparse, parseExtents, parseUniqueBytes } from '../../../../host-agent/src/lib/extents.ts';
 import { NO_FAULTS } from '../../../../host-agent/src/lib/faults.ts';
 import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import {
@@ -211,4 +211,8 @@ t.test('checksums do not depend on how a file is allocated', async (t) => {
     { offset: 0, length: 8192 },
     { offset: 1_048_576, length: 1424 },
   ]);
+  t.equal(parseUniqueBytes(table), 12_288);
+  const shared = table.replace('5096:', '5096: shared').replace('last,eof', 'last,shared,eof');
+  t.equal(parseUniqueBytes(shared), 4096, 'shared ranges are not its own');
+  t.equal(parseUniqueBytes(''), 0);
 });
