@@ -167,6 +167,8 @@ export interface components {
              * @description when it was opened, or its access was changed
              */
             readonly opened_at: string;
+            /** @description its URL; absent if the daemon has no ingress */
+            readonly url?: string;
         };
         /** @description open ports of a sandbox */
         readonly OpenPortList: {
@@ -182,6 +184,55 @@ export interface components {
              * @default private
              */
             readonly access?: ("private" | "public" | "") | null;
+        };
+        /** @description a new link */
+        readonly MadeLink: {
+            /** @description its id */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description when it was made
+             */
+            readonly created_at: string;
+            /**
+             * Format: date-time
+             * @description when it ends
+             */
+            readonly expires_at: string;
+            /** @description what it allows; absent: all */
+            readonly methods?: readonly string[];
+            /** @description the URL with the secret of the link, which is shown only here */
+            readonly url: string;
+        };
+        /** @description valid links of a port */
+        readonly LinkList: {
+            /** @description oldest first */
+            readonly links: readonly {
+                /** @description its id */
+                readonly id: string;
+                /**
+                 * Format: date-time
+                 * @description when it was made
+                 */
+                readonly created_at: string;
+                /**
+                 * Format: date-time
+                 * @description when it ends
+                 */
+                readonly expires_at: string;
+                /** @description what it allows; absent: all */
+                readonly methods?: readonly string[];
+            }[];
+        };
+        /** @description a link to make */
+        readonly LinkRequest: {
+            /**
+             * @description seconds after which the link ends
+             * @default 86400
+             */
+            readonly expires_s?: number | null;
+            /** @description HTTP methods that the link allows, GET also HEAD and WebSockets; default: all */
+            readonly methods?: readonly ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS")[] | null;
         };
         readonly NetworkRequest: {
             /**
@@ -242,13 +293,13 @@ export interface components {
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
              */
             readonly sandbox?: string;
-            /** @description name of the sandbox; absent if it has none */
+            /** @description name of the sandbox, or of the snapshot where the kind begins with snapshot; absent if it has none */
             readonly name?: string;
-            /** @description labels of the sandbox; absent if it has none */
+            /** @description labels of the same at that time; absent if it has none */
             readonly labels?: {
                 readonly [key: string]: string;
             };
-            /** @description for updated: the fields that were changed, such as labels and timeout_s */
+            /** @description for updated and snapshot-changed: the fields that were changed, such as labels and timeout_s */
             readonly changed?: readonly string[];
             /**
              * snapshot id
