@@ -41,7 +41,7 @@ export class Ports {
     );
   }
 
-  /** Makes a link: whoever has its `url` can use the port until it expires. A closed port is opened, privately. */
+  /** Makes a link: a client with its `url` can use the port until it expires. A closed port is opened, privately. */
   link(port: number, { expiresS, methods, ...options }: LinkOptions = {}): Promise<PortLink> {
     const body = {
       ...(expiresS !== undefined && { expires_s: expiresS }),

@@ -1,5 +1,5 @@
 // Who may use a port: holders of keys with the operation `connect`, of a link, and everybody if the port is public.
-// A stranger gets the same answer whether the sandbox or the port exists or not.
+// An untrusted caller gets the same answer whether the sandbox or the port exists or not.
 import type { IncomingMessage } from 'node:http';
 import type { Authenticator } from '../http/authentication.ts';
 import { isFromForeignPage } from '../http/server/request-check.ts';

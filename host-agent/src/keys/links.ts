@@ -1,4 +1,4 @@
-// Signed links: each lets whoever has it use one port of one sandbox, until it expires or is deleted. Only the hash of
+// Links to ports: each lets every client that has it use one port of a sandbox, until it ends. Only the hash of
 // its token is stored.
 import { createHash, randomBytes } from 'node:crypto';
 import { MAX_PORT_LINKS } from '@sandboxd/api';
