@@ -38,6 +38,7 @@ export const portRoutes = {
     method: 'GET',
     path: '/sandboxes/:id/ports/:port/connect',
     tag: 'ports',
+    readsGuest: true,
     summary: 'Connect to a TCP port over a WebSocket',
     description:
       'Binary messages carry the bytes; message boundaries have no meaning. The text message end, from either ' +

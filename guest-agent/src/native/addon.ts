@@ -172,7 +172,7 @@ export interface Addon {
    */
   abortForgotten(address: Uint8Array, kept: Uint8Array): number;
   // ports.cc: results are numbers, -errno on failure; nothing throws
-  /** `address`: of this guest. Returns a descriptor; the connection is established or has failed when it is writable. */
+  /** `address`: of this guest. Returns a descriptor; the connection is made or has failed when it is writable. */
   connectPort(address: string, port: number): number;
   portConnected(fd: number): number;
   receive(fd: number, buffer: Uint8Array, offset: number, length: number): number;

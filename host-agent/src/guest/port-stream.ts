@@ -27,9 +27,9 @@ type PortChannel = {
 type Options = PortOptions & PortChannel;
 
 /**
- * As a `net.Socket` with `allowHalfOpen`: `end` and an 'end' event are the ends of the two directions, an error with the
- * code ECONNRESET is a reset by the server. `destroy` without an error closes the connection once the server has what
- * was written; with one, or when bytes still wait, it resets it. Chunks that are written must not change afterwards.
+ * As a `net.Socket` with `allowHalfOpen`: `end` and an 'end' event are the ends of the two directions, an error with
+ * the code ECONNRESET is a reset by the server. `destroy` without an error closes the connection once the server has
+ * what was written; with one, or when bytes still wait, it resets it. Chunks that are written must not change later.
  */
 export interface PortConnection extends Duplex {
   readonly port: number;
