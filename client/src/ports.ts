@@ -1,6 +1,8 @@
 // Ports of a sandbox: which are open for URLs.
 import type { Requests } from './connection/requests.ts';
-import type { CallOptions, OpenPort } from './contract.ts';
+import type { CallOptions, ListedLink, OpenPort, PortLink } from './contract.ts';
+import { SandboxdError } from './errors.ts';
+import type { Schemas } from './gen/schemas.ts';
 
 export class Ports {
   readonly #requests: Requests;
@@ -28,6 +30,47 @@ export class Ports {
     const params = { ...this.#params, port: String(port) };
     await this.#requests.call('closePort', { params, ...options });
   }
+
+  /** The URL of a port, for holders of keys or links; a closed one is opened, privately. */
+  async url(port: number, options: CallOptions = {}): Promise<string> {
+    const open = (await this.list(options)).find((each) => each.port === port);
+    const { url } = open ?? (await this.open(port, options));
+    if (url !== undefined) return url;
+    throw new SandboxdError(
+      'the daemon has no ingress, so ports have no URLs; start it with --ingress-listen',
+    );
+  }
+
+  /** Makes a link: a client with its `url` can use the port until it expires. A closed port is opened, privately. */
+  link(port: number, { expiresS, methods, ...options }: LinkOptions = {}): Promise<PortLink> {
+    const body = {
+      ...(expiresS !== undefined && { expires_s: expiresS }),
+      ...(methods !== undefined && { methods: [...methods] }),
+    };
+    return this.#requests.call('makeLink', { params: this.#of(port), body, ...options });
+  }
+
+  /** The valid links to a port, without their secrets; oldest first. */
+  async links(port: number, options: CallOptions = {}): Promise<readonly ListedLink[]> {
+    const { links } = await this.#requests.call('listLinks', { params: this.#of(port), ...options });
+    return links;
+  }
+
+  /** NotFoundError if there is no such link. */
+  async deleteLink(port: number, id: string, options: CallOptions = {}): Promise<void> {
+    await this.#requests.call('deleteLink', { params: { ...this.#of(port), link: id }, ...options });
+  }
+
+  #of(port: number): { readonly id: string; readonly port: string } {
+    return { ...this.#params, port: String(port) };
+  }
 }
+
+export type LinkOptions = CallOptions & {
+  /** Seconds; default: a day. */
+  readonly expiresS?: number;
+  /** Default: all. `GET` is also for WebSockets. */
+  readonly methods?: NonNullable<Schemas['LinkRequest']['methods']>;
+};
 
 export type OpenPortOptions = CallOptions & { readonly access?: OpenPort['access'] };

@@ -22,6 +22,7 @@ import {
   watchEvent,
 } from '../schemas/file.ts';
 import { changeImageRequest, image, imageList, imageRef, pullImageRequest } from '../schemas/image.ts';
+import { linkList, linkRequest, madeLink } from '../schemas/link.ts';
 import { logRecord, logsResponse } from '../schemas/log.ts';
 import { engine, healthResponse, profile, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
 import { networkRequest, networkResponse, portMapping, publishedPort } from '../schemas/network.ts';
@@ -68,6 +69,9 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   OpenPort: openPort,
   OpenPortList: openPortList,
   OpenPortRequest: openPortRequest,
+  MadeLink: madeLink,
+  LinkList: linkList,
+  LinkRequest: linkRequest,
   NetworkRequest: networkRequest,
   NetworkResponse: networkResponse,
   ResourceUsage: resourceUsage,

@@ -1,4 +1,4 @@
-// Links to ports: URLs that let those who have them use one port of a sandbox, for a time.
+// Links to ports: URLs that let every client that has them use one port of a sandbox, for a time.
 import { linkList, linkPath, linkRequest, madeLink } from '../schemas/link.ts';
 import { portPath } from '../schemas/port.ts';
 import { SANDBOX_ID } from './examples.ts';

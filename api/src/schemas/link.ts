@@ -1,4 +1,4 @@
-// Links to ports of a sandbox: URLs that let those who have them use one port.
+// Links to ports of a sandbox: URLs that let every client that has them use one port.
 import { z } from 'zod';
 import { integer, optional, withDefault } from '../input/fields.ts';
 import { DEFAULT_LINK_S, MAX_LINK_S } from '../limits.ts';

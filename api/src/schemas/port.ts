@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { choice, integer } from '../input/fields.ts';
 import { MAX_PORT } from '../limits.ts';
-import { dateTime } from './answers.ts';
+import { dateTime, word } from './answers.ts';
 import { sandboxId } from './id.ts';
 
 export const PORT_ACCESS = ['private', 'public'] as const;
@@ -47,6 +47,7 @@ export const openPort = z
     port: z.int().min(1).max(MAX_PORT).describe('TCP port in the guest'),
     access,
     opened_at: dateTime('when it was opened, or its access was changed'),
+    url: word('its URL; absent if the daemon has no ingress').optional(),
   })
   .describe('a port that is open for URLs');
 

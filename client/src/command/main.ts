@@ -102,6 +102,7 @@ function handleInterrupts(stop: AbortController, isForwarded: () => boolean): vo
 const ALIASES: Readonly<Record<string, string>> = {
   list: 'ps',
   port: 'ports',
+  link: 'open',
   'port-forward': 'forward',
   tunnel: 'forward',
   nc: 'connect',

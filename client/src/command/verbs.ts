@@ -9,6 +9,7 @@ import { exec } from './verbs/exec.ts';
 import { cat, edit, ls, mkdir, mv } from './verbs/files.ts';
 import { images, pull, rmi } from './verbs/images.ts';
 import { keys } from './verbs/keys.ts';
+import { open } from './verbs/links.ts';
 import { logs } from './verbs/logs.ts';
 import { exportSnapshot, importSnapshot } from './verbs/move.ts';
 import { connect, forward, ports, ssh } from './verbs/ports.ts';
@@ -57,6 +58,7 @@ export const VERBS: readonly Verb[] = [
   connect,
   ssh,
   ports,
+  open,
   service,
   stats,
   events,

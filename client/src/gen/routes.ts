@@ -139,8 +139,8 @@ export type Calls = {
   listPorts: { readonly body: undefined; readonly answer: Schemas['OpenPortList'] };
   openPort: { readonly body: Schemas['OpenPortRequest']; readonly answer: Schemas['OpenPort'] };
   closePort: { readonly body: undefined; readonly answer: undefined };
-  listLinks: { readonly body: undefined; readonly answer: unknown };
-  makeLink: { readonly body: unknown; readonly answer: unknown };
+  listLinks: { readonly body: undefined; readonly answer: Schemas['LinkList'] };
+  makeLink: { readonly body: Schemas['LinkRequest']; readonly answer: Schemas['MadeLink'] };
   deleteLink: { readonly body: undefined; readonly answer: undefined };
   takeSnapshot: { readonly body: Schemas['SnapshotRequest']; readonly answer: Schemas['SnapshotResponse'] };
   listSnapshots: { readonly body: undefined; readonly answer: Schemas['SnapshotListResponse'] };

@@ -167,6 +167,8 @@ export interface components {
              * @description when it was opened, or its access was changed
              */
             readonly opened_at: string;
+            /** @description its URL; absent if the daemon has no ingress */
+            readonly url?: string;
         };
         /** @description open ports of a sandbox */
         readonly OpenPortList: {
@@ -182,6 +184,55 @@ export interface components {
              * @default private
              */
             readonly access?: ("private" | "public" | "") | null;
+        };
+        /** @description a new link */
+        readonly MadeLink: {
+            /** @description its id */
+            readonly id: string;
+            /**
+             * Format: date-time
+             * @description when it was made
+             */
+            readonly created_at: string;
+            /**
+             * Format: date-time
+             * @description when it ends
+             */
+            readonly expires_at: string;
+            /** @description what it allows; absent: all */
+            readonly methods?: readonly string[];
+            /** @description the URL with the secret of the link, which is shown only here */
+            readonly url: string;
+        };
+        /** @description valid links of a port */
+        readonly LinkList: {
+            /** @description oldest first */
+            readonly links: readonly {
+                /** @description its id */
+                readonly id: string;
+                /**
+                 * Format: date-time
+                 * @description when it was made
+                 */
+                readonly created_at: string;
+                /**
+                 * Format: date-time
+                 * @description when it ends
+                 */
+                readonly expires_at: string;
+                /** @description what it allows; absent: all */
+                readonly methods?: readonly string[];
+            }[];
+        };
+        /** @description a link to make */
+        readonly LinkRequest: {
+            /**
+             * @description seconds after which the link ends
+             * @default 86400
+             */
+            readonly expires_s?: number | null;
+            /** @description HTTP methods that the link allows, GET also HEAD and WebSockets; default: all */
+            readonly methods?: readonly ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS")[] | null;
         };
         readonly NetworkRequest: {
             /**

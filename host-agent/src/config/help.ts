@@ -1,7 +1,7 @@
 // Renders `--help` and `--print-config` from the table of settings.
 import { formatIpv4Range } from '../lib/ipv4.ts';
 import { createSettings, type SettingValues, toFlag } from './settings.ts';
-import { formatBytes, formatHostName, formatListen, type Setting } from './values.ts';
+import { formatBytes, formatHostName, formatListen, type HostName, type Setting } from './values.ts';
 
 const FLAG_COLUMNS = 34;
 
@@ -41,12 +41,14 @@ export function renderHelp(engineNames: readonly string[], commands?: string): s
 export function renderConfig(values: SettingValues): string {
   const listen = formatListen(values.listen);
   const allowed_host = values.allowed_host.map(formatHostName);
+  const ingress_domain = formatHostName(values.ingress_domain);
+  const ingress_listen = values.ingress_listen && formatListen(values.ingress_listen);
   const { network_subnet: subnet } = values;
   const networks = {
     network_subnet: subnet === 'auto' ? subnet : formatIpv4Range(subnet),
     network_allow_range: values.network_allow_range.map(formatIpv4Range),
   };
-  return `${JSON.stringify({ ...values, listen, allowed_host, ...networks }, null, 2)}\n`;
+  return `${JSON.stringify({ ...values, listen, allowed_host, ingress_listen, ingress_domain, ...networks }, null, 2)}\n`;
 }
 
 function renderFlag(flag: string, help: string): string {
@@ -61,6 +63,8 @@ function renderFallback(key: string, setting: Setting<unknown>): string {
   if (typeof fallback === 'object' && fallback !== null && 'host' in fallback) {
     return ` (${formatListen(fallback as { host: string; port: number })})`;
   }
+  if (typeof fallback === 'object' && fallback !== null && 'at' in fallback)
+    return ` (${formatHostName(fallback as HostName)})`;
   if (key.endsWith('_bytes')) return ` (${formatBytes(Number(fallback))})`;
   return ` (${String(fallback)})`;
 }

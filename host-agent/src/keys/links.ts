@@ -1,5 +1,5 @@
-// Links: each lets those who have it use one port of one sandbox, until it expires or is deleted. Only the hash of its
-// token is stored.
+// Links to ports: each lets every client that has it use one port of a sandbox, until it ends. Only the hash of
+// its token is stored.
 import { createHash, randomBytes } from 'node:crypto';
 import { MAX_PORT_LINKS } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';

@@ -9,7 +9,13 @@ import { joinSocket, PortWebSockets } from '../ports/tunnel.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 
-export function portHandlers({ sandboxes: host }: HttpServices) {
+export function portHandlers({ sandboxes: host, portLinks }: HttpServices) {
+  const toOpenPortBody = (id: string, { port, access, openedAtMs }: OpenPort) => ({
+    port,
+    access,
+    opened_at: new Date(openedAtMs).toISOString(),
+    ...(portLinks && { url: portLinks.urlOf(id, port).href }),
+  });
   const webSockets = new PortWebSockets();
   const connect = async (c: HttpContext, id: string, port: number): Promise<PortConnection> => {
     const guest = await guestOf(host, c, id);
@@ -49,7 +55,7 @@ export function portHandlers({ sandboxes: host }: HttpServices) {
 
     listPorts: ({ params: { id } }, c) => {
       const { ports = [] } = host.as(c.get('principal')).get(id).info;
-      return { ports: ports.map(toOpenPortBody) };
+      return { ports: ports.map((each) => toOpenPortBody(id, each)) };
     },
 
     openPort: async ({ params: { id }, body: { port, access } }, c) => {
@@ -57,7 +63,7 @@ export function portHandlers({ sandboxes: host }: HttpServices) {
       const ports = await host.as(c.get('principal')).get(id).changePort(port, access);
       const opened = ports.find((each) => each.port === port);
       if (opened === undefined) throw new AppError('conflict', `port ${port} was closed meanwhile`);
-      return toOpenPortBody(opened);
+      return toOpenPortBody(id, opened);
     },
 
     closePort: async ({ params: { id, port } }, c) => {
@@ -66,8 +72,4 @@ export function portHandlers({ sandboxes: host }: HttpServices) {
       return undefined;
     },
   } satisfies Partial<Handlers>;
-}
-
-function toOpenPortBody({ port, access, openedAtMs }: OpenPort) {
-  return { port, access, opened_at: new Date(openedAtMs).toISOString() };
 }
