@@ -16,6 +16,7 @@ import type { SavedManifest } from './saved/manifest.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import type { Sleep } from './sleep/sleep.ts';
 import type { Snapshots } from './snapshots.ts';
+import type { CopySource } from './start.ts';
 import type { ForkOptions, SandboxInfo } from './types.ts';
 import { toForkNeed, toRequestedResources } from './usage.ts';
 

@@ -15,6 +15,9 @@ import type { Handles, Resource, ResourceContext, StartContext, StartFrom } from
 import { Sandbox } from './sandbox.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
+/** What a copy comes from. */
+export type CopySource = Pick<SandboxRecord, 'sourceSnapshotId' | 'sourceSandboxId' | 'parentSnapshotId'>;
+
 export type StartInput = {
   readonly id: string;
   readonly options: ResolvedSandboxOptions;
