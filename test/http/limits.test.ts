@@ -226,7 +226,12 @@ t.test('tenants have nothing of each other', async (t) => {
       const [, kind] = /^\/(sandboxes|snapshots)\/:id/.exec(path) ?? [];
       if (kind === undefined || transport === 'websocket') return [];
       t.ok(example, `${name} has an example`);
-      const target = path.replace(':id', ids[kind as keyof typeof ids]).replace(':cid', 'cmd_0123456789abc');
+      const params: Record<string, string> = {
+        ...example?.params,
+        id: ids[kind as keyof typeof ids],
+        cid: 'cmd_0123456789abc',
+      };
+      const target = path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? '');
       const sent = body?.kind === 'json' ? (example?.body ?? {}) : undefined;
       return [[method, `${target}?${new URLSearchParams(example?.query)}`, sent] as const];
     }),

@@ -36,7 +36,7 @@ export const linkRoutes = {
     tag: 'ports',
     summary: 'Make a link to a port',
     description:
-      'Whoever has the URL can use the port until the link ends, is deleted, or its key is revoked. A browser gets a ' +
+      'Every client that has the URL can use the port until the link ends, is deleted, or its key is revoked. A browser gets a ' +
       'cookie at its first visit. A port that is closed is opened for URLs, privately.',
     access: 'connect',
     params: portPath,
@@ -55,5 +55,6 @@ export const linkRoutes = {
     params: linkPath,
     answers: [{ status: 204, description: 'the link is deleted' }],
     errors: { ...ERRORS, 404: 'the sandbox or the link does not exist' },
+    example: { params: { ...PARAMS, link: LINK.id } },
   },
 } as const satisfies Record<string, Route>;

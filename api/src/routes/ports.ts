@@ -12,6 +12,7 @@ const ERRORS = {
   502: 'nothing listens on the port, or the guest does not respond',
 } as const;
 const BYTES = { 'application/octet-stream': { kind: 'bytes' } } as const;
+const PARAMS = { id: SANDBOX_ID, port: '3000' } as const;
 const OPEN = { port: 3000, access: 'private', opened_at: '2026-03-14T15:09:26.535Z' } as const;
 
 export const portRoutes = {
@@ -33,6 +34,7 @@ export const portRoutes = {
       { status: 101, description: 'the same, for a request with Upgrade: tcp', content: BYTES },
     ],
     errors: ERRORS,
+    example: { params: PARAMS },
   },
   connectPortWebSocket: {
     method: 'GET',
@@ -85,5 +87,6 @@ export const portRoutes = {
     params: portPath,
     answers: [{ status: 204, description: 'the port is closed' }],
     errors: MISSING,
+    example: { params: PARAMS },
   },
 } as const satisfies Record<string, Route>;

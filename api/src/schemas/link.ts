@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { integer, optional, withDefault } from '../input/fields.ts';
 import { DEFAULT_LINK_S, MAX_LINK_S } from '../limits.ts';
-import { dateTime, word } from './answers.ts';
+import { dateTime, warnings, word } from './answers.ts';
 import { portPath } from './port.ts';
 
 export const LINK_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
@@ -42,7 +42,7 @@ const fields = {
 };
 
 export const madeLink = z
-  .object({ ...fields, url: word('the URL with the secret of the link, which is shown only here') })
+  .object({ ...fields, url: word('the URL with the secret of the link, which is shown only here'), warnings })
   .describe('a new link');
 
 export const linkList = z

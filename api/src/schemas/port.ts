@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { choice, integer } from '../input/fields.ts';
 import { MAX_PORT } from '../limits.ts';
-import { dateTime, word } from './answers.ts';
+import { dateTime, warnings, word } from './answers.ts';
 import { sandboxId } from './id.ts';
 
 export const PORT_ACCESS = ['private', 'public'] as const;
@@ -14,8 +14,7 @@ export const portPath = z.object({
   id: sandboxId,
   port: z
     .string({ error: PORT_ERROR })
-    .regex(/^[1-9]\d{0,4}$/, { error: PORT_ERROR })
-    .refine((text) => Number(text) <= MAX_PORT, { error: PORT_ERROR })
+    .regex(/^([1-9]\d{0,3}|[1-5]\d{4}|6[0-4]\d{3}|65[0-4]\d\d|655[0-2]\d|6553[0-5])$/, { error: PORT_ERROR })
     .transform(Number)
     .meta({
       title: 'port',
@@ -42,15 +41,15 @@ export const openPortRequest = z
   )
   .describe('a port to open');
 
-export const openPort = z
-  .object({
-    port: z.int().min(1).max(MAX_PORT).describe('TCP port in the guest'),
-    access,
-    opened_at: dateTime('when it was opened, or its access was changed'),
-    url: word('its URL; absent if the daemon has no ingress').optional(),
-  })
-  .describe('a port that is open for URLs');
+const fields = {
+  port: z.int().min(1).max(MAX_PORT).describe('TCP port in the guest'),
+  access,
+  opened_at: dateTime('when it was opened, or its access was changed'),
+  url: word('its URL; absent if the daemon has no ingress').optional(),
+};
+
+export const openPort = z.object({ ...fields, warnings }).describe('a port that is open for URLs');
 
 export const openPortList = z
-  .object({ ports: z.array(openPort).describe('by number') })
+  .object({ ports: z.array(z.object(fields).describe('an open port')).describe('by number') })
   .describe('open ports of a sandbox');

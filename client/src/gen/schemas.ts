@@ -169,11 +169,28 @@ export interface components {
             readonly opened_at: string;
             /** @description its URL; absent if the daemon has no ingress */
             readonly url?: string;
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description open ports of a sandbox */
         readonly OpenPortList: {
             /** @description by number */
-            readonly ports: readonly components["schemas"]["OpenPort"][];
+            readonly ports: readonly {
+                /** @description TCP port in the guest */
+                readonly port: number;
+                /**
+                 * @description private: needs a key with the operation connect, or a link; public: everyone may connect by its URL
+                 * @enum {string}
+                 */
+                readonly access: "private" | "public";
+                /**
+                 * Format: date-time
+                 * @description when it was opened, or its access was changed
+                 */
+                readonly opened_at: string;
+                /** @description its URL; absent if the daemon has no ingress */
+                readonly url?: string;
+            }[];
         };
         /** @description a port to open */
         readonly OpenPortRequest: {
@@ -203,6 +220,8 @@ export interface components {
             readonly methods?: readonly string[];
             /** @description the URL with the secret of the link, which is shown only here */
             readonly url: string;
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description valid links of a port */
         readonly LinkList: {

@@ -139,7 +139,8 @@ export class Images {
         // The file may have been replaced since: the record describes the file opened here.
         await using file = await openHostFile(path, allowedDirs);
         const created = await this.#createFromFile(file, { report, signal: cancelled, owner });
-        return await this.#change(created, (record) => ({ ...record, fileKey: file.key }));
+        const withKey = (record: ImageRecord) => ({ ...record, fileKey: file.key });
+        return await this.#change(created, withKey, { isNew: true });
       },
       { onEvent: onProgress, signal },
     );
@@ -291,13 +292,21 @@ export class Images {
     return this.#change(image, (record) => ({ ...record, usedAtMs: Date.now() }));
   }
 
-  /** Concurrent changes of a record are made one after the other. AppError not_found if it is gone. */
-  async #change({ id }: StoredImage, change: (record: ImageRecord) => ImageRecord): Promise<StoredImage> {
+  /**
+   * Concurrent changes of a record are made one after the other. AppError not_found if it is gone; one that `isNew` may
+   * not be stored yet.
+   */
+  async #change(
+    { id, record: given }: StoredImage,
+    change: (record: ImageRecord) => ImageRecord,
+    { isNew = false } = {},
+  ): Promise<StoredImage> {
     const { records } = this.#options;
     return await records.atomically(() => {
-      const record = records.get(id);
+      const record = records.get(id) ?? (isNew ? given : undefined);
       if (record === undefined) throw notFound(`sha256:${id}`);
-      const changed = { id, record: change(record) };
+      // Nothing changes the configuration, and a name such as __proto__ in it is another one once it was stored.
+      const changed = { id, record: { ...change(record), config: given.config } };
       void records.put(id, changed.record);
       return changed;
     });

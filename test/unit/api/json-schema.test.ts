@@ -22,7 +22,7 @@ const schemas = routes.flatMap(([name, route]) => {
 
 /** Problems of which JSON Schema knows only the sentence in `x-rules`. */
 const RULES =
-  /name a program first|max_retries unless|non-empty allowlist|must be true where|exactly one of|exclude each other|must not repeat|count 1|service\.cmd must be a non-empty/;
+  /name a program first|max_retries unless|non-empty allowlist|must be true where|exactly one of|exclude each other|must not repeat|count 1|for keep_last or|service\.cmd must be a non-empty/;
 
 t.test('every schema can be described, and each field of it says what it is', (t) => {
   t.ok(schemas.length > 40);
@@ -77,6 +77,7 @@ t.test('bounds, defaults and rules are in it', (t) => {
   t.same(create.required, undefined);
   t.same(create['x-rules'], [
     'profile and image exclude each other',
+    'keep_last and snapshot_expires_s need an idle_timeout_s and the idle_action snapshot',
     'if_exists return needs a name',
     'a service needs a cmd unless an image has one',
   ]);

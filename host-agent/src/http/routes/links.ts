@@ -7,15 +7,15 @@ import type { HttpServices, PortLinks } from '../services.ts';
 export function linkHandlers({ sandboxes: host, portLinks }: HttpServices) {
   return {
     listLinks: ({ params: { id, port } }, c) => {
-      const links = needIngress(portLinks);
       host.as(c.get('principal')).get(id);
+      const links = needIngress(portLinks);
       return { links: links.list(id, port).map(toBody) };
     },
 
     makeLink: async ({ params: { id, port }, body: { expires_s, methods } }, c) => {
-      const links = needIngress(portLinks);
       const principal = c.get('principal');
       const sandbox = host.as(principal).get(id);
+      const links = needIngress(portLinks);
       const isOpen = sandbox.info.ports?.some((each) => each.port === port) === true;
       if (!isOpen) await sandbox.changePort(port, 'private');
       const owner = ownerOf(principal);
@@ -34,8 +34,8 @@ export function linkHandlers({ sandboxes: host, portLinks }: HttpServices) {
     },
 
     deleteLink: async ({ params: { id, port, link } }, c) => {
-      const links = needIngress(portLinks);
       host.as(c.get('principal')).get(id);
+      const links = needIngress(portLinks);
       c.get('audit').effective = { port, link };
       await links.delete(id, port, link);
       return undefined;

@@ -35,6 +35,7 @@ export function portHandlers({ sandboxes: host, portLinks }: HttpServices) {
   };
   return {
     connectPort: async ({ params: { id, port } }, c) => {
+      host.as(c.get('principal')).get(id);
       const takeover = takeoverOf(c);
       if (takeover === undefined)
         throw new HttpError(
