@@ -76,13 +76,14 @@ async function pauseIdle(
 }
 
 function reportPauseFailure(
-  { id, record, note }: Pick<Sandbox, 'id' | 'record'> & { readonly note?: (text: string) => void },
+  sandbox: Pick<Sandbox, 'id' | 'record' | 'note'>,
   error: unknown,
   { events, log }: Pick<EndIdleDeps, 'events' | 'log'>,
 ): void {
   const reason = toError(error).message;
+  const { id, record } = sandbox;
   log.warn({ err: error, sandbox: id }, 'cannot pause a sandbox; retrying');
-  note?.(`it could not be paused and goes on: ${reason}`);
+  sandbox.note(`it could not be paused and goes on: ${reason}`);
   events.emit({ kind: 'pause-failed', sandbox: id, reason }, record.owner, record.metadata);
 }
 

@@ -18,6 +18,7 @@ import { until } from '../../../support/until.ts';
 
 const MINUTE = 60_000;
 const DELETE: IdleRule = { timeoutS: 60, action: 'delete' };
+const PAUSE: IdleRule = { timeoutS: 60, action: 'pause' };
 const SNAPSHOT: IdleRule = { timeoutS: 60, action: 'snapshot' };
 
 async function makeScratch(t: Test): Promise<string> {
@@ -286,6 +287,21 @@ t.test('a sandbox that cannot be saved stays, and its log has the reason', async
       /idle for 60 s, but it could not be saved and stays: .*disk is broken/.test(text),
     ),
   );
+});
+
+t.test('a sandbox that cannot be paused goes on, and its log has the reason', async (t) => {
+  const { clock, host, id, happened, kinds, logs, sandbox } = await start(t, PAUSE);
+  host.onSave = () => {
+    throw new Error('the disk is broken');
+  };
+  await passUntil(clock, () => kinds().includes('pause-failed'));
+  t.equal(sandbox.state, 'running');
+  t.match(
+    happened.find(({ kind }) => kind === 'pause-failed'),
+    { sandbox: id, reason: /disk is broken/ },
+  );
+  const page = await logs.read(id, { since: 0 });
+  t.ok(page?.records.some(({ text }) => /could not be paused and goes on: .*disk is broken/.test(text)));
 });
 
 t.test('a sandbox whose VM died is not deleted as idle', async (t) => {

@@ -74,7 +74,11 @@ t.test('sandboxes are counted by state, and running ones have memory reserved', 
     starting: { size: 19 },
     sweeps: { sandboxes: [all[0], all[1]] },
     sleep: { storedBytes: 22 },
-    commandCounts: { attached: 25, ended: [{ kind: 'detached', outcome: 'failed', count: 26 }] },
+    commandCounts: {
+      attached: 25,
+      ended: [{ kind: 'detached', outcome: 'failed', count: 26 }],
+      ports: { open: 27, receivedBytes: 28, sentBytes: 29 },
+    },
   } as unknown as SandboxMetricsSource;
   const socket = createSocket('udp4');
   await new Promise((resolve) => socket.send('something', 9, '127.0.0.1', resolve));
@@ -110,6 +114,9 @@ t.test('sandboxes are counted by state, and running ones have memory reserved', 
     'commands_running{kind="attached"}': 25,
     'commands_running{kind="detached"}': 28,
     'commands_ended_total{kind="detached",outcome="failed"}': 26,
+    port_connections: 27,
+    'port_bytes_total{direction="received"}': 28,
+    'port_bytes_total{direction="sent"}': 29,
     host_memory_bytes: 21,
     host_memory_available_bytes: 22,
     data_free_bytes: 23,

@@ -151,5 +151,5 @@ t.test('an incomplete snapshot is removed, and an unreadable one is left alone',
     .table('snapshots')
     .all()
     .map((entry) => entry.id);
-  t.same(known.sort(), [damaged.id, whole.id].sort());
+  t.same(known.sort(), [unfinished.id, damaged.id, whole.id].sort(), 'the first is the parent of the second');
 });
