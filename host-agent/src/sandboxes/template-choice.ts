@@ -123,6 +123,8 @@ export class TemplateTrust {
   copyFailed(saved: SavedGuest, error: unknown): Verdict {
     if (!isAppError(error) || error.code === 'exhausted' || error.code === 'cancelled') return NOT_AT_FAULT;
     const { stage } = error.details;
+    // It was replaced or evicted between the choice and its use.
+    if (saved.leaving.aborted && error.code === 'not_found') return { isBad: false, isWorthBooting: true };
     // Its files changed.
     if (stage === 'verify') return { isBad: true, isWorthBooting: true };
     // A cold boot shows whether the root file system or the generic template is at fault.

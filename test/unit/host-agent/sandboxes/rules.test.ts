@@ -168,6 +168,10 @@ t.test('only failures that concern the template count against it', async (t) => 
   );
   t.same(trust.copyFailed(fresh, late()), { isBad: true, isWorthBooting: false }, 'or a template that hangs');
   for (let n = 0; n < 5; n++) t.same(trust.copyFailed(used, late()), innocent);
+  await used.remove();
+  const gone = await used.use(async () => undefined).catch((error: unknown) => error);
+  const isBooted = { isBad: false, isWorthBooting: true };
+  t.same(trust.copyFailed(used, gone), isBooted, 'one that was removed after it was chosen');
 });
 
 t.test('unfinished and unknown directories are swept', async (t) => {
