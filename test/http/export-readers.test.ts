@@ -23,7 +23,11 @@ async function start(t: Test, changes: Parameters<typeof serve>[1] = {}) {
   const snapshot = await manager.snapshot(manager.get(id));
   const left = async () => ({
     files: await readdir(join(daemon.home.dataDir, 'snapshots')),
-    records: daemon.store.table('snapshots').all(),
+    // A stub stays, as the sandbox came from it.
+    records: daemon.store
+      .table<{ deletedAtMs?: number }>('snapshots')
+      .all()
+      .filter(({ record }) => record.deletedAtMs === undefined),
   });
   return { ...daemon, ...served, snapshot: snapshot.id, left };
 }

@@ -145,7 +145,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return {
       info,
       awake: async () => this.#awake(id),
-      export: async () => this.exportSnapshot(id),
+      export: async () => {
+        this.get(id);
+        return outflow(`archive of ${id}`);
+      },
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
       changePort: async (port, access) => this.#changePort(id, port, access),

@@ -15,7 +15,14 @@ t.test('every route that makes something takes a key, and no other', (t) => {
   const names = Object.entries<Route>(ROUTES).flatMap(([name, route]) =>
     takesIdempotencyKey(route) ? [name] : [],
   );
-  t.same(names.sort(), ['createSandbox', 'forkSnapshot', 'importSnapshot', 'pullImage', 'takeSnapshot']);
+  t.same(names.sort(), [
+    'createSandbox',
+    'forkSandbox',
+    'forkSnapshot',
+    'importSnapshot',
+    'pullImage',
+    'takeSnapshot',
+  ]);
   t.end();
 });
 
@@ -32,7 +39,8 @@ t.test('a retry of a create, snapshot, fork or import gets the same answer and m
   const snapshot = await twice(`/sandboxes/${id}/snapshot`, undefined, 'snapshot');
   const forks = await twice(`/snapshots/${snapshot.id}/fork?count=2`, {}, 'fork');
   t.equal(forks.sandboxes.length, 2);
-  t.equal(daemon.manager.list().length, 3);
+  await twice(`/sandboxes/${id}/fork`, {}, 'fork-of-a-sandbox');
+  t.equal(daemon.manager.list().length, 4);
   t.equal(daemon.manager.listSnapshots().length, 1);
   t.equal(daemon.happened.filter(({ kind }) => kind === 'created').length, 1);
 });

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type Policy, ROUTES, type Route, type RouteName } from '@sandboxd/api';
+import { type Operation, type Policy, ROUTES, type Route, type RouteName } from '@sandboxd/api';
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { Authenticator } from '../../host-agent/src/http/index.ts';
@@ -71,11 +71,14 @@ const UPGRADE =
 export function allSamples(id = UNKNOWN_ID): readonly Sample[] {
   return Object.entries<Route>(ROUTES).flatMap(([key, route]) => {
     const name = key as RouteName;
-    const ids: Readonly<Record<string, string>> = { ref: 'nginx%3Aalpine', id, cid: 'cmd_0123456789abc' };
-    const snapshot = 'snap_0123456789abc';
-    const path = route.path.replace(/:(\w+)(?:\{.+\})?/g, (_, parameter) =>
-      route.path.startsWith('/snapshots') ? snapshot : (ids[parameter] ?? id),
-    );
+    const parameters: Readonly<Record<string, string>> = {
+      ref: 'nginx%3Aalpine',
+      id: route.path.startsWith('/snapshots') ? 'snap_0123456789abc' : id,
+      cid: 'cmd_0123456789abc',
+      port: '3000',
+      link: 'link_0123456789abc',
+    };
+    const path = route.path.replace(/:(\w+)(?:\{.+\})?/g, (_, parameter) => parameters[parameter] ?? '');
     const target = path.endsWith('/files') ? `${path}?path=/tmp` : path;
     const sample = (transport: string, method: string, at: string, extra = ''): Sample => ({
       name,
@@ -104,3 +107,24 @@ export function allSamples(id = UNKNOWN_ID): readonly Sample[] {
     ];
   });
 }
+
+/** What the narrow operations open: each is named here, since who may view must see nothing of what is in a guest. */
+export const NARROW: Partial<Record<Operation, readonly RouteName[]>> = {
+  metrics: ['readMetrics'],
+  view: [
+    'followEvents',
+    'getImage',
+    'getSandbox',
+    'getSnapshot',
+    'listImages',
+    'listLinks',
+    'listPorts',
+    'listProfiles',
+    'listSandboxes',
+    'listSnapshots',
+    'readStats',
+    'showSnapshotTree',
+  ],
+  images: ['changeImage', 'deleteImage', 'importImage', 'pullImage'],
+  connect: ['closePort', 'connectPort', 'connectPortWebSocket', 'deleteLink', 'makeLink', 'openPort'],
+};

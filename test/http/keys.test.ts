@@ -1,10 +1,10 @@
 // Every route of the table, in every form that it can come in, with every kind of key; and what a key lets pass.
-import { includesOperation, OPERATIONS, type Operation, type Policy, type RouteName } from '@sandboxd/api';
+import { includesOperation, OPERATIONS, type Operation, type Policy } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import WebSocket from 'ws';
 import { Attempts } from '../../host-agent/src/keys/index.ts';
 import { until } from '../support/until.ts';
-import { allSamples, type Keyring, openKeyring, READ_ONLY, type Sample } from './keyed.ts';
+import { allSamples, type Keyring, NARROW, openKeyring, READ_ONLY, type Sample } from './keyed.ts';
 import { ask, makeApp, RawClient, type Served, serve } from './support.ts';
 
 t.setTimeout(300_000);
@@ -166,24 +166,6 @@ t.test(
   },
 );
 
-/** What the narrow operations open: each is named here, since who may view must see nothing of what is in a guest. */
-const NARROW: Partial<Record<Operation, readonly RouteName[]>> = {
-  metrics: ['readMetrics'],
-  view: [
-    'followEvents',
-    'getImage',
-    'getSandbox',
-    'getSnapshot',
-    'showSnapshotTree',
-    'listImages',
-    'listProfiles',
-    'listSandboxes',
-    'listSnapshots',
-    'readStats',
-  ],
-  images: ['changeImage', 'deleteImage', 'importImage', 'pullImage'],
-  connect: [],
-};
 t.test(
   'an operation lets through its own routes and no other, in every form that they come in',
   async (t) => {

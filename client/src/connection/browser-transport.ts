@@ -96,7 +96,7 @@ export class BrowserTransport implements Transport {
     const get = (target: string) => this.send({ method: 'GET', path: target, headers, signal });
     const route = await get(path);
     if (route.status !== UPGRADE_REQUIRED) return route;
-    const sandbox = await get(path.replace(/\/(?:exec|commands\/.*)$/, ''));
+    const sandbox = await get(path.replace(/\/(?:exec|commands\/[^?]*)(?:\?.*)?$/, ''));
     if (sandbox.status === NOT_FOUND) return sandbox;
     throw new ConnectionError(`the daemon at ${this.#host} refused a WebSocket`);
   }

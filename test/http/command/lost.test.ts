@@ -39,6 +39,8 @@ async function serveEndless(t: Test) {
     return { sizeBytes: 100, contentBytes: 100, body: { next, cancel: () => {} } };
   };
   sandboxes.snapshot = begin;
+  sandboxes.fork = begin;
+  sandboxes.onFork = begin;
   sandboxes.onDelete = begin;
   sandboxes.serviceCalls = { stop: begin };
   images.onPull = begin;
@@ -60,6 +62,7 @@ const VERBS: readonly (readonly [words: string, said: string])[] = [
   ['pull nginx', LOST],
   ['snapshot ID', MAYBE],
   ['fork ID', MAYBE],
+  ['fork snap_0123456789abc', MAYBE],
   ['rm ID', MAYBE],
   ['service stop ID', MAYBE],
 ];
