@@ -30,6 +30,12 @@ t.test('max_changes_per_minute bounds all keys of a tenant together', async (t) 
   t.equal(Object.keys({ ...labels, ...more }).length, 5, 'a refused change changes nothing');
   t.equal((await one('PATCH', `/sandboxes/${theirs}`, {})).status, 404, 'what it does not see is not there');
   t.equal((await other('PATCH', `/sandboxes/${theirs}`, { labels: { a: '' } })).status, 200);
+  t.equal((await one('POST', `/sandboxes/${id}/ports`, { port: 80 })).status, 403, 'ports count');
+  t.equal(
+    (await one('POST', `/sandboxes/${id}/rollback`, { snapshot_id: snapshot })).status,
+    403,
+    'rollbacks, too',
+  );
   t.equal((await one('POST', '/sandboxes')).status, 201, 'creates have a limit of their own');
   const now = Date.now();
   t.intercept(Date, 'now', { value: () => now + 61_000 });

@@ -85,6 +85,11 @@ export function openIngress(
       urlOf: (id, port) => addresses.urlOf(id, port),
     },
     listen: async () => {
+      const isOpen = (id: string, port: number): boolean =>
+        sandboxes.find(id)?.info.ports?.some((each) => each.port === port) === true;
+      await links
+        .sweep(isOpen)
+        .catch((err: unknown) => log.warn({ err }, 'cannot remove links of closed ports'));
       const address = await server.listen(ingress.listen);
       if ('port' in address) addresses.use(toPublic(ingress, address.port));
       log.info(`ports of sandboxes are served on ${formatListen(address)}`);

@@ -75,10 +75,10 @@ export class LinkRegistry {
     expiresS,
     ...about
   }: NewLink): Promise<{ readonly token: string; readonly link: Link }> {
-    const existing = this.#of(about.sandbox);
-    const invalid = existing.filter((link) => !this.isValid(link));
+    const invalid = this.#of(about.sandbox).filter((link) => !this.isValid(link));
     await Promise.all(invalid.map((link) => this.#remove(link)));
-    if (existing.length - invalid.length >= MAX_PORT_LINKS)
+    // No await from here until it counts: requests at the same time share the bound.
+    if (this.#of(about.sandbox).length >= MAX_PORT_LINKS)
       throw new AppError(
         'exhausted',
         `sandbox ${about.sandbox} has ${MAX_PORT_LINKS} links, which is all that one may have; delete some`,
@@ -112,6 +112,14 @@ export class LinkRegistry {
   async deleteAll(sandbox: string, port?: number): Promise<void> {
     const links = this.#of(sandbox).filter((link) => port === undefined || link.port === port);
     await Promise.all(links.map((link) => this.#remove(link)));
+  }
+
+  /** At the start of a daemon: an earlier one may have been killed between the end of a port and that of its links. */
+  async sweep(isOpen: (sandbox: string, port: number) => boolean): Promise<void> {
+    const ended = [...this.#byHash.values()].filter(
+      (link) => !this.isValid(link) || !isOpen(link.sandbox, link.port),
+    );
+    await Promise.all(ended.map((link) => this.#remove(link)));
   }
 
   #of(sandbox: string): Link[] {

@@ -10,6 +10,7 @@ export type PortMode = 'open' | 'hold' | 'refuse';
 
 export const MODE_LETTERS = { open: 'o', hold: 'h', refuse: 'r' } as const;
 const TIMEOUT_MS = 10_000;
+const MAX_BYTES = 16;
 
 export class PortControl {
   readonly #socket: Socket;
@@ -24,7 +25,9 @@ export class PortControl {
     socket.unref();
     socket.on('error', () => socket.destroy());
     socket.on('data', (bytes: Buffer) => {
-      for (const letter of bytes.toString('latin1')) this.#receive(letter);
+      // It answers each change with one byte, and reports one held connection between two.
+      if (bytes.length > MAX_BYTES) socket.destroy();
+      else for (const letter of bytes.toString('latin1')) this.#receive(letter);
     });
   }
 

@@ -48,7 +48,7 @@ export type Users = {
   /** AppError exhausted. */
   take(): Promise<number>;
   /** Marks the user id as used by that process. */
-  printOnce(uid: number, holder: ProcessId): Promise<void>;
+  handOver(uid: number, holder: ProcessId): Promise<void>;
   giveBack(uid: number): Promise<void>;
 };
 
@@ -70,7 +70,7 @@ export async function startHolder(options: HolderOptions): Promise<void> {
     const process = { pid, startTicks: readStartTicks(pid) ?? -1 };
     noteProcess(record, process);
     await waitUntilReady(child);
-    await users.printOnce(uid, process);
+    await users.handOver(uid, process);
   } catch (error) {
     const remaining = findHolders(record);
     await Promise.all(remaining.map(endProcess));

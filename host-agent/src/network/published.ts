@@ -103,20 +103,23 @@ export class Published {
   async #setMode(subnet: Subnet, entry: Entry, mode: PortMode): Promise<void> {
     const { change } = this.#options;
     const path = controlOf(this.#recordOf(entry.slot.namespace));
-    entry.control ??= await PortControl.open(path, () => entry.onHeld());
     const maps = toMaps(entry);
     try {
+      entry.control ??= await PortControl.open(path, () => entry.onHeld());
       await entry.control.set(mode);
     } catch (error) {
       entry.control = undefined;
-      throw error;
+      if (mode !== 'open') throw error;
+      // One that has ended, or does not answer, is replaced.
+      await this.#end(entry.slot.namespace);
+      await this.#startHolder(subnet, { ...entry, isAsleep: false });
     }
     if (mode !== 'open') {
       if (!entry.isAsleep) await this.#removeMaps(subnet, maps);
       entry.isAsleep = true;
       return;
     }
-    entry.control.close();
+    entry.control?.close();
     entry.control = undefined;
     if (maps.length > 0 && entry.isAsleep)
       await change('-', `${removePorts(subnet.table, maps)}\n${addPorts(subnet.table, maps)}`);

@@ -62,7 +62,7 @@ type AncestryOptions = {
 
 export class Ancestry {
   readonly #options: AncestryOptions;
-  #stubs: ReadonlyMap<string, SnapshotRecord> = new Map();
+  #stubs = new Map<string, SnapshotRecord>();
 
   constructor(options: AncestryOptions) {
     this.#options = options;
@@ -70,7 +70,7 @@ export class Ancestry {
 
   /** A stub of the registry. */
   add(id: string, stub: SnapshotRecord): void {
-    this.#stubs = new Map([...this.#stubs, [id, stub]]);
+    this.#stubs.set(id, stub);
   }
 
   /** Nearest first, deleted ones included. */

@@ -1,10 +1,12 @@
 // Deletes snapshots when they expire: one timer for the earliest of them.
 import { startTimer } from '@sandboxd/proto';
+import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { SnapshotRecord } from './snapshot-record.ts';
 
 /** A failed delete is tried again after this time: a failing disk may recover. */
 const RETRY_MS = 10_000;
+const MAX_DELETES = 64;
 
 export type Expiring = { readonly id: string; readonly expiresAtMs: number };
 
@@ -64,14 +66,19 @@ export class SnapshotExpiry {
 
   async #expire(): Promise<void> {
     const { all, remove, log } = this.#options;
-    for (const { id, expiresAtMs } of all()) {
-      if (this.#isStopped) return;
-      if (expiresAtMs > Date.now()) continue;
-      await remove(id).catch((err) => {
-        log.warn({ err, snapshot: id }, 'cannot delete an expired snapshot; retrying');
+    const findExpired = () => all().filter(({ expiresAtMs }) => expiresAtMs <= Date.now());
+    // A delete waits for those who use the snapshot, so the others do not wait for it.
+    const deletes = new PQueue({ concurrency: MAX_DELETES });
+    for (const { id } of findExpired())
+      void deletes.add(async () => {
+        // A client may have changed it meanwhile.
+        if (this.#isStopped || !findExpired().some((each) => each.id === id)) return;
+        await remove(id).catch((err) => {
+          log.warn({ err, snapshot: id }, 'cannot delete an expired snapshot; retrying');
+        });
       });
-    }
-    const hasFailed = all().some(({ expiresAtMs }) => expiresAtMs <= Date.now());
+    await deletes.onIdle();
+    const hasFailed = findExpired().length > 0;
     this.schedule(hasFailed ? Date.now() + RETRY_MS : 0);
   }
 }

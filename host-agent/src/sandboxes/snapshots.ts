@@ -70,7 +70,7 @@ export class Snapshots {
    * be read is user data: its files stay.
    */
   async start(): Promise<void> {
-    const { dataDir, records, log } = this.#options;
+    const { dataDir, records, sandboxRecords, log } = this.#options;
     const all = new Map(records.all().map(({ id, record }) => [id, record]));
     const present = await sweepSaved(snapshotsRoot(dataDir), (name) => all.get(name)?.isComplete === true);
     for (const [id, record] of all) {
@@ -97,7 +97,9 @@ export class Snapshots {
       }
     }
     await this.#ancestry.compact();
-    for (const id of [...this.#entries.keys()]) await this.deleteOlder(id);
+    // A daemon that was killed before a sandbox was deleted leaves it as it was, and so what it came from.
+    for (const [id, { record }] of [...this.#entries])
+      if (sandboxRecords.get(record.sourceId) === undefined) await this.deleteOlder(id);
     this.#expiry.schedule();
   }
 
@@ -215,6 +217,7 @@ export class Snapshots {
 
   /** Deletes those that an automatic one replaces. Never rejects. */
   async deleteOlder(id: string): Promise<void> {
+    if (this.#entries.get(id)?.record.automatic?.keepLast === undefined) return;
     for (const each of findReplaced(id, this.ancestorsOf(id), this.#entries))
       await this.delete(each, 'keep_last').catch((err) =>
         this.#options.log.warn({ err, snapshot: each }, 'cannot delete an older automatic snapshot'),
@@ -266,7 +269,8 @@ export class Snapshots {
   async #change(id: string, patch: SnapshotPatch): Promise<SnapshotInfo> {
     const { records, events } = this.#options;
     const entry = this.#find(id);
-    if (entry.deletion !== undefined) throw noSnapshot(id);
+    // One whose delete has failed half-way has its mark in the registry alone.
+    if (entry.deletion !== undefined || records.get(id)?.isComplete !== true) throw noSnapshot(id);
     const { owner, about = {} } = entry.record;
     const changed = changeAbout(about, patch);
     const fields = [...findChanges(about, changed), ...(patch.expiresS === undefined ? [] : ['expires_s'])];

@@ -150,8 +150,15 @@ export class TenantView implements Sandboxes {
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
       export: (signal) => this.#host.exportSandbox(sandbox, signal),
       resume: () => sleep.resume(sandbox),
-      changePort: (port, access) => this.#host.changePort(sandbox, { port, access }),
-      rollback: async (snapshotId) => this.#host.rollback(sandbox, this.#assertVisible(snapshotId)),
+      changePort: async (port, access) => {
+        this.#host.countChange(principal);
+        return await this.#host.changePort(sandbox, { port, access });
+      },
+      rollback: async (snapshotId) => {
+        const visible = this.#assertVisible(snapshotId);
+        this.#host.countChange(principal);
+        await this.#host.rollback(sandbox, visible);
+      },
       fork: async (count, signal, options, commit) => {
         assertOperation(principal, 'snapshot');
         return await this.#host.fork(sandbox, count, signal, { ...this.#request, commit }, options);

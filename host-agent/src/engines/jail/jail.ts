@@ -188,7 +188,7 @@ export class Jail {
     { uid }: JailIdentity,
     vmm: { readonly pid: number; readonly startTicks: number },
   ): Promise<void> {
-    await this.#leases.printOnce(uid, vmm);
+    await this.#leases.handOver(uid, vmm);
   }
 
   async #find(name: string): Promise<readonly [program: string, files: readonly string[]]> {

@@ -55,7 +55,7 @@ export class UidLeases {
   }
 
   /** From now on the lease lasts as long as that process, independent of this one. */
-  async printOnce(uid: number, holder: ProcessId): Promise<void> {
+  async handOver(uid: number, holder: ProcessId): Promise<void> {
     const path = join(this.#dir, String(uid));
     await writeFile(`${path}.new`, describe(holder), { mode: 0o600 });
     await rename(`${path}.new`, path);
@@ -67,8 +67,7 @@ export function leaseUsers(range: UidRange, dir = LEASES_DIR) {
   const leases = lazy(() => UidLeases.open(range, dir));
   return {
     take: async (): Promise<number> => (await leases()).take(),
-    printOnce: async (uid: number, holder: ProcessId): Promise<void> =>
-      (await leases()).printOnce(uid, holder),
+    handOver: async (uid: number, holder: ProcessId): Promise<void> => (await leases()).handOver(uid, holder),
     giveBack: (uid: number): Promise<void> => giveBackUid(uid, dir),
   };
 }

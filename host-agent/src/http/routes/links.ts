@@ -16,8 +16,8 @@ export function linkHandlers({ sandboxes: host, portLinks }: HttpServices) {
       const principal = c.get('principal');
       const sandbox = host.as(principal).get(id);
       const links = needIngress(portLinks);
-      const isOpen = sandbox.info.ports?.some((each) => each.port === port) === true;
-      if (!isOpen) await sandbox.changePort(port, 'private');
+      const isOpen = () => sandbox.info.ports?.some((each) => each.port === port) === true;
+      if (!isOpen()) await sandbox.changePort(port, 'private');
       const owner = ownerOf(principal);
       const { token, link } = await links.create({
         sandbox: id,
@@ -27,6 +27,11 @@ export function linkHandlers({ sandboxes: host, portLinks }: HttpServices) {
         ...(methods !== undefined && { methods }),
         ...(owner !== undefined && { owner }),
       });
+      // Closed meanwhile: the link would come to life when the port is opened again.
+      if (!isOpen()) {
+        await links.delete(id, port, link.id).catch(() => undefined);
+        throw new AppError('conflict', `port ${port} was closed meanwhile`);
+      }
       c.get('audit').effective = { port, link: link.id, expires_s, ...(methods && { methods }) };
       const url = links.urlOf(id, port);
       url.searchParams.set(LINK_PARAMETER, token);

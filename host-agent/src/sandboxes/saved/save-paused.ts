@@ -3,6 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { copySparse } from '@sandboxd/rootfs-builder';
 import type { Faults } from '../../lib/faults.ts';
+import { copyRegular } from '../../lib/untrusted-path.ts';
 import { pinAgent, pinRootfs } from '../resources/files.ts';
 import { DISK_FILE } from './manifest.ts';
 import { openPaused } from './paused.ts';
@@ -26,7 +27,8 @@ export async function copyPaused(input: CopyInput): Promise<SavedGuest> {
   const sources = [vm.memoryPath, vm.statePath, layerPath];
   for (const [index, source] of sources.entries()) {
     signal?.throwIfAborted();
-    await copySparse(source, join(dir, names[index] ?? DISK_FILE));
+    const target = join(dir, names[index] ?? DISK_FILE);
+    await copyRegular(source, (path) => copySparse(path, target));
   }
   const { compatibility, needsResync } = manifest;
   return await completeSave({

@@ -65,10 +65,11 @@ export async function pauseSandbox(input: PauseInput): Promise<void> {
     sandbox.assertAlive();
     throw describeFailure(error);
   }
+  const storedBytes = await storedBytesIn(pausedDir(sandbox.paths.dir));
   if (sandbox.leaving.aborted) await stop(running.vm);
+  // No await from here to the write, which must not replace the mark of a delete.
   sandbox.leaving.throwIfAborted();
   const { record } = sandbox;
-  const storedBytes = await storedBytesIn(pausedDir(sandbox.paths.dir));
   sandbox.record = { ...record, ...(record.paused && { paused: { ...record.paused, storedBytes } }) };
   const event: LifecycleEvent = {
     kind: 'paused',

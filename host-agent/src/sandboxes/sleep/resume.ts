@@ -181,6 +181,8 @@ export function startContext(
   const handles: Handles = { sandboxLog: sandbox.log, network: before.network };
   const startAbort = new AbortController();
   const replace = async (next: SandboxRecord): Promise<void> => {
+    // The mark of a delete stays.
+    sandbox.leaving.throwIfAborted();
     record = next;
     if (isRecorded) await context.records.put(sandbox.id, record);
   };

@@ -98,7 +98,8 @@ async function enterSnapshot(input: RollbackInput, startedAt: number): Promise<v
     const running = await startGuest(start);
     faults.reach('rollback.identified');
     await sandbox.changes.add(async () => {
-      signal.throwIfAborted();
+      start.signal.throwIfAborted();
+      if (running.vm.exit !== undefined) throw new AppError('internal', running.vm.exit.reason);
       const next = { ...start.record, parentSnapshotId: snapshotId };
       const durationMs = Math.round(performance.now() - startedAt);
       const event = { kind: 'rolled-back', sandbox: sandbox.id, snapshot: snapshotId, durationMs } as const;

@@ -22,6 +22,8 @@ import { rollBackSandbox, settleRollback, type Target } from './rollback.ts';
 import { SleepingPorts } from './sleeping-ports.ts';
 
 const RETRY_AFTER_S = 5;
+/** Of one sandbox, those that wait included: each writes its memory. */
+const MAX_ROLLBACKS = 2;
 
 export type SleepDeps = {
   readonly context: ResourceContext;
@@ -55,6 +57,7 @@ export class Sleep {
   readonly #resumes = new Map<Sandbox, Promise<void>>();
   /** The last of each; they are made one after another. */
   readonly #rollbacks = new Map<Sandbox, Promise<void>>();
+  readonly #rollbackCounts = new Map<Sandbox, number>();
   /** VMs of paused sandboxes that have not exited yet. */
   readonly #ending = new Map<Sandbox, Vm>();
   /** Bytes that pauses in progress may write. */
@@ -98,21 +101,14 @@ export class Sleep {
 
   /** Resolves when the guest of the snapshot can be used. AppError if the sandbox is as it was. */
   async rollback(sandbox: Sandbox, target: Target): Promise<void> {
-    for (const others of [this.#pauses, this.#resumes]) await others.get(sandbox)?.catch(() => undefined);
-    const { track, log, ...deps } = this.#deps;
-    const work = track((signal) => {
-      const input = { ...deps, ...target, sandbox, signal, log: log.child({ sandbox: sandbox.id }) };
-      const endVm = () => this.endVm(sandbox);
-      const onAsleep = (vm: Vm): void => void this.#ending.set(sandbox, vm);
-      const holdPorts = () => this.#ports.hold(sandbox);
-      return sandbox.snapshotQueue.add(async () => {
-        try {
-          await rollBackSandbox({ ...input, onAsleep, endVm, holdPorts });
-        } finally {
-          if (sandbox.state !== 'paused') await this.#ports.open(sandbox);
-        }
+    const count = this.#rollbackCounts.get(sandbox) ?? 0;
+    if (count >= MAX_ROLLBACKS)
+      throw new AppError('exhausted', `sandbox ${sandbox.id} is going back already; try again later`, {
+        retryAfterS: RETRY_AFTER_S,
       });
-    });
+    this.#rollbackCounts.set(sandbox, count + 1);
+    // Known before it waits: what comes later waits for it.
+    const work = this.#rollBack(sandbox, target);
     this.#rollbacks.set(sandbox, work);
     const endUse = sandbox.use.beginUse();
     try {
@@ -120,7 +116,29 @@ export class Sleep {
     } finally {
       endUse();
       if (this.#rollbacks.get(sandbox) === work) this.#rollbacks.delete(sandbox);
+      const left = (this.#rollbackCounts.get(sandbox) ?? 1) - 1;
+      if (left === 0) this.#rollbackCounts.delete(sandbox);
+      else this.#rollbackCounts.set(sandbox, left);
     }
+  }
+
+  async #rollBack(sandbox: Sandbox, target: Target): Promise<void> {
+    for (const others of [this.#pauses, this.#resumes]) await others.get(sandbox)?.catch(() => undefined);
+    const { track, log, ...deps } = this.#deps;
+    await track((signal) => {
+      const input = { ...deps, ...target, sandbox, signal, log: log.child({ sandbox: sandbox.id }) };
+      const endVm = () => this.endVm(sandbox);
+      const onAsleep = (vm: Vm): void => void this.#ending.set(sandbox, vm);
+      const holdPorts = () => this.#ports.holdMeanwhile(sandbox);
+      return sandbox.snapshotQueue.add(async () => {
+        try {
+          await rollBackSandbox({ ...input, onAsleep, endVm, holdPorts });
+        } finally {
+          if (sandbox.state === 'paused') await this.#ports.hold(sandbox);
+          else await this.#ports.open(sandbox);
+        }
+      });
+    });
   }
 
   /**
@@ -184,8 +202,12 @@ export class Sleep {
     const { memoryMib } = sandbox.record.options;
     const { hasMemory = false, atMs = Date.now() } = sandbox.record.paused ?? {};
     const startedAt = performance.now();
+    let isNeeded = true;
     await track(async (signal) => {
       await sandbox.snapshotQueue.add(async () => {
+        sandbox.assertNotEnded();
+        isNeeded = sandbox.state !== 'running';
+        if (!isNeeded) return;
         sandbox.transition('resuming');
         try {
           await this.endVm(sandbox);
@@ -206,6 +228,7 @@ export class Sleep {
         }
       });
     });
+    if (!isNeeded) return;
     const durationMs = Math.round(performance.now() - startedAt);
     const asleepMs = Math.max(0, Math.round(Date.now() - durationMs - atMs));
     const { owner, metadata } = sandbox.record;

@@ -28,6 +28,11 @@ export class SleepingPorts {
     await this.#set(sandbox, isRefusing ? 'refuse' : 'hold');
   }
 
+  /** For a rollback, after which its guest runs again. Never rejects. */
+  async holdMeanwhile(sandbox: Sandbox): Promise<void> {
+    await this.#set(sandbox, 'hold');
+  }
+
   /** When its guest can be reached: held connections continue. Never rejects. */
   async open(sandbox: Sandbox): Promise<void> {
     await this.#set(sandbox, 'open');

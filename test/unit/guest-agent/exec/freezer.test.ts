@@ -53,6 +53,8 @@ t.test('running processes freeze in any state, and continue from there', async (
   process.kill(stoppedPid, 'SIGSTOP');
   await freeze(channel, true);
   t.match(readFileSync(join(agent.root, 'exec', 'cgroup.events'), 'utf8'), /frozen 1/);
+  // A process that was woken while it froze counts one more switch.
+  await sleep(50);
   const before = [progressOf(sleepingPid), readFileSync(`/proc/${busyPid}/stat`, 'utf8')];
   sendInput(reading.stream, Buffer.from('line\n'));
   await sleep(200);

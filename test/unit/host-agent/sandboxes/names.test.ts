@@ -5,6 +5,7 @@ import { type KeyHolder, OPERATOR } from '../../../../host-agent/src/keys/index.
 import type { CreateSandboxOptions, SandboxInfo } from '../../../../host-agent/src/sandboxes/types.ts';
 import { execText } from '../../../support/memory-host/client.ts';
 import { type MemoryDaemon, makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { until } from '../../../support/until.ts';
 
 const SERVICE: Omit<ServiceSpec, 'cmd'> = {
   ...{ env: {}, env_exact: false, stop_signal: 'SIGTERM', stop_grace_s: 10, log_buffer_bytes: 65_536 },
@@ -48,7 +49,7 @@ t.test('fifty creates that take an existing one get the same sandbox', async (t)
 
 t.test('a name is free again after a failed create, and a waiting one gets it', async (t) => {
   let failures = 1;
-  const { manager } = await startMemoryDaemon(t, {
+  const { host, manager } = await startMemoryDaemon(t, {
     templateBudgetBytes: 0,
     changeRecords: (records) => {
       const putAll = records.putAll.bind(records);
@@ -59,8 +60,10 @@ t.test('a name is free again after a failed create, and a waiting one gets it', 
     },
   });
   const first = manager.create({ name: 'web' });
+  const isRefused = t.rejects(first, { message: /the registry is full/ });
+  await until(() => host.counts.boots > 0);
   const second = manager.create({ name: 'web', ifExists: 'return' });
-  await t.rejects(first, { message: /the registry is full/ });
+  await isRefused;
   t.match(await second, { name: 'web' });
   t.notOk((await second).isExisting);
 });

@@ -8,7 +8,11 @@ import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.
 import { prepareExchange } from '../../../../host-agent/src/sandboxes/saved/exchange.ts';
 import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
 import { execText } from '../../../support/memory-host/client.ts';
-import { type MemoryDaemonOptions, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import {
+  type MemoryDaemon,
+  type MemoryDaemonOptions,
+  startMemoryDaemon,
+} from '../../../support/memory-host/daemon.ts';
 import { until } from '../../../support/until.ts';
 
 /** A sandbox that was saved with `old` in its memory and on its disk, and now has `new` there. */
@@ -269,4 +273,65 @@ t.test('two at once are made one after the other; limits of memory and quota hol
   await Promise.all([rollback(), rollback(), handle().resume()]);
   t.same(await read(), OLD);
   t.equal(manager.getSnapshot(snapshot).id, snapshot);
+});
+
+t.test('a guest that ends before the commit leaves the sandbox as it was', async (t) => {
+  let isArmed = false;
+  const daemon: MemoryDaemon = await startMemoryDaemon(t, {
+    faults: {
+      reach: (point) => {
+        if (!isArmed || point !== 'rollback.identified') return;
+        isArmed = false;
+        daemon.host.running.at(-1)?.end('killed');
+      },
+    },
+  });
+  daemon.host.agentFaults = { freezes: true };
+  const { id } = await daemon.manager.create({});
+  const handle = () => daemon.manager.as(OPERATOR).get(id);
+  const snapshot = await handle().snapshot();
+  isArmed = true;
+  await t.rejects(handle().rollback(snapshot.id));
+  await handle().awake();
+  t.equal(handle().info.state, 'running');
+});
+
+t.test('a use during a pause waits for the rollback that was asked for first', async (t) => {
+  const { manager, host } = await startMemoryDaemon(t);
+  host.agentFaults = { freezes: true };
+  const { id } = await manager.create({});
+  const handle = () => manager.as(OPERATOR).get(id);
+  const snapshot = await handle().snapshot();
+  const pause = handle().pause(true);
+  await until(() => handle().info.state === 'pausing');
+  const rollback = handle().rollback(snapshot.id);
+  await new Promise((resolve) => setImmediate(resolve));
+  const use = handle().awake();
+  await Promise.all([pause, rollback, use]);
+  t.equal(handle().info.state, 'running');
+});
+
+t.test('one rollback waits, and no more', async (t) => {
+  const { manager, host } = await startMemoryDaemon(t);
+  host.agentFaults = { freezes: true };
+  const { id } = await manager.create({});
+  const handle = () => manager.as(OPERATOR).get(id);
+  const snapshot = await handle().snapshot();
+  const all = await Promise.allSettled(Array.from({ length: 50 }, () => handle().rollback(snapshot.id)));
+  const refused = all.filter((each) => each.status === 'rejected');
+  t.equal(refused.length, 48);
+  t.match(refused[0], { reason: { code: 'exhausted', message: /is going back already/ } });
+  await handle().rollback(snapshot.id);
+});
+
+t.test('without auto_resume connections wait for a rollback, too', async (t) => {
+  const { manager, host, network } = await startMemoryDaemon(t);
+  host.agentFaults = { freezes: true };
+  const publish = [{ hostPort: 8080, guestPort: 80 }];
+  const { id } = await manager.create({ autoResume: false, network: { allowlist: [] }, publish });
+  const handle = () => manager.as(OPERATOR).get(id);
+  const snapshot = await handle().snapshot();
+  const before = network.calls.length;
+  await handle().rollback(snapshot.id);
+  t.same(network.calls.slice(before), ['ports hold tap1', 'ports open tap1']);
 });

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap';
 import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import type { FaultPoint } from '../../../../host-agent/src/lib/faults.ts';
+import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import { pausedDir } from '../../../../host-agent/src/sandboxes/saved/paused.ts';
 import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
 import { FakeClock } from '../../../support/fake-clock.ts';
@@ -269,4 +270,36 @@ t.test('paused sandboxes count in their own limits', async (t) => {
   await t.rejects(small.pause(), { code: 'exhausted', message: /paused sandboxes may take 1048576 bytes/ });
   t.equal(small.readState()[0], 'running');
   await small.pause(false);
+});
+
+t.test('a delete during the end of a pause keeps its mark in the registry', async (t) => {
+  const puts: [string, Partial<SandboxRecord>][] = [];
+  const { manager, host } = await startMemoryDaemon(t, {
+    changeRecords: (records) => {
+      const put = records.put.bind(records);
+      return Object.assign(records, {
+        put: (...call: Parameters<typeof put>) => {
+          puts.push([call[0], call[1]]);
+          return put(...call);
+        },
+      });
+    },
+  });
+  host.agentFaults = { freezes: true };
+  for (let turns = 0; turns < 12; turns++) {
+    const { id } = await manager.create({});
+    const sandbox = manager.get(id);
+    const pause = manager.as(OPERATOR).get(id).pause(true);
+    for (let n = 0; n < 5000 && sandbox.state !== 'paused'; n++)
+      await new Promise((resolve) => setImmediate(resolve));
+    for (let n = 0; n < turns; n++) await new Promise((resolve) => setImmediate(resolve));
+    await Promise.allSettled([pause, manager.delete(id)]);
+    const own = puts.flatMap(([each, record]) => (each === id ? [record] : []));
+    const marked = own.findIndex((record) => record.isDeleting === true);
+    t.same(
+      own.slice(marked + 1).filter((record) => record.isReady === true),
+      [],
+      `${turns} turns later`,
+    );
+  }
 });

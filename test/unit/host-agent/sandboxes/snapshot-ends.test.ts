@@ -198,3 +198,23 @@ t.test('two concurrent deletes are published once', async (t) => {
   t.equal(happened.filter(({ kind }) => kind === 'snapshot-deleted').length, 1);
   await t.rejects(manager.deleteSnapshot(snapshot.id), { code: 'not_found' });
 });
+
+t.test('one whose delete has failed half-way is not changed', async (t) => {
+  let isFailing = false;
+  const { manager } = await startMemoryDaemon(t, {
+    faults: {
+      reach: (point) => {
+        if (!isFailing || point !== 'snapshot-delete.files') return;
+        isFailing = false;
+        throw new Error('EIO');
+      },
+    },
+  });
+  const { id } = await manager.create({});
+  const snapshot = await manager.snapshot(manager.get(id));
+  isFailing = true;
+  await t.rejects(manager.snapshots.delete(snapshot.id), { message: 'EIO' });
+  await t.rejects(manager.snapshots.change(snapshot.id, { comment: 'x' }), { code: 'not_found' });
+  await manager.snapshots.delete(snapshot.id);
+  t.same(manager.listSnapshots(), []);
+});

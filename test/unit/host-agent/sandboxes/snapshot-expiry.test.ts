@@ -1,4 +1,5 @@
 // Snapshots that are deleted by themselves: at their expiry, and automatic ones beyond keep_last.
+import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { until } from '../../../support/until.ts';
@@ -58,4 +59,38 @@ t.test('a new automatic snapshot replaces older ones that it came from, and no o
   const all = await take(third, {});
   t.equal(manager.listSnapshots().length, 6, 'without keep_last all stay');
   t.ok(manager.getSnapshot(all).isAutomatic);
+});
+
+t.test('one whose expiry was changed while another is deleted stays', async (t) => {
+  const { manager } = await startMemoryDaemon(t);
+  const { id } = await manager.create({});
+  const take = (expiresS: number) =>
+    manager.get(id).snapshot(undefined, { owner: undefined, about: { expiresS } });
+  const [first, second] = [await take(1), await take(2)];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const use = manager.snapshots.open(first.id).use(() => promise);
+  const isThere = () => manager.listSnapshots().some((each) => each.id === first.id);
+  await sleep(1300);
+  await manager.snapshots.change(second.id, { expiresS: 3600 });
+  await sleep(1000);
+  resolve();
+  await use;
+  await until(() => !isThere());
+  t.same(
+    manager.listSnapshots().map((each) => each.id),
+    [second.id],
+  );
+});
+
+t.test('a daemon that was killed before an idle sandbox was deleted leaves what it came from', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home });
+  const { id } = await first.manager.create({});
+  const auto = { owner: undefined, automatic: { keepLast: 1 } };
+  const older = await first.manager.get(id).snapshot(undefined, auto);
+  const [fork] = await first.manager.fork(older.id, 1);
+  await first.manager.get(fork?.id ?? '').snapshot(undefined, auto);
+  await first.crash();
+  const next = await startMemoryDaemon(t, { home });
+  t.ok(next.manager.listSnapshots().some((each) => each.id === older.id));
 });

@@ -48,7 +48,7 @@ t.test('a user stays with its VMM without the daemon, and is free when that is g
   const pid = vmm.pid ?? 0;
   const uid = await leases.take();
   const startTicks = readStartTicks(pid) ?? 0;
-  await leases.printOnce(uid, { pid, startTicks });
+  await leases.handOver(uid, { pid, startTicks });
   t.equal(await readFile(join(dir, String(uid)), 'latin1'), `${pid} ${startTicks}\n`);
   await UidLeases.open(RANGE, dir);
   t.same(await listLeases(dir), [String(uid)], 'another daemon leaves it alone');
