@@ -50,7 +50,7 @@ export const quota = z.strictObject({
   max_published_ports: limit('published ports of all its sandboxes'),
   max_creates_per_minute: limit('sandboxes created or forked within a minute'),
   max_changes_per_minute: limit(
-    'changes of names, labels and timeouts of sandboxes and snapshots within a minute',
+    'changes of sandboxes and snapshots within a minute: PATCH, ports for URLs, rollbacks',
   ),
 });
 
