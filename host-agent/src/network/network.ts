@@ -54,6 +54,9 @@ const TAP = 'tap0';
 const GUEST_MAC = '02:00:00:00:00:02';
 const GATEWAY_MAC = '02:00:00:00:00:01';
 
+/** 65,536 connections, of 8 bytes each. */
+const MAX_CONNECTIONS_HEX = 65_536 * 8 * 2;
+
 export class Network {
   readonly #options: NetworkOptions;
   readonly #dir: string;
@@ -173,9 +176,12 @@ export class Network {
     await this.#published.setMode(subnet, slot, mode, onHeld);
   }
 
-  /** The guest's TCP connections that its network tracks, as its agent gets them. */
+  /** The guest's TCP connections that its network tracks, as its agent gets them. AppError exhausted: too many. */
   async connections({ namespace, guestIp }: NetworkSlot): Promise<ConnectionsInput> {
     const hex = await this.#quick.request(['connections', namespace, guestIp]);
+    // A message to the agent has a bound, and without the list its programs notice by themselves.
+    if (hex.length > MAX_CONNECTIONS_HEX)
+      throw new AppError('exhausted', 'the guest has too many connections');
     return { address: Uint8Array.from(guestIp.split('.'), Number), tracked: Buffer.from(hex, 'hex') };
   }
 
