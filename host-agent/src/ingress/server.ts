@@ -51,6 +51,8 @@ export class IngressServer {
   readonly #gate: AcceptGate;
   readonly #sessions = new Set<ServerHttp2Session>();
   readonly #upgraded = new Set<Duplex>();
+  /** Answers of HTTP/1.1 that are not sent yet. */
+  readonly #answers = new WeakMap<Duplex, Set<ServerResponse>>();
   /** Connections whose protocol is not known yet. */
   readonly #silent = new Set<Duplex>();
   #listening: Listening | undefined;
@@ -110,6 +112,7 @@ export class IngressServer {
   #serveHttp1(): void {
     const serve = (request: IncomingMessage, response: ServerResponse): void => {
       if (!this.#connections.track(request, response)) return;
+      this.#await(request.socket, response);
       coalesceChunks(request);
       lingerAfter(request, response, LINGER_MS);
       void this.#gateway.serve(request, response);
@@ -119,16 +122,44 @@ export class IngressServer {
     this.#server.on('checkContinue', serve);
     this.#server.on('checkExpectation', serve);
     this.#server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      if (!this.#isFree(socket)) return;
       this.#hold(socket);
-      void this.#gateway.serveUpgrade(request, head);
+      this.#gateway.serveUpgrade(request, head).catch((err: unknown) => {
+        this.#log.error({ err }, 'ingress upgrade failed');
+        socket.destroy();
+      });
     });
-    this.#server.on('connect', (_request: IncomingMessage, socket: Duplex) => refuseConnect(socket));
+    this.#server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+      if (this.#isFree(socket)) refuseConnect(socket);
+    });
     this.#server.on('clientError', (error, socket) => {
       const failure = toHttpError(error);
       const isAnswering = 'bytesWritten' in socket && Reflect.get(socket, '_httpMessage')?.headersSent;
       if (failure === undefined || isAnswering) socket.destroy();
       else refuse(socket, failure);
     });
+  }
+
+  #await(socket: Socket, response: ServerResponse): void {
+    const answers = this.#answers.get(socket) ?? new Set();
+    this.#answers.set(socket, answers);
+    answers.add(response);
+    response.once('close', () => answers.delete(response));
+  }
+
+  /**
+   * Closes a connection that leaves HTTP/1.1 before the answers to its earlier requests: Node no longer tells these
+   * when to continue, and the next bytes would be in the midst of them.
+   */
+  #isFree(socket: Duplex): boolean {
+    const answers = this.#answers.get(socket);
+    if (answers === undefined || answers.size === 0) return true;
+    // Nor does it tell all of them that the connection is closed.
+    socket.once('close', () => {
+      for (const answer of answers) answer.emit('close');
+    });
+    socket.destroy();
+    return false;
   }
 
   #hold(socket: Duplex): void {

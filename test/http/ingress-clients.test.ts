@@ -1,0 +1,63 @@
+// Clients of the ingress that leave, stay or pipeline what they should not: what they hold ends, and others are served.
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { until } from '../support/until.ts';
+import { ask, serveIngress, serveRaw } from './ingress-host.ts';
+
+const UPGRADE = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
+
+type Client = { readonly socket: Socket; received: string };
+
+/** Sends text, and keeps its side open whatever the server does. */
+async function dial(t: Test, port: number, text: string): Promise<Client> {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+  t.teardown(() => socket.destroy());
+  const client: Client = { socket, received: '' };
+  socket.on('error', () => undefined);
+  socket.setEncoding('latin1').on('data', (chunk: string) => {
+    client.received += chunk;
+  });
+  await new Promise((resolve) => socket.write(text, resolve));
+  return client;
+}
+
+function watchRejections(t: Test): unknown[] {
+  const rejections: unknown[] = [];
+  const onRejection = (error: unknown): void => void rejections.push(error);
+  process.on('unhandledRejection', onRejection);
+  t.teardown(() => process.off('unhandledRejection', onRejection));
+  return rejections;
+}
+
+for (const [what, second] of [
+  ['upgrade', `GET /b HTTP/1.1\r\nHost: nothing.localhost\r\n${UPGRADE}\r\n`],
+  ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n'],
+] as const)
+  t.test(`a pipelined ${what} holds no connection`, async (t) => {
+    const rejections = watchRejections(t);
+    const served = await serveIngress(t, { maxConnections: 2 });
+    const clients = await Promise.all(
+      [1, 2].map(() => dial(t, served.port, `GET /a HTTP/1.1\r\nHost: nothing.localhost\r\n\r\n${second}`)),
+    );
+    await sleep(100);
+    for (const { socket } of clients) socket.destroy();
+    await sleep(100);
+    t.equal((await ask(served.port, 'nothing.localhost')).status, 404);
+    t.same(rejections, []);
+  });
+
+t.test('requests that wait behind another end with their client', async (t) => {
+  const served = await serveIngress(t);
+  const sandbox = served.add(await serveRaw(t, (socket) => void socket.resume()), 'public');
+  const request = `GET / HTTP/1.1\r\nHost: ${served.hostOf(sandbox)}\r\n`;
+  for (const leave of [
+    ({ socket }: Client) => socket.resetAndDestroy(),
+    ({ socket }: Client) => socket.write(`${request}${UPGRADE}\r\n`),
+  ]) {
+    const client = await dial(t, served.port, `${request}\r\n`.repeat(3));
+    await until(() => sandbox.streams.size === 3);
+    leave(client);
+    await until(() => sandbox.streams.size === 0, `the end of requests: ${leave}`);
+  }
+});
