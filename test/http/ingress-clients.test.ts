@@ -7,6 +7,9 @@ import { ask, serveIngress, serveRaw } from './ingress-host.ts';
 
 const UPGRADE = 'Connection: Upgrade\r\nUpgrade: websocket\r\n';
 
+const UPGRADE_TO_NOTHING = `GET /b HTTP/1.1\r\nHost: nothing.localhost\r\n${UPGRADE}\r\n`;
+const CONNECT = 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n';
+
 type Client = { readonly socket: Socket; received: string };
 
 /** Sends text, and keeps its side open whatever the server does. */
@@ -31,8 +34,8 @@ function watchRejections(t: Test): unknown[] {
 }
 
 for (const [what, second] of [
-  ['upgrade', `GET /b HTTP/1.1\r\nHost: nothing.localhost\r\n${UPGRADE}\r\n`],
-  ['CONNECT', 'CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n'],
+  ['upgrade', UPGRADE_TO_NOTHING],
+  ['CONNECT', CONNECT],
 ] as const)
   t.test(`a pipelined ${what} holds no connection`, async (t) => {
     const rejections = watchRejections(t);
@@ -61,3 +64,19 @@ t.test('requests that wait behind another end with their client', async (t) => {
     await until(() => sandbox.streams.size === 0, `the end of requests: ${leave}`);
   }
 });
+
+for (const [what, text, status] of [
+  ['an upgrade', UPGRADE_TO_NOTHING, 404],
+  ['CONNECT', CONNECT, 405],
+] as const)
+  t.test(`${what} that was refused holds its connection for a moment only`, async (t) => {
+    const served = await serveIngress(t, { maxConnections: 2 });
+    const clients = await Promise.all([1, 2].map(() => dial(t, served.port, text)));
+    await until(() => clients.every(({ received }) => received.endsWith('}')));
+    for (const { received } of clients) t.match(received, `HTTP/1.1 ${status} `);
+    // A write to a connection that was destroyed is answered with a reset.
+    const writing = setInterval(() => clients.forEach(({ socket }) => void socket.write('x')), 50);
+    t.teardown(() => clearInterval(writing));
+    await until(() => clients.every(({ socket }) => socket.destroyed), 'the end of both', 5000);
+    t.equal((await ask(served.port, 'nothing.localhost')).status, 404);
+  });

@@ -1,10 +1,10 @@
 // One request from its head to its end: which port it is for, who may, and the way to the guest and back.
 import { type IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
 import type { Logger } from 'pino';
 import { HttpError } from '../http/errors.ts';
 import { newRequestId } from '../http/middleware/logging.ts';
 import { findExcess, findUnknownCoding, malformed, readHosts } from '../http/server/request-check.ts';
+import { linger } from '../http/server/responses.ts';
 import { isAppError, toError } from '../lib/errors.ts';
 import { type Access, type Grant, takeToken } from './access.ts';
 import type { Addresses } from './addresses.ts';
@@ -17,6 +17,8 @@ import { refuse } from './refusals.ts';
 
 /** How long neither side of a request may send anything; a WebSocket may be silent for ever. */
 const IDLE_MS = 15 * 60_000;
+/** How long a client whose upgrade was refused may keep its side open. */
+const REFUSED_MS = 1000;
 
 export type GatewayOptions = {
   readonly addresses: Addresses;
@@ -61,7 +63,10 @@ export class Gateway {
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
-    response.once('finish', () => socket.end());
+    response.once('finish', () => {
+      socket.end();
+      linger(socket, socket, REFUSED_MS);
+    });
     socket.on('error', () => socket.destroy());
     await this.#serve(request, response, true, async (exchange) => {
       if (hasBody(request)) throw malformed('a websocket request has no body');
@@ -217,12 +222,4 @@ function end(request: IncomingMessage, response: ServerResponse): void {
 /** Whether it is an upgrade that the ingress passes on; others are ordinary requests. */
 export function isWebSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
-}
-
-export function refuseConnect(socket: Duplex): void {
-  const text = '{"error":"CONNECT is not allowed; this is no proxy","code":"method_not_allowed"}';
-  socket.on('error', () => socket.destroy());
-  socket.end(
-    `HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n${text}`,
-  );
 }

@@ -6,6 +6,7 @@ import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MAX_HEAD_BYTES, MAX_HEADERS } from '@sandboxd/api';
 import type { Logger } from 'pino';
+import { HttpError } from '../http/errors.ts';
 import { AcceptGate, nameClients } from '../http/server/accept-gate.ts';
 import type { Certificate } from '../http/server/certificate.ts';
 import { Connections, Handshakes } from '../http/server/connections.ts';
@@ -18,7 +19,7 @@ import {
 } from '../http/server/listening.ts';
 import { type ConnectionEvent, coalesceChunks, deferConnections } from '../http/server/node-internals.ts';
 import { LINGER_MS, lingerAfter, refuse, toHttpError } from '../http/server/responses.ts';
-import { type Gateway, isWebSocket, refuseConnect } from './gateway.ts';
+import { type Gateway, isWebSocket } from './gateway.ts';
 
 const DEFAULT_MAX_CONNECTIONS = 4096;
 const SLOW_READER_MS = 10_000;
@@ -130,7 +131,9 @@ export class IngressServer {
       });
     });
     this.#server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
-      if (this.#isFree(socket)) refuseConnect(socket);
+      if (!this.#isFree(socket)) return;
+      socket.on('error', () => socket.destroy());
+      refuse(socket, new HttpError('method_not_allowed', 'CONNECT is not allowed; this is no proxy'));
     });
     this.#server.on('clientError', (error, socket) => {
       const failure = toHttpError(error);
