@@ -1,5 +1,6 @@
 // One request from its head to its end: which port it is for, who may, and the way to the guest and back.
 import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { Http2ServerResponse } from 'node:http2';
 import type { Logger } from 'pino';
 import { HttpError } from '../http/errors.ts';
 import { newRequestId } from '../http/middleware/logging.ts';
@@ -12,6 +13,7 @@ import { type Exchange, forward, forwardUpgrade, hasBody, type Tunnel } from './
 import { GrpcSessions, isGrpc } from './grpc.ts';
 import { GuestAgent } from './guest-agent.ts';
 import { LINK_COOKIE, SECURE_LINK_COOKIE, toGuestHeaders } from './headers.ts';
+import { limitRefusal } from './http2-sessions.ts';
 import { OpenExchanges } from './open-exchanges.ts';
 import { refuse } from './refusals.ts';
 
@@ -116,6 +118,7 @@ export class Gateway {
     } catch (failure) {
       error = failure;
       refuse(request, response, failure, requestId);
+      if (request.httpVersionMajor === 2) limitRefusal(response as unknown as Http2ServerResponse);
     }
   }
 

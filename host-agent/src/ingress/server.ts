@@ -1,6 +1,6 @@
 // The listener of the ingress: HTTP/1.1 and HTTP/2 on one address, with the limits of connections that the API has.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Session } from 'node:http2';
+import { createServer as createHttp2Server, type Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,6 +20,7 @@ import {
 import { type ConnectionEvent, coalesceChunks, deferConnections } from '../http/server/node-internals.ts';
 import { LINGER_MS, lingerAfter, refuse, toHttpError } from '../http/server/responses.ts';
 import { type Gateway, isWebSocket } from './gateway.ts';
+import { Http2Sessions } from './http2-sessions.ts';
 
 const DEFAULT_MAX_CONNECTIONS = 4096;
 const SLOW_READER_MS = 10_000;
@@ -39,18 +40,19 @@ export type IngressServerOptions = {
   readonly maxConnections?: number;
   readonly clientShare?: { readonly connections: number; readonly peersProgram: string };
   readonly headersTimeoutMs?: number;
+  readonly silentMs?: number;
 };
 
 export class IngressServer {
   readonly #server: Server;
-  readonly #http2: Http2Server;
+  readonly #http2: Http2Sessions;
   readonly #gateway: Gateway;
   readonly #certificate: Certificate | undefined;
   readonly #log: Logger;
+  readonly #silentMs: number;
   readonly #connections: Connections;
   readonly #handshakes: Handshakes;
   readonly #gate: AcceptGate;
-  readonly #sessions = new Set<ServerHttp2Session>();
   readonly #upgraded = new Set<Duplex>();
   /** Answers of HTTP/1.1 that are not sent yet. */
   readonly #answers = new WeakMap<Duplex, Set<ServerResponse>>();
@@ -75,7 +77,8 @@ export class IngressServer {
       isUpgrade: isWebSocket,
       protocols: ['h2', 'http/1.1'],
     });
-    this.#http2 = this.#createHttp2();
+    this.#silentMs = options.silentMs ?? SILENT_MS;
+    this.#http2 = new Http2Sessions(this.#createHttp2(), this.#connections, this.#silentMs);
     this.#serveHttp1();
     const event = certificate === undefined ? 'connection' : 'secureConnection';
     this.#chooseProtocol(event);
@@ -101,7 +104,7 @@ export class IngressServer {
     await Promise.race([this.#gateway.open.idle(), timer]);
     done.abort();
     this.#gateway.close();
-    for (const session of this.#sessions) session.destroy();
+    this.#http2.close();
     for (const socket of [...this.#upgraded, ...this.#silent]) socket.destroy();
     this.#server.closeAllConnections();
     this.#handshakes.close();
@@ -188,27 +191,17 @@ export class IngressServer {
     };
     server.on('request', serve);
     server.on('checkContinue', serve);
-    server.on('session', (session) => {
-      this.#sessions.add(session);
-      session.setTimeout(SILENT_MS, () => session.close());
-      session.on('error', () => session.destroy());
-      session.once('close', () => this.#sessions.delete(session));
-    });
     server.on('sessionError', () => undefined);
     return server;
   }
 
   /** TLS names the protocol; without it the first bytes do. */
   #chooseProtocol(event: ConnectionEvent): void {
-    const serveHttp2 = (socket: Socket): void => {
-      this.#connections.hijacked(socket);
-      this.#http2.emit('connection', socket);
-    };
     deferConnections(this.#server, event, (socket, accept) => {
       const { alpnProtocol } = socket as { readonly alpnProtocol?: string | false };
-      if (event === 'secureConnection') return alpnProtocol === 'h2' ? serveHttp2(socket) : accept();
+      if (event === 'secureConnection') return alpnProtocol === 'h2' ? this.#http2.serve(socket) : accept();
       this.#silent.add(socket);
-      const timer = setTimeout(() => socket.destroy(), SILENT_MS);
+      const timer = setTimeout(() => socket.destroy(), this.#silentMs);
       const settle = (): void => {
         clearTimeout(timer);
         this.#silent.delete(socket);
@@ -225,7 +218,7 @@ export class IngressServer {
         settle();
         if (first.length > 0 && !isEnded) socket.unshift(first);
         // The listeners must not find the one for `readable`, which is removed with the next tick.
-        setImmediate(() => (text === PREFACE ? serveHttp2(socket) : accept()));
+        setImmediate(() => (text === PREFACE ? this.#http2.serve(socket) : accept()));
       };
       socket.on('readable', onReadable).once('end', onEnd);
       socket.once('close', settle);
