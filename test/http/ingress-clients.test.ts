@@ -80,3 +80,51 @@ for (const [what, text, status] of [
     await until(() => clients.every(({ socket }) => socket.destroyed), 'the end of both', 5000);
     t.equal((await ask(served.port, 'nothing.localhost')).status, 404);
   });
+
+const SWITCH = 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n';
+
+t.test('a client that closed its connection is noticed, and its connection to the guest ends', async (t) => {
+  const served = await serveIngress(t);
+  const silent = served.add(await serveRaw(t, (socket) => void socket.resume()), 'public');
+  const streams = served.add(
+    await serveRaw(t, (socket) => {
+      socket.resume().write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n');
+    }),
+    'public',
+  );
+  const sockets = served.add(await serveRaw(t, (socket) => void socket.resume().write(SWITCH)), 'public');
+  for (const [what, sandbox, more] of [
+    ['waits for an answer', silent, ''],
+    ['reads an answer', streams, ''],
+    ['waits for an upgrade', silent, UPGRADE],
+    ['has a WebSocket', sockets, UPGRADE],
+  ] as const) {
+    const { socket } = await dial(
+      t,
+      served.port,
+      `GET / HTTP/1.1\r\nHost: ${served.hostOf(sandbox)}\r\n${more}\r\n`,
+    );
+    await until(() => sandbox.streams.size === 1, what);
+    await sleep(50);
+    socket.end();
+    await sleep(500);
+    t.equal(sandbox.streams.size, 1, `a client that ${what} may end its side`);
+    socket.destroy();
+    await until(() => sandbox.streams.size === 0, `the end of a client that ${what}`);
+  }
+});
+
+t.test('a half-closed WebSocket leaves nothing behind', async (t) => {
+  const served = await serveIngress(t);
+  const sandbox = served.add(await serveRaw(t, (socket) => void socket.resume().write(SWITCH)), 'public');
+  const text = `GET / HTTP/1.1\r\nHost: ${served.hostOf(sandbox)}\r\n${UPGRADE}\r\n`;
+  for (const leave of [({ socket }: Client) => socket.resetAndDestroy(), () => sandbox.ports.delete(3000)]) {
+    const client = await dial(t, served.port, text);
+    await until(() => client.received.startsWith('HTTP/1.1 101'));
+    client.socket.end();
+    await sleep(100);
+    t.equal(sandbox.streams.size, 1);
+    leave(client);
+    await until(() => sandbox.streams.size === 0, `the end of the tunnel: ${leave}`);
+  }
+});

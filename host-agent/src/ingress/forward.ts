@@ -17,6 +17,8 @@ const MAX_ANSWER_HEAD_BYTES = 64 * 1024;
 const MAX_ANSWER_HEADERS = 256;
 /** Informational answers before the one that counts. */
 const MAX_INTERIM_ANSWERS = 16;
+/** For the last bytes of a client that left. */
+const LAST_BYTES_MS = 30_000;
 
 export type Exchange = {
   readonly request: IncomingMessage;
@@ -180,6 +182,10 @@ export function forwardUpgrade(
   const headers = { ...exchange.headers, connection: 'Upgrade', upgrade: 'websocket' };
   const outgoing = open({ ...exchange, headers }, agents.single);
   const idle = setTimeout(() => outgoing.destroy(idleError(idleMs)), idleMs);
+  const { socket } = request;
+  // Nothing reads it before the tunnel; this way its end is noticed, and at most a buffer is taken.
+  const noticeEnd = (): void => void socket.read(0);
+  socket.on('readable', noticeEnd);
   const onClose = (): void => {
     clearTimeout(idle);
     outgoing.destroy();
@@ -187,8 +193,8 @@ export function forwardUpgrade(
   response.once('close', onClose);
   outgoing.once('upgrade', (answer: IncomingMessage, guest: Duplex, guestHead: Buffer) => {
     clearTimeout(idle);
+    socket.off('readable', noticeEnd);
     response.off('close', onClose);
-    const { socket } = request;
     response.detachSocket(socket);
     try {
       if (answer.headers.upgrade?.toLowerCase() !== 'websocket') throw new Error('another protocol');
@@ -201,6 +207,7 @@ export function forwardUpgrade(
     resolve(join(socket, head, guest, guestHead));
   });
   outgoing.once('response', (answer: IncomingMessage) => {
+    socket.off('readable', noticeEnd);
     try {
       pass(answer, exchange, () => void idle.refresh());
       resolve(undefined);
@@ -211,6 +218,7 @@ export function forwardUpgrade(
   });
   outgoing.on('error', (error) => {
     clearTimeout(idle);
+    socket.off('readable', noticeEnd);
     reject(explain(error));
   });
   outgoing.end();
@@ -240,7 +248,12 @@ function join(client: Duplex, head: Buffer, guest: Duplex, guestHead: Buffer): T
     source.on('error', () => target.destroy());
     source.once('close', () => {
       // What was received before the end is still delivered.
-      if (!source.readableEnded) target.destroy();
+      if (!source.readableEnded || target.writableFinished) return void target.destroy();
+      target.once('finish', () => target.destroy());
+      // A client that reads slowly may be evicted; a guest that does not read at all has this long.
+      if (target !== guest) return;
+      const timer = setTimeout(() => target.destroy(), LAST_BYTES_MS);
+      target.once('close', () => clearTimeout(timer));
     });
   }
   return { client, guest };

@@ -10,6 +10,7 @@ import { HttpError } from '../http/errors.ts';
 import { AcceptGate, nameClients } from '../http/server/accept-gate.ts';
 import type { Certificate } from '../http/server/certificate.ts';
 import { Connections, Handshakes } from '../http/server/connections.ts';
+import { DisconnectDetector } from '../http/server/disconnect-detector.ts';
 import {
   createNodeServer,
   type Listening,
@@ -81,6 +82,7 @@ export class IngressServer {
     this.#http2 = new Http2Sessions(this.#createHttp2(), this.#connections, this.#silentMs);
     this.#serveHttp1();
     const event = certificate === undefined ? 'connection' : 'secureConnection';
+    this.#detectDisconnects(event);
     this.#chooseProtocol(event);
     this.#gate.guard(this.#server, event);
     if (certificate === undefined) return;
@@ -144,6 +146,21 @@ export class IngressServer {
       if (failure === undefined || isAnswering) socket.destroy();
       else refuse(socket, failure);
     });
+  }
+
+  /** Of HTTP/1.1, where a client may end its side and still wait for the answer. */
+  #detectDisconnects(event: ConnectionEvent): void {
+    const detector = new DisconnectDetector();
+    this.#server.on(event, (socket: Socket) => {
+      socket.once('end', () => detector.watch(socket, () => this.#probe(socket)));
+    });
+  }
+
+  /** The host of a client that left answers with a reset. An answer that has begun can have no bytes of ours. */
+  #probe(socket: Socket): void {
+    const [answer] = this.#answers.get(socket) ?? [];
+    if (answer !== undefined && !answer.headersSent && answer.req.httpVersion === '1.1')
+      answer.writeContinue();
   }
 
   #await(socket: Socket, response: ServerResponse): void {
