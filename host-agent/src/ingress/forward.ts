@@ -7,6 +7,7 @@ import {
   request as send,
 } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { coalesceChunks } from '../http/server/node-internals.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import type { GuestAgent, GuestRequest } from './guest-agent.ts';
 import { toClientHeaders, toTrailers } from './headers.ts';
@@ -124,6 +125,7 @@ function open({ request, sandbox, port, target, headers }: Exchange, agent: Gues
 
 /** Throws for headers that cannot be sent. */
 function pass(answer: IncomingMessage, { response, defaults }: Exchange, touch: () => void): void {
+  coalesceChunks(answer);
   const { statusCode = 502, rawHeaders } = answer;
   if (statusCode < 200 || statusCode > 999) throw new Error(`status ${statusCode}`);
   if (rawHeaders.length / 2 > MAX_ANSWER_HEADERS) throw new Error('too many headers');
