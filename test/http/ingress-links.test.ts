@@ -51,6 +51,13 @@ t.test('a link: visit, cookie, assets, WebSocket; other sandboxes; its end', asy
     401,
   );
 
+  const referer = `http://${host}/a?${LINK_PARAMETER}=${token}&x=1`;
+  const referred = await ask(served.port, host, { headers: { cookie: jar, referer } });
+  t.equal(JSON.parse(referred.body).headers.referer, `http://${host}/a?x=1`);
+  const overrides = { 'x-http-method-override': 'a', 'x-http-method': 'b', 'x-method-override': 'c' };
+  const overridden = await ask(served.port, host, { headers: { cookie: jar, ...overrides } });
+  t.match(JSON.parse(overridden.body).headers, overrides, 'a link for all methods');
+
   const foreign = 'http://3000-sbx-0123456789abc.localhost';
   for (const [what, headers, method, status] of [
     ['a form of another sandbox', { origin: foreign }, 'POST', 403],
@@ -92,7 +99,9 @@ t.test('a link: visit, cookie, assets, WebSocket; other sandboxes; its end', asy
 
   const reading = await served.links.create({ ...about, expiresS: 60, methods: ['GET'] });
   const headers = { 'x-access-token': reading.token };
-  t.equal((await ask(served.port, host, { headers })).status, 200);
+  const read = await ask(served.port, host, { headers: { ...headers, ...overrides } });
+  t.equal(read.status, 200);
+  t.notMatch(read.body, /method-override|x-http-method/, 'a link for some methods');
   t.equal((await ask(served.port, host, { method: 'HEAD', headers })).status, 200);
   t.equal((await ask(served.port, host, { method: 'POST', headers })).status, 403);
   await served.keyring.registry.revoke('maker');

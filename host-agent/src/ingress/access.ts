@@ -7,7 +7,6 @@ import {
   assertOperation,
   isLinkToken,
   type KeyHolder,
-  LINK_PARAMETER,
   type Link,
   type LinkRegistry,
   OPERATOR,
@@ -27,6 +26,8 @@ export type Grant = {
   readonly sandbox: SandboxPorts;
   readonly port: number;
   readonly isValid: () => boolean;
+  /** It is for some methods only. */
+  readonly hasMethods?: boolean;
   /** The link came in the query of a page visit, and its cookie should replace it there. */
   readonly visit?: { readonly token: string; readonly maxAgeS: number };
 };
@@ -107,7 +108,8 @@ export class Access {
     const grant = this.#grant('link', sought, found, () => this.#links.isValid(link));
     const isVisit = isPresented && presented === token && isPageVisit(request);
     const maxAgeS = Math.max(1, Math.ceil((link.expiresAtMs - Date.now()) / 1000));
-    return { ...grant, name: link.id, ...(isVisit && { visit: { token, maxAgeS } }) };
+    const hasMethods = link.methods !== undefined;
+    return { ...grant, name: link.id, hasMethods, ...(isVisit && { visit: { token, maxAgeS } }) };
   }
 
   #grant(
@@ -170,15 +172,4 @@ function isOrigin(text: string, host: string, scheme: Scheme): boolean {
 
 function one(value: string | readonly string[] | undefined): string | undefined {
   return typeof value === 'string' ? value : undefined;
-}
-
-/** The target without the token of a link. */
-export function takeToken(target: string): { readonly target: string; readonly token: string | undefined } {
-  const at = target.indexOf('?');
-  if (at < 0) return { target, token: undefined };
-  const parts = target.slice(at + 1).split('&');
-  const isToken = (part: string) => part.startsWith(`${LINK_PARAMETER}=`);
-  const token = parts.find(isToken)?.slice(LINK_PARAMETER.length + 1);
-  const rest = parts.filter((part) => !isToken(part)).join('&');
-  return { target: `${target.slice(0, at)}${rest === '' ? '' : `?${rest}`}`, token };
 }

@@ -68,10 +68,6 @@ function attempt(exchange: Exchange, agent: GuestAgent): Promise<void> {
     clearTimeout(idle);
     if (answer?.complete !== true || !request.complete) outgoing.destroy();
   });
-  let interim = 0;
-  outgoing.on('information', () => {
-    if (++interim > MAX_INTERIM_ANSWERS) outgoing.destroy(badAnswer('too many informational answers'));
-  });
   if (request.headers.expect !== undefined) outgoing.once('continue', () => response.writeContinue());
   outgoing.once('response', (received: IncomingMessage) => {
     answer = received;
@@ -115,6 +111,10 @@ function open({ request, sandbox, port, target, headers }: Exchange, agent: Gues
     const outgoing = send(options);
     // Node would drop further ones.
     outgoing.maxHeadersCount = 0;
+    let interim = 0;
+    outgoing.on('information', () => {
+      if (++interim > MAX_INTERIM_ANSWERS) outgoing.destroy(badAnswer('too many informational answers'));
+    });
     return outgoing;
   } catch (cause) {
     throw new AppError('invalid_argument', 'the request has a path or header that HTTP/1.1 cannot carry', {

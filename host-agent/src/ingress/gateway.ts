@@ -7,12 +7,12 @@ import { newRequestId } from '../http/middleware/logging.ts';
 import { findExcess, findUnknownCoding, malformed, readHosts } from '../http/server/request-check.ts';
 import { linger } from '../http/server/responses.ts';
 import { isAppError, toError } from '../lib/errors.ts';
-import { type Access, type Grant, takeToken } from './access.ts';
+import type { Access, Grant } from './access.ts';
 import type { Addresses } from './addresses.ts';
 import { type Exchange, forward, forwardUpgrade, hasBody, type Tunnel } from './forward.ts';
 import { GrpcSessions, isGrpc } from './grpc.ts';
 import { GuestAgent } from './guest-agent.ts';
-import { LINK_COOKIE, SECURE_LINK_COOKIE, toGuestHeaders } from './headers.ts';
+import { LINK_COOKIE, SECURE_LINK_COOKIE, takeToken, toGuestHeaders } from './headers.ts';
 import { limitRefusal } from './http2-sessions.ts';
 import { OpenExchanges } from './open-exchanges.ts';
 import { refuse } from './refusals.ts';
@@ -149,7 +149,7 @@ export class Gateway {
     response: ServerResponse,
     target: string,
     { host, scheme, address }: { readonly host: string; readonly scheme: string; readonly address: string },
-    { by, sandbox, port }: Grant,
+    { by, sandbox, port, hasMethods = false }: Grant,
   ): Exchange {
     return {
       request,
@@ -157,7 +157,7 @@ export class Gateway {
       sandbox,
       port,
       target,
-      headers: toGuestHeaders(request.headers, { address, scheme, host }),
+      headers: toGuestHeaders(request.headers, { address, scheme, host, hasFixedMethod: hasMethods }),
       // A page of another sandbox shares the site, and could otherwise embed what the cookie opens.
       defaults: by === 'public' ? {} : { 'cross-origin-resource-policy': 'same-origin' },
       idleMs: this.#options.idleMs ?? IDLE_MS,
