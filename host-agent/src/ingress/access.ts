@@ -57,6 +57,12 @@ export class Access {
 
   /** AppError not_found, unauthenticated, forbidden. */
   async admit(asked: AccessRequest): Promise<Grant> {
+    const grant = await this.#admit(asked);
+    assertNoWorker(asked);
+    return grant;
+  }
+
+  async #admit(asked: AccessRequest): Promise<Grant> {
     const { request, sought, token, address } = asked;
     const found = sought && this.#host.find(OPERATOR, sought);
     if (sought !== undefined && found?.access(sought.port) === 'public')
@@ -104,7 +110,7 @@ export class Access {
     if (link.methods !== undefined && !names.some((name) => link.methods?.includes(name)))
       throw new AppError('forbidden', `this link is for ${link.methods.join(', ')} only, not ${method}`);
     const isPresented = presented !== undefined && this.#links.find(presented)?.id === link.id;
-    if (!isPresented) assertOwnPage(asked);
+    if (!isPresented) assertOwnVisit(asked);
     const grant = this.#grant('link', sought, found, () => this.#links.isValid(link));
     const isVisit = isPresented && presented === token && isPageVisit(request);
     const maxAgeS = Math.max(1, Math.ceil((link.expiresAtMs - Date.now()) / 1000));
@@ -160,6 +166,43 @@ function assertOwnPage({ request, host, scheme }: AccessRequest): void {
     origin === undefined ? !isFromForeignPage(request as IncomingMessage) : isOrigin(origin, host, scheme);
   if (isOwn) return;
   throw new AppError('forbidden', 'a page of another origin asked for this; only a public port answers it');
+}
+
+/** The same for the cookie of a link, which only browsers send: one that does not say who asks gets no benefit of it. */
+function assertOwnVisit(asked: AccessRequest): void {
+  assertOwnPage(asked);
+  const { request, host, scheme } = asked;
+  const { origin, referer, 'sec-fetch-site': site } = request.headers;
+  if (origin !== undefined || site !== undefined) return;
+  // Sec-Fetch-Site is for secure origins. Programs on this host may lack it.
+  if (scheme === 'http' && (isLocal(host) || isVisitInClear(request))) return;
+  const own = /^https?:\/\/[^/?#]*/i.exec(referer ?? '')?.[0];
+  if (scheme === 'http' && own !== undefined && isOrigin(own, host, scheme)) return;
+  throw new AppError(
+    'forbidden',
+    'the browser does not say which page asked for this; programs send the token of a link in X-Access-Token',
+  );
+}
+
+function isLocal(host: string): boolean {
+  return /(?:^|\.)localhost$/.test(parseAuthority(host)?.host ?? '');
+}
+
+/** No script can set the second header on a request to another origin without CORS. */
+function isVisitInClear(request: Request): boolean {
+  return isPageVisit(request) && request.headers['upgrade-insecure-requests'] === '1';
+}
+
+/**
+ * A name may be given to another sandbox, whose origin a service worker would then control for as long as the browser
+ * keeps it. AppError forbidden.
+ */
+function assertNoWorker({ request, sought }: AccessRequest): void {
+  if (sought === undefined || !('name' in sought) || request.headers['service-worker'] !== 'script') return;
+  throw new AppError(
+    'forbidden',
+    'a URL with the name of a sandbox has no service workers; use the URL with its id',
+  );
 }
 
 function isOrigin(text: string, host: string, scheme: Scheme): boolean {
