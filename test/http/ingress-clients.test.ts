@@ -128,3 +128,25 @@ t.test('a half-closed WebSocket leaves nothing behind', async (t) => {
     await until(() => sandbox.streams.size === 0, `the end of the tunnel: ${leave}`);
   }
 });
+
+t.test('what a client sends before the answer to its upgrade reaches the guest', async (t) => {
+  const served = await serveIngress(t);
+  let received = '';
+  const guest = await serveRaw(t, (socket) => {
+    socket.once('data', async () => {
+      socket.on('data', (chunk: Buffer) => {
+        received += chunk.toString('latin1');
+      });
+      await sleep(200);
+      socket.write(SWITCH);
+    });
+  });
+  const sandbox = served.add(guest, 'public');
+  const text = `GET / HTTP/1.1\r\nHost: ${served.hostOf(sandbox)}\r\n${UPGRADE}\r\n`;
+  const client = await dial(t, served.port, `${text}head;`);
+  await until(() => sandbox.streams.size === 1);
+  client.socket.write('early;');
+  await until(() => client.received.startsWith('HTTP/1.1 101'));
+  client.socket.end('late;');
+  await until(() => received === 'head;early;late;', 'all of it');
+});

@@ -168,7 +168,10 @@ function assertOwnPage({ request, host, scheme }: AccessRequest): void {
   throw new AppError('forbidden', 'a page of another origin asked for this; only a public port answers it');
 }
 
-/** The same for the cookie of a link, which only browsers send: one that does not say who asks gets no benefit of it. */
+/**
+ * The same for the cookie of a link. Only browsers send it, and most say which page asked; without that it opens
+ * nothing. AppError forbidden.
+ */
 function assertOwnVisit(asked: AccessRequest): void {
   assertOwnPage(asked);
   const { request, host, scheme } = asked;

@@ -75,6 +75,7 @@ export function limitRefusal({ stream }: Http2ServerResponse): void {
 }
 
 function limit(stream: ServerHttp2Stream, limitMs: number): void {
+  if (stream.destroyed) return;
   const timer = setTimeout(() => stream.close(constants.NGHTTP2_CANCEL), limitMs);
   stream.once('close', () => clearTimeout(timer));
 }
