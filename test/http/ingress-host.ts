@@ -90,11 +90,13 @@ export async function serveIngress(
     idleMs,
     domain = 'localhost',
     maxConnections,
+    silentMs,
   }: {
     readonly issued?: Issued;
     readonly idleMs?: number;
     readonly domain?: string;
     readonly maxConnections?: number;
+    readonly silentMs?: number;
   } = {},
 ): Promise<Served> {
   const host = new FakeHost();
@@ -122,6 +124,7 @@ export async function serveIngress(
     log,
     certificate,
     ...(maxConnections !== undefined && { maxConnections }),
+    ...(silentMs !== undefined && { silentMs }),
   });
   t.teardown(() => server.close());
   const address = await server.listen({ host: '127.0.0.1', port: 0 });

@@ -51,6 +51,13 @@ t.test('a link: visit, cookie, assets, WebSocket; other sandboxes; its end', asy
     401,
   );
 
+  const referer = `http://${host}/a?${LINK_PARAMETER}=${token}&x=1`;
+  const referred = await ask(served.port, host, { headers: { cookie: jar, referer } });
+  t.equal(JSON.parse(referred.body).headers.referer, `http://${host}/a?x=1`);
+  const overrides = { 'x-http-method-override': 'a', 'x-http-method': 'b', 'x-method-override': 'c' };
+  const overridden = await ask(served.port, host, { headers: { cookie: jar, ...overrides } });
+  t.match(JSON.parse(overridden.body).headers, overrides, 'a link for all methods');
+
   const foreign = 'http://3000-sbx-0123456789abc.localhost';
   for (const [what, headers, method, status] of [
     ['a form of another sandbox', { origin: foreign }, 'POST', 403],
@@ -92,7 +99,9 @@ t.test('a link: visit, cookie, assets, WebSocket; other sandboxes; its end', asy
 
   const reading = await served.links.create({ ...about, expiresS: 60, methods: ['GET'] });
   const headers = { 'x-access-token': reading.token };
-  t.equal((await ask(served.port, host, { headers })).status, 200);
+  const read = await ask(served.port, host, { headers: { ...headers, ...overrides } });
+  t.equal(read.status, 200);
+  t.notMatch(read.body, /method-override|x-http-method/, 'a link for some methods');
   t.equal((await ask(served.port, host, { method: 'HEAD', headers })).status, 200);
   t.equal((await ask(served.port, host, { method: 'POST', headers })).status, 403);
   await served.keyring.registry.revoke('maker');
@@ -112,4 +121,52 @@ t.test('without keys every client is the operator, but no page of another origin
     (await ask(served.port, 'rebound.example', { headers: { 'x-sandbox-id': sandbox.id } })).status,
     404,
   );
+});
+
+const NAVIGATION = { accept: 'text/html', 'upgrade-insecure-requests': '1' };
+
+t.test('what the cookie of a link opens to browsers that do not say which page asked', async (t) => {
+  const to = await serveGuest(t, (_request, response) => void response.end('ok'));
+  for (const scheme of ['http', 'https'] as const) {
+    const served = await serveIngress(t, { domain: 'boxes.test' });
+    served.addresses.use({ scheme, domain: 'boxes.test' });
+    const sandbox = served.add(to);
+    await served.keyring.make();
+    const about = { sandbox: sandbox.id, port: 3000, maker: undefined, expiresS: 60 };
+    const { token } = await served.links.create(about);
+    const host = served.hostOf(sandbox);
+    const cookie = `sandbox-link=${token}`;
+    const isInClear = scheme === 'http';
+    for (const [what, headers, isOpen] of [
+      ['a script of another page', { 'sec-fetch-site': 'same-site' }, false],
+      ['a page of its own', { 'sec-fetch-site': 'same-origin' }, true],
+      ['its own Origin', { origin: `${scheme}://${host}` }, true],
+      ['another Origin', { origin: `${scheme}://3000-web.boxes.test` }, false],
+      ['nothing', {}, false],
+      ['its own Referer', { referer: `${scheme}://${host}/a?b` }, isInClear],
+      ['another Referer', { referer: `${scheme}://3000-web.boxes.test/${host}` }, false],
+      ['a page visit', NAVIGATION, isInClear],
+      ['a visit by fetch', { accept: 'text/html' }, false],
+    ] as const) {
+      const answer = await ask(served.port, host, { headers: { cookie, ...headers } });
+      t.equal(answer.status, isOpen ? 200 : 403, `${scheme}: ${what}`);
+    }
+    t.equal((await ask(served.port, host, { headers: { 'x-access-token': token } })).status, 200);
+  }
+});
+
+t.test('a URL with a name has no service workers, as the name may get another sandbox', async (t) => {
+  const served = await serveIngress(t);
+  const to = await serveGuest(t, (_request, response) => void response.end('ok'));
+  const sandbox = served.add(to, 'public');
+  sandbox.name = 'web';
+  const named = `3000-web.localhost:${served.port}`;
+  const headers = { 'service-worker': 'script' };
+  t.equal((await ask(served.port, named)).status, 200);
+  t.equal((await ask(served.port, named, { headers })).status, 403);
+  t.equal((await ask(served.port, served.hostOf(sandbox), { headers })).status, 200);
+  await served.keyring.make();
+  const hidden = served.add(to);
+  hidden.name = 'hidden';
+  t.equal((await ask(served.port, `3000-hidden.localhost:${served.port}`, { headers })).status, 404);
 });

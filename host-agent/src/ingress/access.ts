@@ -7,7 +7,6 @@ import {
   assertOperation,
   isLinkToken,
   type KeyHolder,
-  LINK_PARAMETER,
   type Link,
   type LinkRegistry,
   OPERATOR,
@@ -27,6 +26,8 @@ export type Grant = {
   readonly sandbox: SandboxPorts;
   readonly port: number;
   readonly isValid: () => boolean;
+  /** It is for some methods only. */
+  readonly hasMethods?: boolean;
   /** The link came in the query of a page visit, and its cookie should replace it there. */
   readonly visit?: { readonly token: string; readonly maxAgeS: number };
 };
@@ -56,6 +57,12 @@ export class Access {
 
   /** AppError not_found, unauthenticated, forbidden. */
   async admit(asked: AccessRequest): Promise<Grant> {
+    const grant = await this.#admit(asked);
+    assertNoWorker(asked);
+    return grant;
+  }
+
+  async #admit(asked: AccessRequest): Promise<Grant> {
     const { request, sought, token, address } = asked;
     const found = sought && this.#host.find(OPERATOR, sought);
     if (sought !== undefined && found?.access(sought.port) === 'public')
@@ -103,11 +110,12 @@ export class Access {
     if (link.methods !== undefined && !names.some((name) => link.methods?.includes(name)))
       throw new AppError('forbidden', `this link is for ${link.methods.join(', ')} only, not ${method}`);
     const isPresented = presented !== undefined && this.#links.find(presented)?.id === link.id;
-    if (!isPresented) assertOwnPage(asked);
+    if (!isPresented) assertOwnVisit(asked);
     const grant = this.#grant('link', sought, found, () => this.#links.isValid(link));
     const isVisit = isPresented && presented === token && isPageVisit(request);
     const maxAgeS = Math.max(1, Math.ceil((link.expiresAtMs - Date.now()) / 1000));
-    return { ...grant, name: link.id, ...(isVisit && { visit: { token, maxAgeS } }) };
+    const hasMethods = link.methods !== undefined;
+    return { ...grant, name: link.id, hasMethods, ...(isVisit && { visit: { token, maxAgeS } }) };
   }
 
   #grant(
@@ -160,6 +168,46 @@ function assertOwnPage({ request, host, scheme }: AccessRequest): void {
   throw new AppError('forbidden', 'a page of another origin asked for this; only a public port answers it');
 }
 
+/**
+ * The same for the cookie of a link. Only browsers send it, and most say which page asked; without that it opens
+ * nothing. AppError forbidden.
+ */
+function assertOwnVisit(asked: AccessRequest): void {
+  assertOwnPage(asked);
+  const { request, host, scheme } = asked;
+  const { origin, referer, 'sec-fetch-site': site } = request.headers;
+  if (origin !== undefined || site !== undefined) return;
+  // Sec-Fetch-Site is for secure origins. Programs on this host may lack it.
+  if (scheme === 'http' && (isLocal(host) || isVisitInClear(request))) return;
+  const own = /^https?:\/\/[^/?#]*/i.exec(referer ?? '')?.[0];
+  if (scheme === 'http' && own !== undefined && isOrigin(own, host, scheme)) return;
+  throw new AppError(
+    'forbidden',
+    'the browser does not say which page asked for this; programs send the token of a link in X-Access-Token',
+  );
+}
+
+function isLocal(host: string): boolean {
+  return /(?:^|\.)localhost$/.test(parseAuthority(host)?.host ?? '');
+}
+
+/** No script can set the second header on a request to another origin without CORS. */
+function isVisitInClear(request: Request): boolean {
+  return isPageVisit(request) && request.headers['upgrade-insecure-requests'] === '1';
+}
+
+/**
+ * A name may be given to another sandbox, whose origin a service worker would then control for as long as the browser
+ * keeps it. AppError forbidden.
+ */
+function assertNoWorker({ request, sought }: AccessRequest): void {
+  if (sought === undefined || !('name' in sought) || request.headers['service-worker'] !== 'script') return;
+  throw new AppError(
+    'forbidden',
+    'a URL with the name of a sandbox has no service workers; use the URL with its id',
+  );
+}
+
 function isOrigin(text: string, host: string, scheme: Scheme): boolean {
   const origin = parseOrigin(text);
   const own = parseAuthority(host);
@@ -170,15 +218,4 @@ function isOrigin(text: string, host: string, scheme: Scheme): boolean {
 
 function one(value: string | readonly string[] | undefined): string | undefined {
   return typeof value === 'string' ? value : undefined;
-}
-
-/** The target without the token of a link. */
-export function takeToken(target: string): { readonly target: string; readonly token: string | undefined } {
-  const at = target.indexOf('?');
-  if (at < 0) return { target, token: undefined };
-  const parts = target.slice(at + 1).split('&');
-  const isToken = (part: string) => part.startsWith(`${LINK_PARAMETER}=`);
-  const token = parts.find(isToken)?.slice(LINK_PARAMETER.length + 1);
-  const rest = parts.filter((part) => !isToken(part)).join('&');
-  return { target: `${target.slice(0, at)}${rest === '' ? '' : `?${rest}`}`, token };
 }

@@ -7,6 +7,7 @@ import {
   request as send,
 } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { coalesceChunks } from '../http/server/node-internals.ts';
 import { AppError, errnoOf, isAppError } from '../lib/errors.ts';
 import type { GuestAgent, GuestRequest } from './guest-agent.ts';
 import { toClientHeaders, toTrailers } from './headers.ts';
@@ -17,6 +18,8 @@ const MAX_ANSWER_HEAD_BYTES = 64 * 1024;
 const MAX_ANSWER_HEADERS = 256;
 /** Informational answers before the one that counts. */
 const MAX_INTERIM_ANSWERS = 16;
+/** For the last bytes of a client that left. */
+const LAST_BYTES_MS = 30_000;
 
 export type Exchange = {
   readonly request: IncomingMessage;
@@ -65,10 +68,6 @@ function attempt(exchange: Exchange, agent: GuestAgent): Promise<void> {
     clearTimeout(idle);
     if (answer?.complete !== true || !request.complete) outgoing.destroy();
   });
-  let interim = 0;
-  outgoing.on('information', () => {
-    if (++interim > MAX_INTERIM_ANSWERS) outgoing.destroy(badAnswer('too many informational answers'));
-  });
   if (request.headers.expect !== undefined) outgoing.once('continue', () => response.writeContinue());
   outgoing.once('response', (received: IncomingMessage) => {
     answer = received;
@@ -112,6 +111,10 @@ function open({ request, sandbox, port, target, headers }: Exchange, agent: Gues
     const outgoing = send(options);
     // Node would drop further ones.
     outgoing.maxHeadersCount = 0;
+    let interim = 0;
+    outgoing.on('information', () => {
+      if (++interim > MAX_INTERIM_ANSWERS) outgoing.destroy(badAnswer('too many informational answers'));
+    });
     return outgoing;
   } catch (cause) {
     throw new AppError('invalid_argument', 'the request has a path or header that HTTP/1.1 cannot carry', {
@@ -122,6 +125,7 @@ function open({ request, sandbox, port, target, headers }: Exchange, agent: Gues
 
 /** Throws for headers that cannot be sent. */
 function pass(answer: IncomingMessage, { response, defaults }: Exchange, touch: () => void): void {
+  coalesceChunks(answer);
   const { statusCode = 502, rawHeaders } = answer;
   if (statusCode < 200 || statusCode > 999) throw new Error(`status ${statusCode}`);
   if (rawHeaders.length / 2 > MAX_ANSWER_HEADERS) throw new Error('too many headers');
@@ -180,6 +184,10 @@ export function forwardUpgrade(
   const headers = { ...exchange.headers, connection: 'Upgrade', upgrade: 'websocket' };
   const outgoing = open({ ...exchange, headers }, agents.single);
   const idle = setTimeout(() => outgoing.destroy(idleError(idleMs)), idleMs);
+  const { socket } = request;
+  // Nothing reads it before the tunnel; this way its end is noticed, and at most a buffer is taken.
+  const noticeEnd = (): void => void socket.read(0);
+  socket.on('readable', noticeEnd);
   const onClose = (): void => {
     clearTimeout(idle);
     outgoing.destroy();
@@ -187,8 +195,8 @@ export function forwardUpgrade(
   response.once('close', onClose);
   outgoing.once('upgrade', (answer: IncomingMessage, guest: Duplex, guestHead: Buffer) => {
     clearTimeout(idle);
+    socket.off('readable', noticeEnd);
     response.off('close', onClose);
-    const { socket } = request;
     response.detachSocket(socket);
     try {
       if (answer.headers.upgrade?.toLowerCase() !== 'websocket') throw new Error('another protocol');
@@ -201,6 +209,7 @@ export function forwardUpgrade(
     resolve(join(socket, head, guest, guestHead));
   });
   outgoing.once('response', (answer: IncomingMessage) => {
+    socket.off('readable', noticeEnd);
     try {
       pass(answer, exchange, () => void idle.refresh());
       resolve(undefined);
@@ -211,6 +220,7 @@ export function forwardUpgrade(
   });
   outgoing.on('error', (error) => {
     clearTimeout(idle);
+    socket.off('readable', noticeEnd);
     reject(explain(error));
   });
   outgoing.end();
@@ -240,7 +250,12 @@ function join(client: Duplex, head: Buffer, guest: Duplex, guestHead: Buffer): T
     source.on('error', () => target.destroy());
     source.once('close', () => {
       // What was received before the end is still delivered.
-      if (!source.readableEnded) target.destroy();
+      if (!source.readableEnded || target.writableFinished) return void target.destroy();
+      target.once('finish', () => target.destroy());
+      // A client that reads slowly may be evicted; a guest that does not read at all has this long.
+      if (target !== guest) return;
+      const timer = setTimeout(() => target.destroy(), LAST_BYTES_MS);
+      target.once('close', () => clearTimeout(timer));
     });
   }
   return { client, guest };

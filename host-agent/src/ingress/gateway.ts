@@ -1,22 +1,26 @@
 // One request from its head to its end: which port it is for, who may, and the way to the guest and back.
 import { type IncomingMessage, ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
+import type { Http2ServerResponse } from 'node:http2';
 import type { Logger } from 'pino';
 import { HttpError } from '../http/errors.ts';
 import { newRequestId } from '../http/middleware/logging.ts';
 import { findExcess, findUnknownCoding, malformed, readHosts } from '../http/server/request-check.ts';
+import { linger } from '../http/server/responses.ts';
 import { isAppError, toError } from '../lib/errors.ts';
-import { type Access, type Grant, takeToken } from './access.ts';
+import type { Access, Grant } from './access.ts';
 import type { Addresses } from './addresses.ts';
 import { type Exchange, forward, forwardUpgrade, hasBody, type Tunnel } from './forward.ts';
 import { GrpcSessions, isGrpc } from './grpc.ts';
 import { GuestAgent } from './guest-agent.ts';
-import { LINK_COOKIE, SECURE_LINK_COOKIE, toGuestHeaders } from './headers.ts';
+import { LINK_COOKIE, SECURE_LINK_COOKIE, takeToken, toGuestHeaders } from './headers.ts';
+import { limitRefusal } from './http2-sessions.ts';
 import { OpenExchanges } from './open-exchanges.ts';
 import { refuse } from './refusals.ts';
 
 /** How long neither side of a request may send anything; a WebSocket may be silent for ever. */
 const IDLE_MS = 15 * 60_000;
+/** How long a client whose upgrade was refused may keep its side open. */
+const REFUSED_MS = 1000;
 
 export type GatewayOptions = {
   readonly addresses: Addresses;
@@ -61,7 +65,10 @@ export class Gateway {
     const response = new ServerResponse(request);
     response.shouldKeepAlive = false;
     response.assignSocket(socket);
-    response.once('finish', () => socket.end());
+    response.once('finish', () => {
+      socket.end();
+      linger(socket, socket, REFUSED_MS);
+    });
     socket.on('error', () => socket.destroy());
     await this.#serve(request, response, true, async (exchange) => {
       if (hasBody(request)) throw malformed('a websocket request has no body');
@@ -111,6 +118,7 @@ export class Gateway {
     } catch (failure) {
       error = failure;
       refuse(request, response, failure, requestId);
+      if (request.httpVersionMajor === 2) limitRefusal(response as unknown as Http2ServerResponse);
     }
   }
 
@@ -141,7 +149,7 @@ export class Gateway {
     response: ServerResponse,
     target: string,
     { host, scheme, address }: { readonly host: string; readonly scheme: string; readonly address: string },
-    { by, sandbox, port }: Grant,
+    { by, sandbox, port, hasMethods = false }: Grant,
   ): Exchange {
     return {
       request,
@@ -149,7 +157,7 @@ export class Gateway {
       sandbox,
       port,
       target,
-      headers: toGuestHeaders(request.headers, { address, scheme, host }),
+      headers: toGuestHeaders(request.headers, { address, scheme, host, hasFixedMethod: hasMethods }),
       // A page of another sandbox shares the site, and could otherwise embed what the cookie opens.
       defaults: by === 'public' ? {} : { 'cross-origin-resource-policy': 'same-origin' },
       idleMs: this.#options.idleMs ?? IDLE_MS,
@@ -217,12 +225,4 @@ function end(request: IncomingMessage, response: ServerResponse): void {
 /** Whether it is an upgrade that the ingress passes on; others are ordinary requests. */
 export function isWebSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
-}
-
-export function refuseConnect(socket: Duplex): void {
-  const text = '{"error":"CONNECT is not allowed; this is no proxy","code":"method_not_allowed"}';
-  socket.on('error', () => socket.destroy());
-  socket.end(
-    `HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n${text}`,
-  );
 }

@@ -1,6 +1,7 @@
 // Headers of requests and answers as they pass the ingress. A guest gets no credentials of this daemon, and its answer
 // reaches no other sandbox's origin.
 import type { IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http';
+import { LINK_PARAMETER } from '../keys/index.ts';
 import { ADDRESS_HEADERS } from './addresses.ts';
 
 /** Names of the cookie of a link. Only TLS permits the prefix, which no other origin can write. */
@@ -47,6 +48,12 @@ const NOT_ANSWERED: ReadonlySet<string> = new Set([
   'strict-transport-security',
 ]);
 
+/** What proxies before the daemon obey: they would send their own files, or ask other servers. */
+const FOR_PROXIES = /^(?:x-accel-|x-sendfile|x-lighttpd-|x-litespeed-|x-reproxy-|surrogate-)/;
+
+/** By these, servers take a method other than that of the request. */
+const METHOD_OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override'];
+
 /** Fields that a trailer must not have, because readers of the head have acted on them. */
 const NOT_TRAILING =
   /^(?:content-|set-cookie|authorization$|cookie$|host$|x-forwarded-|age$|cache-control$|expires$|date$|location$|vary$|warning$|expect$|max-forwards$|range$|te$)/;
@@ -56,17 +63,21 @@ export type Hop = {
   readonly address: string;
   readonly scheme: string;
   readonly host: string;
+  /** The caller may use some methods only. */
+  readonly hasFixedMethod: boolean;
 };
 
 /** The headers of a request for the guest. */
 export function toGuestHeaders(
   headers: IncomingHttpHeaders,
-  { address, scheme, host }: Hop,
+  { address, scheme, host, hasFixedMethod }: Hop,
 ): OutgoingHttpHeaders {
   const kept = keep(headers, NOT_FORWARDED);
   const cookie = withoutLinkCookies(headers.cookie);
   const trailers = /\btrailers\b/i.test(String(headers.te ?? '')) && { te: 'trailers' };
-  for (const name of ['authorization', 'x-access-token', 'sec-websocket-protocol'])
+  if (hasFixedMethod) for (const name of METHOD_OVERRIDES) delete kept[name];
+  if (typeof kept.referer === 'string') kept.referer = takeToken(kept.referer).target;
+  for (const name of ['authorization', 'x-access-token', 'sec-websocket-protocol', 'referer'])
     if (CREDENTIAL.test(String(kept[name] ?? ''))) delete kept[name];
   delete kept.cookie;
   return {
@@ -83,6 +94,7 @@ export function toGuestHeaders(
 /** The headers of a guest's answer for the client. */
 export function toClientHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeaders {
   const kept = keep(headers, NOT_ANSWERED);
+  for (const name of Object.keys(kept)) if (FOR_PROXIES.test(name)) delete kept[name];
   const cookies = headers['set-cookie']?.flatMap((cookie) => toHostOnly(cookie) ?? []);
   delete kept['set-cookie'];
   return { ...kept, ...(cookies !== undefined && cookies.length > 0 && { 'set-cookie': cookies }) };
@@ -90,7 +102,10 @@ export function toClientHeaders(headers: IncomingHttpHeaders): OutgoingHttpHeade
 
 export function toTrailers(trailers: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const names = Object.entries(trailers).filter(
-    ([name, value]) => value !== undefined && !HOP_BY_HOP.has(name) && !NOT_TRAILING.test(name),
+    ([name, value]) =>
+      value !== undefined &&
+      ![NOT_TRAILING, FOR_PROXIES].some((no) => no.test(name)) &&
+      !HOP_BY_HOP.has(name),
   );
   return Object.fromEntries(names) as Record<string, string>;
 }
@@ -140,4 +155,15 @@ function toHostOnly(cookie: string): string | undefined {
   const name = pair.slice(0, Math.max(0, pair.indexOf('='))).trim();
   if (LINK_COOKIES.includes(name)) return undefined;
   return [pair, ...attributes.filter((attribute) => !/^\s*domain\s*(?:=|$)/i.test(attribute))].join(';');
+}
+
+/** A target or URL without the token of a link. */
+export function takeToken(target: string): { readonly target: string; readonly token: string | undefined } {
+  const at = target.indexOf('?');
+  if (at < 0) return { target, token: undefined };
+  const parts = target.slice(at + 1).split('&');
+  const isToken = (part: string) => part.startsWith(`${LINK_PARAMETER}=`);
+  const token = parts.find(isToken)?.slice(LINK_PARAMETER.length + 1);
+  const rest = parts.filter((part) => !isToken(part)).join('&');
+  return { target: `${target.slice(0, at)}${rest === '' ? '' : `?${rest}`}`, token };
 }

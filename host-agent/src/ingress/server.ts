@@ -1,14 +1,16 @@
 // The listener of the ingress: HTTP/1.1 and HTTP/2 on one address, with the limits of connections that the API has.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Session } from 'node:http2';
+import { createServer as createHttp2Server, type Http2Server } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MAX_HEAD_BYTES, MAX_HEADERS } from '@sandboxd/api';
 import type { Logger } from 'pino';
+import { HttpError } from '../http/errors.ts';
 import { AcceptGate, nameClients } from '../http/server/accept-gate.ts';
 import type { Certificate } from '../http/server/certificate.ts';
 import { Connections, Handshakes } from '../http/server/connections.ts';
+import { DisconnectDetector } from '../http/server/disconnect-detector.ts';
 import {
   createNodeServer,
   type Listening,
@@ -18,7 +20,8 @@ import {
 } from '../http/server/listening.ts';
 import { type ConnectionEvent, coalesceChunks, deferConnections } from '../http/server/node-internals.ts';
 import { LINGER_MS, lingerAfter, refuse, toHttpError } from '../http/server/responses.ts';
-import { type Gateway, isWebSocket, refuseConnect } from './gateway.ts';
+import { type Gateway, isWebSocket } from './gateway.ts';
+import { Http2Sessions } from './http2-sessions.ts';
 
 const DEFAULT_MAX_CONNECTIONS = 4096;
 const SLOW_READER_MS = 10_000;
@@ -38,19 +41,22 @@ export type IngressServerOptions = {
   readonly maxConnections?: number;
   readonly clientShare?: { readonly connections: number; readonly peersProgram: string };
   readonly headersTimeoutMs?: number;
+  readonly silentMs?: number;
 };
 
 export class IngressServer {
   readonly #server: Server;
-  readonly #http2: Http2Server;
+  readonly #http2: Http2Sessions;
   readonly #gateway: Gateway;
   readonly #certificate: Certificate | undefined;
   readonly #log: Logger;
+  readonly #silentMs: number;
   readonly #connections: Connections;
   readonly #handshakes: Handshakes;
   readonly #gate: AcceptGate;
-  readonly #sessions = new Set<ServerHttp2Session>();
   readonly #upgraded = new Set<Duplex>();
+  /** Answers of HTTP/1.1 that are not sent yet. */
+  readonly #answers = new WeakMap<Duplex, Set<ServerResponse>>();
   /** Connections whose protocol is not known yet. */
   readonly #silent = new Set<Duplex>();
   #listening: Listening | undefined;
@@ -72,9 +78,11 @@ export class IngressServer {
       isUpgrade: isWebSocket,
       protocols: ['h2', 'http/1.1'],
     });
-    this.#http2 = this.#createHttp2();
+    this.#silentMs = options.silentMs ?? SILENT_MS;
+    this.#http2 = new Http2Sessions(this.#createHttp2(), this.#connections, this.#silentMs);
     this.#serveHttp1();
     const event = certificate === undefined ? 'connection' : 'secureConnection';
+    this.#detectDisconnects(event);
     this.#chooseProtocol(event);
     this.#gate.guard(this.#server, event);
     if (certificate === undefined) return;
@@ -98,7 +106,7 @@ export class IngressServer {
     await Promise.race([this.#gateway.open.idle(), timer]);
     done.abort();
     this.#gateway.close();
-    for (const session of this.#sessions) session.destroy();
+    this.#http2.close();
     for (const socket of [...this.#upgraded, ...this.#silent]) socket.destroy();
     this.#server.closeAllConnections();
     this.#handshakes.close();
@@ -110,6 +118,7 @@ export class IngressServer {
   #serveHttp1(): void {
     const serve = (request: IncomingMessage, response: ServerResponse): void => {
       if (!this.#connections.track(request, response)) return;
+      this.#await(request.socket, response);
       coalesceChunks(request);
       lingerAfter(request, response, LINGER_MS);
       void this.#gateway.serve(request, response);
@@ -119,16 +128,61 @@ export class IngressServer {
     this.#server.on('checkContinue', serve);
     this.#server.on('checkExpectation', serve);
     this.#server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      if (!this.#isFree(socket)) return;
       this.#hold(socket);
-      void this.#gateway.serveUpgrade(request, head);
+      this.#gateway.serveUpgrade(request, head).catch((err: unknown) => {
+        this.#log.error({ err }, 'ingress upgrade failed');
+        socket.destroy();
+      });
     });
-    this.#server.on('connect', (_request: IncomingMessage, socket: Duplex) => refuseConnect(socket));
+    this.#server.on('connect', (_request: IncomingMessage, socket: Duplex) => {
+      if (!this.#isFree(socket)) return;
+      socket.on('error', () => socket.destroy());
+      refuse(socket, new HttpError('method_not_allowed', 'CONNECT is not allowed; this is no proxy'));
+    });
     this.#server.on('clientError', (error, socket) => {
       const failure = toHttpError(error);
       const isAnswering = 'bytesWritten' in socket && Reflect.get(socket, '_httpMessage')?.headersSent;
       if (failure === undefined || isAnswering) socket.destroy();
       else refuse(socket, failure);
     });
+  }
+
+  /** Of HTTP/1.1, where a client may end its side and still wait for the answer. */
+  #detectDisconnects(event: ConnectionEvent): void {
+    const detector = new DisconnectDetector();
+    this.#server.on(event, (socket: Socket) => {
+      socket.once('end', () => detector.watch(socket, () => this.#probe(socket)));
+    });
+  }
+
+  /** The host of a client that left answers with a reset. An answer that has begun can have no bytes of ours. */
+  #probe(socket: Socket): void {
+    const [answer] = this.#answers.get(socket) ?? [];
+    if (answer !== undefined && !answer.headersSent && answer.req.httpVersion === '1.1')
+      answer.writeContinue();
+  }
+
+  #await(socket: Socket, response: ServerResponse): void {
+    const answers = this.#answers.get(socket) ?? new Set();
+    this.#answers.set(socket, answers);
+    answers.add(response);
+    response.once('close', () => answers.delete(response));
+  }
+
+  /**
+   * Closes a connection that leaves HTTP/1.1 before the answers to its earlier requests: Node no longer tells these
+   * when to continue, and the next bytes would be in the midst of them.
+   */
+  #isFree(socket: Duplex): boolean {
+    const answers = this.#answers.get(socket);
+    if (answers === undefined || answers.size === 0) return true;
+    // Nor does it tell all of them that the connection is closed.
+    socket.once('close', () => {
+      for (const answer of answers) answer.emit('close');
+    });
+    socket.destroy();
+    return false;
   }
 
   #hold(socket: Duplex): void {
@@ -154,27 +208,17 @@ export class IngressServer {
     };
     server.on('request', serve);
     server.on('checkContinue', serve);
-    server.on('session', (session) => {
-      this.#sessions.add(session);
-      session.setTimeout(SILENT_MS, () => session.close());
-      session.on('error', () => session.destroy());
-      session.once('close', () => this.#sessions.delete(session));
-    });
     server.on('sessionError', () => undefined);
     return server;
   }
 
   /** TLS names the protocol; without it the first bytes do. */
   #chooseProtocol(event: ConnectionEvent): void {
-    const serveHttp2 = (socket: Socket): void => {
-      this.#connections.hijacked(socket);
-      this.#http2.emit('connection', socket);
-    };
     deferConnections(this.#server, event, (socket, accept) => {
       const { alpnProtocol } = socket as { readonly alpnProtocol?: string | false };
-      if (event === 'secureConnection') return alpnProtocol === 'h2' ? serveHttp2(socket) : accept();
+      if (event === 'secureConnection') return alpnProtocol === 'h2' ? this.#http2.serve(socket) : accept();
       this.#silent.add(socket);
-      const timer = setTimeout(() => socket.destroy(), SILENT_MS);
+      const timer = setTimeout(() => socket.destroy(), this.#silentMs);
       const settle = (): void => {
         clearTimeout(timer);
         this.#silent.delete(socket);
@@ -191,7 +235,7 @@ export class IngressServer {
         settle();
         if (first.length > 0 && !isEnded) socket.unshift(first);
         // The listeners must not find the one for `readable`, which is removed with the next tick.
-        setImmediate(() => (text === PREFACE ? serveHttp2(socket) : accept()));
+        setImmediate(() => (text === PREFACE ? this.#http2.serve(socket) : accept()));
       };
       socket.on('readable', onReadable).once('end', onEnd);
       socket.once('close', settle);

@@ -97,6 +97,14 @@ export class Connections {
     this.#busy.set(socket, (this.#busy.get(socket) ?? 0) + 1);
   }
 
+  /** Marks a connection as busy until the returned function is called, for example by a stream of HTTP/2. */
+  occupy(socket: Duplex): () => void {
+    if (socket.destroyed) return () => undefined;
+    this.#idle.delete(socket);
+    this.#busy.set(socket, (this.#busy.get(socket) ?? 0) + 1);
+    return () => this.#completed(socket);
+  }
+
   /** Counts a request. Closes the connection and returns false if it has too many open requests. */
   track({ socket }: IncomingMessage, response: ServerResponse): boolean {
     const requests = (this.#busy.get(socket) ?? 0) + 1;

@@ -14,7 +14,7 @@ const MIN_UNSEEN = 4;
 const MAX_TICKS_BETWEEN = 50;
 
 export class DisconnectDetector {
-  readonly #watched = new Map<Socket, { unseen: number; probe: () => void }>();
+  readonly #watched = new Map<Socket, { unseen: number; unlisted: number; probe: () => void }>();
   readonly #readPeers: () => Promise<PeerLookup>;
   #timer: NodeJS.Timeout | undefined;
 
@@ -24,7 +24,7 @@ export class DisconnectDetector {
 
   /** `probe` sends a keepalive. The host of an exited client answers it with a reset. */
   watch(socket: Socket, probe: () => void): void {
-    this.#watched.set(socket, { unseen: 0, probe });
+    this.#watched.set(socket, { unseen: 0, unlisted: 0, probe });
     socket.once('close', () => this.#watched.delete(socket));
     this.#schedule(FIRST_TICK_MS);
   }
@@ -41,8 +41,9 @@ export class DisconnectDetector {
     if (isOpen === undefined) return;
     for (const [socket, watched] of this.#watched) {
       const answer = isOpen(socket);
-      watched.unseen = answer === undefined ? watched.unseen + 1 : 0;
-      if (answer === false) socket.destroy();
+      watched.unseen = typeof answer === 'boolean' ? 0 : watched.unseen + 1;
+      watched.unlisted = answer === 'unlisted' ? watched.unlisted + 1 : 0;
+      if (answer === false || watched.unlisted >= MIN_UNSEEN) socket.destroy();
       else if (isDue(watched.unseen)) watched.probe();
     }
     const delayMs = Math.min(TICK_MS.max, Math.max(TICK_MS.min, tookMs * TICK_MS.perReadMs));
@@ -56,8 +57,11 @@ function isDue(unseen: number): boolean {
   return unseen >= MIN_UNSEEN && (isPowerOfTwo || unseen % MAX_TICKS_BETWEEN === 0);
 }
 
-/** Whether the client still has the connection open. Undefined for a client on another host. */
-export type PeerLookup = (socket: Socket) => boolean | undefined;
+/**
+ * Whether the client still has the connection open. Undefined for a client on another host; `unlisted` if the kernel
+ * does not list the daemon's own end either, which was reset then: nothing else reports that while nothing is written.
+ */
+export type PeerLookup = (socket: Socket) => boolean | 'unlisted' | undefined;
 
 /** Reads the current TCP tables of the kernel. They show both ends of a connection within this host. */
 export async function readPeers(): Promise<PeerLookup> {
@@ -79,7 +83,8 @@ export async function readPeers(): Promise<PeerLookup> {
       const isOpen = isOpenByPeer.get(`${remote} ${locals[at]}`);
       if (isOpen !== undefined) return isOpen;
     }
-    return undefined;
+    const isListed = remotes.some((remote, at) => isOpenByPeer.has(`${locals[at]} ${remote}`));
+    return isListed || remotes.length === 0 || isOpenByPeer.size === 0 ? undefined : 'unlisted';
   };
 }
 

@@ -285,17 +285,17 @@ t.test('the kernel’s table says of each client of this host whether it is ther
     const known = { remoteAddress, remotePort, localAddress, localPort };
     client.destroy();
     // Without an inode, until the kernel forgets it: it is no client that this host knows nothing of.
-    let isThere: boolean | undefined = true;
+    let isThere: ReturnType<PeerLookup> = true;
     while (isThere !== false) isThere = (await readPeers())(known as Socket);
     const isOpen = await readPeers();
-    for (const wrong of [
-      { remotePort: 1 },
-      { localPort: 1 },
-      { remoteAddress: '127.0.0.2' },
-      { remoteAddress: 'fe80::1' },
-      { remoteAddress: undefined, remotePort: undefined },
-    ])
-      t.equal(isOpen({ ...known, ...wrong } as Socket), undefined);
+    for (const [wrong, answer] of [
+      [{ remotePort: 1 }, 'unlisted'],
+      [{ localPort: 1 }, 'unlisted'],
+      [{ remoteAddress: '127.0.0.2' }, 'unlisted'],
+      [{ remoteAddress: 'fe80::1' }, undefined],
+      [{ remoteAddress: undefined, remotePort: undefined }, undefined],
+    ] as const)
+      t.equal(isOpen({ ...known, ...wrong } as Socket), answer);
     socket.destroy();
     server.close();
   }
