@@ -30,7 +30,10 @@ async function lookForViolations(daemon: Daemon): Promise<string[]> {
   const inRunDir = (await names(runDir)).filter((name) => !besides.includes(name) && !name.endsWith('.vmm'));
   const recordsOfVmms = (await names(runDir)).filter((name) => name.endsWith('.vmm'));
   const halfMade = (await names(join(dataDir, 'templates'))).filter((name) => name.startsWith('.'));
-  const records = await readRecordIds(dataDir);
+  // A deleted snapshot stays as a stub while something that came from it exists.
+  const isStub = (record: unknown): boolean =>
+    typeof record === 'object' && record !== null && 'deletedAtMs' in record;
+  const records = await readRecordIds(dataDir, [], (record) => !isStub(record));
   const recorded = (table: string): string[] =>
     records.filter((key) => key.startsWith(`${table}/`)).map((key) => key.slice(table.length + 1));
   const sockets = await findSockets(daemon.directories);

@@ -91,7 +91,11 @@ export async function findMounts({ dataDir, runDir }: Directories): Promise<stri
 const KEPT = ['snapshots', 'images', 'audit', 'events', 'events_meta'];
 
 /** `<table>/<id>` of every record except the registry's own. */
-export async function readRecordIds(dataDir: string, except: readonly string[] = []): Promise<string[]> {
+export async function readRecordIds(
+  dataDir: string,
+  except: readonly string[] = [],
+  isMeant: (record: unknown) => boolean = () => true,
+): Promise<string[]> {
   const path = join(dataDir, 'state.lmdb');
   if (!existsSync(path)) return [];
   await using root = asyncClosing(open({ path, noSubdir: true, readOnly: true, maxDbs: 32 }));
@@ -100,7 +104,7 @@ export async function readRecordIds(dataDir: string, except: readonly string[] =
     .filter((name) => name !== 'meta' && !except.includes(name));
   return tables.flatMap((name) => {
     const table = root.db.openDB<unknown, string>({ name });
-    return [...table.getKeys()].map((id) => `${name}/${id}`);
+    return [...table.getRange()].flatMap(({ key, value }) => (isMeant(value) ? [`${name}/${key}`] : []));
   });
 }
 

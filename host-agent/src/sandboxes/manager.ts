@@ -233,7 +233,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await sandbox.leave(reason, events);
     if (!this.#sandboxes.delete(sandbox.id)) return;
     this.#options.context.events.notify({ kind: 'deleted', sandbox: sandbox.id });
-    this.#sweeps.start(sandbox);
+    this.#sweeps.start(sandbox, () => this.#snapshots.forgetStubs());
   }
 
   /** Called by the sandbox's own handle. */

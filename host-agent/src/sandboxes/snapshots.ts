@@ -224,6 +224,11 @@ export class Snapshots {
       );
   }
 
+  /** Forgets deleted snapshots from which nothing came that still exists. Never rejects. */
+  async forgetStubs(): Promise<void> {
+    await this.#ancestry.compact();
+  }
+
   /** The owner of each existing snapshot. */
   get owners(): (Owner | undefined)[] {
     return [...this.#entries.values()].map(({ record }) => record.owner);

@@ -27,9 +27,12 @@ export class Sweeps {
     return [...this.#remaining.keys()];
   }
 
-  start(sandbox: Sandbox): void {
+  /** `onSwept`: called when an attempt has ended. */
+  start(sandbox: Sandbox, onSwept?: () => Promise<void>): void {
     this.#remaining.set(sandbox, undefined);
-    const work: Promise<void> = this.#attempt(sandbox).finally(() => this.#attempts.delete(work));
+    const work: Promise<void> = this.#attempt(sandbox)
+      .then(onSwept)
+      .finally(() => this.#attempts.delete(work));
     this.#attempts.add(work);
   }
 

@@ -40,6 +40,7 @@ async function lookForViolations({ api, directories }: Daemon, ports: readonly n
   if (subnet === undefined && guests.length > 0) return ['no masquerade of sandboxes'];
   const talking = [...tracked.matchAll(/src=(\d+\.\d+\.\d+\.\d+) /g)].map(([, address = '']) => address);
   const resolver = subnet === undefined ? '' : `${subnet}.0.1`;
+  const holders = await readdir(join(directories.runDir, 'ports')).catch((): string[] => []);
   const tables = [...rules.matchAll(/table ip (sandboxd_\w+)/g)].map(([, name]) => name);
   return [
     ...compare(
@@ -56,7 +57,8 @@ async function lookForViolations({ api, directories }: Daemon, ports: readonly n
     ...compare('mount', mounted, own),
     ...compare(
       'holder',
-      await readdir(join(directories.runDir, 'ports')).catch((): string[] => []),
+      // Each with its control socket.
+      [...new Set(holders.map((name) => name.replace(/\.control$/, '')))],
       own,
       true,
     ),

@@ -121,3 +121,13 @@ t.test('deleted snapshots stay known only as far as others came from them', asyn
   t.same([...ancestorsOf('a', (id) => loop.get(id))], ['b']);
   t.ok(compactStubs(loop, ['a']).has('a'), 'a registry that is wrong ends no daemon');
 });
+
+t.test('what is left of a deleted snapshot goes with the last sandbox that came from it', async (t) => {
+  const { manager, store } = await startMemoryDaemon(t);
+  const { id } = await manager.create({});
+  const snapshot = await manager.snapshot(manager.get(id));
+  await manager.deleteSnapshot(snapshot.id);
+  t.equal(store.table('snapshots').all().length, 1);
+  await manager.delete(id);
+  await until(() => store.table('snapshots').all().length === 0);
+});
