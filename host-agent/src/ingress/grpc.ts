@@ -34,7 +34,7 @@ export class GrpcSessions {
     const response = exchange.response as unknown as Http2ServerResponse;
     const session = await this.#open(request, exchange);
     if (response.stream.destroyed) return;
-    const stream = session.request(toPseudo(exchange), { endStream: request.stream.endAfterHeaders });
+    const stream = send(session, exchange, request.stream.endAfterHeaders);
     await pass(request, response, stream, exchange.idleMs);
   }
 
@@ -70,6 +70,15 @@ function toSession(stream: Duplex): ClientHttp2Session {
   return session;
 }
 
+/** AppError invalid_argument for headers that cannot be sent. */
+function send(session: ClientHttp2Session, exchange: Exchange, endStream: boolean): ClientHttp2Stream {
+  try {
+    return session.request(toPseudo(exchange), { endStream });
+  } catch (cause) {
+    throw new AppError('invalid_argument', 'the request has headers that cannot be passed on', { cause });
+  }
+}
+
 function toPseudo({ request, target, headers }: Exchange): OutgoingHttpHeaders {
   const { host, ...rest } = headers;
   return {
@@ -81,7 +90,7 @@ function toPseudo({ request, target, headers }: Exchange): OutgoingHttpHeaders {
   };
 }
 
-/** Resolves when the answer has begun. AppError before it. */
+/** Resolves when the answer has begun. AppError before it. No listener throws: that would end the daemon. */
 function pass(
   request: Http2ServerRequest,
   response: Http2ServerResponse,
@@ -89,38 +98,58 @@ function pass(
   idleMs: number,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let isBegun = false;
+  const cancel = (): void => stream.close(constants.NGHTTP2_CANCEL);
+  const fail = (cause: Error): void => {
+    reject(isAppError(cause) ? cause : badAnswer('something that is not HTTP/2', cause));
+    // What answers a failure before the beginning must reach the client.
+    if (isBegun && !response.stream.destroyed && !(stream.rstCode === 0 && response.writableEnded))
+      response.stream.close(stream.rstCode || constants.NGHTTP2_INTERNAL_ERROR);
+  };
   stream.setTimeout(idleMs, () => {
     reject(new AppError('port_timeout', `the server in the sandbox sent nothing for ${idleMs / 1000} s`));
-    stream.close(constants.NGHTTP2_CANCEL);
+    cancel();
   });
-  response.once('close', () => stream.close(constants.NGHTTP2_CANCEL));
+  response.once('close', cancel);
   request.pipe(stream);
-  request.once('aborted', () => stream.close(constants.NGHTTP2_CANCEL));
+  request.once('aborted', cancel);
   stream.once('response', (headers: IncomingHttpHeaders, flags: number) => {
-    const status = Number(headers[':status'] ?? 502);
-    for (const [name, value] of Object.entries(toClientHeaders(headers)))
-      if (value !== undefined) response.setHeader(name, value);
-    response.statusCode = status;
-    // With the head alone gRPC answers an error; its end must be in the same frame.
-    if ((flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0) response.end();
-    else {
-      response.writeHead(status);
-      stream.pipe(response, { end: false });
+    try {
+      begin(response, headers, (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0);
+    } catch (cause) {
+      reject(badAnswer('headers that are not valid', cause));
+      return cancel();
     }
+    isBegun = true;
+    if (!response.writableEnded) stream.pipe(response, { end: false });
     resolve();
   });
-  stream.once('trailers', (trailers: Record<string, string>) => response.addTrailers(toTrailers(trailers)));
-  stream.once('end', () => response.end());
-  stream.once('error', (error) => fail(error));
+  stream.once('trailers', (trailers: Record<string, string>) => {
+    try {
+      response.addTrailers(toTrailers(trailers));
+    } catch (cause) {
+      reject(badAnswer('trailers that are not valid', cause));
+      cancel();
+    }
+  });
+  stream.once('end', () => isBegun && response.end());
+  stream.on('error', fail);
   stream.once('close', () => fail(new Error(`stream ended with code ${stream.rstCode}`)));
-  const fail = (cause: Error): void => {
-    if (stream.rstCode !== constants.NGHTTP2_NO_ERROR || !response.writableEnded)
-      if (response.headersSent && !response.stream.destroyed) response.stream.close(stream.rstCode ?? 2);
-    reject(
-      isAppError(cause)
-        ? cause
-        : new AppError('port_failed', 'the server in the sandbox did not answer as HTTP/2', { cause }),
-    );
-  };
   return promise;
+}
+
+/** Throws for a head that cannot be passed on. */
+function begin(response: Http2ServerResponse, headers: IncomingHttpHeaders, isEnd: boolean): void {
+  const status = Number(headers[':status']);
+  if (!(status >= 200 && status <= 599)) throw new Error(`status ${status}`);
+  for (const [name, value] of Object.entries(toClientHeaders(headers)))
+    if (value !== undefined) response.setHeader(name, value);
+  response.statusCode = status;
+  // With the head alone gRPC answers an error; its end must be in the same frame.
+  if (isEnd) response.end();
+  else response.writeHead(status);
+}
+
+function badAnswer(what: string, cause: unknown): AppError {
+  return new AppError('port_failed', `the server in the sandbox answered with ${what}`, { cause });
 }
