@@ -1,6 +1,8 @@
 // Guests that answer gRPC with what no server would send.
 import { type ClientHttp2Session, connect } from 'node:http2';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import { until } from '../support/until.ts';
 import type { FakeSandbox, Served } from './ingress-host.ts';
 import { serveIngress } from './ingress-host.ts';
 import { END_HEADERS, END_STREAM, FRAME, serveFrames, toBlock, toFrame } from './raw-http2.ts';
@@ -98,4 +100,71 @@ t.test('an answer that cannot be passed on is 502, and ends no more than its req
   }
   t.match(await call(client, served, sandbox), { status: 200, code: 0 });
   t.notOk(served.lines.some(({ msg }) => msg === 'ingress request failed'));
+});
+
+t.test(
+  'a guest that ends its connection after each answer leaves nothing at that of the client',
+  async (t) => {
+    const served = await serveIngress(t);
+    const warnings: string[] = [];
+    const onWarning = ({ name }: Error): void => void warnings.push(name);
+    process.on('warning', onWarning);
+    t.teardown(() => process.off('warning', onWarning));
+    const port = await serveFrames(t, (stream, socket) => {
+      const last = Buffer.alloc(8);
+      last.writeUInt32BE(stream);
+      socket.write(toFrame(FRAME.headers, END_HEADERS | END_STREAM, stream, toBlock({ ':status': '200' })));
+      socket.write(toFrame(FRAME.goaway, 0, 0, last));
+    });
+    const sandbox = served.add(port, 'public');
+    const client = connectTo(t, served);
+    for (let at = 0; at < 50; at++)
+      t.match(await call(client, served, sandbox), { status: 200, code: 0 }, `request ${at}`);
+    t.notOk(warnings.includes('MaxListenersExceededWarning'));
+    await until(() => sandbox.streams.size === 0, 'the end of all connections to the guest');
+    const together = await Promise.all(Array.from({ length: 20 }, () => call(client, served, sandbox)));
+    t.ok(together.every(({ status }) => status === 200 || status === 502));
+    t.match(await call(client, served, sandbox), { status: 200, code: 0 });
+  },
+);
+
+t.test('no connection to a guest outlives its use, or what allowed it', async (t) => {
+  const served = await serveIngress(t);
+  let isSilent = false;
+  // It never closes its side.
+  const port = await serveFrames(t, (stream, socket) => {
+    if (isSilent) return;
+    socket.removeAllListeners('end');
+    socket.write(toFrame(FRAME.headers, END_HEADERS | END_STREAM, stream, toBlock({ ':status': '200' })));
+  });
+  const sandbox = served.add(port);
+  const makeLink = () =>
+    served.links.create({ sandbox: sandbox.id, port: 3000, maker: undefined, expiresS: 60 });
+  const first = await makeLink();
+  const clients = Array.from({ length: 5 }, () => connectTo(t, served));
+  for (const client of clients)
+    t.match(await call(client, served, sandbox, { 'x-access-token': first.token }), { status: 200 });
+  t.equal(sandbox.streams.size, 5);
+  await served.links.delete(sandbox.id, 3000, first.link.id);
+  await until(() => sandbox.streams.size === 0, 'the end of connections without requests');
+  t.notOk(clients.some((client) => client.closed));
+
+  const [second, third] = [await makeLink(), await makeLink()];
+  isSilent = true;
+  const [client] = clients;
+  if (client === undefined) throw new Error('no client');
+  const lost = call(client, served, sandbox, { 'x-access-token': second.token });
+  await until(() => sandbox.streams.size === 1, 'the request');
+  const beside = call(client, served, sandbox, { 'x-access-token': third.token });
+  await sleep(200);
+  await served.links.delete(sandbox.id, 3000, second.link.id);
+  await lost;
+  t.equal(sandbox.streams.size, 1, 'another request is not ended');
+  isSilent = false;
+  const next = call(client, served, sandbox, { 'x-access-token': third.token });
+  t.match(await next, { status: 200 });
+  t.equal(sandbox.streams.size, 2, 'but gets no further ones beside it');
+  await served.links.delete(sandbox.id, 3000, third.link.id);
+  await beside;
+  await until(() => sandbox.streams.size === 0, 'the end of both');
 });

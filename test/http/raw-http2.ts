@@ -41,7 +41,7 @@ export async function serveFrames(
     let rest = Buffer.alloc(0);
     let isBegun = false;
     socket.on('end', () => socket.end());
-    socket.on('data', (chunk) => {
+    socket.on('data', (chunk: Buffer) => {
       rest = Buffer.concat([rest, chunk]);
       if (!isBegun && rest.length < PREFACE_BYTES) return;
       if (!isBegun) rest = rest.subarray(PREFACE_BYTES);

@@ -9,7 +9,7 @@ import { isAppError, toError } from '../lib/errors.ts';
 import { type Access, type Grant, takeToken } from './access.ts';
 import type { Addresses } from './addresses.ts';
 import { type Exchange, forward, forwardUpgrade, hasBody, type Tunnel } from './forward.ts';
-import { GrpcSessions, isGrpc } from './grpc.ts';
+import { Grpc, isGrpc } from './grpc.ts';
 import { GuestAgent } from './guest-agent.ts';
 import { LINK_COOKIE, SECURE_LINK_COOKIE, toGuestHeaders } from './headers.ts';
 import { OpenExchanges } from './open-exchanges.ts';
@@ -38,7 +38,7 @@ export class Gateway {
     pool: new GuestAgent({ keepAlive: true }),
     single: new GuestAgent({ keepAlive: false }),
   };
-  readonly #grpc = new GrpcSessions();
+  readonly #grpc = new Grpc();
   readonly open: OpenExchanges;
 
   constructor(options: GatewayOptions) {
@@ -102,9 +102,13 @@ export class Gateway {
     });
     try {
       const { target, token, ...asked } = this.#read(request);
-      grant = await this.#options.access.admit({ ...asked, request, token });
+      const admitted = await this.#options.access.admit({ ...asked, request, token });
+      grant = admitted;
       if (response.destroyed || request.socket.destroyed) return;
-      this.open.add(grant, isUpgrade ? request.socket : response, () => end(request, response));
+      this.open.add(grant, isUpgrade ? request.socket : response, () => {
+        this.#grpc.retire(request, admitted);
+        end(request, response);
+      });
       if (grant.visit !== undefined) return this.#redirect(response, target, grant.visit);
       tunnel = await pass(this.#toExchange(request, response, target, asked, grant));
       tunnel?.client.once('close', finish);

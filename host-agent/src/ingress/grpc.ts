@@ -2,78 +2,60 @@
 // each connection of a client.
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import {
-  type ClientHttp2Session,
   type ClientHttp2Stream,
-  connect,
   constants,
   type Http2ServerRequest,
   type Http2ServerResponse,
   type IncomingHttpHeaders,
 } from 'node:http2';
-import type { Duplex } from 'node:stream';
 import { AppError, isAppError } from '../lib/errors.ts';
 import type { Exchange } from './forward.ts';
+import { type GuestSession, GuestSessions } from './grpc-sessions.ts';
 import { toClientHeaders, toTrailers } from './headers.ts';
-
-const CONNECT_MS = 120_000;
-const WINDOW_BYTES = 256 * 1024;
 
 /** Whether the guest must get a request as HTTP/2. */
 export function isGrpc({ httpVersionMajor, headers }: IncomingMessage): boolean {
   return httpVersionMajor === 2 && /^application\/grpc(?:$|[+;])/.test(headers['content-type'] ?? '');
 }
 
-export class GrpcSessions {
-  /** By connection of the client, then by sandbox and port. */
-  readonly #sessions = new WeakMap<object, Map<string, Promise<ClientHttp2Session>>>();
+export class Grpc {
+  /** By connection of the client. */
+  readonly #guests = new WeakMap<object, GuestSessions>();
 
   /** As `forward`. */
   async forward(exchange: Exchange): Promise<void> {
+    const { sandbox, port, idleMs } = exchange;
     // The classes of node:http2 have the interface of those of node:http.
     const request = exchange.request as unknown as Http2ServerRequest;
     const response = exchange.response as unknown as Http2ServerResponse;
-    const session = await this.#open(request, exchange);
+    const session = await this.#guestsOf(request).get(sandbox, port);
     if (response.stream.destroyed) return;
     const stream = send(session, exchange, request.stream.endAfterHeaders);
-    await pass(request, response, stream, exchange.idleMs);
+    await pass(request, response, stream, idleMs);
   }
 
-  #open(request: Http2ServerRequest, { sandbox, port }: Exchange): Promise<ClientHttp2Session> {
-    const client = request.stream.session;
-    if (client === undefined) throw new AppError('cancelled', 'the client left');
-    const sessions = this.#sessions.get(client) ?? new Map<string, Promise<ClientHttp2Session>>();
-    this.#sessions.set(client, sessions);
-    const key = `${sandbox.id}:${port}`;
-    const known = sessions.get(key);
+  /** What allowed the request has ended, so the connection that it uses takes no further ones. */
+  retire(request: IncomingMessage, { sandbox, port }: Pick<Exchange, 'sandbox' | 'port'>): void {
+    const client = (request as Partial<Pick<Http2ServerRequest, 'stream'>>).stream?.session;
+    if (client !== undefined) this.#guests.get(client)?.retire(sandbox, port);
+  }
+
+  #guestsOf({ stream }: Http2ServerRequest): GuestSessions {
+    const client = stream.session;
+    if (client === undefined || client.destroyed) throw new AppError('cancelled', 'the client left');
+    const known = this.#guests.get(client);
     if (known !== undefined) return known;
-    const opened = sandbox
-      .connectPort(port, { signal: AbortSignal.timeout(CONNECT_MS) })
-      .then((stream) => toSession(stream));
-    const forget = (): void => void sessions.delete(key);
-    opened.then((session) => {
-      session.once('close', forget);
-      session.once('goaway', forget);
-      if (client.destroyed) session.destroy();
-      client.once('close', () => session.destroy());
-    }, forget);
-    sessions.set(key, opened);
-    return opened;
+    const guests = new GuestSessions();
+    this.#guests.set(client, guests);
+    client.once('close', () => guests.end());
+    return guests;
   }
-}
-
-function toSession(stream: Duplex): ClientHttp2Session {
-  const session = connect('http://guest', {
-    createConnection: () => stream,
-    settings: { enablePush: false, initialWindowSize: WINDOW_BYTES },
-  });
-  session.on('error', () => session.destroy());
-  return session;
 }
 
 /** AppError invalid_argument for headers that cannot be sent. */
-function send(session: ClientHttp2Session, exchange: Exchange, endStream: boolean): ClientHttp2Stream {
+function send(session: GuestSession, exchange: Exchange, endStream: boolean): ClientHttp2Stream {
   try {
-    return session.request(toPseudo(exchange), { endStream });
+    return session.request(toPseudo(exchange), endStream);
   } catch (cause) {
     throw new AppError('invalid_argument', 'the request has headers that cannot be passed on', { cause });
   }
