@@ -1,10 +1,12 @@
 // Guests that answer gRPC with what no server would send.
-import { type ClientHttp2Session, connect } from 'node:http2';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { createHash, type Hash, randomBytes } from 'node:crypto';
+import { type ClientHttp2Session, connect, createServer, type ServerHttp2Stream } from 'node:http2';
+import { Readable } from 'node:stream';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { until } from '../support/until.ts';
 import type { FakeSandbox, Served } from './ingress-host.ts';
-import { serveIngress } from './ingress-host.ts';
+import { serveIngress, serveRaw } from './ingress-host.ts';
 import { END_HEADERS, END_STREAM, FRAME, serveFrames, toBlock, toFrame } from './raw-http2.ts';
 
 type Answer = { readonly status: number | undefined; readonly code: number | undefined };
@@ -168,3 +170,95 @@ t.test('no connection to a guest outlives its use, or what allowed it', async (t
   await beside;
   await until(() => sandbox.streams.size === 0, 'the end of both');
 });
+
+t.test('an answer in frames of one byte to a client that reads nothing costs its bytes', async (t) => {
+  const served = await serveIngress(t);
+  const sentBytes = new Map<number, number>();
+  const port = await serveFrames(t, (stream, socket, windows) => {
+    socket.write(toFrame(FRAME.headers, END_HEADERS, stream, toBlock({ ':status': '200' })));
+    const send = (): void => {
+      const count = windows.take(stream, 2000);
+      socket.write(Buffer.concat(Array(count).fill(toFrame(FRAME.data, 0, stream, 'x'))));
+      sentBytes.set(stream, (sentBytes.get(stream) ?? 0) + count);
+    };
+    const timer = setInterval(send, 5);
+    socket.once('close', () => clearInterval(timer));
+  });
+  const sandbox = served.add(port, 'public');
+  const client = connect(`http://127.0.0.1:${served.port}`, { settings: { initialWindowSize: 0 } });
+  client.on('error', () => undefined);
+  t.teardown(() => client.destroy());
+  const usedBytes = (): number => {
+    const { heapUsed, external } = process.memoryUsage();
+    return heapUsed + external;
+  };
+  const before = usedBytes();
+  const calls = Array.from({ length: 4 }, () => call(client, served, sandbox));
+  let last = -1;
+  const total = (): number => [...sentBytes.values()].reduce((sum, bytes) => sum + bytes, 0);
+  while (total() !== last || total() === 0) {
+    last = total();
+    await sleep(500);
+  }
+  t.equal(sentBytes.size, 4);
+  t.ok(total() <= 4 * 128 * 1024, `${total()} bytes were taken`);
+  const grown = usedBytes() - before;
+  t.ok(grown < 80 * 2 ** 20, `${Math.round(grown / 2 ** 20)} MiB more are used`);
+  client.settings({ initialWindowSize: 2 ** 20 });
+  await until(() => total() > 4 * 150_000, 'the rest, when the client reads');
+  client.destroy();
+  await Promise.all(calls);
+});
+
+t.test('large bodies both ways arrive whole, also beside streams that nobody reads', async (t) => {
+  const served = await serveIngress(t);
+  const guest = createServer();
+  guest.on('stream', (stream: ServerHttp2Stream, headers) => {
+    stream.on('error', () => undefined);
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
+    stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
+    if (headers[':path'] === '/endless') Readable.from(blocks(1000)).pipe(stream);
+    else stream.pipe(stream);
+  });
+  const port = await serveRaw(t, (socket) => void guest.emit('connection', socket));
+  const sandbox = served.add(port, 'public');
+  const client = connectTo(t, served);
+  const open = (path: string) =>
+    client.request({
+      ':method': 'POST',
+      ':path': path,
+      ':authority': served.hostOf(sandbox),
+      'content-type': 'application/grpc',
+    });
+  const unread = Array.from({ length: 40 }, () => open('/endless').on('error', () => undefined));
+  for (const stream of unread) stream.pause().end();
+  await sleep(500);
+  const results = await Promise.all(
+    Array.from({ length: 4 }, async () => {
+      const stream = open('/echo');
+      let grpcStatus: unknown;
+      stream.on('trailers', (trailers) => {
+        grpcStatus = trailers['grpc-status'];
+      });
+      const [sent, received] = [createHash('sha256'), createHash('sha256')];
+      Readable.from(hashed(blocks(80), sent)).pipe(stream);
+      for await (const chunk of stream) {
+        received.update(chunk);
+        await nextTurn();
+      }
+      return [grpcStatus, sent.digest('hex') === received.digest('hex')];
+    }),
+  );
+  t.same(results, Array(4).fill(['0', true]));
+});
+
+function* blocks(count: number): Generator<Buffer> {
+  for (let at = 0; at < count; at++) yield randomBytes(at % 2 === 0 ? 100_000 : 7);
+}
+
+function* hashed(chunks: Iterable<Buffer>, hash: Hash): Generator<Buffer> {
+  for (const chunk of chunks) {
+    hash.update(chunk);
+    yield chunk;
+  }
+}

@@ -9,7 +9,7 @@ import { isAppError, toError } from '../lib/errors.ts';
 import { type Access, type Grant, takeToken } from './access.ts';
 import type { Addresses } from './addresses.ts';
 import { type Exchange, forward, forwardUpgrade, hasBody, type Tunnel } from './forward.ts';
-import { Grpc, isGrpc } from './grpc.ts';
+import { GrpcSessions, isGrpc } from './grpc.ts';
 import { GuestAgent } from './guest-agent.ts';
 import { LINK_COOKIE, SECURE_LINK_COOKIE, toGuestHeaders } from './headers.ts';
 import { OpenExchanges } from './open-exchanges.ts';
@@ -38,7 +38,7 @@ export class Gateway {
     pool: new GuestAgent({ keepAlive: true }),
     single: new GuestAgent({ keepAlive: false }),
   };
-  readonly #grpc = new Grpc();
+  readonly #grpc = new GrpcSessions();
   readonly open: OpenExchanges;
 
   constructor(options: GatewayOptions) {

@@ -4,16 +4,19 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2';
 import type { Duplex } from 'node:stream';
+import type { Budget } from './grpc-body.ts';
 import type { SandboxPorts } from './port-host.ts';
 
 const CONNECT_MS = 120_000;
-const WINDOW_BYTES = 256 * 1024;
+/** Of an answer that the client has not read. */
+const WINDOW_BYTES = 32 * 1024;
 /** How long a connection without streams is kept. */
 const KEPT_MS = 2000;
 /** How long a guest may take to close its side. */
 const LINGER_MS = 1000;
 
 export class GuestSession {
+  readonly budget: Budget = { heldBytes: 0 };
   readonly #session: ClientHttp2Session;
   readonly #connection: Duplex;
   readonly #onRetire: () => void;

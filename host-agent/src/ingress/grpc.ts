@@ -10,6 +10,7 @@ import {
 } from 'node:http2';
 import { AppError, isAppError } from '../lib/errors.ts';
 import type { Exchange } from './forward.ts';
+import { AnswerBody, passRequest } from './grpc-body.ts';
 import { type GuestSession, GuestSessions } from './grpc-sessions.ts';
 import { toClientHeaders, toTrailers } from './headers.ts';
 
@@ -18,7 +19,7 @@ export function isGrpc({ httpVersionMajor, headers }: IncomingMessage): boolean 
   return httpVersionMajor === 2 && /^application\/grpc(?:$|[+;])/.test(headers['content-type'] ?? '');
 }
 
-export class Grpc {
+export class GrpcSessions {
   /** By connection of the client. */
   readonly #guests = new WeakMap<object, GuestSessions>();
 
@@ -31,7 +32,8 @@ export class Grpc {
     const session = await this.#guestsOf(request).get(sandbox, port);
     if (response.stream.destroyed) return;
     const stream = send(session, exchange, request.stream.endAfterHeaders);
-    await pass(request, response, stream, idleMs);
+    const body = new AnswerBody(stream, response, session.budget);
+    await pass(request, response, stream, body, idleMs);
   }
 
   /** What allowed the request has ended, so the connection that it uses takes no further ones. */
@@ -77,6 +79,7 @@ function pass(
   request: Http2ServerRequest,
   response: Http2ServerResponse,
   stream: ClientHttp2Stream,
+  body: AnswerBody,
   idleMs: number,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -93,7 +96,7 @@ function pass(
     cancel();
   });
   response.once('close', cancel);
-  request.pipe(stream);
+  passRequest(request, stream);
   request.once('aborted', cancel);
   stream.once('response', (headers: IncomingHttpHeaders, flags: number) => {
     try {
@@ -103,7 +106,7 @@ function pass(
       return cancel();
     }
     isBegun = true;
-    if (!response.writableEnded) stream.pipe(response, { end: false });
+    body.begin();
     resolve();
   });
   stream.once('trailers', (trailers: Record<string, string>) => {

@@ -2,6 +2,7 @@
 // fails if a version of Node changes it.
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 
 /** The event with the socket that carries HTTP: `secureConnection` with TLS. */
 export type ConnectionEvent = 'connection' | 'secureConnection';
@@ -64,6 +65,26 @@ function isParser(value: unknown): value is Parser {
 export function descriptorOf(socket: Socket): number | undefined {
   const descriptor: unknown = Reflect.get(Reflect.get(socket, '_handle') ?? {}, 'fd');
   return typeof descriptor === 'number' && descriptor >= 0 ? descriptor : undefined;
+}
+
+/**
+ * Gives the body of a stream of HTTP/2 to `take` before it is queued; `end` gets what lets the stream emit `end`. Reading
+ * stops while `take` returns false: call the returned function to go on. Relies on Node calling `stream.push` for each
+ * frame, and `_read` to start reading.
+ */
+export function takeChunks(
+  stream: Duplex,
+  { take, end }: { readonly take: (chunk: Buffer) => boolean; readonly end: (emitEnd: () => void) => void },
+): () => void {
+  const push = stream.push.bind(stream);
+  stream.push = (chunk: Buffer | null): boolean => {
+    if (chunk !== null) return take(chunk);
+    end(() => void push(null));
+    return false;
+  };
+  return () => {
+    if (!stream.destroyed) stream._read(0);
+  };
 }
 
 const SMALL_BYTES = 256;
