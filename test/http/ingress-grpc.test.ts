@@ -1,6 +1,7 @@
 // Guests that answer gRPC with what no server would send.
 import { createHash, type Hash, randomBytes } from 'node:crypto';
 import { type ClientHttp2Session, connect, createServer, type ServerHttp2Stream } from 'node:http2';
+import { connect as connectTcp } from 'node:net';
 import { Readable } from 'node:stream';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -188,10 +189,6 @@ t.test('an answer in frames of one byte to a client that reads nothing costs its
   const client = connect(`http://127.0.0.1:${served.port}`, { settings: { initialWindowSize: 0 } });
   client.on('error', () => undefined);
   t.teardown(() => client.destroy());
-  const usedBytes = (): number => {
-    const { heapUsed, external } = process.memoryUsage();
-    return heapUsed + external;
-  };
   const before = usedBytes();
   const calls = Array.from({ length: 4 }, () => call(client, served, sandbox));
   let last = -1;
@@ -251,6 +248,43 @@ t.test('large bodies both ways arrive whole, also beside streams that nobody rea
   );
   t.same(results, Array(4).fill(['0', true]));
 });
+
+for (const type of ['application/grpc', 'application/octet-stream'])
+  t.test(`a request of ${type} in frames of one byte to a guest that reads nothing`, async (t) => {
+    const served = await serveIngress(t);
+    const sandbox = served.add(await serveRaw(t, (socket) => void socket.pause()), 'public');
+    const before = usedBytes();
+    const frames = Buffer.concat(Array(1000).fill(toFrame(FRAME.data, 0, 1, 'x')));
+    const head = {
+      ':method': 'POST',
+      ':path': '/',
+      ':scheme': 'http',
+      ':authority': served.hostOf(sandbox),
+      'content-type': type,
+    };
+    const flood = async (): Promise<void> => {
+      const client = connectTcp(served.port, '127.0.0.1').resume();
+      client.on('error', () => undefined);
+      t.teardown(() => client.destroy());
+      client.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+      client.write(toFrame(FRAME.settings, 0, 0));
+      client.write(toFrame(FRAME.headers, END_HEADERS, 1, toBlock(head)));
+      for (let at = 0; at < 250; at++) {
+        client.write(frames);
+        await sleep(5);
+      }
+    };
+    await Promise.all(Array.from({ length: 4 }, flood));
+    await sleep(500);
+    const grown = usedBytes() - before;
+    t.ok(grown < 80 * 2 ** 20, `${Math.round(grown / 2 ** 20)} MiB more are used`);
+    t.equal(sandbox.connects, 4);
+  });
+
+function usedBytes(): number {
+  const { heapUsed, external } = process.memoryUsage();
+  return heapUsed + external;
+}
 
 function* blocks(count: number): Generator<Buffer> {
   for (let at = 0; at < count; at++) yield randomBytes(at % 2 === 0 ? 100_000 : 7);

@@ -2,7 +2,7 @@
 // fails if a version of Node changes it.
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Duplex } from 'node:stream';
+import type { Duplex, Readable } from 'node:stream';
 
 /** The event with the socket that carries HTTP: `secureConnection` with TLS. */
 export type ConnectionEvent = 'connection' | 'secureConnection';
@@ -95,9 +95,10 @@ const MAX_CHUNKS_PER_TURN = 64;
 /**
  * Merges small chunks of a request body before they are queued. A client can send chunks of one byte. Node's parser
  * creates an object of hundreds of bytes for each, but counts only the byte for backpressure: tens of MiB for one
- * connection. Relies on the parser calling `request.push`. Call it before the first byte of the body arrives.
+ * connection. Relies on the parser calling `request.push`; a stream of HTTP/2 is filled
+ * in the same way. Call it before the first byte of the body arrives.
  */
-export function coalesceChunks(request: IncomingMessage): void {
+export function coalesceChunks(request: Readable): void {
   const push = request.push.bind(request);
   let block = Buffer.alloc(0);
   let usedBytes = 0;
