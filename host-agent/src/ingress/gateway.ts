@@ -109,9 +109,13 @@ export class Gateway {
     });
     try {
       const { target, token, ...asked } = this.#read(request);
-      grant = await this.#options.access.admit({ ...asked, request, token });
+      const admitted = await this.#options.access.admit({ ...asked, request, token });
+      grant = admitted;
       if (response.destroyed || request.socket.destroyed) return;
-      this.open.add(grant, isUpgrade ? request.socket : response, () => end(request, response));
+      this.open.add(grant, isUpgrade ? request.socket : response, () => {
+        this.#grpc.retire(request, admitted);
+        end(request, response);
+      });
       if (grant.visit !== undefined) return this.#redirect(response, target, grant.visit);
       tunnel = await pass(this.#toExchange(request, response, target, asked, grant));
       tunnel?.client.once('close', finish);

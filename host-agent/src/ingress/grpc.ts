@@ -2,21 +2,17 @@
 // each connection of a client.
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import {
-  type ClientHttp2Session,
   type ClientHttp2Stream,
-  connect,
   constants,
   type Http2ServerRequest,
   type Http2ServerResponse,
   type IncomingHttpHeaders,
 } from 'node:http2';
-import type { Duplex } from 'node:stream';
 import { AppError, isAppError } from '../lib/errors.ts';
 import type { Exchange } from './forward.ts';
+import { AnswerBody, passRequest } from './grpc-body.ts';
+import { type GuestSession, GuestSessions } from './grpc-sessions.ts';
 import { toClientHeaders, toTrailers } from './headers.ts';
-
-const CONNECT_MS = 120_000;
-const WINDOW_BYTES = 256 * 1024;
 
 /** Whether the guest must get a request as HTTP/2. */
 export function isGrpc({ httpVersionMajor, headers }: IncomingMessage): boolean {
@@ -24,50 +20,47 @@ export function isGrpc({ httpVersionMajor, headers }: IncomingMessage): boolean 
 }
 
 export class GrpcSessions {
-  /** By connection of the client, then by sandbox and port. */
-  readonly #sessions = new WeakMap<object, Map<string, Promise<ClientHttp2Session>>>();
+  /** By connection of the client. */
+  readonly #guests = new WeakMap<object, GuestSessions>();
 
   /** As `forward`. */
   async forward(exchange: Exchange): Promise<void> {
+    const { sandbox, port, idleMs } = exchange;
     // The classes of node:http2 have the interface of those of node:http.
     const request = exchange.request as unknown as Http2ServerRequest;
     const response = exchange.response as unknown as Http2ServerResponse;
-    const session = await this.#open(request, exchange);
+    const session = await this.#guestsOf(request).get(sandbox, port);
     if (response.stream.destroyed) return;
-    const stream = session.request(toPseudo(exchange), { endStream: request.stream.endAfterHeaders });
-    await pass(request, response, stream, exchange.idleMs);
+    const stream = send(session, exchange, request.stream.endAfterHeaders);
+    const body = new AnswerBody(stream, response, session.budget);
+    await pass(request, response, stream, body, idleMs);
   }
 
-  #open(request: Http2ServerRequest, { sandbox, port }: Exchange): Promise<ClientHttp2Session> {
-    const client = request.stream.session;
-    if (client === undefined) throw new AppError('cancelled', 'the client left');
-    const sessions = this.#sessions.get(client) ?? new Map<string, Promise<ClientHttp2Session>>();
-    this.#sessions.set(client, sessions);
-    const key = `${sandbox.id}:${port}`;
-    const known = sessions.get(key);
+  /** What allowed the request has ended, so the connection that it uses takes no further ones. */
+  retire(request: IncomingMessage, { sandbox, port }: Pick<Exchange, 'sandbox' | 'port'>): void {
+    const client = (request as Partial<Pick<Http2ServerRequest, 'stream'>>).stream?.session;
+    if (client !== undefined) this.#guests.get(client)?.retire(sandbox, port);
+  }
+
+  #guestsOf({ stream }: Http2ServerRequest): GuestSessions {
+    const client = stream.session;
+    if (client === undefined || client.destroyed) throw new AppError('cancelled', 'the client left');
+    const known = this.#guests.get(client);
     if (known !== undefined) return known;
-    const opened = sandbox
-      .connectPort(port, { signal: AbortSignal.timeout(CONNECT_MS) })
-      .then((stream) => toSession(stream));
-    const forget = (): void => void sessions.delete(key);
-    opened.then((session) => {
-      session.once('close', forget);
-      session.once('goaway', forget);
-      if (client.destroyed) session.destroy();
-      client.once('close', () => session.destroy());
-    }, forget);
-    sessions.set(key, opened);
-    return opened;
+    const guests = new GuestSessions();
+    this.#guests.set(client, guests);
+    client.once('close', () => guests.end());
+    return guests;
   }
 }
 
-function toSession(stream: Duplex): ClientHttp2Session {
-  const session = connect('http://guest', {
-    createConnection: () => stream,
-    settings: { enablePush: false, initialWindowSize: WINDOW_BYTES },
-  });
-  session.on('error', () => session.destroy());
-  return session;
+/** AppError invalid_argument for headers that cannot be sent. */
+function send(session: GuestSession, exchange: Exchange, endStream: boolean): ClientHttp2Stream {
+  try {
+    return session.request(toPseudo(exchange), endStream);
+  } catch (cause) {
+    throw new AppError('invalid_argument', 'the request has headers that cannot be passed on', { cause });
+  }
 }
 
 function toPseudo({ request, target, headers }: Exchange): OutgoingHttpHeaders {
@@ -81,46 +74,67 @@ function toPseudo({ request, target, headers }: Exchange): OutgoingHttpHeaders {
   };
 }
 
-/** Resolves when the answer has begun. AppError before it. */
+/** Resolves when the answer has begun. AppError before it. No listener throws: that would end the daemon. */
 function pass(
   request: Http2ServerRequest,
   response: Http2ServerResponse,
   stream: ClientHttp2Stream,
+  body: AnswerBody,
   idleMs: number,
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let isBegun = false;
+  const cancel = (): void => stream.close(constants.NGHTTP2_CANCEL);
+  const fail = (cause: Error): void => {
+    reject(isAppError(cause) ? cause : badAnswer('something that is not HTTP/2', cause));
+    // What answers a failure before the beginning must reach the client.
+    if (isBegun && !response.stream.destroyed && !(stream.rstCode === 0 && response.writableEnded))
+      response.stream.close(stream.rstCode || constants.NGHTTP2_INTERNAL_ERROR);
+  };
   stream.setTimeout(idleMs, () => {
     reject(new AppError('port_timeout', `the server in the sandbox sent nothing for ${idleMs / 1000} s`));
-    stream.close(constants.NGHTTP2_CANCEL);
+    cancel();
   });
-  response.once('close', () => stream.close(constants.NGHTTP2_CANCEL));
-  request.pipe(stream);
-  request.once('aborted', () => stream.close(constants.NGHTTP2_CANCEL));
+  response.once('close', cancel);
+  passRequest(request, stream);
+  request.once('aborted', cancel);
   stream.once('response', (headers: IncomingHttpHeaders, flags: number) => {
-    const status = Number(headers[':status'] ?? 502);
-    for (const [name, value] of Object.entries(toClientHeaders(headers)))
-      if (value !== undefined) response.setHeader(name, value);
-    response.statusCode = status;
-    // With the head alone gRPC answers an error; its end must be in the same frame.
-    if ((flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0) response.end();
-    else {
-      response.writeHead(status);
-      stream.pipe(response, { end: false });
+    try {
+      begin(response, headers, (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0);
+    } catch (cause) {
+      reject(badAnswer('headers that are not valid', cause));
+      return cancel();
     }
+    isBegun = true;
+    body.begin();
     resolve();
   });
-  stream.once('trailers', (trailers: Record<string, string>) => response.addTrailers(toTrailers(trailers)));
-  stream.once('end', () => response.end());
-  stream.once('error', (error) => fail(error));
+  stream.once('trailers', (trailers: Record<string, string>) => {
+    try {
+      response.addTrailers(toTrailers(trailers));
+    } catch (cause) {
+      reject(badAnswer('trailers that are not valid', cause));
+      cancel();
+    }
+  });
+  stream.once('end', () => isBegun && response.end());
+  stream.on('error', fail);
   stream.once('close', () => fail(new Error(`stream ended with code ${stream.rstCode}`)));
-  const fail = (cause: Error): void => {
-    if (stream.rstCode !== constants.NGHTTP2_NO_ERROR || !response.writableEnded)
-      if (response.headersSent && !response.stream.destroyed) response.stream.close(stream.rstCode ?? 2);
-    reject(
-      isAppError(cause)
-        ? cause
-        : new AppError('port_failed', 'the server in the sandbox did not answer as HTTP/2', { cause }),
-    );
-  };
   return promise;
+}
+
+/** Throws for a head that cannot be passed on. */
+function begin(response: Http2ServerResponse, headers: IncomingHttpHeaders, isEnd: boolean): void {
+  const status = Number(headers[':status']);
+  if (!(status >= 200 && status <= 599)) throw new Error(`status ${status}`);
+  for (const [name, value] of Object.entries(toClientHeaders(headers)))
+    if (value !== undefined) response.setHeader(name, value);
+  response.statusCode = status;
+  // With the head alone gRPC answers an error; its end must be in the same frame.
+  if (isEnd) response.end();
+  else response.writeHead(status);
+}
+
+function badAnswer(what: string, cause: unknown): AppError {
+  return new AppError('port_failed', `the server in the sandbox answered with ${what}`, { cause });
 }

@@ -203,6 +203,7 @@ export class IngressServer {
       },
     });
     const serve = (request: unknown, response: unknown): void => {
+      coalesceChunks((request as { readonly stream: Duplex }).stream);
       // The classes of node:http2 have the interface of those of node:http.
       void this.#gateway.serve(request as IncomingMessage, response as ServerResponse);
     };

@@ -2,6 +2,7 @@
 // fails if a version of Node changes it.
 import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Duplex, Readable } from 'node:stream';
 
 /** The event with the socket that carries HTTP: `secureConnection` with TLS. */
 export type ConnectionEvent = 'connection' | 'secureConnection';
@@ -66,6 +67,26 @@ export function descriptorOf(socket: Socket): number | undefined {
   return typeof descriptor === 'number' && descriptor >= 0 ? descriptor : undefined;
 }
 
+/**
+ * Gives the body of a stream of HTTP/2 to `take` before it is queued; `end` gets what lets the stream emit `end`. Reading
+ * stops while `take` returns false: call the returned function to go on. Relies on Node calling `stream.push` for each
+ * frame, and `_read` to start reading.
+ */
+export function takeChunks(
+  stream: Duplex,
+  { take, end }: { readonly take: (chunk: Buffer) => boolean; readonly end: (emitEnd: () => void) => void },
+): () => void {
+  const push = stream.push.bind(stream);
+  stream.push = (chunk: Buffer | null): boolean => {
+    if (chunk !== null) return take(chunk);
+    end(() => void push(null));
+    return false;
+  };
+  return () => {
+    if (!stream.destroyed) stream._read(0);
+  };
+}
+
 const SMALL_BYTES = 256;
 const BLOCK_BYTES = 16 * 1024;
 /** After this many chunks in one turn of the event loop the request pauses, so that other requests run. */
@@ -74,9 +95,10 @@ const MAX_CHUNKS_PER_TURN = 64;
 /**
  * Merges small chunks of a request body before they are queued. A client can send chunks of one byte. Node's parser
  * creates an object of hundreds of bytes for each, but counts only the byte for backpressure: tens of MiB for one
- * connection. Relies on the parser calling `request.push`. Call it before the first byte of the body arrives.
+ * connection. Relies on the parser calling `request.push`; a stream of HTTP/2 is filled
+ * in the same way. Call it before the first byte of the body arrives.
  */
-export function coalesceChunks(request: IncomingMessage): void {
+export function coalesceChunks(request: Readable): void {
   const push = request.push.bind(request);
   let block = Buffer.alloc(0);
   let usedBytes = 0;

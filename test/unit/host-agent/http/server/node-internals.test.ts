@@ -2,6 +2,7 @@
 import { once } from 'node:events';
 import { fstatSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer as createHttp2Server, type ServerHttp2Stream, connect as startHttp2 } from 'node:http2';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,6 +12,7 @@ import {
   coalesceChunks,
   deferConnections,
   descriptorOf,
+  takeChunks,
   upgradeRequests,
 } from '../../../../../host-agent/src/http/server/node-internals.ts';
 
@@ -213,3 +215,43 @@ t.test('a request pauses after 64 chunks in a turn, or when its buffer is full',
   t.equal(push('x'), true);
   t.equal(push('x'), false, 'merged bytes count');
 });
+
+t.test(
+  'the body of a stream of HTTP/2 is taken before it is queued, and reading stops and goes on',
+  async (t) => {
+    const server = createHttp2Server();
+    server.on('stream', (stream: ServerHttp2Stream) => {
+      stream.respond({ ':status': 200 });
+      stream.end(Buffer.alloc(300_000, 'x'));
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const session = startHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    t.teardown(() => {
+      session.destroy();
+      server.close();
+    });
+    const stream = session.request({ ':path': '/' });
+    let [takenBytes, queuedBytes, isEnded] = [0, 0, false];
+    const resume = takeChunks(stream, {
+      take: (chunk) => {
+        takenBytes += chunk.length;
+        return false;
+      },
+      end: (emitEnd) => {
+        isEnded = true;
+        emitEnd();
+      },
+    });
+    stream.on('data', (chunk: Buffer) => {
+      queuedBytes += chunk.length;
+    });
+    await once(stream, 'response');
+    await sleep(300);
+    t.ok(takenBytes > 0 && takenBytes < 150_000, `${takenBytes} bytes were taken before the pause`);
+    const timer = setInterval(resume, 1);
+    await once(stream, 'end');
+    clearInterval(timer);
+    t.same([takenBytes, queuedBytes, isEnded], [300_000, 0, true]);
+  },
+);
