@@ -18,6 +18,7 @@ import type { Sandbox } from '../sandbox.ts';
 import { markAwake, openPaused, pausedDir, readPaused } from '../saved/paused.ts';
 import { findDifferences } from '../saved/saved-guest.ts';
 
+const CONNECTIONS_MS = 2000;
 /** Between attempts to wake a guest. */
 const RETRY_MS = 1000;
 
@@ -96,7 +97,9 @@ async function restore(input: ResumeInput, before: SandboxRecord): Promise<void>
   const readNetwork = async (): Promise<Pick<WakeInput, 'network' | 'connections'>> => {
     if (slot === undefined) return {};
     if (isNetworkNew) return { network: networkOf(slot) };
-    const connections = await context.network.connections(slot).catch((err) => {
+    // Its processes are frozen until then.
+    using limit = deadline(CONNECTIONS_MS, () => new Error('the list of connections takes too long'));
+    const connections = await raceSignal(context.network.connections(slot), limit.signal).catch((err) => {
       log.warn({ err }, 'programs of a resumed sandbox notice late which connections are gone');
     });
     return connections === undefined ? {} : { connections };
