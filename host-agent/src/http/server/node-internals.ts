@@ -69,8 +69,8 @@ export function descriptorOf(socket: Socket): number | undefined {
 
 /**
  * Gives the body of a stream of HTTP/2 to `take` before it is queued; `end` gets what lets the stream emit `end`.
- * Reading stops while `take` returns false: call the returned function to go on. Relies on Node calling `stream.push` for each
- * frame, and `_read` to start reading.
+ * Reading stops while `take` returns false: call the returned function to go on. Relies on Node calling `stream.push`
+ * for each frame, and `_read` to start reading.
  */
 export function takeChunks(
   stream: Duplex,
