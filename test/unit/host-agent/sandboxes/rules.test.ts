@@ -126,7 +126,7 @@ t.test('a snapshot is deleted on a full disk, and can be deleted again if its re
   const engines = oneEngine({} as Engine);
   const events = new LifecycleEvents();
   const log = pino({ level: 'silent' });
-  const sandboxRecords = { all: () => [] } as unknown as Table<SandboxRecord>;
+  const sandboxRecords = { all: () => [], get: () => undefined } as unknown as Table<SandboxRecord>;
   const snapshots = new Snapshots({
     ...{ dataDir, engines, records, sandboxRecords, faults: NO_FAULTS, events, log },
   });
