@@ -8,7 +8,7 @@ import { sandboxId } from './id.ts';
 export const PORT_ACCESS = ['private', 'public'] as const;
 export type PortAccess = (typeof PORT_ACCESS)[number];
 
-const PORT_ERROR = `port {name} must be a number from 1 to ${MAX_PORT}, got {value}`;
+const PORT_ERROR = `{name} must be a number from 1 to ${MAX_PORT}, got {value}`;
 
 export const portPath = z.object({
   id: sandboxId,
