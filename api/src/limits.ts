@@ -114,6 +114,15 @@ export const MAX_HOST_NAME_CHARS = 253;
 /** Maximum number of patterns in an allowlist, and of their characters in total: every list of sandboxes shows them. */
 export const MAX_ALLOWED_HOSTS = 1000;
 export const MAX_ALLOWLIST_CHARS = 64 * KIB;
+/**
+ * Maximum number of rules of a network, of different lists of protocol and ports in them, of ports of one rule, of its
+ * methods and of its paths, and of presets.
+ */
+export const MAX_NETWORK_RULES = 256;
+export const MAX_RULE_CLASSES = 64;
+export const MAX_RULE_PORTS = 64;
+export const MAX_RULE_PATTERNS = 64;
+export const MAX_NETWORK_PRESETS = 16;
 /** Maximum number of published ports of one sandbox. */
 export const MAX_PUBLISHED_PORTS = 256;
 

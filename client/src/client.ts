@@ -8,6 +8,7 @@ import type {
   DeletedSandboxes,
   KeyedOptions,
   ListOptions,
+  NetworkPreset,
   Profiles,
   SandboxEvent,
   SandboxFilter,
@@ -67,6 +68,11 @@ export class Client {
   /** Profiles, and the engine that runs sandboxes. */
   profiles(options: CallOptions = {}): Promise<Profiles> {
     return this.#requests.call('listProfiles', options);
+  }
+
+  /** Presets of networks that the key may use. */
+  async networkPresets(options: CallOptions = {}): Promise<readonly NetworkPreset[]> {
+    return (await this.#requests.call('listNetworkPresets', options)).presets;
   }
 
   /** Version of the daemon's API. */

@@ -22,6 +22,7 @@ import { NotFoundError } from './errors.ts';
 import { Exec, type ExecOptions } from './exec/exec.ts';
 import { Files } from './files/files.ts';
 import { type LogOptions, readLogs } from './logs.ts';
+import { Network } from './network.ts';
 import { Ports } from './ports.ts';
 import { Service } from './service.ts';
 
@@ -35,6 +36,7 @@ export class Sandbox implements AsyncDisposable {
   readonly service: Service;
   readonly commands: Commands;
   readonly ports: Ports;
+  readonly network: Network;
   readonly #requests: Requests;
 
   constructor(requests: Requests, id: string) {
@@ -44,6 +46,7 @@ export class Sandbox implements AsyncDisposable {
     this.service = new Service(requests, id);
     this.commands = new Commands(requests, id);
     this.ports = new Ports(requests, id);
+    this.network = new Network(requests, id);
   }
 
   /** NotFoundError when it does not exist. */

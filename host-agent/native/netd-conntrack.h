@@ -105,7 +105,7 @@ static void list_entry(struct nlmsghdr *entry, struct in_addr guest) {
   fprintf(listing, "%04x%04x%08x", ntohs(*port), ntohs(*peer_port), ntohl(*peer));
 }
 
-static char *list_connections(struct in_addr guest) {
+static char *list_connections(struct in_addr guest, void (*each)(struct nlmsghdr *entry, struct in_addr guest)) {
   static char *text;
   size_t length;
   listing = open_memstream(&text, &length);
@@ -118,7 +118,7 @@ static char *list_connections(struct in_addr guest) {
     memcpy(&refused, &outer, sizeof outer);
     longjmp(refused, 1);
   }
-  each_connection(list_entry, guest);
+  each_connection(each, guest);
   memcpy(&refused, &outer, sizeof outer);
   fclose(listing);
   return text;

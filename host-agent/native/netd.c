@@ -19,6 +19,11 @@
 //   connections PIN ADDRESS
 //                      lists the TCP connections of that guest that the namespace tracks, without those that were
 //                      reset: 16 hex digits for each, the guest's port, the peer's port and the peer's address
+//   flows PIN ADDRESS  lists what that guest opened, of every protocol: 20 hex digits for each, the protocol, the state
+//                      of TCP, the guest's port, the peer's port and the peer's address
+//   cut PIN ADDRESS    removes those of the body from the namespace's conntrack table
+//   tell PIN ADDRESS GUEST-MAC GATEWAY-MAC
+//                      has both ends of those of the body answered by the rules, so that they end at once
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -147,6 +152,7 @@ static void configure_host_side(int sock, char *name, struct in_addr guest, stru
 }
 
 #include "netd-conntrack.h"
+#include "netd-flows.h"
 #include "netd-watch.h"
 
 static void remove_slot(const char *pin, const char *name) {
@@ -216,7 +222,17 @@ static char *handle(char **args, int count, const char *body) {
   else if (strcmp(verb, "forget") == 0 && given == 1) forget_connections(address(arguments[0]));
   else if (strcmp(verb, "connections") == 0 && given == 2) {
     enter(arguments[0]);
-    output = list_connections(address(arguments[1]));
+    output = list_connections(address(arguments[1]), list_entry);
+  } else if (strcmp(verb, "flows") == 0 && given == 2) {
+    enter(arguments[0]);
+    output = list_connections(address(arguments[1]), list_flow);
+  } else if (strcmp(verb, "cut") == 0 && given == 2) {
+    enter(arguments[0]);
+    read_flows(body);
+    each_connection(cut_flow, address(arguments[1]));
+  } else if (strcmp(verb, "tell") == 0 && given == 4) {
+    enter(arguments[0]);
+    tell_ends(body, address(arguments[1]), arguments[2], arguments[3]);
   } else if (strcmp(verb, "rules") == 0 && given == 1) {
     enter(arguments[0]);
     output = run_nft(body);

@@ -5,7 +5,7 @@ import { openEngines } from './app/open-engines.ts';
 import { openHttp } from './app/open-http.ts';
 import { type OpenedIngress, openIngress } from './app/open-ingress.ts';
 import { openRootfs } from './app/open-rootfs.ts';
-import { openLogs, openNetwork, openSandboxes } from './app/open-sandboxes.ts';
+import { openLogs, openNetwork, openPresets, openSandboxes } from './app/open-sandboxes.ts';
 import { openEvents, openStore, splitDescriptors } from './app/open-store.ts';
 import { refuseExchangeable } from './app/weak-settings.ts';
 import type { Config, ListenAddress } from './config/index.ts';
@@ -49,7 +49,8 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const logs = openLogs(context);
     const observers = await openEvents(context, registry.store);
     const network = await openNetwork(context, registry.store);
-    const opened = { ...registry, ...virtualization, ...rootfs, ...observers, logs, limits };
+    const presets = openPresets(context);
+    const opened = { ...registry, ...virtualization, ...rootfs, ...observers, logs, limits, presets };
     const sandboxes = await openSandboxes(context, { ...opened, network });
     const webhooks = new Dispatcher({
       registry: new WebhookRegistry(registry.store),

@@ -40,6 +40,7 @@ import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
 import { fakeCommands } from './fake-commands.ts';
 import { FakeExec, type Script } from './fake-exec.ts';
 import { fakeInfo, outflow } from './fake-info.ts';
+import { FakeNetwork } from './fake-network.ts';
 import { watchOf } from './fake-watch.ts';
 
 export { FakeExec, type Script } from './fake-exec.ts';
@@ -124,6 +125,8 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return info;
   }
 
+  readonly network = new FakeNetwork();
+
   async update(id: string, patch: SandboxPatch): Promise<SandboxInfo> {
     this.patches.push(patch);
     return this.get(id).info;
@@ -152,6 +155,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
       changePort: async (port, access) => this.#changePort(id, port, access),
+      ...this.network.handle(),
       rollback: async (snapshotId) => {
         if (this.getSnapshot(snapshotId).sourceId !== id)
           throw new AppError('conflict', `snapshot ${snapshotId} is not of sandbox ${id}`);

@@ -112,12 +112,15 @@ export function allSamples(id = UNKNOWN_ID): readonly Sample[] {
 export const NARROW: Partial<Record<Operation, readonly RouteName[]>> = {
   metrics: ['readMetrics'],
   view: [
+    'checkNetwork',
     'followEvents',
     'getImage',
+    'getNetwork',
     'getSandbox',
     'getSnapshot',
     'listImages',
     'listLinks',
+    'listNetworkPresets',
     'listPorts',
     'listProfiles',
     'listSandboxes',
@@ -126,5 +129,6 @@ export const NARROW: Partial<Record<Operation, readonly RouteName[]>> = {
     'showSnapshotTree',
   ],
   images: ['changeImage', 'deleteImage', 'importImage', 'pullImage'],
+  network: ['replaceNetwork', 'updateNetwork'],
   connect: ['closePort', 'connectPort', 'connectPortWebSocket', 'deleteLink', 'makeLink', 'openPort'],
 };

@@ -17,6 +17,7 @@ const OTHERS = [
   'max_snapshots',
   'max_paused',
   'net_allow_max',
+  'net_presets',
   'max_fork',
   'publish_ports',
   'publish_addresses',

@@ -5,6 +5,7 @@ import { createMetricsApp, HttpServer } from '../../host-agent/src/http/index.ts
 import { Metrics, measureProcess } from '../../host-agent/src/metrics/metrics.ts';
 import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/sandboxes/metrics.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
+import { NO_PRESETS } from '../support/no-presets.ts';
 import { until } from '../support/until.ts';
 import { openKeyring } from './keyed.ts';
 import { ask, ENGINE, MemoryAnswers, makeApp, NO_EVENTS, RawClient, serve, UNGUARDED } from './support.ts';
@@ -117,6 +118,7 @@ t.test('an address of their own has the metrics and nothing else', async (t) => 
     engine: () => ENGINE,
     listUnbakedProfiles: async () => [],
     stopping: new AbortController().signal,
+    presets: NO_PRESETS,
     authenticator: keyring.authenticator,
     limits: { vcpus: 1, memoryMib: 512, diskBytes: 2 ** 30, sandboxes: 1, fork: 1 },
     listProfiles: async () => [],

@@ -16,6 +16,7 @@ import type { Question, Answer as RecordedAnswer } from '../../host-agent/src/id
 import { withoutKeys } from '../../host-agent/src/lib/logger.ts';
 import { Metrics } from '../../host-agent/src/metrics/metrics.ts';
 import { isJson, withCheckedAnswer } from '../support/answers.ts';
+import { NO_PRESETS } from '../support/no-presets.ts';
 import { until } from '../support/until.ts';
 import { keyless } from '../unit/host-agent/http/callers.ts';
 import { FakeSandboxes } from './fake-sandboxes.ts';
@@ -80,6 +81,7 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
     limits: LIMITS,
     metrics: new Metrics(),
     stopping: new AbortController().signal,
+    presets: NO_PRESETS,
     listUnbakedProfiles: async () => [],
     engine: () => ENGINE,
     listProfiles: async () => [

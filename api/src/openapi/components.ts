@@ -25,7 +25,20 @@ import { changeImageRequest, image, imageList, imageRef, pullImageRequest } from
 import { linkList, linkRequest, madeLink } from '../schemas/link.ts';
 import { logRecord, logsResponse } from '../schemas/log.ts';
 import { engine, healthResponse, profile, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
-import { networkRequest, networkResponse, portMapping, publishedPort } from '../schemas/network.ts';
+import {
+  changedNetworkPolicy,
+  networkCheck,
+  networkPatch,
+  networkPolicy,
+  networkReplacement,
+  networkRequest,
+  networkResponse,
+  networkVerdict,
+  portMapping,
+  presetList,
+  publishedPort,
+} from '../schemas/network.ts';
+import { answeredRule, networkRule } from '../schemas/network-rule.ts';
 import { policy } from '../schemas/policy.ts';
 import { openPort, openPortList, openPortRequest } from '../schemas/port.ts';
 import {
@@ -72,8 +85,17 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   MadeLink: madeLink,
   LinkList: linkList,
   LinkRequest: linkRequest,
+  NetworkRule: networkRule,
+  AnsweredNetworkRule: answeredRule,
   NetworkRequest: networkRequest,
   NetworkResponse: networkResponse,
+  NetworkPatch: networkPatch,
+  NetworkReplacement: networkReplacement,
+  NetworkPolicy: networkPolicy,
+  ChangedNetworkPolicy: changedNetworkPolicy,
+  NetworkCheck: networkCheck,
+  NetworkVerdict: networkVerdict,
+  NetworkPresetList: presetList,
   ResourceUsage: resourceUsage,
   Event: event,
   ExecReq: execRequest,

@@ -18,6 +18,7 @@ const TAGS = {
   logs: 'Durable logs with the output of a sandbox. They outlive the sandbox.',
   service: 'The supervised program (service) of a sandbox.',
   ports: 'TCP ports of a sandbox: connections to them, and which are open for URLs.',
+  network: 'What the guest of a sandbox may reach.',
   snapshots: 'Snapshots of running sandboxes, and forks of snapshots.',
 } as const satisfies Record<Route['tag'], string>;
 

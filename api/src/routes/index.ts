@@ -8,6 +8,7 @@ import { imageRoutes } from './images.ts';
 import { linkRoutes } from './links.ts';
 import { logRoutes } from './logs.ts';
 import { metaRoutes } from './meta.ts';
+import { networkRoutes } from './network.ts';
 import { portRoutes } from './ports.ts';
 import { sandboxRoutes } from './sandboxes.ts';
 import { serviceRoutes } from './service.ts';
@@ -26,6 +27,7 @@ export function routesWithin(limits: RequestLimits) {
     ...logRoutes,
     ...serviceRoutes,
     ...portRoutes,
+    ...networkRoutes,
     ...linkRoutes,
     ...snapshotRoutes(limits),
   };

@@ -55,6 +55,7 @@ export type Route = {
     | 'logs'
     | 'service'
     | 'ports'
+    | 'network'
     | 'snapshots';
   /** One line without a full stop. */
   readonly summary: string;

@@ -22,6 +22,7 @@ export const EVENT_KINDS = [
   'resumed',
   'port-opened',
   'port-closed',
+  'network-changed',
   'rolled-back',
   'deleted',
   'snapshot-taken',
@@ -99,7 +100,7 @@ export const event = z
       .array(z.string())
       .optional()
       .describe(
-        'for updated and snapshot-changed: the fields that were changed, such as labels and timeout_s',
+        'for updated, snapshot-changed and network-changed: the fields that were changed, such as labels and rules',
       ),
     snapshot: snapshotId
       .optional()
@@ -123,6 +124,8 @@ export const event = z
     idle_s: count('for idle: idle time, seconds').optional(),
     asleep_ms: count('for resumed: how long the sandbox was paused').optional(),
     bytes: count('for paused: bytes that were written').optional(),
+    generation: count('for network-changed: number of the policy that holds now').optional(),
+    closed: count('for network-changed: connections that were closed').optional(),
     port: z.int().optional().describe('for port-opened and port-closed: the port'),
     access: word('for port-opened: private or public').optional(),
     reason: word(

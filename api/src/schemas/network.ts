@@ -1,47 +1,19 @@
 // Networks and published ports.
 import { z } from 'zod';
-import { choice, integer, rule, text, withDefault } from '../input/fields.ts';
+import { choice, integer, optional, rule, withDefault } from '../input/fields.ts';
 import { findAddressProblem } from '../input/host-address.ts';
 import { findRepeats } from '../input/host-sockets.ts';
 import {
   MAX_ALLOWED_HOSTS,
   MAX_ALLOWLIST_CHARS,
-  MAX_HOST_NAME_CHARS,
+  MAX_NETWORK_PRESETS,
+  MAX_NETWORK_RULES,
   MAX_PORT,
   MAX_PUBLISHED_PORTS,
 } from '../limits.ts';
-import { word } from './answers.ts';
-
-/**
- * At least two labels, the last one with a letter, which excludes IP addresses. `*.` matches exactly one label.
- * Underscores are allowed: they are not valid in host names, but such names exist in DNS.
- */
-const HOST_PATTERN =
-  /^(?:\*\.)?(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)+(?=[A-Za-z0-9-]*[A-Za-z])[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.?$/;
-const HOST_ERROR =
-  'must be a host name of two or more labels, such as example.com or *.example.com, without address, port or range';
-const WILDCARD_ERROR = 'must not be a bare wildcard; name the hosts, such as example.com or *.example.com';
-
-/** Normalized for comparison: lower case, no trailing dot. */
-export const hostPattern = text('must be a host name', HOST_PATTERN, explainPattern)
-  .max(MAX_HOST_NAME_CHARS, { error: `must be a host name of at most ${MAX_HOST_NAME_CHARS} characters` })
-  .transform((value) => value.toLowerCase().replace(/\.$/, ''))
-  .meta({ description: 'a host name, or a host name after *., which matches exactly one more label' });
-
-function explainPattern(value: string): string {
-  if (value === '*') return WILDCARD_ERROR;
-  const ascii = toAscii(value);
-  return ascii === undefined ? HOST_ERROR : `must be a host name as DNS has it: write ${ascii}`;
-}
-
-/** The ASCII (punycode) form of an internationalized name; undefined if the result is not a host name. */
-function toAscii(pattern: string): string | undefined {
-  const [, wildcard = '', name = ''] = /^(\*\.)?(.*)$/s.exec(pattern) ?? [];
-  if (/^[\0-\x7f]*$/.test(name) || !URL.canParse(`http://${name}/`)) return undefined;
-  const { hostname, href } = new URL(`http://${name}/`);
-  const ascii = wildcard + hostname;
-  return href === `http://${hostname}/` && HOST_PATTERN.test(ascii) ? ascii : undefined;
-}
+import { warnings, word } from './answers.ts';
+import { hostPattern } from './host-pattern.ts';
+import { answeredRule, checkedHost, networkRule, presetName } from './network-rule.ts';
 
 const allowlist = rule(
   z
@@ -52,8 +24,17 @@ const allowlist = rule(
   { error: `must have at most ${MAX_ALLOWLIST_CHARS} characters in all entries together` },
 );
 
+const networkRules = z
+  .array(networkRule, { error: 'must be an array of rules' })
+  .max(MAX_NETWORK_RULES, { error: `must have at most ${MAX_NETWORK_RULES} rules` });
+const presetNames = z
+  .array(presetName, { error: 'must be an array of names of presets' })
+  .max(MAX_NETWORK_PRESETS, { error: `must have at most ${MAX_NETWORK_PRESETS} entries` });
+
 const networkFields = z.object(
   {
+    rules: optional(networkRules, 'ports of hosts that the guest may reach as well'),
+    presets: optional(presetNames, 'names of lists of rules that the operator keeps'),
     enabled: withDefault(
       z.boolean({ error: 'must be true or false' }),
       false,
@@ -64,16 +45,26 @@ const networkFields = z.object(
   { error: 'must be an object' },
 );
 
+type Fields = z.output<typeof networkFields>;
+
+/** Whether it names anything that the guest may reach. */
+function hasTargets({ allowlist, rules = [], presets = [] }: Omit<Fields, 'enabled'>): boolean {
+  return allowlist.length + rules.length + presets.length > 0;
+}
+
 export const networkRequest = rule(
   rule(
     networkFields,
-    'enabled: true needs a non-empty allowlist',
-    ({ enabled, allowlist }) => !enabled || allowlist.length > 0,
-    { error: 'must be a non-empty allowlist where the network is enabled', path: ['allowlist'] },
+    'enabled: true needs a non-empty allowlist, rules or presets',
+    (fields) => !fields.enabled || hasTargets(fields),
+    {
+      error: 'must be a non-empty allowlist where the network is enabled, or rules or presets',
+      path: ['allowlist'],
+    },
   ),
-  'an allowlist needs enabled: true',
-  ({ enabled, allowlist }) => enabled || allowlist.length === 0,
-  { error: 'must be true where an allowlist is given', path: ['enabled'] },
+  'an allowlist, rules and presets need enabled: true',
+  (fields) => fields.enabled || !hasTargets(fields),
+  { error: 'must be true where an allowlist, rules or presets are given', path: ['enabled'] },
 );
 
 const ADDRESS_ERROR = 'must be an IP address';
@@ -123,10 +114,107 @@ export const publish = withDefault(
   'host ports to forward to guest ports; a sandbox without a network gets one for this purpose, with no egress',
 );
 
+export const networkPatch = z
+  .object(
+    {
+      allowlist: optional(allowlist, 'replaces the allowlist'),
+      rules: optional(networkRules, 'replaces all rules'),
+      presets: optional(presetNames, 'replaces the presets, and takes the rules that they have now'),
+      if_generation: ifGeneration(),
+    },
+    { error: 'must be a JSON object' },
+  )
+  .describe('a change of a network; absent fields stay as they are');
+
+export const networkReplacement = z
+  .object(
+    {
+      allowlist: withDefault(allowlist, [], 'the hosts that the guest may reach'),
+      rules: withDefault(networkRules, [], 'ports of hosts that the guest may reach as well'),
+      presets: withDefault(presetNames, [], 'names of lists of rules that the operator keeps'),
+      if_generation: ifGeneration(),
+    },
+    { error: 'must be a JSON object' },
+  )
+  .describe('everything that the guest may reach');
+
+function ifGeneration() {
+  return optional(
+    integer(1, Number.MAX_SAFE_INTEGER),
+    'the generation that the request changes; if another one holds, nothing is changed: 409',
+  );
+}
+
+const preset = {
+  name: word('name'),
+  rules: z.array(answeredRule).describe('its rules'),
+};
+
+const policyFields = {
+  generation: z.int().min(1).describe('number of the policy: 1 at the create, one more with each change'),
+  allowlist: z.array(z.string()).describe('hosts that the guest may reach on all ports'),
+  rules: z.array(answeredRule).describe('ports of hosts that the guest may reach as well'),
+  presets: z
+    .array(z.object(preset).describe('a preset'))
+    .describe('presets, with the rules that each had when it was chosen'),
+  gateway: word('address of the host on the network of the guest'),
+  guest_ip: word('address of the guest'),
+};
+
+export const networkPolicy = z.object(policyFields).describe('what the guest may reach');
+
+export const changedNetworkPolicy = z
+  .object({
+    ...policyFields,
+    closed: z
+      .int()
+      .min(0)
+      .describe('connections that were closed, as the policy does not allow them any more'),
+    warnings,
+  })
+  .describe('what the guest may reach now');
+
+export const presetList = z
+  .object({
+    presets: z
+      .array(
+        z
+          .object({ ...preset, description: word('what it is for').optional() })
+          .describe('a preset that the key may use'),
+      )
+      .describe('by name'),
+  })
+  .describe('presets of the operator');
+
+export const networkCheck = z
+  .object(
+    {
+      host: checkedHost,
+      port: integer(1, MAX_PORT).describe('port of the host'),
+      protocol: choice(['tcp', 'udp'], 'tcp', 'protocol of the connection'),
+    },
+    { error: 'must be a JSON object' },
+  )
+  .describe('a connection that the guest might open');
+
+export const networkVerdict = z
+  .object({
+    verdict: z.enum(['allowed', 'denied']).describe('whether the policy lets it pass'),
+    reason: word('why'),
+    generation: z.int().min(1).describe('number of the policy'),
+    rule: answeredRule.describe('the rule that allows it').optional(),
+    allowlist: word('the entry of the allowlist that allows it').optional(),
+    preset: word('the preset that allows it').optional(),
+    warnings,
+  })
+  .describe('a verdict');
+
 export const networkResponse = z
   .object({
     enabled: z.boolean().describe('whether the sandbox has a network'),
     allowlist: z.array(z.string()).describe('the hosts that the sandbox may reach'),
+    rules: z.array(answeredRule).describe('its rules; absent if it has none').optional(),
+    presets: z.array(word('name')).describe('its presets; absent if it has none').optional(),
     gateway: word('address of the host on the network of the guest'),
     guest_ip: word('address of the guest'),
   })

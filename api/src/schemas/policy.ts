@@ -4,7 +4,8 @@ import { z } from 'zod';
 import { integer, type Parsed, rule } from '../input/fields.ts';
 import { parsePortRange } from '../input/port-ranges.ts';
 import { MAX_FORKS, MAX_MEMORY_MIB, MAX_SECONDS, MAX_VCPUS, MIN_MEMORY_MIB } from '../limits.ts';
-import { hostPattern } from './network.ts';
+import { hostPattern } from './host-pattern.ts';
+import { presetName } from './network-rule.ts';
 
 /** The right that each operation gives. `view` and `metrics` are narrow rights for monitoring. */
 const MEANINGS = {
@@ -16,6 +17,7 @@ const MEANINGS = {
   read: 'read everything, including files and logs; includes view and metrics',
   images: 'pull, import and delete images; also needed to create a sandbox whose image must be pulled',
   connect: 'connect to ports of sandboxes through the daemon',
+  network: 'change what existing sandboxes may reach',
   metrics: 'read the metrics and nothing else',
   view: 'read lists, states, resource usage and events, but no data of a guest: no files, logs, output or environment',
 } as const;
@@ -46,7 +48,15 @@ export const policy = z
       net_allow_max: z
         .array(hostPattern, names)
         .optional()
-        .describe('host name patterns that an allowlist may contain; empty: no network'),
+        .describe(
+          'host name patterns that an allowlist and rules may contain, and no ranges of addresses; empty: no network',
+        ),
+      net_presets: z
+        .array(presetName, names)
+        .optional()
+        .describe(
+          'presets that the key may use, whatever net_allow_max has; absent: those that net_allow_max allows',
+        ),
       allow_profiles: z
         .array(z.string({ error: 'must be a string' }), names)
         .optional()

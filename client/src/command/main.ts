@@ -102,6 +102,8 @@ function handleInterrupts(stop: AbortController, isForwarded: () => boolean): vo
 const ALIASES: Readonly<Record<string, string>> = {
   list: 'ps',
   port: 'ports',
+  net: 'network',
+  egress: 'network',
   link: 'open',
   'port-forward': 'forward',
   tunnel: 'forward',

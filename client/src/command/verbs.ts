@@ -12,6 +12,7 @@ import { keys } from './verbs/keys.ts';
 import { open } from './verbs/links.ts';
 import { logs } from './verbs/logs.ts';
 import { exportSnapshot, importSnapshot } from './verbs/move.ts';
+import { network } from './verbs/network.ts';
 import { connect, forward, ports, ssh } from './verbs/ports.ts';
 import { run } from './verbs/run.ts';
 import { inspect, ps, rm } from './verbs/sandboxes.ts';
@@ -58,6 +59,7 @@ export const VERBS: readonly Verb[] = [
   connect,
   ssh,
   ports,
+  network,
   open,
   service,
   stats,

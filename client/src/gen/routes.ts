@@ -60,6 +60,11 @@ export const ROUTES = {
   listPorts: {"method":"GET","path":"/sandboxes/{id}/ports","summary":"List the ports that are open for URLs"},
   openPort: {"method":"POST","path":"/sandboxes/{id}/ports","summary":"Open a port for URLs, or change who may use it"},
   closePort: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}","summary":"Close a port for URLs"},
+  getNetwork: {"method":"GET","path":"/sandboxes/{id}/network","summary":"Show what the guest may reach"},
+  updateNetwork: {"method":"PATCH","path":"/sandboxes/{id}/network","summary":"Change what the guest may reach"},
+  replaceNetwork: {"method":"PUT","path":"/sandboxes/{id}/network","summary":"Replace what the guest may reach"},
+  checkNetwork: {"method":"POST","path":"/sandboxes/{id}/network/check","summary":"Explain whether the guest may open a connection"},
+  listNetworkPresets: {"method":"GET","path":"/network/presets","summary":"List the presets of networks that the key may use"},
   listLinks: {"method":"GET","path":"/sandboxes/{id}/ports/{port}/links","summary":"List the links to a port"},
   makeLink: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/links","summary":"Make a link to a port"},
   deleteLink: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}/links/{link}","summary":"Delete a link"},
@@ -139,6 +144,11 @@ export type Calls = {
   listPorts: { readonly body: undefined; readonly answer: Schemas['OpenPortList'] };
   openPort: { readonly body: Schemas['OpenPortRequest']; readonly answer: Schemas['OpenPort'] };
   closePort: { readonly body: undefined; readonly answer: undefined };
+  getNetwork: { readonly body: undefined; readonly answer: Schemas['NetworkPolicy'] };
+  updateNetwork: { readonly body: Schemas['NetworkPatch']; readonly answer: Schemas['ChangedNetworkPolicy'] };
+  replaceNetwork: { readonly body: Schemas['NetworkReplacement']; readonly answer: Schemas['ChangedNetworkPolicy'] };
+  checkNetwork: { readonly body: Schemas['NetworkCheck']; readonly answer: Schemas['NetworkVerdict'] };
+  listNetworkPresets: { readonly body: undefined; readonly answer: Schemas['NetworkPresetList'] };
   listLinks: { readonly body: undefined; readonly answer: Schemas['LinkList'] };
   makeLink: { readonly body: Schemas['LinkRequest']; readonly answer: Schemas['MadeLink'] };
   deleteLink: { readonly body: undefined; readonly answer: undefined };

@@ -82,10 +82,12 @@ export interface components {
         };
         /** @description the rights of a key; an absent field means no restriction */
         readonly Policy: {
-            /** @description permitted operations; create: create sandboxes. exec: run commands and services in sandboxes, write their files. snapshot: take, export and import snapshots. fork: fork snapshots. delete: delete sandboxes and snapshots. read: read everything, including files and logs; includes view and metrics. images: pull, import and delete images; also needed to create a sandbox whose image must be pulled. connect: connect to ports of sandboxes through the daemon. metrics: read the metrics and nothing else. view: read lists, states, resource usage and events, but no data of a guest: no files, logs, output or environment */
-            readonly operations?: readonly ("create" | "exec" | "snapshot" | "fork" | "delete" | "read" | "images" | "connect" | "metrics" | "view")[];
-            /** @description host name patterns that an allowlist may contain; empty: no network */
+            /** @description permitted operations; create: create sandboxes. exec: run commands and services in sandboxes, write their files. snapshot: take, export and import snapshots. fork: fork snapshots. delete: delete sandboxes and snapshots. read: read everything, including files and logs; includes view and metrics. images: pull, import and delete images; also needed to create a sandbox whose image must be pulled. connect: connect to ports of sandboxes through the daemon. network: change what existing sandboxes may reach. metrics: read the metrics and nothing else. view: read lists, states, resource usage and events, but no data of a guest: no files, logs, output or environment */
+            readonly operations?: readonly ("create" | "exec" | "snapshot" | "fork" | "delete" | "read" | "images" | "connect" | "network" | "metrics" | "view")[];
+            /** @description host name patterns that an allowlist and rules may contain, and no ranges of addresses; empty: no network */
             readonly net_allow_max?: readonly (string & (string))[];
+            /** @description presets that the key may use, whatever net_allow_max has; absent: those that net_allow_max allows */
+            readonly net_presets?: readonly (string & (string))[];
             /** @description profiles that the key may boot */
             readonly allow_profiles?: readonly string[];
             /** @description host ports that the key may publish, such as 8080 or 8000-8999; empty: none; absent: the ports that the daemon permits for keys with a policy or tenant */
@@ -253,7 +255,48 @@ export interface components {
             /** @description HTTP methods that the link allows, GET also HEAD and WebSockets; default: all */
             readonly methods?: readonly ("GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS")[] | null;
         };
+        /** @description ports of a host, or of a range of addresses, that the guest may reach */
+        readonly NetworkRule: {
+            /** @description a host name, or a pattern of an allowlist */
+            readonly host?: (string & (string)) | null;
+            /** @description addresses in place of a host; needs tcp or udp, and no private or special range */
+            readonly cidr?: string | null;
+            /** @description tls (default), http and postgres are bound to the name; tcp and udp to the addresses of the name */
+            readonly protocol?: ("tls" | "http" | "tcp" | "udp" | "postgres") | null;
+            /** @description ports and ranges of them; default: 443 of tls, 80 of http, 5432 of postgres */
+            readonly ports?: readonly (number | string)[] | null;
+            /** @description whether the gateway reads within TLS; default: passthrough, without methods, paths and websocket */
+            readonly tls?: ("passthrough" | "inspect") | null;
+            /** @description the only methods; GET includes HEAD */
+            readonly methods?: readonly (string & (string))[] | null;
+            /** @description the only paths: exact, * for one segment, /** for the rest */
+            readonly paths?: readonly (string & (string))[] | null;
+            /** @description whether a path may have %2F */
+            readonly encoded_slash?: boolean | null;
+            /** @description whether a connection may become a WebSocket */
+            readonly websocket?: boolean | null;
+            /** @description whether a name may be encrypted within the handshake; default: allow */
+            readonly ech?: ("allow" | "refuse") | null;
+        };
+        /** @description ports of a host, or of a range of addresses */
+        readonly AnsweredNetworkRule: {
+            /** @description host name or pattern */
+            readonly host?: string;
+            /** @description range of addresses */
+            readonly cidr?: string;
+            /**
+             * @description protocol
+             * @enum {string}
+             */
+            readonly protocol: "tls" | "http" | "tcp" | "udp" | "postgres";
+            /** @description ports and ranges of them */
+            readonly ports: readonly (number | string)[];
+        };
         readonly NetworkRequest: {
+            /** @description ports of hosts that the guest may reach as well */
+            readonly rules?: readonly components["schemas"]["NetworkRule"][] | null;
+            /** @description names of lists of rules that the operator keeps */
+            readonly presets?: readonly (string & (string))[] | null;
             /**
              * @description whether the sandbox has a network
              * @default false
@@ -271,10 +314,133 @@ export interface components {
             readonly enabled: boolean;
             /** @description the hosts that the sandbox may reach */
             readonly allowlist: readonly string[];
+            /** @description its rules; absent if it has none */
+            readonly rules?: readonly components["schemas"]["AnsweredNetworkRule"][];
+            /** @description its presets; absent if it has none */
+            readonly presets?: readonly string[];
             /** @description address of the host on the network of the guest */
             readonly gateway: string;
             /** @description address of the guest */
             readonly guest_ip: string;
+        };
+        /** @description a change of a network; absent fields stay as they are */
+        readonly NetworkPatch: {
+            /** @description replaces the allowlist */
+            readonly allowlist?: readonly (string & (string))[] | null;
+            /** @description replaces all rules */
+            readonly rules?: readonly components["schemas"]["NetworkRule"][] | null;
+            /** @description replaces the presets, and takes the rules that they have now */
+            readonly presets?: readonly (string & (string))[] | null;
+            /** @description the generation that the request changes; if another one holds, nothing is changed: 409 */
+            readonly if_generation?: number | null;
+        };
+        /** @description everything that the guest may reach */
+        readonly NetworkReplacement: {
+            /**
+             * @description the hosts that the guest may reach
+             * @default []
+             */
+            readonly allowlist?: readonly (string & (string))[] | null;
+            /**
+             * @description ports of hosts that the guest may reach as well
+             * @default []
+             */
+            readonly rules?: readonly components["schemas"]["NetworkRule"][] | null;
+            /**
+             * @description names of lists of rules that the operator keeps
+             * @default []
+             */
+            readonly presets?: readonly (string & (string))[] | null;
+            /** @description the generation that the request changes; if another one holds, nothing is changed: 409 */
+            readonly if_generation?: number | null;
+        };
+        /** @description what the guest may reach */
+        readonly NetworkPolicy: {
+            /** @description number of the policy: 1 at the create, one more with each change */
+            readonly generation: number;
+            /** @description hosts that the guest may reach on all ports */
+            readonly allowlist: readonly string[];
+            /** @description ports of hosts that the guest may reach as well */
+            readonly rules: readonly components["schemas"]["AnsweredNetworkRule"][];
+            /** @description presets, with the rules that each had when it was chosen */
+            readonly presets: readonly {
+                /** @description name */
+                readonly name: string;
+                /** @description its rules */
+                readonly rules: readonly components["schemas"]["AnsweredNetworkRule"][];
+            }[];
+            /** @description address of the host on the network of the guest */
+            readonly gateway: string;
+            /** @description address of the guest */
+            readonly guest_ip: string;
+        };
+        /** @description what the guest may reach now */
+        readonly ChangedNetworkPolicy: {
+            /** @description number of the policy: 1 at the create, one more with each change */
+            readonly generation: number;
+            /** @description hosts that the guest may reach on all ports */
+            readonly allowlist: readonly string[];
+            /** @description ports of hosts that the guest may reach as well */
+            readonly rules: readonly components["schemas"]["AnsweredNetworkRule"][];
+            /** @description presets, with the rules that each had when it was chosen */
+            readonly presets: readonly {
+                /** @description name */
+                readonly name: string;
+                /** @description its rules */
+                readonly rules: readonly components["schemas"]["AnsweredNetworkRule"][];
+            }[];
+            /** @description address of the host on the network of the guest */
+            readonly gateway: string;
+            /** @description address of the guest */
+            readonly guest_ip: string;
+            /** @description connections that were closed, as the policy does not allow them any more */
+            readonly closed: number;
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
+        };
+        /** @description a connection that the guest might open */
+        readonly NetworkCheck: {
+            /** @description host name or IPv4 address */
+            readonly host: string;
+            /** @description port of the host */
+            readonly port: number;
+            /**
+             * @description protocol of the connection
+             * @default tcp
+             */
+            readonly protocol?: ("tcp" | "udp" | "") | null;
+        };
+        /** @description a verdict */
+        readonly NetworkVerdict: {
+            /**
+             * @description whether the policy lets it pass
+             * @enum {string}
+             */
+            readonly verdict: "allowed" | "denied";
+            /** @description why */
+            readonly reason: string;
+            /** @description number of the policy */
+            readonly generation: number;
+            /** @description the rule that allows it */
+            readonly rule?: components["schemas"]["AnsweredNetworkRule"];
+            /** @description the entry of the allowlist that allows it */
+            readonly allowlist?: string;
+            /** @description the preset that allows it */
+            readonly preset?: string;
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
+        };
+        /** @description presets of the operator */
+        readonly NetworkPresetList: {
+            /** @description by name */
+            readonly presets: readonly {
+                /** @description name */
+                readonly name: string;
+                /** @description its rules */
+                readonly rules: readonly components["schemas"]["AnsweredNetworkRule"][];
+                /** @description what it is for */
+                readonly description?: string;
+            }[];
         };
         /** @description resource usage of the whole process tree */
         readonly ResourceUsage: {
@@ -306,7 +472,7 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "network-changed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
@@ -318,7 +484,7 @@ export interface components {
             readonly labels?: {
                 readonly [key: string]: string;
             };
-            /** @description for updated and snapshot-changed: the fields that were changed, such as labels and timeout_s */
+            /** @description for updated, snapshot-changed and network-changed: the fields that were changed, such as labels and rules */
             readonly changed?: readonly string[];
             /**
              * snapshot id
@@ -352,6 +518,10 @@ export interface components {
             readonly asleep_ms?: number;
             /** @description for paused: bytes that were written */
             readonly bytes?: number;
+            /** @description for network-changed: number of the policy that holds now */
+            readonly generation?: number;
+            /** @description for network-changed: connections that were closed */
+            readonly closed?: number;
             /** @description for port-opened and port-closed: the port */
             readonly port?: number;
             /** @description for port-opened: private or public */

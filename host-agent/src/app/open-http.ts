@@ -31,6 +31,7 @@ export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
     readonly authenticator: Authenticator;
     /** Undefined without an ingress. */
     readonly portLinks: HttpServices['portLinks'];
+    readonly presets: HttpServices['presets'];
     readonly limits: Config['limits'];
     readonly maxConnections: number;
     /** Aborts when the daemon begins to drain requests. */
@@ -83,6 +84,7 @@ function toServices(
     sandboxes,
     images,
     logs,
+    presets: deps.presets,
     portLinks: deps.portLinks,
     stopping,
     limits: { ...deps.limits, hostCpus: cpus().length },

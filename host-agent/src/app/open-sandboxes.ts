@@ -9,6 +9,7 @@ import { lazy } from '../lib/lazy.ts';
 import { LogStore } from '../logs/index.ts';
 import { measureHost } from '../metrics/metrics.ts';
 import { findOrdinaryPorts, type HostSideRecord, HostUpstream, Network } from '../network/index.ts';
+import { Presets } from '../network/presets.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
 import { CommandCounts } from '../sandboxes/command-counts.ts';
 import { HOST_IDLE } from '../sandboxes/idle/in-use.ts';
@@ -51,11 +52,17 @@ export async function openNetwork(
   return network;
 }
 
+/** Rejects if the operator's file is not valid. */
+export function openPresets({ config: { network }, log }: AppContext): Presets {
+  return Presets.open({ file: network.presetsFile, hasInternet: network.hasInternet, log });
+}
+
 export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys'> &
   Pick<OpenedEngines, 'kernel' | 'engines' | 'adopters'> &
   Pick<OpenedEvents, 'events' | 'metrics'> &
   OpenedRootfs & {
     readonly network: Network;
+    readonly presets: Presets;
     readonly logs: LogStore | undefined;
     readonly limits: Config['limits'];
   };
@@ -88,6 +95,7 @@ export async function openSandboxes(
       roots: new RootfsFinder({ profiles, images, agentPath: async () => (await agentImage()).path }),
       defaults: config.defaults,
       limits,
+      presets: deps.presets,
     },
     capacity: {
       ...config.admission,

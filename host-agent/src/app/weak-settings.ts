@@ -209,7 +209,14 @@ export async function refuseExchangeable(config: Config, log: Logger): Promise<v
   for (const each of found) log.warn(formatCareless(each));
 }
 
-function namedFiles({ file, enginePrograms, kernelPath, initramfsPath, tls }: Config): readonly Named[] {
+function namedFiles({
+  file,
+  enginePrograms,
+  kernelPath,
+  initramfsPath,
+  tls,
+  network,
+}: Config): readonly Named[] {
   const guests = 'that user controls all guests';
   // A certificate client may write the TLS files as its own user, so these are only warnings.
   const peers = 'that user can impersonate this daemon, or admit any client';
@@ -223,6 +230,12 @@ function namedFiles({ file, enginePrograms, kernelPath, initramfsPath, tls }: Co
     })),
     { setting: 'kernel', level: 'fault', path: kernelPath, harm: guests },
     { setting: 'initrd', level: 'fault', path: initramfsPath, harm: guests },
+    {
+      setting: 'network_presets',
+      level: 'fault',
+      path: network.presetsFile,
+      harm: 'that user decides what guests may reach',
+    },
     { setting: 'tls_cert', level: 'warning', path: tls?.certPath, harm: peers },
     { setting: 'tls_key', level: 'warning', path: tls?.keyPath, harm: peers },
     { setting: 'tls_client_ca', level: 'warning', path: tls?.clientCaPath, harm: peers },

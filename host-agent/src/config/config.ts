@@ -114,6 +114,9 @@ export function toConfig(
       ...(values.network_subnet !== 'auto' && { subnet: values.network_subnet }),
       /** Private ranges that DNS answers may lead to. */
       allowedRanges: values.network_allow_range,
+      /** Absent: the operator has none. */
+      ...(values.network_presets !== '' && { presetsFile: values.network_presets }),
+      hasInternet: values.network_internet === 'on',
       /** `address` or `address:port`; empty: the host's name servers. */
       dnsServers: values.dns_upstream,
     },

@@ -242,6 +242,13 @@ export function createSettings(engineNames: readonly string[]) {
       fallback: [],
       help: 'allow DNS answers in this private range, such as 10.1.0.0/16; repeatable',
     }),
+    network_presets: path({
+      help: 'file of presets: lists of rules that clients can name; read again when it changes',
+    }),
+    network_internet: choice(['on', 'off'], {
+      fallback: 'off',
+      help: 'offer the preset internet: every public address; keys with net_allow_max need it in net_presets',
+    }),
     publish_ports: portRanges({
       fallback: [],
       help: 'host ports that restricted keys may publish when their policy names none, such as 8000-8999; default: from 1024 on, without the ephemeral ports',

@@ -16,6 +16,7 @@ import { imageHandlers } from './routes/images.ts';
 import { linkHandlers } from './routes/links.ts';
 import { logHandlers } from './routes/logs.ts';
 import { metaHandlers } from './routes/meta.ts';
+import { networkHandlers } from './routes/network.ts';
 import { portHandlers } from './routes/ports.ts';
 import { sandboxHandlers } from './routes/sandboxes.ts';
 import { serviceHandlers } from './routes/service.ts';
@@ -47,6 +48,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...commandHandlers(services, webSockets),
     ...serviceHandlers(services),
     ...portHandlers(services),
+    ...networkHandlers(services),
     ...linkHandlers(services),
     ...logHandlers(services),
     ...fileHandlers(services),

@@ -1,7 +1,15 @@
 // Quota and policy checks: a request is admitted against its key's policy and its tenant's quota in one step, so that
 // two concurrent requests cannot both get the last capacity.
 import type { Policy } from '@sandboxd/api';
-import { checkMax, findExceeded, findExceededBy, type Published, type RequestedResources } from './policy.ts';
+import {
+  checkMax,
+  checkNetwork,
+  findExceeded,
+  findExceededBy,
+  type Published,
+  type RequestedNetwork,
+  type RequestedResources,
+} from './policy.ts';
 import {
   describe,
   forbidden,
@@ -135,6 +143,14 @@ export class Limits {
     const reserved = { ...owner };
     this.#reservedSnapshots.add(reserved);
     return { [Symbol.dispose]: () => void this.#reservedSnapshots.delete(reserved) };
+  }
+
+  /** A change of what a guest may reach. Nothing at all is always allowed. AppError forbidden. */
+  admitNetwork({ principal }: RequestContext, network: RequestedNetwork): void {
+    const { allowlist, rules = [], presets = [] } = network;
+    if (allowlist.length + rules.length + presets.length === 0) return;
+    const exceeded = checkNetwork(network, this.#policyOf(principal));
+    if (exceeded.length > 0) throw forbidden(principal, exceeded);
   }
 
   /** Counts a request to change a sandbox or snapshot. AppError forbidden. */

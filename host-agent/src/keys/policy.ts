@@ -1,6 +1,6 @@
 // Checks a request against a policy, after defaults and inherited options are filled in.
 import { BlockList, isIP } from 'node:net';
-import { type Policy, parsePortRange } from '@sandboxd/api';
+import { INTERNET_PRESET, type NetworkRule, type Policy, parsePortRange } from '@sandboxd/api';
 
 /** Maximum hosts of an allowlist in an error message. */
 const MAX_SHOWN_HOSTS = 5;
@@ -22,23 +22,25 @@ export type RequestedResources = {
   readonly rootfs: { readonly kind: 'profile' | 'image'; readonly name: string };
   /** Absent: no network. */
   readonly allowlist?: readonly string[];
+  /** The rest of the network. */
+  readonly rules?: RequestedNetwork['rules'];
+  readonly presets?: RequestedNetwork['presets'];
   /** Host ports; absent: none. */
   readonly publish?: readonly Published[];
   /** A service of the request or of the image is started in them. */
   readonly startsService: boolean;
 };
 
+/** What a guest may reach. */
+export type RequestedNetwork = {
+  readonly allowlist: readonly string[];
+  readonly rules?: readonly NetworkRule[] | undefined;
+  readonly presets?: readonly { readonly name: string; readonly rules: readonly NetworkRule[] }[] | undefined;
+};
+
 /** Returns one phrase for each exceeded limit. */
 export function findExceeded(policy: Policy, requested: RequestedResources): string[] {
-  const {
-    max_vcpus,
-    max_memory_mib,
-    max_timeout_s,
-    max_idle_timeout_s,
-    max_fork,
-    allow_profiles,
-    net_allow_max,
-  } = policy;
+  const { max_vcpus, max_memory_mib, max_timeout_s, max_idle_timeout_s, max_fork, allow_profiles } = policy;
   return [
     ...checkMax('vcpus', requested.vcpus, 'max_vcpus', max_vcpus),
     ...checkMax('memory_mib', requested.memoryMib, 'max_memory_mib', max_memory_mib),
@@ -46,7 +48,7 @@ export function findExceeded(policy: Policy, requested: RequestedResources): str
     ...checkTime('idle_timeout_s', requested.idleTimeoutS, 'max_idle_timeout_s', max_idle_timeout_s),
     ...(requested.areForks ? checkMax('count', requested.count, 'max_fork', max_fork) : []),
     ...checkRootfs(requested.rootfs, allow_profiles),
-    ...checkNetwork(requested.allowlist, net_allow_max),
+    ...checkNetwork(requested, policy),
     ...checkPublished(requested.publish ?? [], policy),
   ];
 }
@@ -97,23 +99,52 @@ function checkRootfs(
   return [`${kind} ${JSON.stringify(name)} is not among allow_profiles ${JSON.stringify(allowed)}`];
 }
 
-function checkNetwork(
-  allowlist: readonly string[] | undefined,
-  max: readonly string[] | undefined,
+/** Returns one phrase for each exceeded limit. A preset that the policy names needs nothing else. */
+export function checkNetwork(
+  { allowlist, rules = [], presets = [] }: Partial<RequestedNetwork>,
+  { net_allow_max: max, net_presets: named }: Pick<Policy, 'net_allow_max' | 'net_presets'>,
 ): string[] {
-  if (max === undefined || allowlist === undefined) return [];
-  if (max.length === 0) return ['a network is over net_allow_max, which is empty'];
-  const beyond = allowlist.filter((pattern) => !max.some((allowed) => covers(allowed, pattern)));
-  if (beyond.length === 0) return [];
-  const shown = beyond.slice(0, MAX_SHOWN_HOSTS).join(', ') + (beyond.length > MAX_SHOWN_HOSTS ? ', …' : '');
-  return [`allowlist ${shown} is not within net_allow_max ${max.join(', ')}`];
+  if (allowlist === undefined) return [];
+  const unnamed = presets.filter(({ name }) => named?.includes(name) !== true);
+  const isOnlyNamed = presets.length > 0 && unnamed.length + allowlist.length + rules.length === 0;
+  if (max?.length === 0 && !isOnlyNamed) return ['a network is over net_allow_max, which is empty'];
+  const within = `net_allow_max ${max?.join(', ')}`;
+  return [
+    ...(named === undefined || unnamed.length === 0
+      ? []
+      : [
+          `preset ${listFirst(unnamed.map(({ name }) => name))} is not among net_presets ${named.join(', ')}`,
+        ]),
+    ...toPhrase('allowlist', allowlist.filter(isBeyond(max)), within),
+    ...toPhrase('rules', rules.map(targetOf).filter(isBeyond(max)), within),
+    ...unnamed.flatMap(({ name, rules }) => {
+      if (max !== undefined && name === INTERNET_PRESET) return [`preset ${name} is not within ${within}`];
+      return toPhrase(`preset ${name}`, rules.map(targetOf).filter(isBeyond(max)), within);
+    }),
+  ];
 }
 
-/** `*.example.com` matches exactly one label, so it covers itself and `a.example.com`. */
+function targetOf(rule: NetworkRule): string {
+  return 'host' in rule ? rule.host : rule.cidr;
+}
+
+/** A range of addresses is beyond any list of names. */
+function isBeyond(max: readonly string[] | undefined): (target: string) => boolean {
+  return (target) => max !== undefined && !max.some((allowed) => covers(allowed, target));
+}
+
+function toPhrase(what: string, beyond: readonly string[], within: string): string[] {
+  if (beyond.length === 0) return [];
+  const shown = beyond.slice(0, MAX_SHOWN_HOSTS).join(', ') + (beyond.length > MAX_SHOWN_HOSTS ? ', …' : '');
+  return [`${what} ${shown} is not within ${within}`];
+}
+
+/** `*.example.com` covers itself and names of one more label; `**.example.com` everything below `example.com`. */
 function covers(allowed: string, pattern: string): boolean {
   if (allowed === pattern) return true;
+  if (allowed.startsWith('**.')) return pattern.replace(/^\*\*?\./, 'x.').endsWith(allowed.slice(2));
   const [label = '', ...rest] = pattern.split('.');
-  return label !== '*' && allowed === `*.${rest.join('.')}`;
+  return !label.startsWith('*') && allowed === `*.${rest.join('.')}`;
 }
 
 /** Maximum ports in an error message. */

@@ -44,6 +44,8 @@ export const FAULT_POINTS = [
   'rollback.exchanged',
   'rollback.identified',
   'rollback.committed',
+  'network.recorded',
+  'network.changed',
   'fork.saved',
   'delete.marked',
   'delete.network-silenced',

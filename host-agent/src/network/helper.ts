@@ -10,6 +10,8 @@ type Waiting = { readonly resolve: (text: string) => void; readonly reject: (err
 type Head = { readonly id: string; readonly isOk: boolean; readonly sizeBytes: number };
 
 const MAX_LINE_BYTES = 4096;
+/** As in native/netd.c, which ends at a longer one. */
+const MAX_BODY_BYTES = 2 ** 20;
 
 export class NetHelper {
   readonly #program: string;
@@ -36,6 +38,8 @@ export class NetHelper {
   /** Sends a request and returns its output. AppError internal with the helper's error message. */
   request(args: readonly string[], body = ''): Promise<string> {
     if (this.#isClosed) return Promise.reject(new AppError('cancelled', 'the daemon is stopping'));
+    if (Buffer.byteLength(body) > MAX_BODY_BYTES)
+      return Promise.reject(new AppError('internal', 'a request to the program for networks is too long'));
     const child = this.#start();
     const id = String(this.#nextId++);
     return new Promise((resolve, reject) => {

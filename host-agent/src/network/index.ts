@@ -1,8 +1,17 @@
 export type { HostSideRecord } from './host-side.ts';
-export { Network, type NetworkOptions } from './network.ts';
+export { Network } from './network.ts';
+export type { NetworkOptions } from './network-options.ts';
+export {
+  type AppliedPreset,
+  EgressPolicy,
+  type NamedPresets,
+  type NetworkPolicy,
+  type Traffic,
+  type Verdict,
+} from './policy.ts';
 export type { PortMode } from './port-control.ts';
 export type { PublishedPort } from './port-holder.ts';
 export { findOrdinaryPorts, hasOpenConnection } from './published.ts';
-export { specialKind } from './resolver/client.ts';
 export { HostUpstream } from './resolver/upstream.ts';
+export { specialKind } from './special-addresses.ts';
 export type { NetworkSlot } from './subnet.ts';

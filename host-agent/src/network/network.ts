@@ -5,49 +5,23 @@ import { randomInt } from 'node:crypto';
 import { mkdir, readdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ConnectionsInput } from '@sandboxd/proto';
-import type { Logger } from 'pino';
 import { AppError, isAppError } from '../lib/errors.ts';
-import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4 } from '../lib/ipv4.ts';
-import type { Table } from '../store/store.ts';
-import { AllowedAddresses, readOpenings } from './allowed-addresses.ts';
+import { formatIpv4Range } from '../lib/ipv4.ts';
 import { DenialLog } from './denial-log.ts';
+import { Egress } from './egress.ts';
+import { Flows } from './flows.ts';
 import { NetHelper } from './helper.ts';
-import { HostSide, type HostSideOptions, type HostSideRecord, hostLacks, listLinks } from './host-side.ts';
+import { HostSide, type HostSideOptions, hostLacks, listLinks } from './host-side.ts';
+import type { NetworkOptions, ServeOptions } from './network-options.ts';
+import { EgressPolicy, type NetworkPolicy } from './policy.ts';
 import type { PortMode } from './port-control.ts';
-import type { PublishedPort, Users } from './port-holder.ts';
+import type { PublishedPort } from './port-holder.ts';
 import { Published } from './published.ts';
 import { ResolverClient } from './resolver/client.ts';
 import { RESOLVER_PORT, Resolver } from './resolver/resolver.ts';
-import type { Upstream } from './resolver/upstream.ts';
-import { GUEST_TABLE, guestRules } from './rules/guest.ts';
+import { guestRules } from './rules/guest.ts';
 import type { NetworkSlot } from './subnet.ts';
-import { assertNoClash, findClash, readRoutes, Subnet } from './subnet.ts';
-
-export type NetworkOptions = {
-  /** The address range that slots are allocated from; absent: the first free candidate. */
-  readonly subnet?: Ipv4Range | undefined;
-  /** Special-purpose ranges that names may resolve to. */
-  readonly allowedRanges: readonly Ipv4Range[];
-  readonly upstream: Upstream;
-  /** Contains the bind-mounted namespace files. */
-  readonly runDir: string;
-  readonly records: Table<HostSideRecord>;
-  /** Path of the helper that changes namespaces (native/netd.c). */
-  readonly program: string;
-  /** Path of the program that holds published ports (native/portd.c). */
-  readonly portProgram: string;
-  /** Allocates the user ids that port holders run as. */
-  readonly portUsers: Users;
-  readonly log: Logger;
-};
-
-export type ServeOptions = {
-  readonly allowlist: readonly string[];
-  /** An earlier daemon already served this network: addresses that it opened stay open. */
-  readonly wasServed: boolean;
-  /** Gets a line for the sandbox's log for each denial. */
-  readonly onDenied: (text: string) => void;
-};
+import { assertNoClash, assertOwnAddresses, findClash, readRoutes, Subnet } from './subnet.ts';
 
 const TAP = 'tap0';
 /** The same for every guest: each is alone on its link, and a fork does not need a new address. */
@@ -71,6 +45,8 @@ export class Network {
   readonly #listening = new Map<string, string>();
   /** By guest address. */
   readonly #resolvers = new Map<string, Resolver>();
+  /** By guest address. */
+  readonly #egress = new Map<string, { readonly egress: Egress; readonly flows: Flows }>();
   readonly #published: Published;
   #next: number | undefined;
   /** A network was created before, so the host has everything that networks need. */
@@ -186,22 +162,31 @@ export class Network {
   }
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
-  async start(slot: NetworkSlot, { allowlist, wasServed, onDenied }: ServeOptions): Promise<void> {
+  async start(slot: NetworkSlot, { wasServed, before, onDenied, ...policy }: ServeOptions): Promise<void> {
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
-    const { namespace, guestIp, resolverIp } = slot;
+    const { namespace, guestIp, resolverIp, gateway } = slot;
     const denials = new DenialLog(onDenied);
-    const change = (commands: string) => this.#quick.request(['rules', namespace], commands);
-    const open = new AllowedAddresses(change);
-    if (wasServed) open.remember(readOpenings(await change(`list set ${GUEST_TABLE} allowed`)));
+    const flows = new Flows(this.#slow, slot);
+    const egress = new Egress({
+      policy: new EgressPolicy(policy),
+      nft: (commands) => this.#quick.request(['rules', namespace], commands),
+      flows,
+      gateway,
+      resolver: { resolverIp, resolverPort: RESOLVER_PORT },
+    });
+    if (!wasServed) await egress.begin();
+    else if (before === undefined) await egress.restore();
+    else await egress.change(egress.policy, new EgressPolicy(before));
+    this.#egress.set(guestIp, { egress, flows });
     const { upstream, allowedRanges, log } = this.#options;
     this.#denials.set(guestIp, denials);
     await this.#listen(slot);
     const client = new ResolverClient({
-      allowlist,
+      names: egress,
       upstream,
       addresses: { allowed: allowedRanges, subnet: subnet.range },
-      open: (addresses) => open.open(addresses),
+      open: (addresses, name) => egress.open(addresses, name),
       onDenied: (name, reason) => denials.name(name, reason),
       onFailed: (name, error, step) => {
         const level = denials.failure(name, step) && step === 'open' ? 'warn' : 'debug';
@@ -213,12 +198,34 @@ export class Network {
     this.#resolvers.set(guestIp, await Resolver.open(at, { address: guestIp, client }, log));
   }
 
+  /**
+   * Resolves with the number of connections that were closed: the new policy holds, and nothing passes that it does not
+   * allow. AppError conflict where the network was lost. If it rejects, either policy may hold.
+   */
+  async change({ guestIp }: NetworkSlot, policy: NetworkPolicy): Promise<number> {
+    const served = this.#egress.get(guestIp);
+    if (served === undefined) throw new AppError('conflict', 'the network of the sandbox was lost');
+    return await served.egress.change(new EgressPolicy(policy));
+  }
+
+  /** Whether names are resolved for the guest, by the policy of its last start or change. */
+  isServed({ guestIp }: NetworkSlot): boolean {
+    return this.#egress.has(guestIp);
+  }
+
+  /** The names, as far as they are known, that led the guest to an address. */
+  namesOf({ guestIp }: NetworkSlot, address: string): readonly string[] {
+    return this.#egress.get(guestIp)?.egress.namesOf(address) ?? [];
+  }
+
   /** Stops the resolver and the denial log, and frees the published ports. Idempotent. */
   async stop(slot: NetworkSlot): Promise<void> {
     this.#denials.delete(slot.guestIp);
     this.#listening.delete(slot.namespace);
     await this.#resolvers.get(slot.guestIp)?.close();
     this.#resolvers.delete(slot.guestIp);
+    this.#egress.get(slot.guestIp)?.flows.stop();
+    this.#egress.delete(slot.guestIp);
     await this.#published.remove(HostSide.recorded(this.#options.records)?.subnet, slot);
   }
 
@@ -310,18 +317,6 @@ export class Network {
       this.#quick.request(['watch', namespace, guestIp]).catch((err) => {
         this.#options.log.warn({ err, guestIp }, 'denials of a sandbox are no longer logged');
       });
-  }
-}
-
-/**
- * The record of a slot may be of an older version without `resolverIp`: a socket without an address would listen on
- * every address of the host. AppError conflict.
- */
-function assertOwnAddresses({ guestIp, resolverIp }: Partial<NetworkSlot>, { range }: Subnet): void {
-  for (const [name, text = ''] of Object.entries({ guestIp, resolverIp })) {
-    const address = parseIpv4(text);
-    if (address === undefined || !isInRange(address, range))
-      throw new AppError('conflict', `the network's record has no ${name} of ${formatIpv4Range(range)}`);
   }
 }
 

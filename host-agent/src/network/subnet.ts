@@ -6,6 +6,8 @@ import {
   formatIpv4,
   formatIpv4Range,
   type Ipv4Range,
+  isInRange,
+  parseIpv4,
   parseIpv4Range,
   rangeSize,
 } from '../lib/ipv4.ts';
@@ -158,3 +160,15 @@ export type NetworkSlot = {
   readonly resolverIp: string;
   readonly prefixLength: number;
 };
+
+/**
+ * The record of a slot may be of an older version without `resolverIp`: a socket without an address would listen on
+ * every address of the host. AppError conflict.
+ */
+export function assertOwnAddresses({ guestIp, resolverIp }: Partial<NetworkSlot>, { range }: Subnet): void {
+  for (const [name, text = ''] of Object.entries({ guestIp, resolverIp })) {
+    const address = parseIpv4(text);
+    if (address === undefined || !isInRange(address, range))
+      throw new AppError('conflict', `the network's record has no ${name} of ${formatIpv4Range(range)}`);
+  }
+}

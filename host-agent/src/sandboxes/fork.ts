@@ -2,6 +2,7 @@
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { type Limits, ownerOf } from '../keys/index.ts';
+import type { Presets } from '../network/presets.ts';
 import type { Admission, Need } from './admission.ts';
 import { type Copy, forkGuest } from './create.ts';
 import type { SandboxRequest } from './interface.ts';
@@ -25,6 +26,7 @@ type ForksDeps = {
   readonly admission: Pick<Admission, 'reserve'>;
   readonly limits: Pick<Limits, 'admit'>;
   readonly names: Pick<Names<Sandbox>, 'reserve'>;
+  readonly presets: Pick<Presets, 'assertAvailable'>;
   readonly snapshots: Pick<Snapshots, 'get' | 'open'>;
   readonly sleep: Pick<Sleep, 'wake' | 'endVm'>;
   readonly startQueue: PQueue;
@@ -105,7 +107,8 @@ export class Forks {
     request: SandboxRequest,
     own: ForkOptions,
   ): Promise<SandboxInfo[]> {
-    const { context, limits, names, startQueue, add, log } = this.#deps;
+    const { context, limits, names, presets, startQueue, add, log } = this.#deps;
+    presets.assertAvailable(options.network?.presets ?? []);
     const { children = new Array<ForkOptions>(count).fill({}), publish = [], ...shared } = own;
     const allPorts = [...publish, ...children.flatMap((each) => each.publish ?? [])];
     const requested = toRequestedResources(inheritOptions(options, allPorts), children.length);

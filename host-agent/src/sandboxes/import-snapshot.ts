@@ -4,8 +4,10 @@ import { mkdir, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import {
   hostPattern,
+  INTERNET_PRESET,
   labels as labelsSchema,
   MAX_SECONDS,
+  networkRule,
   type SandboxLimits,
   sandboxEnv,
 } from '@sandboxd/api';
@@ -17,6 +19,8 @@ import type { Owner } from '../keys/index.ts';
 import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
+import type { NetworkPolicy } from '../network/index.ts';
+import { assertFew, toKernelRules } from '../network/resolve-policy.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
 import type { Inherited } from './metadata.ts';
 import { pinAgent, pinRootfs } from './resources/files.ts';
@@ -130,14 +134,41 @@ export async function resolveImport(
     ['idle_timeout_s', idle?.timeoutS ?? 0, MAX_SECONDS],
   ] as const)
     if (value < 0 || value > max) throw badArchive(`${name} is ${value}, and at most ${max} here`);
-  for (const pattern of network?.allowlist ?? [])
-    if (hostPattern.safeParse(pattern).data !== pattern)
-      throw badArchive('its allowlist has what is no host name');
   if (inherited !== undefined && !isValidInherited(inherited))
     throw badArchive('its labels or its environment are not valid');
   if (rootfs.kind === 'agent') throw badArchive('it was saved before it had a root filesystem');
   const { about: _, ...saved } = options;
-  return { ...saved, rootfs: await findRoot(rootfs, context, isDiskOnly, signal) };
+  return {
+    ...saved,
+    ...(network !== undefined && { network: toImportedNetwork(network) }),
+    rootfs: await findRoot(rootfs, context, isDiskOnly, signal),
+  };
+}
+
+/**
+ * Presets of another host become rules: here, their names may mean something else, and a key may use more by such a
+ * name than otherwise. The built-in one has the same meaning everywhere.
+ */
+function toImportedNetwork({ allowlist, rules = [], presets = [] }: NetworkPolicy): NetworkPolicy {
+  for (const pattern of allowlist)
+    if (hostPattern.safeParse(pattern).data !== pattern)
+      throw badArchive('its allowlist has what is no host name');
+  const internet = presets
+    .filter(({ name }) => name === INTERNET_PRESET)
+    .map(({ name }) => ({ name, rules: [] }));
+  const all = [...rules, ...presets.flatMap((each) => (each.name === INTERNET_PRESET ? [] : each.rules))];
+  try {
+    const checked = toKernelRules(all.map((each) => networkRule.parse(each)));
+    const network = {
+      allowlist,
+      ...(checked.length > 0 && { rules: checked }),
+      ...(internet.length > 0 && { presets: internet }),
+    };
+    assertFew(network);
+    return network;
+  } catch {
+    throw badArchive('its network has rules that are not valid');
+  }
 }
 
 /** A name that another snapshot has here is left out. */

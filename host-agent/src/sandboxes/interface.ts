@@ -5,8 +5,10 @@ import type { GuestFiles } from '../guest/files.ts';
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
+import type { Traffic } from '../network/index.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { SandboxFilter } from './filter.ts';
+import type { ChangedNetwork, ExplainedVerdict, NetworkChange, NetworkState } from './network-types.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import type { DiskUse } from './saved/saved-guest.ts';
 import type { SandboxService } from './service.ts';
@@ -69,6 +71,15 @@ export interface SandboxHandle {
    * exhausted when there are too many.
    */
   changePort(port: number, access: PortAccess | undefined): Promise<readonly OpenPort[]>;
+  /** What its guest may reach. AppError conflict without a network. */
+  network(): NetworkState;
+  /** AppError conflict without a network. */
+  checkNetwork(host: string, traffic: Traffic): ExplainedVerdict;
+  /**
+   * When it resolves, the new policy holds, and the connections that it does not allow are closed. AppError conflict
+   * without a network or for another generation, invalid_argument, forbidden, unsupported, internal.
+   */
+  changeNetwork(change: NetworkChange): Promise<ChangedNetwork>;
   /**
    * It gets memory and disk of a snapshot of its own, or of one that it comes from; what runs in it ends. If this
    * rejects, it goes on as it was. AppError not_found, conflict when it does not come from it.

@@ -58,6 +58,14 @@ export type LifecycleEvent =
   /** Open for URLs, or with another access. */
   | { readonly kind: 'port-opened'; readonly sandbox: string; readonly port: number; readonly access: string }
   | { readonly kind: 'port-closed'; readonly sandbox: string; readonly port: number }
+  /** `changed`: lists of its policy. `closed`: connections that the new one does not allow. */
+  | {
+      readonly kind: 'network-changed';
+      readonly sandbox: string;
+      readonly generation: number;
+      readonly changed: readonly string[];
+      readonly closed: number;
+    }
   /** It has the memory and the disk of `snapshot`. */
   | {
       readonly kind: 'rolled-back';
@@ -186,6 +194,7 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   resumed: ['info', 'sandbox resumed'],
   'port-opened': ['info', 'port of a sandbox opened'],
   'port-closed': ['info', 'port of a sandbox closed'],
+  'network-changed': ['info', 'network of a sandbox changed'],
   'rolled-back': ['info', 'sandbox rolled back'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
@@ -228,6 +237,8 @@ export type StoredEvent = {
   readonly reason?: string;
   readonly port?: number;
   readonly access?: string;
+  readonly generation?: number;
+  readonly closed?: number;
   readonly changed?: readonly string[];
   /** Of the sandbox, or of the snapshot where the kind begins with `snapshot`; absent if it has none. */
   readonly name?: string;
@@ -309,6 +320,8 @@ export function toEventBody(id: string, event: StoredEvent) {
     bytes: event.bytes,
     port: event.port,
     access: event.access,
+    generation: event.generation,
+    closed: event.closed,
     reason: event.reason,
     tenant: owner?.tenant,
   };

@@ -1,6 +1,5 @@
 // Manages all sandboxes and snapshots of this daemon.
 import PQueue from 'p-queue';
-import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import {
   Limits,
   ownerOf,
@@ -23,14 +22,14 @@ import { assertComesFrom } from './lineage.ts';
 import { toMetadata } from './metadata.ts';
 import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
+import { changeNetwork, checkNetwork, settleNetworks } from './network-changes.ts';
 import type { SandboxManagerOptions } from './options.ts';
-import { changePort, connectPort, type PortChange } from './ports.ts';
+import { changePort, connectPort } from './ports.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
 import { resolveRootfs, validateCreate } from './resolve-create.ts';
 import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
-import type { ByteSource } from './saved/archive/read-archive.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
 import { exportPaused } from './sleep/export-paused.ts';
 import { Sleep } from './sleep/sleep.ts';
@@ -38,16 +37,7 @@ import { Snapshots } from './snapshots.ts';
 import { Operations, Sweeps } from './sweeps.ts';
 import { Templates } from './templates.ts';
 import { type AllSandboxes, type IsVisible, TenantView } from './tenant-view.ts';
-import type {
-  CreatedSandbox,
-  CreateSandboxOptions,
-  ForkOptions,
-  ImportOptions,
-  OpenPort,
-  SandboxInfo,
-  SandboxPatch,
-  SnapshotInfo,
-} from './types.ts';
+import type { CreatedSandbox, CreateSandboxOptions, SandboxInfo, SnapshotInfo } from './types.ts';
 import { updateSandbox } from './updates.ts';
 import { countInUse, toCreateNeed, toHolding, toRequestedResources } from './usage.ts';
 import { Watchdog } from './watchdog.ts';
@@ -112,7 +102,14 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       log,
     });
     this.#forks = new Forks({
-      ...{ context, admission: this.#admission, limits: this.#limits, names: this.#names, log },
+      ...{
+        presets: creates.presets,
+        context,
+        admission: this.#admission,
+        limits: this.#limits,
+        names: this.#names,
+        log,
+      },
       ...{ snapshots: this.#snapshots, sleep: this.sleep, startQueue: this.#startQueue },
       add: (need, signal, make, request) => this.#add(need, signal, make, request),
       track: (work) => this.#operations.trackSave(work),
@@ -158,6 +155,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await this.#templates.start();
     await forgetIdle(context.directories, ids);
     for (const sandbox of adopted) this.#register(sandbox);
+    await settleNetworks(adopted, context.network, log);
     await Promise.all(adopted.map((sandbox) => this.sleep.adopt(sandbox)));
     const { settings, events } = context;
     const timeoutMs = settings.watchdogTimeoutMs;
@@ -192,19 +190,29 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return sandbox.info;
   }
 
-  async update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo> {
+  update: AllSandboxes['update'] = async (sandbox, patch, request) => {
     this.#operations.signal();
     const deps = { names: this.#names, limits: this.#limits, events: this.#options.context.events };
     return this.#operations.trackSave(updateSandbox(sandbox, patch, request, deps));
-  }
+  };
 
   countChange = (principal: Principal): void => this.#limits.countChange(principal);
 
-  connectPort = (sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection> =>
+  connectPort: AllSandboxes['connectPort'] = (sandbox, port, options) =>
     connectPort(sandbox, port, this.#options.context.commandCounts.ports, options);
 
-  changePort = (sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]> =>
+  changePort: AllSandboxes['changePort'] = (sandbox, change) =>
     this.#operations.trackSave(changePort(sandbox, change, this.#options.context.events));
+
+  changeNetwork: AllSandboxes['changeNetwork'] = async (sandbox, change, request) => {
+    this.#operations.signal();
+    const { context, creates } = this.#options;
+    const deps = { ...context, limits: this.#limits, presets: creates.presets };
+    return this.#operations.trackSave(changeNetwork(sandbox, change, request, deps));
+  };
+
+  checkNetwork: AllSandboxes['checkNetwork'] = (sandbox, host, traffic) =>
+    checkNetwork(sandbox, host, traffic, this.#options.context.network);
 
   /** Oldest first. */
   list(isVisible: IsVisible): SandboxInfo[] {
@@ -260,10 +268,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   }
 
   async importSnapshot(
-    read: ByteSource,
-    options: ImportOptions,
-    requestSignal: AbortSignal | undefined,
-    by: SnapshotRequest | undefined,
+    ...[read, options, requestSignal, by]: Parameters<AllSandboxes['importSnapshot']>
   ): Promise<SnapshotInfo> {
     const signal = this.#operations.signal(requestSignal);
     const { context, creates } = this.#options;
@@ -274,11 +279,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   /** `source`: the id of a snapshot, or a sandbox. */
   async fork(
-    source: string | Sandbox,
-    count: number,
-    requestSignal: AbortSignal | undefined,
-    request: SandboxRequest,
-    own: ForkOptions = {},
+    ...[source, count, requestSignal, request, own = {}]: Parameters<AllSandboxes['fork']>
   ): Promise<SandboxInfo[]> {
     const signal = this.#operations.signal(requestSignal);
     return typeof source === 'string'

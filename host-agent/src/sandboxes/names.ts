@@ -73,6 +73,11 @@ export class Names<S extends NamedSandbox> {
   }
 }
 
+/** Without the fields that an absent list may lack. */
+function toRules(network: ResolvedSandboxOptions['network']) {
+  return network && { rules: [], presets: [], ...network };
+}
+
 /** One phrase for each parameter that a create of this request would give another value. No values of variables. */
 function findDifferences(
   { record }: NamedSandbox,
@@ -100,7 +105,7 @@ function findDifferences(
     ...shown('timeout_action', options.timeoutAction ?? 'delete', wanted.timeoutAction ?? 'delete'),
     ...shown('auto_resume', options.autoResume ?? true, wanted.autoResume ?? true),
     ...hidden('boot_args', options.bootArgs, wanted.bootArgs),
-    ...hidden('network', options.network?.allowlist, wanted.network?.allowlist),
+    ...hidden('network', toRules(options.network), toRules(wanted.network)),
     ...hidden('publish', options.publish ?? [], wanted.publish ?? []),
     ...hidden('service', serviceHash, wantedService),
     ...hidden('labels', { ...labels }, { ...request.labels }),

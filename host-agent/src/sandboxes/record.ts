@@ -3,7 +3,7 @@ import type { ServiceSpec } from '@sandboxd/api';
 import type { VmExit, VmmIdentity } from '../engines/engine.ts';
 import type { Owner } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
-import type { NetworkSlot } from '../network/index.ts';
+import type { NetworkPolicy, NetworkSlot } from '../network/index.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
 import { expiryOf, type Metadata, metadataOf } from './metadata.ts';
 import type { OpenPort, ResolvedSandboxOptions, SandboxInfo } from './types.ts';
@@ -40,6 +40,10 @@ export type SandboxRecord = {
   readonly kernelDigest: string;
   /** Open for URLs, by number. Forks have none. */
   readonly ports?: readonly OpenPort[];
+  /** Of its policy; absent: 1. Forks begin at 1. */
+  readonly networkGeneration?: number;
+  /** The policy that held before a change that may not be complete. */
+  readonly networkBefore?: NetworkPolicy;
   /** How its VM exited unexpectedly. */
   readonly exit?: VmExit;
   /** Set while it is paused, and until it runs again. Whether its memory is of use is in its files: saved/paused.ts. */
@@ -99,7 +103,7 @@ export function toInfo(
   { state, lastUsedAtMs, exit }: LiveFacts,
 ): SandboxInfo {
   const { options, createdAtMs, sourceSnapshotId, sourceSandboxId, network } = record;
-  const { allowlist = [] } = options.network ?? {};
+  const { allowlist = [], rules = [], presets = [] } = options.network ?? {};
   const { kind, name: source, imageDigest } = options.rootfs;
   const { name, labels, env } = metadataOf(record);
   const parentSnapshotId = parentOf(record);
@@ -128,7 +132,13 @@ export function toInfo(
     ...(parentSnapshotId !== undefined && { parentSnapshotId }),
     ...(sourceSandboxId !== undefined && { sourceSandboxId }),
     ...(network !== undefined && {
-      network: { allowlist, guestIp: network.guestIp, gateway: network.gateway },
+      network: {
+        allowlist,
+        ...(rules.length > 0 && { rules }),
+        ...(presets.length > 0 && { presets }),
+        guestIp: network.guestIp,
+        gateway: network.gateway,
+      },
     }),
     ...(record.ports && { ports: record.ports }),
     ...(options.publish && { published: options.publish }),

@@ -15,6 +15,8 @@ import type { RootfsSource } from '../images/rootfs-source.ts';
 import { assertOperation, type Principal } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { PublishedPort } from '../network/index.ts';
+import type { Presets } from '../network/presets.ts';
+import { resolvePolicy } from '../network/resolve-policy.ts';
 import type { Inherited } from './metadata.ts';
 import { resolveService } from './service.ts';
 import type { CreateSandboxOptions, ResolvedSandboxOptions, SandboxDefaults } from './types.ts';
@@ -23,18 +25,21 @@ export type CreateContext = {
   readonly roots: Pick<RootfsFinder, 'find'>;
   readonly defaults: SandboxDefaults;
   readonly limits: SandboxLimits;
+  readonly presets: Pick<Presets, 'apply' | 'assertAvailable'>;
 };
 
 /** Complete for a baked profile; for others, what the request alone determines. AppError invalid_argument. */
 export async function validateCreate(
   options: CreateSandboxOptions,
-  { roots, defaults, limits }: CreateContext,
+  { roots, defaults, limits, presets }: CreateContext,
   signal: AbortSignal,
 ): Promise<ResolvedSandboxOptions> {
   const request = options.rootfs ?? { kind: 'profile', name: defaults.profile };
   const found = request.kind === 'profile' ? await roots.find(request, 'never', { signal }) : undefined;
   const rootfs = found?.rootfs ?? toUnknownRootfs(request);
-  return resolveSandboxOptions(options, rootfs, defaults, limits, resolveService(options.service, undefined));
+  const network = options.network && resolvePolicy(options.network, presets);
+  const service = resolveService(options.service, undefined);
+  return resolveSandboxOptions({ ...options, network }, rootfs, defaults, limits, service);
 }
 
 /**
@@ -62,7 +67,7 @@ export async function resolveRootfs(
 
 /** AppError invalid_argument with the field, its value and the bounds. */
 export function resolveSandboxOptions(
-  options: CreateSandboxOptions,
+  options: Omit<CreateSandboxOptions, 'network'> & Pick<ResolvedSandboxOptions, 'network'>,
   rootfs: RootfsSource,
   defaults: SandboxDefaults,
   limits: SandboxLimits,
@@ -135,7 +140,7 @@ function assertFewPorts({ length }: readonly PublishedPort[]): void {
 function resolveNetwork({
   network,
   publish = [],
-}: CreateSandboxOptions): Pick<ResolvedSandboxOptions, 'network' | 'publish'> {
+}: Pick<ResolvedSandboxOptions, 'network' | 'publish'>): Pick<ResolvedSandboxOptions, 'network' | 'publish'> {
   if (publish.length === 0) return network === undefined ? {} : { network };
   assertFewPorts(publish);
   return { network: network ?? { allowlist: [] }, publish };

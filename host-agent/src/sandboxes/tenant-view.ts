@@ -15,6 +15,7 @@ import {
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { newId } from '../lib/ids.ts';
+import type { Traffic } from '../network/index.ts';
 import { matchesFilter, type SandboxFilter } from './filter.ts';
 import type {
   AwakeSandbox,
@@ -24,6 +25,8 @@ import type {
   SandboxRequest,
   SnapshotRequest,
 } from './interface.ts';
+import { networkStateOf } from './network-changes.ts';
+import type { ChangedNetwork, ExplainedVerdict, NetworkChange } from './network-types.ts';
 import type { PortChange } from './ports.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -63,6 +66,8 @@ export interface AllSandboxes {
   countChange(principal: Principal): void;
   connectPort(sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection>;
   changePort(sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]>;
+  changeNetwork(sandbox: Sandbox, change: NetworkChange, request: RequestContext): Promise<ChangedNetwork>;
+  checkNetwork(sandbox: Sandbox, host: string, traffic: Traffic): ExplainedVerdict;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -153,6 +158,12 @@ export class TenantView implements Sandboxes {
       changePort: async (port, access) => {
         this.#host.countChange(principal);
         return await this.#host.changePort(sandbox, { port, access });
+      },
+      network: () => networkStateOf(sandbox),
+      checkNetwork: (host, traffic) => this.#host.checkNetwork(sandbox, host, traffic),
+      changeNetwork: async (change) => {
+        this.#host.countChange(principal);
+        return await this.#host.changeNetwork(sandbox, change, this.#request);
       },
       rollback: async (snapshotId) => {
         const visible = this.#assertVisible(snapshotId);

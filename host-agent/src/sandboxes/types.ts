@@ -2,7 +2,8 @@
 import type { CreatedService, Labels, PortAccess, SANDBOX_STATES, ServiceSpec } from '@sandboxd/api';
 import type { PullMode } from '../images/index.ts';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
-import type { PublishedPort } from '../network/index.ts';
+import type { NetworkPolicy, PublishedPort } from '../network/index.ts';
+import type { NetworkRequest } from '../network/resolve-policy.ts';
 import type { About } from './snapshot-about.ts';
 
 export type CreateSandboxOptions = {
@@ -26,7 +27,7 @@ export type CreateSandboxOptions = {
   /** Configured and started before the create resolves. For an image: overrides of its own service. */
   readonly service?: CreatedService | undefined;
   /** Absent: no network. */
-  readonly network?: NetworkWish | undefined;
+  readonly network?: NetworkRequest | undefined;
   /** Host ports that are forwarded to it; they imply a network. */
   readonly publish?: readonly PublishedPort[] | undefined;
   /** Unique among the sandboxes of the tenant. */
@@ -74,9 +75,6 @@ export type IdleRule = {
   readonly snapshotExpiresS?: number | undefined;
 };
 
-/** Normalized host names that the guest may reach; all others are blocked. */
-type NetworkWish = { readonly allowlist: readonly string[] };
-
 /** All defaults filled in and all bounds checked. */
 export type ResolvedSandboxOptions = {
   readonly rootfs: RootfsSource;
@@ -89,7 +87,8 @@ export type ResolvedSandboxOptions = {
   readonly idle?: IdleRule | undefined;
   readonly bootArgs: string;
   readonly service?: ServiceSpec;
-  readonly network?: NetworkWish | undefined;
+  /** What the guest may reach; all else is blocked. */
+  readonly network?: NetworkPolicy | undefined;
   readonly publish?: readonly PublishedPort[] | undefined;
 };
 
@@ -155,7 +154,7 @@ export type DeletedSandboxes = {
 /** `isExisting`: it had the requested name already. */
 export type CreatedSandbox = SandboxInfo & { readonly isExisting?: true };
 
-export type NetworkInfo = NetworkWish & { readonly guestIp: string; readonly gateway: string };
+export type NetworkInfo = NetworkPolicy & { readonly guestIp: string; readonly gateway: string };
 
 /** The public description of a snapshot. */
 export type SnapshotInfo = {

@@ -50,7 +50,7 @@ export function toRequestedResources(options: ResolvedSandboxOptions, count?: nu
     // A user's sandbox never has the agent image as its root file system.
     rootfs: { kind: rootfs.kind === 'profile' ? 'profile' : 'image', name: rootfs.name },
     startsService: service !== undefined,
-    ...(network !== undefined && { allowlist: network.allowlist }),
+    ...network,
     ...(publish.length > 0 && { publish }),
   };
 }

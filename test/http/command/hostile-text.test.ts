@@ -79,6 +79,15 @@ const ANSWERS: readonly [RegExp, unknown][] = [
   [/ \/snapshots\//, SNAPSHOT],
   [/\/stats$/, STATS],
   [/ \/sandboxes\/[^/]*\/ports$/, { ports: [{ port: EVIL, access: EVIL, opened_at: EVIL }] }],
+  [
+    /\/network$/,
+    {
+      generation: 1,
+      allowlist: [EVIL],
+      rules: [{ host: EVIL, protocol: EVIL, ports: [EVIL] }],
+      presets: [{ name: EVIL, rules: [{ cidr: EVIL, protocol: EVIL, ports: [EVIL] }] }],
+    },
+  ],
   [/\/links$/, { id: EVIL, url: EVIL, created_at: EVIL, expires_at: EVIL }],
   [/\/service/, { state: EVIL, last_exit: { exit_code: -1, error: EVIL } }],
   [/\/files\/list$/, { entries: [{ ...FILE, uid: 0, gid: 0, user: EVIL, group: EVIL, target: EVIL }] }],
@@ -143,6 +152,7 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     connect: ['sbx_1', '80'],
     ssh: ['sbx_1'],
     ports: ['sbx_1'],
+    network: ['sbx_1'],
     open: ['sbx_1', '80'],
     service: ['status', 'sbx_1'],
     snapshot: ['sbx_1'],

@@ -62,6 +62,7 @@ t.test('each verb', async (t) => {
     connect: { wrong: [id, '80'] },
     ssh: { wrong: [id] },
     ports: { fine: ['open', id, '3000'], wrong: [UNKNOWN_ID] },
+    network: { fine: [id], wrong: [UNKNOWN_ID] },
     open: { wrong: [id, '3000'] },
     service: { fine: ['status', id], wrong: ['status', UNKNOWN_ID] },
     snapshot: { fine: [id], wrong: [UNKNOWN_ID] },

@@ -12,6 +12,7 @@ import type { Owner, Quota } from '../../../host-agent/src/keys/index.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
+import type { Presets } from '../../../host-agent/src/network/presets.ts';
 import { readHostCapacity } from '../../../host-agent/src/sandboxes/admission.ts';
 import { CommandCounts } from '../../../host-agent/src/sandboxes/command-counts.ts';
 import type { Counters } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
@@ -30,6 +31,7 @@ import type {
 } from '../../../host-agent/src/sandboxes/resources/resource.ts';
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
+import { NO_PRESETS } from '../no-presets.ts';
 import { oneEngine } from '../one-engine.ts';
 import { scaled } from '../time-scale.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
@@ -48,6 +50,7 @@ export type LogLine = Readonly<Record<string, unknown>> & { readonly msg?: strin
 export type MemoryDaemonOptions = Partial<
   Omit<ResourceContext, 'idle' | 'system' | 'settings'> & GuestSystem & GuestSettings
 > & {
+  readonly presets?: Presets;
   readonly limits?: SandboxLimits;
   readonly templateBudgetBytes?: number;
   readonly maxConcurrentStarts?: number;
@@ -134,6 +137,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       idle: { readCounters: options.readCounters ?? HOST_IDLE.readCounters },
     },
     creates: {
+      presets: options.presets ?? NO_PRESETS,
       roots: new RootfsFinder({
         profiles: profilesOf(home),
         agentPath: async () => {

@@ -1,5 +1,5 @@
 // Networks of sandboxes that exist only as records: each call is recorded, and fails where a test asks for it.
-import type { NetworkSlot } from '../../../host-agent/src/network/index.ts';
+import type { NetworkPolicy, NetworkSlot } from '../../../host-agent/src/network/index.ts';
 import type { SandboxNetworks } from '../../../host-agent/src/sandboxes/resources/resource.ts';
 
 export class RecordingNetwork implements SandboxNetworks {
@@ -44,10 +44,15 @@ export class RecordingNetwork implements SandboxNetworks {
 
   async start(
     slot: NetworkSlot,
-    options: { allowlist: readonly string[]; wasServed: boolean; onDenied: (text: string) => void },
+    options: NetworkPolicy & {
+      before?: NetworkPolicy | undefined;
+      wasServed: boolean;
+      onDenied: (text: string) => void;
+    },
   ) {
     this.deny = options.onDenied;
     this.#call(`start [${options.allowlist}] ${options.wasServed ? 'again' : 'first'}`, slot);
+    if (options.before) this.calls.push(`${this.calls.pop()} before [${options.before.allowlist}]`);
   }
 
   adopt(slot: NetworkSlot) {
@@ -72,6 +77,30 @@ export class RecordingNetwork implements SandboxNetworks {
   async connections(slot: NetworkSlot) {
     if (this.fails === 'connections') this.#call('connections', slot);
     return { address: Uint8Array.from([10, 0, 0, 2]), tracked: this.tracked };
+  }
+
+  /** What a change closes. */
+  closes = 0;
+
+  async change(slot: NetworkSlot, { allowlist, rules = [], presets = [] }: NetworkPolicy) {
+    const words = [
+      allowlist,
+      rules.map((each) => ('host' in each ? each.host : each.cidr)),
+      presets.map(({ name }) => name),
+    ];
+    this.#call(`change ${words.map((each) => `[${each}]`).join(' ')}`, slot);
+    await this.onChange();
+    return this.closes;
+  }
+
+  onChange: () => Promise<void> = async () => undefined;
+
+  isServed() {
+    return true;
+  }
+
+  namesOf(): readonly string[] {
+    return [];
   }
 
   async stop(slot: NetworkSlot) {

@@ -21,6 +21,7 @@ const KINDS = Object.keys({
   'pause-failed': true,
   'port-opened': true,
   'port-closed': true,
+  'network-changed': true,
   resumed: true,
   'rolled-back': true,
   deleted: true,

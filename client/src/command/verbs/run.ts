@@ -7,6 +7,7 @@ import type { CreateOptions, KeyedOptions } from '../../contract.ts';
 import { ApiError, NotFoundError, UpstreamError } from '../../errors.ts';
 import type { Sandbox } from '../../sandbox.ts';
 import { attach, attachJson } from '../attach.ts';
+import { toTargets } from '../network-targets.ts';
 import { toBytes, toCount, toLabels, toMib, toPort, toSeconds } from '../units.ts';
 import type { Session, Verb } from '../verb.ts';
 import { EXEC_FLAGS, toExecOptions } from './exec-flags.ts';
@@ -51,8 +52,14 @@ export const run: Verb = {
     'network-allow': {
       type: 'string',
       multiple: true,
-      placeholder: 'host',
-      help: 'allow network access to a host, such as *.debian.org',
+      placeholder: 'host[:ports]',
+      help: 'allow network access to a host, such as *.debian.org, or to ports of it, such as github.com:22',
+    },
+    'network-preset': {
+      type: 'string',
+      multiple: true,
+      placeholder: 'name',
+      help: 'allow what a preset of the operator has',
     },
     'idle-timeout': {
       type: 'string',
@@ -172,7 +179,14 @@ function toRequest({ text, texts }: Input): CreateOptions {
   const [memory, cpus, disk, timeout, pull] = ['memory', 'cpus', 'disk', 'timeout', 'pull'].map(text);
   const idleTimeout = text('idle-timeout');
   const [idleAction, timeoutAction] = [text('idle-action'), text('timeout-action')];
-  const allowlist = texts('network-allow');
+  const presets = texts('network-preset');
+  const { allowlist, rules } = toTargets(texts('network-allow'));
+  const isNetwork = allowlist.length + rules.length + presets.length > 0;
+  const targets = {
+    ...(allowlist.length > 0 && { allowlist }),
+    ...(rules.length > 0 && { rules }),
+    ...(presets.length > 0 && { presets }),
+  };
   const publish = texts('publish').map(toPort);
   const [name, labels] = [text('name'), texts('label')];
   return {
@@ -186,7 +200,7 @@ function toRequest({ text, texts }: Input): CreateOptions {
     ...(idleTimeout !== undefined && { idle_timeout_s: toSeconds('idle-timeout', idleTimeout) }),
     ...(idleAction !== undefined && { idle_action: idleAction as 'delete' }),
     ...(pull !== undefined && { pull: pull as 'missing' }),
-    ...(allowlist.length > 0 && { network: { enabled: true, allowlist } }),
+    ...(isNetwork && { network: { enabled: true, ...targets } }),
     ...(publish.length > 0 && { publish }),
   };
 }

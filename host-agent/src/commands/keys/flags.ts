@@ -12,6 +12,7 @@ const UNIT_S: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_4
 const FIELDS: Readonly<Record<keyof Policy, 'list' | 'number'>> = {
   operations: 'list',
   net_allow_max: 'list',
+  net_presets: 'list',
   allow_profiles: 'list',
   publish_ports: 'list',
   publish_addresses: 'list',

@@ -16,11 +16,10 @@ import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 import { StatsStream } from '../stats-stream.ts';
 import { requireImages } from './images.ts';
+import { MAX_AUDITED_ENTRIES, toAuditedNetwork, toRuleBody } from './network.ts';
 
 /** Formats of a stream of stats, by Accept. */
 const STREAMS = ['application/x-ndjson', 'text/event-stream'] as const;
-/** Maximum number of allowlist entries, and of published ports, in an audit record. */
-const MAX_AUDITED_ENTRIES = 50;
 
 export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServices) {
   const limit = new ConcurrencyLimit({
@@ -128,7 +127,7 @@ export function sortKeyOf({ createdAt, id }: { readonly createdAt: Date; readonl
 
 /** The sandboxes of the caller. Adds the properties of a new sandbox, after defaults, to the audit record. */
 export function callersOf(host: SandboxHost, c: HttpContext): Sandboxes {
-  return host.as(c.get('principal'), ({ rootfs, allowlist, publish, ...requested }) => {
+  return host.as(c.get('principal'), ({ rootfs, allowlist, rules, presets, publish, ...requested }) => {
     const { effective } = c.get('audit');
     c.get('audit').effective = {
       ...effective,
@@ -138,6 +137,7 @@ export function callersOf(host: SandboxHost, c: HttpContext): Sandboxes {
         hosts: allowlist.length,
         allowlist: allowlist.slice(0, MAX_AUDITED_ENTRIES),
       }),
+      ...toAuditedNetwork({ rules, presets }),
       ...(publish !== undefined && {
         ports: publish.length,
         publish: publish.slice(0, MAX_AUDITED_ENTRIES).map(({ hostIp, hostPort }) => ({ hostIp, hostPort })),
@@ -181,7 +181,9 @@ function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSa
     ...(body.auto_resume ? {} : { autoResume: false }),
     ...(body.idle_timeout_s > 0 && { idle: toIdleRule(body) }),
     bootArgs: body.boot_args,
-    ...(network?.enabled === true && { network: { allowlist: network.allowlist } }),
+    ...(network?.enabled === true && {
+      network: { allowlist: network.allowlist, rules: network.rules, presets: network.presets },
+    }),
     ...(publish.length > 0 && { publish: toPorts(publish) }),
     service,
     name,
@@ -261,8 +263,15 @@ function toOneBody([sandbox]: readonly SandboxInfo[]): object {
   return sandbox === undefined ? {} : toDetailedBody(sandbox);
 }
 
-function toNetworkBody({ allowlist, gateway, guestIp }: NetworkInfo) {
-  return { enabled: true, allowlist: [...allowlist], gateway, guest_ip: guestIp };
+function toNetworkBody({ allowlist, rules, presets, gateway, guestIp }: NetworkInfo) {
+  return {
+    enabled: true,
+    allowlist: [...allowlist],
+    ...(rules && { rules: rules.map(toRuleBody) }),
+    ...(presets && { presets: presets.map(({ name }) => name) }),
+    gateway,
+    guest_ip: guestIp,
+  };
 }
 
 function toPortBody({ hostIp, hostPort, guestPort }: PublishedPort) {

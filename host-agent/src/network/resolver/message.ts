@@ -208,7 +208,10 @@ function normalizeName(name: string): string {
 /** A valid label: letters, digits, dashes and underscores. */
 const LABEL = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 
-/** An allowlist of normalized patterns: names, and `*.name`, which matches exactly one additional label. */
+/**
+ * An allowlist of normalized patterns: names, `*.name`, which matches exactly one additional label, and `**.name`,
+ * which matches one or more.
+ */
 export class Allowlist {
   readonly #names: ReadonlySet<string>;
 
@@ -218,9 +221,21 @@ export class Allowlist {
 
   /** `name` is normalized. */
   allows(name: string): boolean {
+    return this.find(name) !== undefined;
+  }
+
+  /** The most specific pattern that matches; undefined if none does. */
+  find(name: string): string | undefined {
+    if (!this.isName(name)) return undefined;
     const dot = name.indexOf('.');
-    if (dot < 0 || !name.split('.').every((label) => LABEL.test(label))) return false;
-    return this.#names.has(name) || this.#names.has(`*${name.slice(dot)}`);
+    const candidates = [name, `*${name.slice(dot)}`];
+    for (let at = dot; at >= 0; at = name.indexOf('.', at + 1)) candidates.push(`**${name.slice(at)}`);
+    return candidates.find((pattern) => this.#names.has(pattern));
+  }
+
+  /** Whether it is a name of two or more valid labels. */
+  isName(name: string): boolean {
+    return name.includes('.') && name.split('.').every((label) => LABEL.test(label));
   }
 
   /**

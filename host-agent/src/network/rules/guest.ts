@@ -1,4 +1,6 @@
 // nftables rules in a sandbox's network namespace: what its guest may send and receive.
+import { MAIL_PORT, type RuleClass } from '../policy.ts';
+import { SPECIAL_RANGES } from '../special-addresses.ts';
 import type { NetworkSlot } from '../subnet.ts';
 
 type GuestRulesInput = NetworkSlot & { readonly resolverPort: number };
@@ -18,6 +20,9 @@ const QUESTION_BYTES = 'limit rate 64 kbytes/second burst 512 kbytes';
 const QUESTION_CONNECTIONS = 'limit rate over 5/second burst 40 packets';
 /** An address stays open for this long after the last packet of a connection to it. */
 const USED_S = 60;
+/** The same limit for the addresses of each list of ports. */
+const MAX_OPEN_BY_PORT = 1024;
+const OPENING = 'tcp flags & (fin | syn | rst | ack) == syn';
 
 /**
  * Two chains. Malformed packets and spoofed source addresses are dropped at the tap. The rest may pass to an open
@@ -25,8 +30,6 @@ const USED_S = 60;
  */
 export function guestRules(input: GuestRulesInput): string {
   const { guestIp, gateway, mac, gatewayMac, resolverIp, resolverPort } = input;
-  const toResolver = `ip daddr ${resolverIp} th dport ${resolverPort} ct status dnat`;
-  const opening = 'tcp flags & (fin | syn | rst | ack) == syn';
   return `
 table netdev sandbox {
   chain tap {
@@ -57,26 +60,18 @@ table ${GUEST_TABLE} {
   }
   chain open {
     ct count over ${MAX_CONNECTIONS} goto refuse
-    ${opening} accept
+    ${OPENING} accept
     ip protocol udp accept
     icmp type echo-request limit rate 50/second accept
     goto refuse
   }
-  chain outward {
-    ${toResolver} ${opening} ${QUESTION_CONNECTIONS} counter drop
-    ${toResolver} ${QUESTIONS} ${QUESTION_BYTES} accept
-    ${toResolver} counter drop
-    ct state established ct direction original ip daddr @allowed update @used { ip daddr }
-    ct state established ct direction original ip daddr @used update @used { ip daddr }
-    ct state established,related accept
-    ct state new ip daddr @allowed goto open
-    ct state new ip daddr @used goto open
-    goto refuse
-  }
+  chain keep {}
+  chain ruled {}
+  ${outwardChain(input)}
   chain inward {
     ct state established,related accept
-    ct state new ${opening} tcp dport @published accept
-    ip protocol tcp limit rate 50/second reject with tcp reset
+    ct state new ${OPENING} tcp dport @published accept
+    ip protocol tcp limit rate 50/second burst 100 packets reject with tcp reset
   }
   chain resolve {
     type nat hook prerouting priority dstnat;
@@ -100,21 +95,122 @@ table ${GUEST_TABLE} {
 `;
 }
 
+/** `keep` and `ruled` are the chains of the policy: what renews an address in use, and what lets a connection begin. */
+function outwardChain({
+  resolverIp,
+  resolverPort,
+}: Pick<GuestRulesInput, 'resolverIp' | 'resolverPort'>): string {
+  const toResolver = `ip daddr ${resolverIp} th dport ${resolverPort} ct status dnat`;
+  return `
+  chain outward {
+    ${toResolver} ${OPENING} ${QUESTION_CONNECTIONS} counter drop
+    ${toResolver} ${QUESTIONS} ${QUESTION_BYTES} accept
+    ${toResolver} counter drop
+    ct state established ct direction original ip daddr @allowed update @used { ip daddr }
+    ct state established ct direction original ip daddr @used update @used { ip daddr }
+    ct state established ct direction original jump keep
+    ct state established,related accept
+    ct state new ip daddr @allowed goto open
+    ct state new ip daddr @used goto open
+    ct state new jump ruled
+    goto refuse
+  }`;
+}
+
+/** The names of the two sets of a class of rules; undefined: those of the allowlist. */
+export function setNames(set: string | undefined): readonly [open: string, used: string] {
+  return set === undefined ? ['allowed', 'used'] : [`open_${set}`, `used_${set}`];
+}
+
+/** An address in a set of the kernel. */
+export type Element = { readonly set: string; readonly address: string; readonly ttlS: number };
+
+export type PolicyRulesInput = Pick<GuestRulesInput, 'resolverIp' | 'resolverPort'> & {
+  readonly classes: readonly RuleClass[];
+  readonly isInternet: boolean;
+  /** What is open of all sets; the rest of the sets is emptied. */
+  readonly elements: readonly Element[];
+  /** Sets of an earlier policy. */
+  readonly unused: readonly string[];
+};
+
+/** Replaces the policy in one transaction, also in a table that an earlier version of the daemon made. */
+export function policyRules(input: PolicyRulesInput): string {
+  const { classes, isInternet, elements, unused } = input;
+  const named = classes
+    .filter(({ patterns }) => patterns.length > 0)
+    .map((each) => ({ ...each, sets: setNames(each.set) }));
+  const sets = ['allowed', 'used', ...named.flatMap((each) => each.sets)];
+  const special = `ip daddr != { ${SPECIAL_RANGES.join(', ')} }`;
+  return `
+table ${GUEST_TABLE} {
+  ${named
+    .map(
+      ({ sets: [open, used] }) => `
+  set ${open} { type ipv4_addr; flags timeout; size ${MAX_OPEN_BY_PORT}; }
+  set ${used} { type ipv4_addr; flags dynamic,timeout; size ${MAX_OPEN_BY_PORT}; timeout ${USED_S}s; }`,
+    )
+    .join('')}
+  chain keep {}
+  chain ruled {}
+}
+flush chain ${GUEST_TABLE} outward
+flush chain ${GUEST_TABLE} keep
+flush chain ${GUEST_TABLE} ruled
+table ${GUEST_TABLE} {
+  ${outwardChain(input)}
+  chain keep {
+    ${named
+      .flatMap(({ protocol, ports, sets }) =>
+        sets.map((set) => `${protocol} dport { ${ports} } ip daddr @${set} update @${sets[1]} { ip daddr }`),
+      )
+      .join('\n    ')}
+  }
+  chain ruled {
+    ${[
+      ...named.flatMap(({ protocol, ports, sets }) =>
+        sets.map((set) => `${protocol} dport { ${ports} } ip daddr @${set} goto open`),
+      ),
+      ...classes
+        .filter(({ cidrs }) => cidrs.length > 0)
+        .map(
+          ({ protocol, ports, cidrs }) =>
+            `${protocol} dport { ${ports} } ip daddr { ${cidrs.join(', ')} } goto open`,
+        ),
+      ...(isInternet
+        ? [`tcp dport != ${MAIL_PORT} ${special} goto open`, `ip protocol { udp, icmp } ${special} goto open`]
+        : []),
+    ].join('\n    ')}
+  }
+}
+${sets.map((set) => `flush set ${GUEST_TABLE} ${set}`).join('\n')}
+${unused.map((set) => `delete set ${GUEST_TABLE} ${set}`).join('\n')}
+${addElements(elements)}
+`;
+}
+
+function addElements(elements: readonly Element[]): string {
+  const bySet = Object.groupBy(elements, ({ set }) => set);
+  return Object.entries(bySet)
+    .map(([set, of = []]) => {
+      const list = of.map(({ address, ttlS }) => `${address} timeout ${ttlS}s`).join(', ');
+      return `add element ${GUEST_TABLE} ${set} { ${list} }`;
+    })
+    .join('\n');
+}
+
 /** Accepts connections from outside to these ports. */
 export function openPorts(ports: readonly number[]): string {
   return ports.map((port) => `add element ${GUEST_TABLE} published { ${port} }`).join('\n');
 }
 
 /** Opens addresses for their TTL. `isKnown`: the address may be open already, with an earlier expiry. */
-export function openAddresses(
-  addresses: readonly { readonly address: string; readonly ttlS: number; readonly isKnown: boolean }[],
-): string {
-  const set = `${GUEST_TABLE} allowed`;
-  return addresses
-    .flatMap(({ address, ttlS, isKnown }) => {
-      const add = `add element ${set} { ${address} timeout ${ttlS}s }`;
+export function openAddresses(elements: readonly (Element & { readonly isKnown: boolean })[]): string {
+  return elements
+    .flatMap(({ set, address, ttlS, isKnown }) => {
+      const add = `add element ${GUEST_TABLE} ${set} { ${address} timeout ${ttlS}s }`;
       // nft does not change the expiry of an existing element, so it is deleted and added in one transaction.
-      return isKnown ? [add, `delete element ${set} { ${address} }`, add] : [add];
+      return isKnown ? [add, `delete element ${GUEST_TABLE} ${set} { ${address} }`, add] : [add];
     })
     .join('\n');
 }

@@ -74,7 +74,8 @@ async function startNetwork(
   { record, handles }: SandboxContext,
   wasServed: boolean,
 ): Promise<void> {
-  const { allowlist = [] } = record.options.network ?? {};
+  const { allowlist = [], rules, presets } = record.options.network ?? {};
+  const { networkBefore: before } = record;
   const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
-  await network.start(slot, { allowlist, wasServed, onDenied });
+  await network.start(slot, { allowlist, rules, presets, before, wasServed, onDenied });
 }

@@ -29,6 +29,13 @@ const rootfsSchema = z.object({
   agentPath: z.string().optional(),
 });
 
+const portsSchema = z.array(z.union([z.number(), z.string()])).readonly();
+const protocolSchema = z.enum(['tcp', 'udp']);
+const ruleSchema = z.union([
+  z.object({ host: z.string(), protocol: protocolSchema, ports: portsSchema }),
+  z.object({ cidr: z.string(), protocol: protocolSchema, ports: portsSchema }),
+]);
+
 export const manifestSchema = z.object({
   formatVersion: z.literal(SAVED_FORMAT),
   createdAt: z.string(),
@@ -62,7 +69,16 @@ export const manifestSchema = z.object({
         env: z.array(z.tuple([z.string(), z.string()]).readonly()).readonly(),
       })
       .optional(),
-    network: z.object({ allowlist: z.array(z.string()).readonly() }).optional(),
+    network: z
+      .object({
+        allowlist: z.array(z.string()).readonly(),
+        rules: z.array(ruleSchema).readonly().optional(),
+        presets: z
+          .array(z.object({ name: z.string(), rules: z.array(ruleSchema).readonly() }))
+          .readonly()
+          .optional(),
+      })
+      .optional(),
   }),
   /** Whether the guest may have been saved in the middle of a frame. */
   needsResync: z.boolean(),

@@ -8,6 +8,7 @@ import type { Principal } from '../../../../host-agent/src/keys/index.ts';
 import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
 import { resolveRootfs, validateCreate } from '../../../../host-agent/src/sandboxes/resolve-create.ts';
 import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
+import { NO_PRESETS } from '../../../support/no-presets.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { type MadeImage, makeLayout, World } from './world.ts';
 
@@ -45,6 +46,7 @@ t.test('a create brings no image for who may only create', async (t) => {
   });
   const around = {
     roots,
+    presets: NO_PRESETS,
     defaults: { profile: 'base', vcpus: 1, memoryMib: 512, diskBytes: 2 ** 30 },
     limits: { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 9, fork: 9 },
   };

@@ -12,6 +12,7 @@ import { decode } from 'dns-packet';
 import { pino } from 'pino';
 import t from 'tap';
 import { ResolverClient } from '../../../../host-agent/src/network/resolver/client.ts';
+import { Allowlist } from '../../../../host-agent/src/network/resolver/message.ts';
 import { Resolver } from '../../../../host-agent/src/network/resolver/resolver.ts';
 import { HostUpstream } from '../../../../host-agent/src/network/resolver/upstream.ts';
 import { NameServer as Dnsmasq } from '../../../support/internet/name-server.ts';
@@ -61,7 +62,7 @@ slow.delayMs = SLOW_MS;
 const [quickly, slowly] = [new HostUpstream([host.address]), new HostUpstream([slow.address])];
 const opened = new Set<string>();
 const client = new ResolverClient({
-  allowlist: [...Object.keys(NAMES), SLOW, NONE, GONE],
+  names: new Allowlist([...Object.keys(NAMES), SLOW, NONE, GONE]),
   addresses: { allowed: [], subnet: { base: 0x0a570000, prefixLength: 16 } },
   upstream: { resolve: (name) => (name === SLOW ? slowly : quickly).resolve(name) },
   open: async (addresses) => {

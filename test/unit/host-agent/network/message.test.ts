@@ -2,13 +2,13 @@
 import { type Question as DnsQuestion, decode, encode, type Packet } from 'dns-packet';
 import t from 'tap';
 import { parseIpv4, parseIpv4Range } from '../../../../host-agent/src/lib/ipv4.ts';
-import { denialReason, specialKind } from '../../../../host-agent/src/network/resolver/client.ts';
 import {
   Allowlist,
   encodeAnswer,
   encodeUdpAnswer,
   parseQuery,
 } from '../../../../host-agent/src/network/resolver/message.ts';
+import { denialReason, specialKind } from '../../../../host-agent/src/network/special-addresses.ts';
 import { assertNoClash, Subnet } from '../../../../host-agent/src/network/subnet.ts';
 
 const SUBNET = { base: 0x0a570000, prefixLength: 16 };

@@ -3,6 +3,7 @@ import { type Question as DnsQuestion, decode, encode } from 'dns-packet';
 import t from 'tap';
 import { ResolverClient } from '../../../../host-agent/src/network/resolver/client.ts';
 import {
+  Allowlist,
   encodeAnswer,
   encodeUdpAnswer,
   parseQuery,
@@ -26,7 +27,7 @@ t.test('negative answers say how long they hold', async (t) => {
     },
   ];
   const one = new ResolverClient({
-    allowlist: ['a.example', '*.b.example'],
+    names: new Allowlist(['a.example', '*.b.example']),
     addresses: { allowed: [], subnet: { base: 0x0a570000, prefixLength: 16 } },
     open: async () => undefined,
     onDenied: () => undefined,

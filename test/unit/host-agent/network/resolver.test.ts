@@ -5,10 +5,10 @@ import { connect } from 'node:net';
 import { type Question as DnsQuestion, decode, encode, type Packet, streamEncode } from 'dns-packet';
 import { pino } from 'pino';
 import t from 'tap';
-import { AllowedAddresses, readOpenings } from '../../../../host-agent/src/network/allowed-addresses.ts';
+import { AllowedAddresses, readElements } from '../../../../host-agent/src/network/allowed-addresses.ts';
 import { DenialLog, describePacket } from '../../../../host-agent/src/network/denial-log.ts';
 import { ResolverClient } from '../../../../host-agent/src/network/resolver/client.ts';
-import { parseQuery } from '../../../../host-agent/src/network/resolver/message.ts';
+import { Allowlist, parseQuery } from '../../../../host-agent/src/network/resolver/message.ts';
 import { Resolver } from '../../../../host-agent/src/network/resolver/resolver.ts';
 import type { Found } from '../../../../host-agent/src/network/resolver/upstream.ts';
 
@@ -25,7 +25,7 @@ function question(bytes: Buffer) {
 type ClientParts = Partial<ConstructorParameters<typeof ResolverClient>[0]>;
 const client = (parts: ClientParts = {}) =>
   new ResolverClient({
-    allowlist: ['a.example', '*.b.example'],
+    names: new Allowlist(['a.example', '*.b.example']),
     addresses: { allowed: [], subnet: SUBNET },
     upstream: { resolve: async () => [{ address: '1.2.3.4', ttlS: 30 }] },
     open: async () => undefined,
@@ -132,7 +132,7 @@ t.test('what is above an allowed name exists, and has nothing: else nothing belo
   const asked: string[] = [];
   const denied: string[] = [];
   const one = client({
-    allowlist: ['api.deep.site.example', '*.pages.test'],
+    names: new Allowlist(['api.deep.site.example', '*.pages.test']),
     upstream: { resolve: async (name) => void asked.push(name) },
     onDenied: (name) => denied.push(name),
   });
@@ -297,9 +297,9 @@ t.test('addresses stay open for the longest TTL, and one command runs at a time'
   await longer;
   t.match(commands[2], /^add .*\ndelete element ip sandbox allowed \{ 1\.1\.1\.1 \}\nadd .*timeout 90s/);
   const json =
-    '{"nftables": [{"metainfo": {}}, {"set": {"elem": [{"elem": {"val": "1.2.3.4", "timeout": 99, "expires": 98}}]}}]}';
-  t.same(readOpenings(json), [{ address: '1.2.3.4', ttlS: 98 }]);
-  t.same(readOpenings('{"nftables": [{"set": {"name": "allowed"}}]}'), []);
+    '{"nftables": [{"metainfo": {}}, {"set": {"name": "allowed", "elem": [{"elem": {"val": "1.2.3.4", "timeout": 99, "expires": 98}}]}}]}';
+  t.same(readElements(json), [{ set: 'allowed', address: '1.2.3.4', ttlS: 98 }]);
+  t.same(readElements('{"nftables": [{"set": {"name": "allowed"}}]}'), []);
 });
 
 t.test('denials are logged once, and not by the thousand', async (t) => {

@@ -10,6 +10,7 @@ import { resolveRootfs, validateCreate } from '../../../../host-agent/src/sandbo
 import { createSandboxService, resolveService } from '../../../../host-agent/src/sandboxes/service.ts';
 import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { NO_PRESETS } from '../../../support/no-presets.ts';
 
 const CONFIG = {
   entrypoint: ['/entry'],
@@ -141,7 +142,7 @@ function makeSurroundings(service?: ServiceSpec, toBeBaked = '') {
   };
   const defaults = { profile: 'base', vcpus: 1, memoryMib: 512, diskBytes: 2 ** 30 };
   const limits = { vcpus: 4, memoryMib: 4096, diskBytes: 2 ** 30, sandboxes: 9, fork: 9 };
-  return { found, around: { roots: { find }, defaults, limits } };
+  return { found, around: { roots: { find }, defaults, limits, presets: NO_PRESETS } };
 }
 
 t.test('a profile is found before the request is admitted, and slow lookups come after', async (t) => {

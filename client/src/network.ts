@@ -1,0 +1,47 @@
+// What the guest of a sandbox may reach: shown, changed while it runs, and explained.
+import type { Requests } from './connection/requests.ts';
+import type {
+  CallOptions,
+  ChangedNetwork,
+  NetworkChanges,
+  NetworkPolicy,
+  NetworkTargets,
+  NetworkVerdict,
+} from './contract.ts';
+
+export class Network {
+  readonly #requests: Requests;
+  readonly #params: { readonly id: string };
+
+  constructor(requests: Requests, id: string) {
+    this.#requests = requests;
+    this.#params = { id };
+  }
+
+  /** ConflictError without a network. */
+  get(options: CallOptions = {}): Promise<NetworkPolicy> {
+    return this.#requests.call('getNetwork', { params: this.#params, ...options });
+  }
+
+  /**
+   * A given list replaces the whole list; absent ones stay. When it resolves, the policy holds, and connections that it
+   * does not allow are closed. ConflictError for another generation than `if_generation`, or without a network.
+   */
+  update(changes: NetworkChanges, options: CallOptions = {}): Promise<ChangedNetwork> {
+    return this.#requests.call('updateNetwork', { params: this.#params, body: changes, ...options });
+  }
+
+  /** The same for everything; absent lists are empty. */
+  replace(targets: NetworkTargets, options: CallOptions = {}): Promise<ChangedNetwork> {
+    return this.#requests.call('replaceNetwork', { params: this.#params, body: targets, ...options });
+  }
+
+  /** Whether the policy lets a connection pass, and why. Nothing is sent. */
+  check(host: string, port: number, { protocol, ...options }: CheckOptions = {}): Promise<NetworkVerdict> {
+    const body = { host, port, ...(protocol !== undefined && { protocol }) };
+    return this.#requests.call('checkNetwork', { params: this.#params, body, ...options });
+  }
+}
+
+/** Default: tcp. */
+export type CheckOptions = CallOptions & { readonly protocol?: 'tcp' | 'udp' };

@@ -1,0 +1,91 @@
+// Connections that a guest opened, as its namespace tracks them.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { formatIpv4 } from '../lib/ipv4.ts';
+import type { NetHelper } from './helper.ts';
+import type { Traffic } from './policy.ts';
+import type { NetworkSlot } from './subnet.ts';
+
+/** `text`: as the helper has it. */
+export type Flow = {
+  readonly text: string;
+  readonly protocol: number;
+  /** Of TCP (linux/netfilter/nf_conntrack_tcp.h). */
+  readonly state: number;
+  readonly port: number;
+  readonly address: string;
+};
+
+const FLOW_DIGITS = 20;
+/** TIME_WAIT, CLOSE. */
+const OVER: readonly number[] = [7, 8];
+const PROTOCOLS: Readonly<Record<number, Traffic['protocol']>> = { 1: 'icmp', 6: 'tcp', 17: 'udp' };
+/** The rules answer by at most 50 resets a second. */
+const TOLD_AT_ONCE = 50;
+const PAUSE_MS = 1000;
+
+export class Flows {
+  readonly #helper: NetHelper;
+  readonly #slot: NetworkSlot;
+  #isStopped = false;
+
+  constructor(helper: NetHelper, slot: NetworkSlot) {
+    this.#helper = helper;
+    this.#slot = slot;
+  }
+
+  async list(): Promise<Flow[]> {
+    const { namespace, guestIp } = this.#slot;
+    const text = await this.#helper.request(['flows', namespace, guestIp]);
+    return text.match(new RegExp(`.{${FLOW_DIGITS}}`, 'g'))?.map(readFlow) ?? [];
+  }
+
+  /** No packet of them passes any more. Both ends get a reset, some at a time. */
+  async close(flows: readonly Flow[]): Promise<void> {
+    const { namespace, guestIp } = this.#slot;
+    await this.#helper.request(['cut', namespace, guestIp], flows.map(({ text }) => text).join(''));
+    await this.#tell(flows.slice(0, TOLD_AT_ONCE));
+    if (flows.length > TOLD_AT_ONCE) void this.#tellRest(flows.slice(TOLD_AT_ONCE)).catch(() => undefined);
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+  }
+
+  async #tellRest(flows: readonly Flow[]): Promise<void> {
+    for (let at = 0; at < flows.length; at += TOLD_AT_ONCE) {
+      await sleep(PAUSE_MS, undefined, { ref: false });
+      if (this.#isStopped) return;
+      await this.#tell(flows.slice(at, at + TOLD_AT_ONCE));
+    }
+  }
+
+  async #tell(flows: readonly Flow[]): Promise<void> {
+    const { namespace, guestIp, mac, gatewayMac } = this.#slot;
+    const text = flows.map((flow) => flow.text).join('');
+    await this.#helper.request(['tell', namespace, guestIp, mac, gatewayMac], text);
+  }
+}
+
+function readFlow(text: string): Flow {
+  const [, protocol = '', state = '', , port = '', address = ''] =
+    /^(..)(..)(....)(....)(.{8})$/.exec(text) ?? [];
+  const number = (hex: string): number => Number.parseInt(hex, 16);
+  return {
+    text,
+    protocol: number(protocol),
+    state: number(state),
+    port: number(port),
+    address: formatIpv4(number(address)),
+  };
+}
+
+/** Whether it is not over by itself. */
+export function isLive({ protocol, state }: Flow): boolean {
+  return PROTOCOLS[protocol] !== 'tcp' || !OVER.includes(state);
+}
+
+/** Undefined for a protocol that no policy allows. */
+export function trafficOf({ protocol, port }: Flow): Traffic | undefined {
+  const name = PROTOCOLS[protocol];
+  return name && { protocol: name, port: name === 'icmp' ? 0 : port };
+}

@@ -1,0 +1,35 @@
+// What the networks of a daemon are made with, and what each is served with.
+import type { Logger } from 'pino';
+import type { Ipv4Range } from '../lib/ipv4.ts';
+import type { Table } from '../store/store.ts';
+import type { HostSideRecord } from './host-side.ts';
+import type { NetworkPolicy } from './policy.ts';
+import type { Users } from './port-holder.ts';
+import type { Upstream } from './resolver/upstream.ts';
+
+export type NetworkOptions = {
+  /** The address range that slots are allocated from; absent: the first free candidate. */
+  readonly subnet?: Ipv4Range | undefined;
+  /** Special-purpose ranges that names may resolve to. */
+  readonly allowedRanges: readonly Ipv4Range[];
+  readonly upstream: Upstream;
+  /** Contains the bind-mounted namespace files. */
+  readonly runDir: string;
+  readonly records: Table<HostSideRecord>;
+  /** Path of the helper that changes namespaces (native/netd.c). */
+  readonly program: string;
+  /** Path of the program that holds published ports (native/portd.c). */
+  readonly portProgram: string;
+  /** Allocates the user ids that port holders run as. */
+  readonly portUsers: Users;
+  readonly log: Logger;
+};
+
+export type ServeOptions = NetworkPolicy & {
+  /** Where a change of the policy may have been cut short: what held before it. */
+  readonly before?: NetworkPolicy | undefined;
+  /** An earlier daemon already served this network: addresses that it opened stay open. */
+  readonly wasServed: boolean;
+  /** Gets a line for the sandbox's log for each denial. */
+  readonly onDenied: (text: string) => void;
+};

@@ -1,0 +1,259 @@
+// What a guest may reach: its allowlist, rules and presets, as the resolver and the rules of the kernel see them.
+import { createHash } from 'node:crypto';
+import { INTERNET_PRESET, type NetworkRule, parsePortRange } from '@sandboxd/api';
+import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4, parseIpv4Range } from '../lib/ipv4.ts';
+import { Allowlist } from './resolver/message.ts';
+import { specialKind } from './special-addresses.ts';
+
+export type NetworkPolicy = {
+  /** Normalized names, whose addresses are open on all ports. */
+  readonly allowlist: readonly string[];
+  readonly rules?: readonly NetworkRule[] | undefined;
+  /** With the rules that each had when it was chosen. */
+  readonly presets?: readonly AppliedPreset[] | undefined;
+};
+
+export type AppliedPreset = { readonly name: string; readonly rules: readonly NetworkRule[] };
+
+/** What clients can name. */
+export interface NamedPresets {
+  /** With the rules that they have now. AppError invalid_argument for an unknown one, forbidden for one that is off. */
+  apply(names: readonly string[]): AppliedPreset[];
+}
+
+/** What a guest sends: a connection, or the first packet of one. */
+export type Traffic = {
+  readonly protocol: 'tcp' | 'udp' | 'icmp';
+  /** Of the peer; 0 for ICMP. */
+  readonly port: number;
+};
+
+export type Verdict = {
+  readonly isAllowed: boolean;
+  /** What allows it. */
+  readonly by?: { readonly allowlist: string } | { readonly rule: NetworkRule } | { readonly preset: string };
+  readonly reason: string;
+};
+
+/** Mail leaves only by a rule that names the port. */
+export const MAIL_PORT = 25;
+
+type PortRange = { readonly first: number; readonly last: number };
+
+/** All rules of one protocol and one list of ports: they share a set of addresses in the kernel. */
+export type RuleClass = {
+  readonly protocol: 'tcp' | 'udp';
+  /** As nftables has them, sorted and merged: `22, 9000-9010`. */
+  readonly ports: string;
+  /** Part of the names of its sets; the same for the same protocol and ports. */
+  readonly set: string;
+  readonly patterns: readonly string[];
+  readonly cidrs: readonly string[];
+};
+
+type CompiledClass = RuleClass & { readonly ranges: readonly PortRange[]; readonly hosts: Allowlist };
+
+export class EgressPolicy {
+  readonly allowlist: readonly string[];
+  readonly isInternet: boolean;
+  readonly #classes: readonly CompiledClass[];
+  readonly #rules: readonly (readonly [rule: NetworkRule, preset: string | undefined])[];
+  readonly #open: Allowlist;
+  readonly #all: Allowlist;
+
+  /** The rules are valid, and their names normalized. */
+  constructor({ allowlist, rules = [], presets = [] }: NetworkPolicy) {
+    this.allowlist = allowlist;
+    this.isInternet = presets.some(({ name }) => name === INTERNET_PRESET);
+    this.#rules = [
+      ...rules.map((each) => [each, undefined] as const),
+      ...presets.flatMap(({ name, rules }) => rules.map((each) => [each, name] as const)),
+    ];
+    this.#classes = compile(this.#rules.map(([each]) => each));
+    this.#open = new Allowlist(allowlist);
+    this.#all = new Allowlist([...allowlist, ...this.#classes.flatMap(({ patterns }) => patterns)]);
+  }
+
+  get classes(): readonly RuleClass[] {
+    return this.#classes;
+  }
+
+  /** Whether the resolver answers for this normalized name. */
+  allows(name: string): boolean {
+    return this.isInternet ? this.#all.isName(name) : this.#all.allows(name);
+  }
+
+  /** As of `Allowlist`. */
+  isAboveAllowed(name: string): boolean {
+    return this.isInternet || this.#all.isAboveAllowed(name);
+  }
+
+  /** The sets that get the addresses of a name; undefined is the one of the allowlist. */
+  setsOf(name: string): (string | undefined)[] {
+    return [
+      ...(this.#open.allows(name) ? [undefined] : []),
+      ...this.#classes.filter(({ hosts }) => hosts.allows(name)).map(({ set }) => set),
+    ];
+  }
+
+  /** The sets through which such traffic passes. */
+  setsFor({ protocol, port }: Traffic): (string | undefined)[] {
+    const classes = this.#classes.filter((each) => each.protocol === protocol && isWithin(port, each.ranges));
+    return [...(this.allowlist.length > 0 ? [undefined] : []), ...classes.map(({ set }) => set)];
+  }
+
+  /** Whether traffic to an address passes that these names lead to. */
+  passes(address: number, traffic: Traffic, names: Iterable<string>): boolean {
+    if (this.#passesByAddress(address, traffic)) return true;
+    for (const name of names) if (this.#findName(name, traffic) !== undefined) return true;
+    return false;
+  }
+
+  /** Whether it allows everything that `other` allows, by the same names and ranges. */
+  includes(other: EgressPolicy): boolean {
+    if (other.isInternet && !this.isInternet) return false;
+    const open = new Set(this.allowlist);
+    if (!other.allowlist.every((pattern) => open.has(pattern))) return false;
+    return other.#classes.every((theirs) => {
+      const ours = this.#classes.filter(
+        (each) => each.protocol === theirs.protocol && coversPorts(each, theirs),
+      );
+      const has = (list: 'patterns' | 'cidrs', value: string) =>
+        ours.some((each) => each[list].includes(value));
+      return (
+        theirs.patterns.every((pattern) => open.has(pattern) || has('patterns', pattern)) &&
+        theirs.cidrs.every((cidr) => has('cidrs', cidr))
+      );
+    });
+  }
+
+  /** `host`: a normalized name, or an address that the guest would use without asking for a name. */
+  check(host: string, traffic: Traffic): Verdict {
+    const address = parseIpv4(host);
+    return address === undefined ? this.#checkName(host, traffic) : this.#checkAddress(address, traffic);
+  }
+
+  #checkName(name: string, traffic: Traffic): Verdict {
+    const { protocol, port } = traffic;
+    const found = this.#findName(name, traffic);
+    if (found !== undefined)
+      return { isAllowed: true, ...found, reason: 'it is open once the guest has resolved the name' };
+    if (this.isInternet && this.#all.isName(name) && passesInternet(traffic))
+      return { isAllowed: true, by: { preset: INTERNET_PRESET }, reason: 'its public addresses are open' };
+    if (!this.allows(name)) return { isAllowed: false, reason: 'no allowlist, rule or preset has the name' };
+    if (protocol === 'icmp') return { isAllowed: false, reason: 'rules have no ICMP' };
+    return { isAllowed: false, reason: `the rules for the name have no ${protocol} port ${port}` };
+  }
+
+  #checkAddress(address: number, traffic: Traffic): Verdict {
+    const rule = this.#rules.find(([each]) => matchesCidr(each, address, traffic));
+    if (rule !== undefined)
+      return { isAllowed: true, ...toBy(rule), reason: 'a range of addresses is open, without a name' };
+    const kind = specialKind(address);
+    if (kind !== undefined) return { isAllowed: false, reason: `the address is ${kind}` };
+    if (this.isInternet && passesInternet(traffic))
+      return { isAllowed: true, by: { preset: INTERNET_PRESET }, reason: 'public addresses are open' };
+    return {
+      isAllowed: false,
+      reason: 'no rule has the address; it is open only while an allowed name leads to it',
+    };
+  }
+
+  #passesByAddress(address: number, traffic: Traffic): boolean {
+    if (this.isInternet && specialKind(address) === undefined && passesInternet(traffic)) return true;
+    return this.#rules.some(([each]) => matchesCidr(each, address, traffic));
+  }
+
+  /** What opens the addresses of a name for that traffic. */
+  #findName(name: string, { protocol, port }: Traffic): Pick<Verdict, 'by'> | undefined {
+    const pattern = this.#open.allows(name) ? this.#open.find(name) : undefined;
+    if (pattern !== undefined) return { by: { allowlist: pattern } };
+    const isOpen = this.#classes.some(
+      (each) => each.protocol === protocol && isWithin(port, each.ranges) && each.hosts.allows(name),
+    );
+    if (!isOpen) return undefined;
+    const rule = this.#rules.find(
+      ([each]) =>
+        'host' in each &&
+        each.protocol === protocol &&
+        isWithin(port, toRanges(each.ports)) &&
+        new Allowlist([each.host]).allows(name),
+    );
+    return rule && toBy(rule);
+  }
+}
+
+function toBy([rule, preset]: readonly [NetworkRule, string | undefined]): Pick<Verdict, 'by'> {
+  return { by: preset === undefined ? { rule } : { preset } };
+}
+
+function passesInternet({ protocol, port }: Traffic): boolean {
+  return protocol !== 'tcp' || port !== MAIL_PORT;
+}
+
+function matchesCidr(rule: NetworkRule, address: number, { protocol, port }: Traffic): boolean {
+  if (!('cidr' in rule) || rule.protocol !== protocol || !isWithin(port, toRanges(rule.ports))) return false;
+  const range = parseIpv4Range(rule.cidr);
+  return range !== undefined && isInRange(address, range);
+}
+
+function compile(rules: readonly NetworkRule[]): CompiledClass[] {
+  const classes = new Map<string, { rule: NetworkRule; patterns: Set<string>; cidrs: Set<string> }>();
+  for (const rule of rules) {
+    const key = `${rule.protocol} ${formatPorts(toRanges(rule.ports))}`;
+    const entry = classes.get(key) ?? { rule, patterns: new Set(), cidrs: new Set() };
+    classes.set(key, entry);
+    if ('host' in rule) entry.patterns.add(rule.host);
+    else entry.cidrs.add(rule.cidr);
+  }
+  return [...classes].map(([key, { rule, patterns, cidrs }]) => {
+    const ranges = toRanges(rule.ports);
+    return {
+      protocol: rule.protocol,
+      ports: formatPorts(ranges),
+      ranges,
+      set: createHash('sha256').update(key).digest('hex').slice(0, 16),
+      patterns: [...patterns],
+      cidrs: mergeCidrs([...cidrs]),
+      hosts: new Allowlist([...patterns]),
+    };
+  });
+}
+
+/** Without ranges that lie within others: a set of the kernel has no overlapping elements. */
+function mergeCidrs(cidrs: readonly string[]): string[] {
+  const ranges = cidrs
+    .flatMap((text) => parseIpv4Range(text) ?? [])
+    .sort((a, b) => a.prefixLength - b.prefixLength);
+  const kept: Ipv4Range[] = [];
+  for (const range of ranges) if (!kept.some((each) => isInRange(range.base, each))) kept.push(range);
+  return kept.map(formatIpv4Range);
+}
+
+/** Sorted; those that overlap or adjoin are one. */
+function toRanges(ports: NetworkRule['ports']): PortRange[] {
+  const sorted = ports
+    .flatMap((port) => parsePortRange(String(port)) ?? [])
+    .sort((a, b) => a.first - b.first);
+  const merged: PortRange[] = [];
+  for (const range of sorted) {
+    const before = merged.at(-1);
+    if (before === undefined || range.first > before.last + 1) merged.push(range);
+    else merged[merged.length - 1] = { first: before.first, last: Math.max(before.last, range.last) };
+  }
+  return merged;
+}
+
+function formatPorts(ranges: readonly PortRange[]): string {
+  return ranges.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`)).join(', ');
+}
+
+function isWithin(port: number, ranges: readonly PortRange[]): boolean {
+  return ranges.some(({ first, last }) => first <= port && port <= last);
+}
+
+function coversPorts({ ranges }: CompiledClass, other: CompiledClass): boolean {
+  return other.ranges.every((theirs) =>
+    ranges.some(({ first, last }) => first <= theirs.first && theirs.last <= last),
+  );
+}

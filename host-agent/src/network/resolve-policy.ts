@@ -1,0 +1,71 @@
+// From what a client asks for to what a guest may reach.
+import { type GatewayRule, MAX_NETWORK_RULES, MAX_RULE_CLASSES, type NetworkRule } from '@sandboxd/api';
+import { AppError } from '../lib/errors.ts';
+import { doRangesOverlap, parseIpv4Range } from '../lib/ipv4.ts';
+import { EgressPolicy, type NamedPresets, type NetworkPolicy } from './policy.ts';
+import { SPECIAL_RANGES } from './special-addresses.ts';
+
+export type NetworkRequest = {
+  readonly allowlist: readonly string[];
+  readonly rules?: readonly (NetworkRule | GatewayRule)[] | undefined;
+  /** By name. */
+  readonly presets?: readonly string[] | undefined;
+};
+
+/** AppError invalid_argument, unsupported for a protocol that needs the gateway, forbidden for a preset that is off. */
+export function resolvePolicy(request: NetworkRequest, presets: NamedPresets): NetworkPolicy {
+  const rules = toKernelRules(request.rules ?? []);
+  const applied = presets.apply([...new Set(request.presets ?? [])]);
+  const policy = {
+    allowlist: request.allowlist,
+    ...(rules.length > 0 && { rules }),
+    ...(applied.length > 0 && { presets: applied }),
+  };
+  assertFew(policy);
+  return policy;
+}
+
+/** AppError invalid_argument. */
+export function assertFew(policy: NetworkPolicy): void {
+  const { length } = [...(policy.rules ?? []), ...(policy.presets ?? []).flatMap(({ rules }) => rules)];
+  if (length > MAX_NETWORK_RULES)
+    throw new AppError(
+      'invalid_argument',
+      `a network must have at most ${MAX_NETWORK_RULES} rules, those of its presets included, not ${length}`,
+    );
+  const lists = new EgressPolicy(policy).classes.length;
+  if (lists <= MAX_RULE_CLASSES) return;
+  throw new AppError(
+    'invalid_argument',
+    `the rules of a network must have at most ${MAX_RULE_CLASSES} different lists of protocol and ports, not ${lists}`,
+  );
+}
+
+/** AppError unsupported, invalid_argument. */
+export function toKernelRules(rules: readonly (NetworkRule | GatewayRule)[]): NetworkRule[] {
+  return rules.map((rule, at) => {
+    if (!isKernelRule(rule))
+      throw new AppError(
+        'unsupported',
+        `rules[${at}] has protocol ${rule.protocol}, which needs the egress gateway, and this daemon has none; ` +
+          'protocol tcp opens ports of the addresses of a name',
+      );
+    const problem = 'cidr' in rule ? findCidrProblem(rule.cidr) : undefined;
+    if (problem !== undefined) throw new AppError('invalid_argument', `rules[${at}].cidr ${problem}`);
+    return rule;
+  });
+}
+
+function isKernelRule(rule: NetworkRule | GatewayRule): rule is NetworkRule {
+  return rule.protocol === 'tcp' || rule.protocol === 'udp';
+}
+
+function findCidrProblem(text: string): string | undefined {
+  const range = parseIpv4Range(text);
+  if (range === undefined) return `${text} is no range of IPv4 addresses`;
+  const special = SPECIAL_RANGES.find((each) => {
+    const other = parseIpv4Range(each);
+    return other !== undefined && doRangesOverlap(range, other);
+  });
+  return special && `${text} has addresses of ${special}, which are not on the internet`;
+}

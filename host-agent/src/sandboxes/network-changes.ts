@@ -1,0 +1,203 @@
+// Changes of what a guest may reach, while it runs or is paused. The record is written before the rules of the kernel
+// are changed, with what held until then: the next daemon completes a change that was cut short.
+import { isDeepStrictEqual } from 'node:util';
+import type { Logger } from 'pino';
+import type { Limits, RequestContext } from '../keys/index.ts';
+import { AppError, firstLine, toError } from '../lib/errors.ts';
+import type { Faults } from '../lib/faults.ts';
+import { parseIpv4 } from '../lib/ipv4.ts';
+import {
+  EgressPolicy,
+  type NamedPresets,
+  type NetworkPolicy,
+  type NetworkSlot,
+  type Traffic,
+} from '../network/index.ts';
+import { assertFew, resolvePolicy } from '../network/resolve-policy.ts';
+import { asNoSpace } from './admission.ts';
+import type { LifecycleEvents } from './lifecycle-events.ts';
+import type { ChangedNetwork, ExplainedVerdict, NetworkChange, NetworkState } from './network-types.ts';
+import { noSandbox, type SandboxRecord } from './record.ts';
+import type { SandboxNetworks } from './resources/resource.ts';
+import type { Sandbox } from './sandbox.ts';
+
+export type NetworkChangeDeps = {
+  readonly network: Pick<SandboxNetworks, 'change'>;
+  readonly presets: NamedPresets;
+  readonly limits: Pick<Limits, 'admitNetwork'>;
+  readonly events: LifecycleEvents;
+  readonly faults: Faults;
+};
+
+/** AppError conflict without a network. */
+export function networkStateOf({ id, record }: Pick<Sandbox, 'id' | 'record'>): NetworkState {
+  const { slot, policy } = networkOf(id, record);
+  const { guestIp, gateway } = slot;
+  return { ...policy, generation: generationOf(record), guestIp, gateway };
+}
+
+/** Names and addresses are judged as the policy has them; nothing is resolved. AppError conflict without a network. */
+export function checkNetwork(
+  { id, record }: Pick<Sandbox, 'id' | 'record'>,
+  host: string,
+  traffic: Traffic,
+  network: Pick<SandboxNetworks, 'namesOf'>,
+): ExplainedVerdict {
+  const { slot, policy } = networkOf(id, record);
+  const egress = new EgressPolicy(policy);
+  const generation = generationOf(record);
+  const verdict = egress.check(host, traffic);
+  if (verdict.isAllowed || parseIpv4(host) === undefined) return { ...verdict, generation };
+  for (const name of network.namesOf(slot, host)) {
+    const byName = egress.check(name, traffic);
+    const reason = `the guest has resolved ${name}, which leads to the address; it is open for as long as its DNS record`;
+    if (byName.isAllowed) return { ...byName, reason, generation };
+  }
+  return { ...verdict, generation };
+}
+
+/**
+ * AppError not_found, conflict for another generation or without a network, invalid_argument, forbidden, unsupported,
+ * internal with what holds.
+ */
+export async function changeNetwork(
+  sandbox: Sandbox,
+  change: NetworkChange,
+  request: RequestContext,
+  deps: NetworkChangeDeps,
+): Promise<ChangedNetwork> {
+  let closed = 0;
+  const carryOut = async (): Promise<void> => {
+    closed = await carryOutChange(sandbox, change, request, deps);
+  };
+  // Not in the middle of a pause or resume, which changes its record, too.
+  await sandbox.snapshotQueue.add(() => sandbox.changes.add(carryOut));
+  return { ...networkStateOf(sandbox), closed };
+}
+
+async function carryOutChange(
+  sandbox: Sandbox,
+  change: NetworkChange,
+  request: RequestContext,
+  { network, presets, limits, events, faults }: NetworkChangeDeps,
+): Promise<number> {
+  const { id } = sandbox;
+  assertExists(sandbox);
+  sandbox.use.touch();
+  const { record } = sandbox;
+  const { slot, policy: before } = networkOf(id, record);
+  const current = generationOf(record);
+  const { ifGeneration = current } = change;
+  if (ifGeneration !== current)
+    throw new AppError(
+      'conflict',
+      `the network of sandbox ${id} has generation ${current}, not ${ifGeneration}`,
+    );
+  const policy = patchPolicy(before, change, presets);
+  limits.admitNetwork(request, policy);
+  const changed = findChanges(before, policy);
+  if (changed.length === 0 && record.networkBefore === undefined) return 0;
+  const generation = current + 1;
+  const { networkBefore: pending, ...settled } = record;
+  const options = { ...record.options, network: policy };
+  const next = { ...settled, options, networkGeneration: generation };
+  await sandbox.replaceRecord({ ...next, networkBefore: merge(before, pending) }).catch((error: unknown) => {
+    throw asNoSpace(error, 'change the network of the sandbox', 'record') ?? error;
+  });
+  faults.reach('network.recorded');
+  const closed = await network
+    .change(slot, policy)
+    .catch((error: unknown) => undo(sandbox, record, network, error));
+  faults.reach('network.changed');
+  assertExists(sandbox);
+  const event = events.prepare(
+    { kind: 'network-changed', sandbox: id, generation, changed, closed },
+    record.owner,
+    record.metadata,
+  );
+  await sandbox.replaceRecord(next, event.persist);
+  event.publish();
+  return closed;
+}
+
+/** Rejects always. Where the earlier policy cannot be restored, the next change or daemon applies the new one. */
+async function undo(
+  sandbox: Sandbox,
+  record: SandboxRecord,
+  network: NetworkChangeDeps['network'],
+  cause: unknown,
+): Promise<never> {
+  assertExists(sandbox);
+  const { slot, policy } = networkOf(sandbox.id, record);
+  const reason = firstLine(toError(cause));
+  const isRestored = await network.change(slot, policy).then(
+    () => true,
+    () => false,
+  );
+  assertExists(sandbox);
+  if (isRestored) await sandbox.replaceRecord(record);
+  const state = isRestored
+    ? 'the earlier policy holds'
+    : 'either policy may hold until the next change, or until the daemon starts again';
+  throw new AppError('internal', `cannot change the network of sandbox ${sandbox.id}; ${state}: ${reason}`, {
+    cause: toError(cause),
+  });
+}
+
+/** The changes that an earlier daemon began are complete, as their networks were adopted. */
+export async function settleNetworks(
+  sandboxes: readonly Sandbox[],
+  network: Pick<SandboxNetworks, 'isServed'>,
+  log: Logger,
+): Promise<void> {
+  const settle = (sandbox: Sandbox) => async (): Promise<void> => {
+    const { networkBefore, ...record } = sandbox.record;
+    if (networkBefore === undefined || record.network === undefined || !network.isServed(record.network))
+      return;
+    await sandbox
+      .replaceRecord(record)
+      .catch((err) => log.warn({ err, sandbox: sandbox.id }, 'the next daemon changes a network again'));
+  };
+  await Promise.all(sandboxes.map((sandbox) => sandbox.changes.add(settle(sandbox))));
+}
+
+function patchPolicy(before: NetworkPolicy, change: NetworkChange, presets: NamedPresets): NetworkPolicy {
+  const { allowlist = before.allowlist, rules = before.rules } = change;
+  const policy = resolvePolicy({ allowlist, rules, presets: change.presets }, presets);
+  if (change.presets !== undefined || before.presets === undefined) return policy;
+  const kept = { ...policy, presets: before.presets };
+  assertFew(kept);
+  return kept;
+}
+
+/** Where a change failed before this one, any of its connections may be there as well. */
+function merge(before: NetworkPolicy, pending: NetworkPolicy | undefined): NetworkPolicy {
+  if (pending === undefined) return before;
+  return {
+    allowlist: [...new Set([...before.allowlist, ...pending.allowlist])],
+    rules: [...(before.rules ?? []), ...(pending.rules ?? [])],
+    presets: [...(before.presets ?? []), ...(pending.presets ?? [])],
+  };
+}
+
+function findChanges(before: NetworkPolicy, after: NetworkPolicy): string[] {
+  return (['allowlist', 'rules', 'presets'] as const).filter(
+    (field) => !isDeepStrictEqual(before[field] ?? [], after[field] ?? []),
+  );
+}
+
+function networkOf(id: string, record: SandboxRecord): { slot: NetworkSlot; policy: NetworkPolicy } {
+  const { network: slot, options } = record;
+  if (slot !== undefined && options.network !== undefined) return { slot, policy: options.network };
+  throw new AppError('conflict', `sandbox ${id} has no network`);
+}
+
+function generationOf({ networkGeneration = 1 }: SandboxRecord): number {
+  return networkGeneration;
+}
+
+/** AppError not_found. */
+function assertExists(sandbox: Sandbox): void {
+  if (sandbox.isGone || sandbox.state === 'deleting' || sandbox.state === 'deleted')
+    throw noSandbox(sandbox.id);
+}

@@ -1,0 +1,21 @@
+// What clients ask of the network of a sandbox, and get.
+import type { GatewayRule, NetworkRule } from '@sandboxd/api';
+import type { NetworkPolicy, Verdict } from '../network/index.ts';
+
+/** Absent lists stay as they are. */
+export type NetworkChange = {
+  readonly allowlist?: readonly string[] | undefined;
+  readonly rules?: readonly (NetworkRule | GatewayRule)[] | undefined;
+  readonly presets?: readonly string[] | undefined;
+  readonly ifGeneration?: number | undefined;
+};
+
+export type NetworkState = NetworkPolicy & {
+  readonly generation: number;
+  readonly guestIp: string;
+  readonly gateway: string;
+};
+
+export type ChangedNetwork = NetworkState & { readonly closed: number };
+
+export type ExplainedVerdict = Verdict & { readonly generation: number };
