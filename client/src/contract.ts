@@ -15,6 +15,11 @@ export type SandboxFilter = {
   /** Reference or digest. */
   readonly image?: string;
 };
+export type ListSandboxesOptions = SandboxFilter &
+  CallOptions & {
+    /** Maximum number of entries, the oldest; default: all. */
+    readonly limit?: number | undefined;
+  };
 export type SandboxStats = Schemas['SandboxStats'];
 export type SandboxEvent = Schemas['Event'];
 export type SnapshotInfo = Schemas['SnapshotResponse'];

@@ -28,6 +28,7 @@ import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import { type AboutPatch, changeAbout, toAbout } from '../../host-agent/src/sandboxes/snapshot-about.ts';
 import type {
   CreateSandboxOptions,
+  DeletedSandboxes,
   ForkOptions,
   ImportOptions,
   OpenPort,
@@ -133,7 +134,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return [...this.#infos.values()].filter((info) => matchesFilter(info, filter));
   }
 
-  async deleteAll(filter: SandboxFilter) {
+  async deleteAll(filter: SandboxFilter): Promise<DeletedSandboxes> {
     const deleted = this.list(filter).map(({ id }) => id);
     await Promise.all(deleted.map((id) => this.delete(id)));
     return { deleted, failed: [] };

@@ -1041,7 +1041,7 @@ export interface components {
                 readonly [key: string]: string;
             };
             /**
-             * @description state of the sandbox; later daemons may produce more of them
+             * @description state of the sandbox; later daemons may produce more of them. A sandbox is visible once its create has succeeded, so starting does not occur
              * @enum {string}
              */
             readonly state: "starting" | "running" | "pausing" | "paused" | "resuming" | "failed" | "deleting";

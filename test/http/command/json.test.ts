@@ -133,7 +133,11 @@ t.test('an error has its status and request; a command its exit code', async (t)
   });
   const both = await runCommand(['--json', 'rm', UNKNOWN_ID, id], env);
   t.equal(both.code, 1);
-  t.match(JSON.parse(both.stdout), { removed: 1, failed: [{ id: UNKNOWN_ID, error: /does not exist/ }] });
+  t.match(JSON.parse(both.stdout), {
+    removed: 1,
+    deleted: [id],
+    failed: [{ id: UNKNOWN_ID, error: /does not exist/ }],
+  });
   const nobody = { ...env, SANDBOXD_HOST: 'http://127.0.0.1:1' };
   t.match(await runCommand(['--json', 'ps'], nobody), {
     code: 1,
