@@ -1,7 +1,7 @@
 // Sandboxes without virtual machines: what each test makes of create and exec, and a record of what was asked.
 import type { ExecRequest } from '@sandboxd/api';
 import type { FileCallInput, FileReadInput, FileWriteInput } from '@sandboxd/proto';
-import type { ExecEvents, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
+import type { ExecEvents, ExecSession } from '../../host-agent/src/guest/exec.ts';
 import type { FileDescription } from '../../host-agent/src/guest/file-description.ts';
 import type {
   ByteSource,

@@ -1,5 +1,5 @@
 // Counts of commands and of connections to ports, for metrics.
-import type { ExecEvents, ExecOutcome, ExecSession } from '../guest/exec-types.ts';
+import type { ExecEvents, ExecOutcome, ExecSession } from '../guest/exec.ts';
 
 type CommandKind = 'attached' | 'detached';
 type CommandOutcome =

@@ -1,6 +1,6 @@
 // Interface of this module: everything that a client can do with sandboxes.
 import type { ExecRequest, PortAccess } from '@sandboxd/api';
-import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
+import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';

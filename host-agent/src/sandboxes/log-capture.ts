@@ -2,7 +2,7 @@
 // after a lost connection, a restart of the daemon, or in a fork, nothing is missing or duplicated.
 import type { ServiceRecord } from '@sandboxd/proto';
 import type { Logger } from 'pino';
-import type { ExecEvents, ExecSession } from '../guest/exec-types.ts';
+import type { ExecEvents, ExecSession } from '../guest/exec.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { OutputSubscription } from '../guest/service.ts';
 import { joinText, NOTHING } from '../lib/utf8-joiner.ts';

@@ -3,7 +3,7 @@ import type { ExecRequest } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Vm, VmExit } from '../engines/engine.ts';
-import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
+import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';

@@ -1,7 +1,7 @@
 // What counts as a use of a sandbox, and how its activity counters are read.
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { ExecEvents, ExecSession } from '../../guest/exec-types.ts';
+import type { ExecEvents, ExecSession } from '../../guest/exec.ts';
 import type { GuestFiles, PulledFile } from '../../guest/files.ts';
 import { hasOpenConnection } from '../../network/index.ts';
 import type { Directories, ResourceContext } from '../resources/resource.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
 import t, { type Test } from 'tap';
-import type { ExecSession } from '../../../../host-agent/src/guest/exec-types.ts';
+import type { ExecSession } from '../../../../host-agent/src/guest/exec.ts';
 import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import { type Counters, IdleWatch } from '../../../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import type { ExecSession } from '../../../../host-agent/src/guest/exec-types.ts';
+import type { ExecSession } from '../../../../host-agent/src/guest/exec.ts';
 import type { FileCallAnswer } from '../../../../host-agent/src/guest/files.ts';
 import type { Chunk } from '../../../../host-agent/src/lib/byte-queue.ts';
 import { IdleWatch } from '../../../../host-agent/src/sandboxes/idle/idle-watch.ts';
