@@ -33,8 +33,8 @@ import { nextCursor, pageQuery } from './page.ts';
 import { createdService } from './service.ts';
 
 /**
- * States that clients see. No sandbox of this daemon is `starting`: it is visible from the commit of its create on, when
- * its guest has answered. The word is kept for clients that know it.
+ * States that clients see. No sandbox of this daemon is `starting`: it is visible from the commit of its create on,
+ * when its guest has answered. The word is kept for clients that know it.
  */
 export const SANDBOX_STATES = [
   'starting',

@@ -15,7 +15,7 @@ import { Admission, type Need } from './admission.ts';
 import { commitSandboxes, createSandbox } from './create.ts';
 import { Forks } from './fork.ts';
 import { AutomaticEnd } from './idle/automatic-end.ts';
-import { forgetIdle } from './idle/in-use.ts';
+import { forgetIdle } from './idle/timeouts.ts';
 import { bootImported, receiveSnapshot } from './import-snapshot.ts';
 import type { Sandboxes, SandboxHost, SandboxRequest, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';

@@ -4,8 +4,8 @@ import type { Logger } from 'pino';
 import type { Vm } from '../engines/engine.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { SandboxLog } from '../logs/index.ts';
-import type { CommandCounts } from './command-counts.ts';
 import { LogCaptures } from './command-logs.ts';
+import type { CommandCounts } from './exec.ts';
 
 export type RunningOptions = {
   readonly vm: Vm;

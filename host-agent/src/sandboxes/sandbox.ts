@@ -10,12 +10,11 @@ import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
 import { Departure } from './departure.ts';
-import { trackExecUse, trackTransferUse } from './idle/in-use.ts';
-import type { SandboxUse } from './idle/sandbox-use.ts';
+import { startObserved } from './exec.ts';
+import { type SandboxUse, trackTransferUse } from './idle/sandbox-use.ts';
 import { type SandboxOwner, Timeouts } from './idle/timeouts.ts';
 import type { AwakeSandbox, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
-import { startLogged } from './log-capture.ts';
 import { environmentOf } from './metadata.ts';
 import {
   checkTransition,
@@ -234,13 +233,9 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   exec(request: ExecRequest, events: ExecEvents, options?: Omit<ExecOptions, 'baseEnv'>): ExecSession {
     this.assertAlive();
     const execOptions = { ...options, baseEnv: environmentOf(this.#record) };
-    const run = (observed: ExecEvents): ExecSession =>
-      this.#context.commandCounts.track(observed, (counted) =>
-        startLogged(this.log, request.cmd, counted, (all) =>
-          this.awake.guest.exec(request, all, execOptions),
-        ),
-      );
-    return trackExecUse(this.#timeouts.use, events, run);
+    const observers = { uses: this.use, counts: this.#context.commandCounts, log: this.log };
+    const start = (observed: ExecEvents) => this.awake.guest.exec(request, observed, execOptions);
+    return startObserved(observers, request.cmd, events, start);
   }
 
   commands(): SandboxCommands {

@@ -13,9 +13,8 @@ import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
 import { readHostCapacity } from '../../../host-agent/src/sandboxes/admission.ts';
-import { CommandCounts } from '../../../host-agent/src/sandboxes/command-counts.ts';
-import type { Counters } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
-import { HOST_IDLE } from '../../../host-agent/src/sandboxes/idle/in-use.ts';
+import { CommandCounts } from '../../../host-agent/src/sandboxes/exec.ts';
+import { type Counters, HOST_IDLE } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import {
   type LifecycleEvent,
   LifecycleEvents,

@@ -9,7 +9,7 @@ import type { ExecSession } from '../../../../host-agent/src/guest/exec.ts';
 import type { FileCallAnswer } from '../../../../host-agent/src/guest/files.ts';
 import type { Chunk } from '../../../../host-agent/src/lib/byte-queue.ts';
 import { IdleWatch } from '../../../../host-agent/src/sandboxes/idle/idle-watch.ts';
-import { trackTransferUse } from '../../../../host-agent/src/sandboxes/idle/in-use.ts';
+import { trackTransferUse } from '../../../../host-agent/src/sandboxes/idle/sandbox-use.ts';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
 import type { IdleRule } from '../../../../host-agent/src/sandboxes/types.ts';
 import { FakeClock } from '../../../support/fake-clock.ts';
