@@ -11,8 +11,8 @@ import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
-import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
+import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 import { callersOf, sortKeyOf, toPorts, toSandboxBody } from './sandboxes.ts';
 
