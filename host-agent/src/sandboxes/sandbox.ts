@@ -9,7 +9,7 @@ import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
-import { Departure } from './departure.ts';
+import { Deletion } from './deletion.ts';
 import { startObserved } from './exec.ts';
 import { type SandboxUse, trackTransferUse } from './idle/sandbox-use.ts';
 import { type SandboxOwner, Timeouts } from './idle/timeouts.ts';
@@ -43,7 +43,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   /** Whether users may know the sandbox. */
   isAnnounced: boolean;
   readonly #announced = Promise.withResolvers<void>();
-  readonly #departure: Departure;
+  readonly #deletion: Deletion;
   readonly #times: Readonly<Record<string, number>> | undefined;
   #record: SandboxRecord;
   #owner: SandboxOwner<Sandbox> | undefined;
@@ -70,7 +70,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
     this.#handles = handles;
     this.#logger = log;
     this.paths = paths;
-    this.#departure = new Departure(this, context, handles, log);
+    this.#deletion = new Deletion(this, context, handles, log);
     this.#times = times;
     this.log = handles.sandboxLog;
     if (record.paused !== undefined) this.#state = 'paused';
@@ -166,7 +166,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
 
   /** Whether it is hidden from clients: deleted, or being deleted. After a failed delete it is visible again. */
   get isGone(): boolean {
-    return this.#departure.isLeaving;
+    return this.#deletion.isLeaving;
   }
 
   get info(): SandboxInfo {
@@ -222,7 +222,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
 
   /** Aborts when it is being deleted. */
   get leaving(): AbortSignal {
-    return this.#departure.signal;
+    return this.#deletion.signal;
   }
 
   /** Writes a line to its durable log. */
@@ -293,9 +293,9 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
     }
   }
 
-  /** First phase of a delete; see Departure. */
+  /** First phase of a delete; see Deletion. */
   leave(reason = '', events: readonly LifecycleEvent[] = []): Promise<void> {
-    return this.#departure.leave(reason, events);
+    return this.#deletion.leave(reason, events);
   }
 
   /** Second phase of a delete: removes everything that `leave` left. Can be called again. */
@@ -303,7 +303,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
     if (this.#state === 'deleted') return;
     // A save or a resume that the delete has cut short must not write any more.
     await this.snapshotQueue.onIdle();
-    await this.#departure.sweep();
+    await this.#deletion.sweep();
     this.transition('deleted');
   }
 
@@ -315,7 +315,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
 
   /** Removes a sandbox that no user ever saw, with its log. */
   async discard(): Promise<void> {
-    this.#departure.wasNeverVisible = true;
+    this.#deletion.wasNeverVisible = true;
     await this.remove();
   }
 
