@@ -12,14 +12,14 @@ import {
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { Admission, type Need } from './admission.ts';
+import { assertComesFrom } from './ancestry.ts';
 import { commitSandboxes, createSandbox } from './create.ts';
 import { Forks } from './fork.ts';
-import { AutomaticEnd } from './idle/automatic-end.ts';
+import { TimeoutActions } from './idle/timeout-actions.ts';
 import { forgetIdle } from './idle/timeouts.ts';
 import { bootImported, receiveSnapshot } from './import-snapshot.ts';
 import type { Sandboxes, SandboxHost, SandboxRequest, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
-import { assertComesFrom } from './lineage.ts';
 import { toMetadata } from './metadata.ts';
 import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
@@ -63,7 +63,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #limits: Limits;
   readonly #sweeps: Sweeps;
   readonly sleep: Sleep;
-  readonly #automaticEnd: AutomaticEnd;
+  readonly #timeoutActions: TimeoutActions;
   readonly #names = new Names(() => this.#sandboxes.values());
   readonly #forks: Forks;
   #watchdog: Disposable | undefined;
@@ -85,7 +85,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       ...{ dataDir: directories.dataDir, engines, faults, events, log },
       ...{ records: snapshotRecords, sandboxRecords: context.records },
     });
-    this.#automaticEnd = new AutomaticEnd({
+    this.#timeoutActions = new TimeoutActions({
       events,
       log,
       save: (sandbox, signal, owner) => this.snapshot(sandbox, signal, owner),
@@ -338,6 +338,6 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   #register(sandbox: Sandbox): void {
     this.#sandboxes.set(sandbox.id, sandbox);
-    sandbox.beginLife(this.#automaticEnd);
+    sandbox.beginLife(this.#timeoutActions);
   }
 }

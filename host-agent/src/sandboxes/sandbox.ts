@@ -25,7 +25,7 @@ import {
   toInfo,
 } from './record.ts';
 import type { Handles, ResourceContext, SandboxContext, SandboxPaths } from './resources/resource.ts';
-import { Running } from './running.ts';
+import { RunningVm } from './running-vm.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
 import type { SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, usageWithoutVm, type VmUsage } from './vm-usage.ts';
@@ -55,7 +55,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   readonly #timeouts: Timeouts<Sandbox>;
   readonly #readers = createReaderLimit();
   readonly log: SandboxLog | undefined;
-  #running: Running | undefined;
+  #running: RunningVm | undefined;
   /** Another VM is about to replace its own, whose memory and slot it keeps. */
   isReplaced = false;
 
@@ -80,19 +80,19 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   }
 
   /** Undefined while it is paused. */
-  get running(): Running | undefined {
+  get running(): RunningVm | undefined {
     return this.#running;
   }
 
   /** The same, for what needs its VM. AppError paused. */
-  get awake(): Running {
+  get awake(): RunningVm {
     if (this.#running !== undefined) return this.#running;
     throw new AppError('paused', `sandbox ${this.id} is ${this.#state}; resume it first`);
   }
 
-  #begin(vm: Vm, guest: Guest): Running {
+  #begin(vm: Vm, guest: Guest): RunningVm {
     const { sandboxLog } = this.#handles;
-    const running = new Running({
+    const running = new RunningVm({
       ...{ vm, guest, sandboxLog, log: this.#logger },
       onOutput: () => this.#timeouts.use.noteActivity(),
       counts: this.#context.commandCounts,

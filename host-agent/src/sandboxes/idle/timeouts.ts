@@ -9,7 +9,7 @@ import type { SnapshotRequest } from '../interface.ts';
 import { expiryOf } from '../metadata.ts';
 import { pausesAtEnd, type SandboxRecord } from '../record.ts';
 import type { Directories, ResourceContext } from '../resources/resource.ts';
-import type { Running } from '../running.ts';
+import type { RunningVm } from '../running-vm.ts';
 import type { IdleRule, SnapshotInfo } from '../types.ts';
 import type { UsageSource } from '../vm-usage.ts';
 import { IdleWatch } from './idle-watch.ts';
@@ -27,7 +27,7 @@ export interface SandboxOwner<S> {
 type Timed = UsageSource & {
   readonly id: string;
   readonly record: SandboxRecord;
-  readonly running: Running | undefined;
+  readonly running: RunningVm | undefined;
 };
 
 export class Timeouts<S extends Timed> {

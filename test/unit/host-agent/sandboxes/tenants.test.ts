@@ -3,7 +3,7 @@
 import { pino } from 'pino';
 import t from 'tap';
 import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
-import { endIdle } from '../../../../host-agent/src/sandboxes/idle/automatic-end.ts';
+import { endIdle } from '../../../../host-agent/src/sandboxes/idle/timeout-actions.ts';
 import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import {
   assertCanPublish,
