@@ -16,7 +16,7 @@ import {
   startHolder,
   type Users,
 } from './port-holder.ts';
-import { openPorts } from './rules/guest.ts';
+import { asleepRules, openPorts } from './rules/guest.ts';
 import { addPorts, type PortMap, removePorts, replacePorts } from './rules/host.ts';
 import type { NetworkSlot, Subnet } from './subnet.ts';
 
@@ -87,8 +87,9 @@ export class Published {
   }
 
   /**
-   * `hold` and `refuse` are for a guest that sleeps: its holder gets all new connections, and `onHeld` is called for
-   * the first that it holds. Connections that exist stay. Rejects if the holder has ended, or is of an older version.
+   * `hold` and `refuse` are for a guest that sleeps: its holder gets all new connections. Connections that exist stay
+   * until their client sends data in `refuse`. `onHeld` is called once, for the first connection or the first
+   * data. Rejects if the holder has ended, or is of an older version.
    */
   setMode(subnet: Subnet, slot: NetworkSlot, mode: PortMode, onHeld?: () => void): Promise<void> {
     const entry = this.#ports.get(slot.namespace);
@@ -98,6 +99,11 @@ export class Published {
     const done = entry.last.then(change, change);
     entry.last = done.catch(() => undefined);
     return done;
+  }
+
+  /** A rule has logged a packet for the guest. */
+  received(guestIp: string): void {
+    for (const { slot, control } of this.#ports.values()) if (slot.guestIp === guestIp) control?.knock();
   }
 
   async #setMode(subnet: Subnet, entry: Entry, mode: PortMode): Promise<void> {
@@ -117,6 +123,7 @@ export class Published {
     if (mode !== 'open') {
       if (!entry.isAsleep) await this.#removeMaps(subnet, maps);
       entry.isAsleep = true;
+      await change(entry.slot.namespace, asleepRules(mode));
       return;
     }
     entry.control?.close();
@@ -124,6 +131,7 @@ export class Published {
     if (maps.length > 0 && entry.isAsleep)
       await change('-', `${removePorts(subnet.table, maps)}\n${addPorts(subnet.table, maps)}`);
     entry.isAsleep = false;
+    await change(entry.slot.namespace, asleepRules(mode));
   }
 
   /** Resolves when the ports are free. Idempotent. */
