@@ -170,15 +170,15 @@ function disksOf({ diskPath, manifest }: SavedGuest): string[] {
 
 const ATTRIBUTES_BYTES = 20;
 const HEAD_BYTES = 1 + 2 * ATTRIBUTES_BYTES;
-const TYPE_BITS = 0o170000;
+/** By the upper four bits of a mode. */
 const TYPES: Readonly<Record<number, ComparedFile['kind']>> = {
-  26411: 'socket',
-  21609: 'symlink',
-  16807: 'file',
-  14406: 'block-device',
-  9604: 'directory',
-  4802: 'character-device',
-  2401: 'fifo',
+  1: 'fifo',
+  2: 'character-device',
+  4: 'directory',
+  6: 'block-device',
+  8: 'file',
+  10: 'symlink',
+  12: 'socket',
 };
 
 /** The format is that of native/diffdisks.cc. Throws for any other one: hostile disks may have broken the program. */
@@ -219,7 +219,7 @@ function parseDifference(kind: string, body: Buffer): Difference {
 
 function parseAttributes(body: Buffer, at: number): ComparedFile {
   const mode = body.readUInt32LE(at);
-  const kind = TYPES[mode & TYPE_BITS];
+  const kind = TYPES[mode >>> 12];
   if (kind === undefined)
     throw new AppError('conflict', 'the snapshots cannot be compared: a file has no kind');
   return {
