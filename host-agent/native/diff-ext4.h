@@ -80,15 +80,9 @@ class Ext4 : public FileSystem {
       } catch (const BadJournal &bad) {
         damaged(bad.text);
       }
-      ext2fs_free(fs_);
-      fs_ = nullptr;
       open(0);
     }
     root = EXT2_ROOT_INO;
-  }
-
-  ~Ext4() override {
-    if (fs_ != nullptr) ext2fs_free(fs_);
   }
 
   Attributes attributes(uint64_t node) override {
@@ -160,7 +154,10 @@ class Ext4 : public FileSystem {
   void open(int flags) {
     DiskChannel::next = &disk;
     flags |= EXT2_FLAG_64BITS | EXT2_FLAG_SKIP_MMP;
-    check(ext2fs_open2("disk", nullptr, flags, 0, 0, DiskChannel::manager(), &fs_));
+    ext2_filsys opened = nullptr;
+    check(ext2fs_open2("disk", nullptr, flags, 0, 0, DiskChannel::manager(), &opened));
+    owner_.reset(opened);
+    fs_ = opened;
   }
 
   ext2_inode_large read_inode(uint64_t node) {
@@ -252,5 +249,9 @@ class Ext4 : public FileSystem {
     return content;
   }
 
+  struct Free {
+    void operator()(ext2_filsys fs) const { ext2fs_free(fs); }
+  };
+  std::unique_ptr<struct struct_ext2_filsys, Free> owner_;
   ext2_filsys fs_ = nullptr;
 };

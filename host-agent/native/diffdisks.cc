@@ -14,8 +14,10 @@
 //   M       there are more
 //   d l     nothing can be compared: a disk is damaged, a limit is reached; and a text
 // Attributes: mode, uid, gid (u32 each), size (u64); zeros if there is no such file.
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -257,6 +259,7 @@ int main(int count, char **arguments) {
   set_limit(RLIMIT_AS, MEMORY_BYTES);
 #endif
   set_limit(RLIMIT_CPU, CPU_SECONDS);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a daemon that was killed leaves nothing that runs
   set_limit(RLIMIT_CORE, 0);
   initialize_ext2_error_table();
   Output output(strtoull(arguments[1], nullptr, 10), strtoull(arguments[2], nullptr, 10));
