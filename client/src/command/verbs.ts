@@ -12,6 +12,7 @@ import { images, pull, rmi } from './verbs/images.ts';
 import { keys } from './verbs/keys.ts';
 import { open } from './verbs/links.ts';
 import { logs } from './verbs/logs.ts';
+import { mcp } from './verbs/mcp.ts';
 import { exportSnapshot, importSnapshot } from './verbs/move.ts';
 import { connect, forward, ports, ssh } from './verbs/ports.ts';
 import { run } from './verbs/run.ts';
@@ -64,6 +65,7 @@ export const VERBS: readonly Verb[] = [
   service,
   stats,
   events,
+  mcp,
   inspect,
   keys,
   context,

@@ -161,6 +161,7 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     pull: ['x'],
     rmi: ['x'],
     events: ['--no-follow'],
+    mcp: ['--tool', EVIL],
     keys: [],
     context: ['use', EVIL],
     version: [],

@@ -76,6 +76,7 @@ t.test('each verb', async (t) => {
     pull: { fine: ['nginx'], wrong: ['nosuch'] },
     rmi: { fine: ['nginx'] },
     events: { wrong: ['--no-follow'] },
+    mcp: { wrong: ['--tool', 'nosuch'] },
     keys: { fine: [] },
     context: { fine: ['list'], wrong: ['use', 'nosuch'] },
     version: { fine: [] },
