@@ -24,6 +24,7 @@ export type SandboxStats = Schemas['SandboxStats'];
 export type SandboxEvent = Schemas['Event'];
 export type SnapshotInfo = Schemas['SnapshotResponse'];
 export type SnapshotTreeNode = Schemas['SnapshotTree']['nodes'][number];
+export type FileDifference = Schemas['SnapshotDiff']['files'][number];
 export type SnapshotOptions = Schemas['SnapshotRequest'];
 export type SnapshotChanges = Schemas['ChangeSnapshotRequest'];
 export type ImageChanges = Schemas['ChangeImageRequest'];

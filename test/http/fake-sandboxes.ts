@@ -273,6 +273,13 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return snapshot;
   }
 
+  onCompare: Sandboxes['compareSnapshots'] = async () => ({ files: [] });
+
+  async compareSnapshots(...asked: Parameters<Sandboxes['compareSnapshots']>) {
+    for (const id of [asked[0].from, asked[0].to]) this.getSnapshot(id);
+    return this.onCompare(...asked);
+  }
+
   exportSnapshot(id: string): PullStream {
     this.getSnapshot(id);
     return outflow(`archive of ${id}`);

@@ -4,6 +4,7 @@ import { attach, commands, kill, wait } from './verbs/commands.ts';
 import { completion } from './verbs/completion.ts';
 import { context } from './verbs/context.ts';
 import { cp } from './verbs/cp.ts';
+import { diff } from './verbs/diff.ts';
 import { events } from './verbs/events.ts';
 import { exec } from './verbs/exec.ts';
 import { cat, edit, ls, mkdir, mv } from './verbs/files.ts';
@@ -48,6 +49,7 @@ export const VERBS: readonly Verb[] = [
   snapshot,
   snapshots,
   tree,
+  diff,
   fork,
   rollback,
   exportSnapshot,

@@ -52,7 +52,7 @@ export async function openNetwork(
 }
 
 export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys'> &
-  Pick<OpenedEngines, 'kernel' | 'engines' | 'adopters'> &
+  Pick<OpenedEngines, 'kernel' | 'engines' | 'adopters' | 'isolation'> &
   Pick<OpenedEvents, 'events' | 'metrics'> &
   OpenedRootfs & {
     readonly network: Network;
@@ -102,6 +102,7 @@ export async function openSandboxes(
       publishPorts: publishPorts.length > 0 ? publishPorts : findOrdinaryPorts(),
     },
     snapshotRecords: store.table<SnapshotRecord>('snapshots'),
+    comparer: { program: helpers.diffdisks, jail: deps.isolation.jail },
     log,
   });
   signal.throwIfAborted();

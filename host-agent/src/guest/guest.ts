@@ -245,6 +245,11 @@ export class Guest {
     return await this.#hold.hold(this.#usable(), options);
   }
 
+  /** See GuestHold.writeOut. AppError guest_unreachable. */
+  async writeOut(): Promise<void> {
+    await this.#hold.writeOut(this.#usable());
+  }
+
   release(): void {
     this.#channel?.release();
   }

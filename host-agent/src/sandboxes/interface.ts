@@ -8,6 +8,7 @@ import type { PullStream } from '../lib/byte-queue.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { SandboxFilter } from './filter.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
+import type { ComparePosition, DifferencePage } from './saved/compare-disks.ts';
 import type { DiskUse } from './saved/saved-guest.ts';
 import type { SandboxService } from './service.ts';
 import type { Automatic, SnapshotPatch, SnapshotWishes } from './snapshot-about.ts';
@@ -154,6 +155,11 @@ export interface Sandboxes {
    * internal when it is damaged.
    */
   exportSnapshot(id: string): PullStream;
+  /**
+   * The files that differ between the disks of two snapshots; `to` may be a name. AppError not_found, conflict with the
+   * reason why they cannot be compared, exhausted.
+   */
+  compareSnapshots(position: ComparePosition, signal?: AbortSignal): Promise<DifferencePage>;
   /**
    * Imports a snapshot of another host. AppError conflict with the reason why it cannot run here, invalid_argument
    * for a malformed stream, exhausted; everything is undone then.

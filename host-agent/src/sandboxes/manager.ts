@@ -32,6 +32,7 @@ import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
+import { type ComparePosition, type DifferencePage, DiskComparer } from './saved/compare-disks.ts';
 import { exportPaused } from './sleep/export-paused.ts';
 import { Sleep } from './sleep/sleep.ts';
 import { Snapshots } from './snapshots.ts';
@@ -66,6 +67,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #timeoutActions: TimeoutActions;
   readonly #names = new Names(() => this.#sandboxes.values());
   readonly #forks: Forks;
+  readonly #comparer: DiskComparer;
   #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
@@ -117,6 +119,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       add: (need, signal, make, request) => this.#add(need, signal, make, request),
       track: (work) => this.#operations.trackSave(work),
     });
+    this.#comparer = new DiskComparer(options.comparer);
     this.#templates = new Templates({
       // No client sees the guest of a template, so it has no durable log.
       context: { ...context, logs: undefined },
@@ -254,6 +257,12 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   }
 
   exportSnapshot = (id: string): PullStream => exportStream(this.#snapshots.export(id));
+
+  async compareSnapshots(position: ComparePosition, requestSignal?: AbortSignal): Promise<DifferencePage> {
+    const signal = this.#operations.signal(requestSignal);
+    const toGuest = (id: string) => this.#snapshots.export(id).saved;
+    return this.#operations.trackSave(this.#comparer.compare(position, toGuest, signal));
+  }
 
   async exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream> {
     return exportPaused(sandbox, this.sleep, this.#options.context, this.#operations.signal(signal));

@@ -75,6 +75,10 @@ const ANSWERS: readonly [RegExp, unknown][] = [
   [/POST .*\/snapshot$/, SNAPSHOT],
   [/\/fork$/, { sandboxes: [SANDBOX] }],
   [/ \/snapshots\/import/, SNAPSHOT],
+  [
+    /\/diff$/,
+    { files: [{ path: EVIL, change: EVIL, kind: EVIL, mode: EVIL, uid: EVIL, gid: EVIL, differs: [EVIL] }] },
+  ],
   [/\/tree/, { nodes: [{ ...SNAPSHOT, kind: 'snapshot', state: EVIL }] }],
   [/ \/snapshots\//, SNAPSHOT],
   [/\/stats$/, STATS],
@@ -148,6 +152,7 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     snapshot: ['sbx_1'],
     snapshots: [],
     tree: ['snap_1'],
+    diff: ['-l', 'snap_1', 'snap_2'],
     fork: ['snap_1'],
     rollback: ['sbx_1', 'snap_1'],
     export: ['-o', archive, 'snap_1'],

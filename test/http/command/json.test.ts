@@ -66,6 +66,7 @@ t.test('each verb', async (t) => {
     service: { fine: ['status', id], wrong: ['status', UNKNOWN_ID] },
     snapshot: { fine: [id], wrong: [UNKNOWN_ID] },
     snapshots: { fine: [] },
+    diff: { fine: [snapshot, snapshot], wrong: [snapshot, 'snap_0000000000000'] },
     tree: { fine: [snapshot], wrong: ['snap_0000000000000'] },
     fork: { fine: ['-n', '2', snapshot], wrong: ['snap_0000000000000'] },
     rollback: { fine: [id, snapshot], wrong: [spare, snapshot] },

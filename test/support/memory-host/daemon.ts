@@ -29,6 +29,7 @@ import type {
 } from '../../../host-agent/src/sandboxes/resources/resource.ts';
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
+import { HELPERS } from '../helper-programs.ts';
 import { oneEngine } from '../one-engine.ts';
 import { scaled } from '../time-scale.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
@@ -161,6 +162,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       policyOfOwner: options.policyOfOwner ?? (() => undefined),
       publishPorts: ['1024-32767', '61000-65535'],
     },
+    comparer: { program: HELPERS.diffdisks, jail: undefined },
     snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
     log,
   });
