@@ -152,6 +152,12 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
       changePort: async (port, access) => this.#changePort(id, port, access),
+      publishPort: async (port) =>
+        this.#change(id, { published: [...(this.get(id).info.published ?? []), port] }),
+      unpublishPort: async ({ hostPort }) => {
+        const { published = [] } = this.get(id).info;
+        this.#change(id, { published: published.filter((each) => each.hostPort !== hostPort) });
+      },
       rollback: async (snapshotId) => {
         if (this.getSnapshot(snapshotId).sourceId !== id)
           throw new AppError('conflict', `snapshot ${snapshotId} is not of sandbox ${id}`);

@@ -25,6 +25,7 @@ import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
 import type { SandboxManagerOptions } from './options.ts';
 import { changePort, connectPort, type PortChange } from './ports.ts';
+import { changePublished, type PublishChange } from './publish.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
 import { resolveRootfs, validateCreate } from './resolve-create.ts';
@@ -205,6 +206,14 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   changePort = (sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]> =>
     this.#operations.trackSave(changePort(sandbox, change, this.#options.context.events));
+
+  changePublished(sandbox: Sandbox, change: PublishChange, request: RequestContext): Promise<void> {
+    this.#operations.signal();
+    const { context, log } = this.#options;
+    const { network, events } = context;
+    const deps = { network, events, limits: this.#limits, sleep: this.sleep, log };
+    return this.#operations.trackSave(changePublished(sandbox, change, request, deps));
+  }
 
   /** Oldest first. */
   list(isVisible: IsVisible): SandboxInfo[] {

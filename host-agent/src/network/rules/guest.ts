@@ -105,6 +105,11 @@ export function openPorts(ports: readonly number[]): string {
   return ports.map((port) => `add element ${GUEST_TABLE} published { ${port} }`).join('\n');
 }
 
+export function closePort(port: number): string {
+  const element = `element ${GUEST_TABLE} published { ${port} }`;
+  return `add ${element}\ndelete ${element}`;
+}
+
 /** Opens addresses for their TTL. `isKnown`: the address may be open already, with an earlier expiry. */
 export function openAddresses(
   addresses: readonly { readonly address: string; readonly ttlS: number; readonly isKnown: boolean }[],
