@@ -34,6 +34,7 @@ export type ErrorCode = Schemas['ErrorResponse']['code'];
 export type ExecResult = Schemas['ExecResult'];
 export type CommandInfo = Schemas['Command'];
 export type OpenPort = Schemas['OpenPort'];
+export type PublishedPort = Schemas['PublishedPort'];
 export type PortLink = Schemas['MadeLink'];
 export type ListedLink = Schemas['LinkList']['links'][number];
 export type ServiceSpec = Schemas['ServiceSpec'];

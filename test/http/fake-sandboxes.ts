@@ -40,24 +40,11 @@ import type {
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
 import { fakeCommands } from './fake-commands.ts';
 import { FakeExec, type Script } from './fake-exec.ts';
-import { fakeInfo, outflow } from './fake-info.ts';
+import { FILE, fakeInfo, outflow } from './fake-info.ts';
 import { watchOf } from './fake-watch.ts';
 
 export { FakeExec, type Script } from './fake-exec.ts';
-export { outflow };
-
-export const FILE: FileDescription = {
-  path: Buffer.from('name'),
-  type: 'file',
-  mode: 0o644,
-  sizeBytes: 0,
-  modifiedAtMs: 0,
-  uid: 0,
-  gid: 0,
-  user: 'root',
-  links: 1,
-  version: '1.2',
-};
+export { FILE, outflow };
 
 export class FakeSandboxes implements Sandboxes, SandboxHost {
   /** Whom each call was for. */
@@ -153,6 +140,12 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
       changePort: async (port, access) => this.#changePort(id, port, access),
+      publishPort: async (port) =>
+        this.#change(id, { published: [...(this.get(id).info.published ?? []), port] }),
+      unpublishPort: async ({ hostPort }) => {
+        const { published = [] } = this.get(id).info;
+        this.#change(id, { published: published.filter((each) => each.hostPort !== hostPort) });
+      },
       rollback: async (snapshotId) => {
         if (this.getSnapshot(snapshotId).sourceId !== id)
           throw new AppError('conflict', `snapshot ${snapshotId} is not of sandbox ${id}`);

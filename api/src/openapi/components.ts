@@ -27,7 +27,13 @@ import { logRecord, logsResponse } from '../schemas/log.ts';
 import { engine, healthResponse, profile, profilesResponse, whoamiResponse } from '../schemas/meta.ts';
 import { networkRequest, networkResponse, portMapping, publishedPort } from '../schemas/network.ts';
 import { policy } from '../schemas/policy.ts';
-import { openPort, openPortList, openPortRequest } from '../schemas/port.ts';
+import {
+  openPort,
+  openPortList,
+  openPortRequest,
+  publishedPortAnswer,
+  publishPortRequest,
+} from '../schemas/port.ts';
 import {
   createSandboxRequest,
   deletedSandboxes,
@@ -71,6 +77,8 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   OpenPort: openPort,
   OpenPortList: openPortList,
   OpenPortRequest: openPortRequest,
+  PublishPortRequest: publishPortRequest,
+  PublishedPortAnswer: publishedPortAnswer,
   MadeLink: madeLink,
   LinkList: linkList,
   LinkRequest: linkRequest,

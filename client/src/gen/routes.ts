@@ -57,9 +57,11 @@ export const ROUTES = {
   readServiceLogs: {"method":"GET","path":"/sandboxes/{id}/service/logs","summary":"Read the output of the service from its buffer in the guest"},
   connectPort: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/connect","summary":"Connect to a TCP port"},
   connectPortWebSocket: {"method":"GET","path":"/sandboxes/{id}/ports/{port}/connect","summary":"Connect to a TCP port over a WebSocket"},
-  listPorts: {"method":"GET","path":"/sandboxes/{id}/ports","summary":"List the ports that are open for URLs"},
+  listPorts: {"method":"GET","path":"/sandboxes/{id}/ports","summary":"List the open and the published ports"},
   openPort: {"method":"POST","path":"/sandboxes/{id}/ports","summary":"Open a port for URLs, or change who may use it"},
   closePort: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}","summary":"Close a port for URLs"},
+  publishPort: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/publish","summary":"Publish a port on the host"},
+  unpublishPort: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}/publish/{host_port}","summary":"Free a published port"},
   listLinks: {"method":"GET","path":"/sandboxes/{id}/ports/{port}/links","summary":"List the links to a port"},
   makeLink: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/links","summary":"Make a link to a port"},
   deleteLink: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}/links/{link}","summary":"Delete a link"},
@@ -140,6 +142,8 @@ export type Calls = {
   listPorts: { readonly body: undefined; readonly answer: Schemas['OpenPortList'] };
   openPort: { readonly body: Schemas['OpenPortRequest']; readonly answer: Schemas['OpenPort'] };
   closePort: { readonly body: undefined; readonly answer: undefined };
+  publishPort: { readonly body: Schemas['PublishPortRequest']; readonly answer: Schemas['PublishedPortAnswer'] };
+  unpublishPort: { readonly body: undefined; readonly answer: undefined };
   listLinks: { readonly body: undefined; readonly answer: Schemas['LinkList'] };
   makeLink: { readonly body: Schemas['LinkRequest']; readonly answer: Schemas['MadeLink'] };
   deleteLink: { readonly body: undefined; readonly answer: undefined };

@@ -172,7 +172,7 @@ export interface components {
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
-        /** @description open ports of a sandbox */
+        /** @description open and published ports of a sandbox */
         readonly OpenPortList: {
             /** @description by number */
             readonly ports: readonly {
@@ -191,6 +191,8 @@ export interface components {
                 /** @description its URL; absent if the daemon has no ingress */
                 readonly url?: string;
             }[];
+            /** @description published ports; absent if there are none */
+            readonly published?: readonly components["schemas"]["PublishedPort"][];
         };
         /** @description a port to open */
         readonly OpenPortRequest: {
@@ -201,6 +203,29 @@ export interface components {
              * @default private
              */
             readonly access?: ("private" | "public" | "") | null;
+        };
+        /** @description a host port to publish */
+        readonly PublishPortRequest: {
+            /** @description host address to listen on; 0.0.0.0 and :: by default */
+            readonly host_ip?: (string | "") | null;
+            /** @description port on the host */
+            readonly host_port: number;
+        };
+        /** @description a published port */
+        readonly PublishedPortAnswer: {
+            /** @description host address; every address if absent */
+            readonly host_ip?: string;
+            /** @description port on the host */
+            readonly host_port: number;
+            /** @description port in the guest */
+            readonly guest_port: number;
+            /**
+             * @description tcp
+             * @constant
+             */
+            readonly protocol: "tcp";
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description a new link */
         readonly MadeLink: {
@@ -306,7 +331,7 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "port-published" | "port-unpublished" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
@@ -352,10 +377,14 @@ export interface components {
             readonly asleep_ms?: number;
             /** @description for paused: bytes that were written */
             readonly bytes?: number;
-            /** @description for port-opened and port-closed: the port */
+            /** @description for port-…: the port of the guest */
             readonly port?: number;
             /** @description for port-opened: private or public */
             readonly access?: string;
+            /** @description for port-published and port-unpublished: the address; every address if absent */
+            readonly host_ip?: string;
+            /** @description for port-published and port-unpublished: the port of the host */
+            readonly host_port?: number;
             /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s or keep_last, absent for a request */
             readonly reason?: string;
             /** @description tenant of the sandbox or snapshot, shown to keys that can see several tenants */

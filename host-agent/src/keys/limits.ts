@@ -1,7 +1,14 @@
 // Quota and policy checks: a request is admitted against its key's policy and its tenant's quota in one step, so that
 // two concurrent requests cannot both get the last capacity.
 import type { Policy } from '@sandboxd/api';
-import { checkMax, findExceeded, findExceededBy, type Published, type RequestedResources } from './policy.ts';
+import {
+  checkMax,
+  findExceeded,
+  findExceededBy,
+  findExceededByPorts,
+  type Published,
+  type RequestedResources,
+} from './policy.ts';
 import {
   describe,
   forbidden,
@@ -135,6 +142,42 @@ export class Limits {
     const reserved = { ...owner };
     this.#reservedSnapshots.add(reserved);
     return { [Symbol.dispose]: () => void this.#reservedSnapshots.delete(reserved) };
+  }
+
+  /** The same for ports that a sandbox of `owner` gets later. */
+  admitPorts(
+    { principal }: RequestContext,
+    owner: Owner | undefined,
+    publish: readonly Published[],
+  ): Disposable {
+    const policy = this.#policyOf(principal);
+    const all = [...this.#options.sandboxes(), ...this.#reserved];
+    const added = { owner, publish };
+    const ofKey = all.filter((holding) => isSame(holding.owner, owner));
+    const exceeded = [
+      ...findExceededByPorts(policy, publish),
+      ...checkMax(
+        'ports of this key',
+        countPorts([...ofKey, added]),
+        'max_published_ports',
+        policy.max_published_ports,
+      ),
+    ];
+    const tenant = owner?.tenant;
+    const ofTenant = all.filter((holding) => holding.owner?.tenant === tenant);
+    const overQuota =
+      tenant === undefined
+        ? []
+        : checkMax(
+            `published ports of tenant ${tenant}`,
+            countPorts([...ofTenant, added]),
+            'max_published_ports',
+            this.#options.quotaOf(tenant)?.max_published_ports,
+          );
+    if (exceeded.length + overQuota.length > 0) throw forbidden(principal, exceeded, overQuota);
+    const reserved = { owner, publish, vcpus: 0, memoryMib: 0, diskBytes: 0, isPaused: true };
+    this.#reserved.add(reserved);
+    return { [Symbol.dispose]: () => void this.#reserved.delete(reserved) };
   }
 
   /** Counts a request to change a sandbox or snapshot. AppError forbidden. */

@@ -91,6 +91,8 @@ export class Network {
       dir: join(runDir, 'ports'),
       users: options.portUsers,
       change: (namespace, commands) => this.#quick.request(['rules', namespace], commands),
+      cut: (namespace, { guestIp, guestPort, hostIp = '-', hostPort }) =>
+        this.#slow.request(['cut', namespace, guestIp, String(guestPort), hostIp, String(hostPort)]),
     });
   }
 
@@ -158,12 +160,18 @@ export class Network {
   }
 
   /**
-   * `isAsleep`: its guest is away, as after `setPorts('hold')`. AppError conflict for a port in use, invalid_argument
-   * for an address that this host does not have.
+   * Also while it runs. `isAsleep`: its guest is away, as after `setPorts('hold')`. AppError conflict for a port in use,
+   * invalid_argument for an address that this host does not have.
    */
   async publish(slot: NetworkSlot, ports: readonly PublishedPort[], isAsleep = false): Promise<void> {
     const { subnet } = await this.#open();
     if (ports.length > 0) await this.#published.add(subnet, slot, ports, isAsleep);
+  }
+
+  /** Closes a published port; its connections are reset. Idempotent. */
+  async unpublish(slot: NetworkSlot, port: PublishedPort): Promise<void> {
+    const { subnet } = await this.#open();
+    await this.#published.close(subnet, slot, port);
   }
 
   /** Re-attaches ports that an earlier daemon published. AppError conflict for an invalid record of the slot. */
@@ -265,7 +273,7 @@ export class Network {
     const { log } = this.#options;
     await this.#host?.catch(() => undefined);
     for (const resolver of this.#resolvers.values()) await resolver.close();
-    this.#published.close();
+    this.#published.detach();
     if (this.#taken.size === 0)
       await this.#removeHostSide().catch((err) =>
         log.warn({ err }, 'cannot remove the rules and links of the host for sandbox networks'),

@@ -9,6 +9,7 @@ import { deadline, raceSignal } from '../lib/wait.ts';
 export type PortMode = 'open' | 'hold' | 'refuse';
 
 export const MODE_LETTERS = { open: 'o', hold: 'h', refuse: 'r' } as const;
+const CLOSE = 'c'.charCodeAt(0);
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 16;
 
@@ -40,16 +41,25 @@ export class PortControl {
 
   /** Resolves when it is so. One call at a time. AppError internal. */
   async set(mode: PortMode): Promise<void> {
+    this.#canKnock = mode === 'hold';
+    await this.#ask(Buffer.from(MODE_LETTERS[mode]));
+  }
+
+  /** Closes the port of that index, and its connections. As `set`. */
+  async closePort(index: number): Promise<void> {
+    await this.#ask(Buffer.from([CLOSE, index >> 8, index & 255]));
+  }
+
+  async #ask(command: Buffer): Promise<void> {
     const gone = (why: string) => new AppError('internal', `the holder of published ports ${why}`);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#answered = resolve;
-    this.#canKnock = mode === 'hold';
     const onClose = () => reject(gone('has ended'));
     this.#socket.once('close', onClose);
     try {
       using limit = deadline(TIMEOUT_MS, () => gone('does not answer'));
       if (this.#socket.destroyed) throw gone('has ended');
-      this.#socket.write(MODE_LETTERS[mode]);
+      this.#socket.write(command);
       await raceSignal(promise, limit.signal);
     } catch (error) {
       this.close();

@@ -5,6 +5,7 @@ import type { GuestFiles } from '../guest/files.ts';
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
+import type { PublishedPort } from '../network/index.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { SandboxFilter } from './filter.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
@@ -70,6 +71,13 @@ export interface SandboxHandle {
    * exhausted when there are too many.
    */
   changePort(port: number, access: PortAccess | undefined): Promise<readonly OpenPort[]>;
+  /**
+   * A port of the host leads to it from now on. Does nothing if it does already. AppError forbidden, conflict for a
+   * port in use, invalid_argument without a network and for an address that this host does not have.
+   */
+  publishPort(port: PublishedPort): Promise<void>;
+  /** Resolves when the port of the host is free, on all its addresses. */
+  unpublishPort(port: Pick<PublishedPort, 'hostPort' | 'guestPort'>): Promise<void>;
   /**
    * It gets memory and disk of a snapshot of its own, or of one that it comes from; what runs in it ends. If this
    * rejects, it goes on as it was. AppError not_found, conflict when it does not come from it.

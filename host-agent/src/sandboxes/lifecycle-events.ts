@@ -58,6 +58,14 @@ export type LifecycleEvent =
   /** Open for URLs, or with another access. */
   | { readonly kind: 'port-opened'; readonly sandbox: string; readonly port: number; readonly access: string }
   | { readonly kind: 'port-closed'; readonly sandbox: string; readonly port: number }
+  /** A port of the host leads to it, or does no longer. */
+  | {
+      readonly kind: 'port-published' | 'port-unpublished';
+      readonly sandbox: string;
+      readonly port: number;
+      readonly hostPort: number;
+      readonly hostIp?: string;
+    }
   /** It has the memory and the disk of `snapshot`. */
   | {
       readonly kind: 'rolled-back';
@@ -186,6 +194,8 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   resumed: ['info', 'sandbox resumed'],
   'port-opened': ['info', 'port of a sandbox opened'],
   'port-closed': ['info', 'port of a sandbox closed'],
+  'port-published': ['info', 'port of a sandbox published'],
+  'port-unpublished': ['info', 'published port of a sandbox freed'],
   'rolled-back': ['info', 'sandbox rolled back'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],
@@ -228,6 +238,8 @@ export type StoredEvent = {
   readonly reason?: string;
   readonly port?: number;
   readonly access?: string;
+  readonly hostPort?: number;
+  readonly hostIp?: string;
   readonly changed?: readonly string[];
   /** Of the sandbox, or of the snapshot where the kind begins with `snapshot`; absent if it has none. */
   readonly name?: string;
@@ -309,6 +321,8 @@ export function toEventBody(id: string, event: StoredEvent) {
     bytes: event.bytes,
     port: event.port,
     access: event.access,
+    host_ip: event.hostIp,
+    host_port: event.hostPort,
     reason: event.reason,
     tenant: owner?.tenant,
   };

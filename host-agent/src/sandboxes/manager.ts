@@ -25,6 +25,7 @@ import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
 import type { SandboxManagerOptions } from './options.ts';
 import { changePort, connectPort, type PortChange } from './ports.ts';
+import { changePublished, type PublishChange } from './publish.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
 import { resolveRootfs, validateCreate } from './resolve-create.ts';
@@ -88,8 +89,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       ...{ records: snapshotRecords, sandboxRecords: context.records },
     });
     this.#timeoutActions = new TimeoutActions({
-      events,
-      log,
+      ...{ events, log },
       save: (sandbox, signal, owner) => this.snapshot(sandbox, signal, owner),
       deleteSnapshot: (id) => this.#snapshots.delete(id),
       deleteOlder: (id) => this.#snapshots.deleteOlder(id),
@@ -103,15 +103,12 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       snapshots: () => this.#snapshots.owners,
     });
     this.sleep = new Sleep({
-      context,
-      admission: this.#admission,
-      startQueue: this.#startQueue,
+      ...{ context, admission: this.#admission, startQueue: this.#startQueue, log },
       ...capacity.sleep,
       sandboxes: () => this.#sandboxes.values(),
       admitPause: (owner, policy) => this.#limits.admitPause(owner, policy),
       admitResume: (sandbox) => this.#limits.admitResume(toHolding(sandbox)),
       track: (work) => this.#operations.trackSave(work(this.#operations.signal())),
-      log,
     });
     this.#forks = new Forks({
       ...{ context, admission: this.#admission, limits: this.#limits, names: this.#names, log },
@@ -125,9 +122,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       context: { ...context, logs: undefined },
       budgetBytes: capacity.templateBudgetBytes,
       diskBytes: creates.defaults.diskBytes,
-      startQueue: this.#startQueue,
+      ...{ startQueue: this.#startQueue, log },
       reserve: (need) => this.#admission.reserve(need),
-      log,
     });
   }
 
@@ -142,9 +138,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   get metricsSource(): SandboxMetricsSource {
     return {
       ...this.#shared,
-      sandboxes: this.#sandboxes,
-      sweeps: this.#sweeps,
-      sleep: this.sleep,
+      ...{ sandboxes: this.#sandboxes, sweeps: this.#sweeps, sleep: this.sleep },
       starting: this.#operations.starts,
       commandCounts: this.#options.context.commandCounts,
     };
@@ -208,6 +202,13 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   changePort = (sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]> =>
     this.#operations.trackSave(changePort(sandbox, change, this.#options.context.events));
+
+  changePublished(sandbox: Sandbox, change: PublishChange, request: RequestContext): Promise<void> {
+    this.#operations.signal();
+    const { context, log } = this.#options;
+    const deps = { ...context, limits: this.#limits, sleep: this.sleep, log };
+    return this.#operations.trackSave(changePublished(sandbox, change, request, deps));
+  }
 
   /** Oldest first. */
   list(isVisible: IsVisible): SandboxInfo[] {
@@ -289,10 +290,10 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     request: SandboxRequest,
     own: ForkOptions = {},
   ): Promise<SandboxInfo[]> {
-    const signal = this.#operations.signal(requestSignal);
+    const call = [count, this.#operations.signal(requestSignal), request, own] as const;
     return typeof source === 'string'
-      ? await this.#forks.ofSnapshot(source, count, signal, request, own)
-      : await this.#forks.ofSandbox(source, count, signal, request, own);
+      ? await this.#forks.ofSnapshot(source, ...call)
+      : await this.#forks.ofSandbox(source, ...call);
   }
 
   /** To one of its own snapshots, or one that it comes from. */

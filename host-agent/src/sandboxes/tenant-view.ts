@@ -26,6 +26,7 @@ import type {
   SnapshotRequest,
 } from './interface.ts';
 import type { PortChange } from './ports.ts';
+import type { PublishChange } from './publish.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
@@ -65,6 +66,7 @@ export interface AllSandboxes {
   countChange(principal: Principal): void;
   connectPort(sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection>;
   changePort(sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]>;
+  changePublished(sandbox: Sandbox, change: PublishChange, request: RequestContext): Promise<void>;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -156,6 +158,14 @@ export class TenantView implements Sandboxes {
       changePort: async (port, access) => {
         this.#host.countChange(principal);
         return await this.#host.changePort(sandbox, { port, access });
+      },
+      publishPort: async (add) => {
+        this.#host.countChange(principal);
+        await this.#host.changePublished(sandbox, { add }, this.#request);
+      },
+      unpublishPort: async (remove) => {
+        this.#host.countChange(principal);
+        await this.#host.changePublished(sandbox, { remove }, this.#request);
       },
       rollback: async (snapshotId) => {
         const visible = this.#assertVisible(snapshotId);

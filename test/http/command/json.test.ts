@@ -61,7 +61,7 @@ t.test('each verb', async (t) => {
     forward: { wrong: [UNKNOWN_ID, '0:80'] },
     connect: { wrong: [id, '80'] },
     ssh: { wrong: [id] },
-    ports: { fine: ['open', id, '3000'], wrong: [UNKNOWN_ID] },
+    ports: { fine: ['publish', id, '8080:80'], wrong: [UNKNOWN_ID] },
     open: { wrong: [id, '3000'] },
     service: { fine: ['status', id], wrong: ['status', UNKNOWN_ID] },
     snapshot: { fine: [id], wrong: [UNKNOWN_ID] },

@@ -69,6 +69,8 @@ const DOCUMENTED = [
   ['GET', '/sandboxes/:id/ports', 'view', 200],
   ['POST', '/sandboxes/:id/ports', 'connect', 200],
   ['DELETE', '/sandboxes/:id/ports/:port', 'connect', 204],
+  ['POST', '/sandboxes/:id/ports/:port/publish', 'create', 200],
+  ['DELETE', '/sandboxes/:id/ports/:port/publish/:host_port', 'create', 204],
   ['GET', '/sandboxes/:id/ports/:port/links', 'view', 200],
   ['POST', '/sandboxes/:id/ports/:port/links', 'connect', 201],
   ['DELETE', '/sandboxes/:id/ports/:port/links/:link', 'connect', 204],

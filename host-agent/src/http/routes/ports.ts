@@ -8,6 +8,7 @@ import { requireWebSocket, takeoverOf } from '../exec/upgrade.ts';
 import { joinSocket, PortWebSockets } from '../ports/tunnel.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
+import { toPortBody } from './sandboxes.ts';
 
 export function portHandlers({ sandboxes: host, portLinks }: HttpServices) {
   const toOpenPortBody = (id: string, { port, access, openedAtMs }: OpenPort) => ({
@@ -55,8 +56,11 @@ export function portHandlers({ sandboxes: host, portLinks }: HttpServices) {
     },
 
     listPorts: ({ params: { id } }, c) => {
-      const { ports = [] } = host.as(c.get('principal')).get(id).info;
-      return { ports: ports.map((each) => toOpenPortBody(id, each)) };
+      const { ports = [], published } = host.as(c.get('principal')).get(id).info;
+      return {
+        ports: ports.map((each) => toOpenPortBody(id, each)),
+        ...(published && { published: published.map(toPortBody) }),
+      };
     },
 
     openPort: async ({ params: { id }, body: { port, access } }, c) => {
@@ -70,6 +74,19 @@ export function portHandlers({ sandboxes: host, portLinks }: HttpServices) {
     closePort: async ({ params: { id, port } }, c) => {
       c.get('audit').effective = { port };
       await host.as(c.get('principal')).get(id).changePort(port, undefined);
+      return undefined;
+    },
+
+    publishPort: async ({ params: { id, port: guestPort }, body: { host_ip: hostIp, host_port } }, c) => {
+      const port = { hostIp, hostPort: host_port, guestPort };
+      c.get('audit').effective = port;
+      await host.as(c.get('principal')).get(id).publishPort(port);
+      return toPortBody(port);
+    },
+
+    unpublishPort: async ({ params: { id, port: guestPort, host_port: hostPort } }, c) => {
+      c.get('audit').effective = { hostPort, guestPort };
+      await host.as(c.get('principal')).get(id).unpublishPort({ hostPort, guestPort });
       return undefined;
     },
   } satisfies Partial<Handlers>;

@@ -265,7 +265,7 @@ function toNetworkBody({ allowlist, gateway, guestIp }: NetworkInfo) {
   return { enabled: true, allowlist: [...allowlist], gateway, guest_ip: guestIp };
 }
 
-function toPortBody({ hostIp, hostPort, guestPort }: PublishedPort) {
+export function toPortBody({ hostIp, hostPort, guestPort }: PublishedPort) {
   return {
     ...(hostIp !== undefined && { host_ip: hostIp }),
     host_port: hostPort,

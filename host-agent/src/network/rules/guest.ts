@@ -136,6 +136,11 @@ export function isToGuest(packet: Buffer, guestIp: string): boolean {
   return packet.length >= 20 && formatIpv4(packet.readUInt32BE(16)) === guestIp;
 }
 
+export function closePort(port: number): string {
+  const element = `element ${GUEST_TABLE} published { ${port} }`;
+  return `add ${element}\ndelete ${element}`;
+}
+
 /** Opens addresses for their TTL. `isKnown`: the address may be open already, with an earlier expiry. */
 export function openAddresses(
   addresses: readonly { readonly address: string; readonly ttlS: number; readonly isKnown: boolean }[],

@@ -24,6 +24,7 @@ export type SandboxNetworks = Pick<
   | 'allocate'
   | 'create'
   | 'publish'
+  | 'unpublish'
   | 'start'
   | 'adopt'
   | 'adoptPorts'

@@ -77,6 +77,9 @@ export class Sleep {
     if (sandbox.state === 'paused') await this.#ports.hold(sandbox);
   }
 
+  /** After a change of the published ports of a paused one. */
+  holdPorts = (sandbox: Sandbox): Promise<void> => this.adopt(sandbox);
+
   /** Disk space of what pauses have saved. */
   get storedBytes(): number {
     let sum = 0;
