@@ -20,8 +20,8 @@ export class Ports {
   }
 
   /** Opens a port for URLs, or changes who may use it; default: private. */
-  open(port: number, { access, ...options }: OpenPortOptions = {}): Promise<OpenPort> {
-    const body = { port, ...(access !== undefined && { access }) };
+  open(port: number, { access, host, ...options }: OpenPortOptions = {}): Promise<OpenPort> {
+    const body = { port, ...(access !== undefined && { access }), ...(host !== undefined && { host }) };
     return this.#requests.call('openPort', { params: this.#params, body, ...options });
   }
 
@@ -97,4 +97,8 @@ export type PublishOptions = CallOptions & {
   readonly hostIp?: string;
 };
 
-export type OpenPortOptions = CallOptions & { readonly access?: OpenPort['access'] };
+export type OpenPortOptions = CallOptions & {
+  readonly access?: OpenPort['access'];
+  /** The header Host that the server gets; default: as the client sent it. */
+  readonly host?: NonNullable<OpenPort['host']>;
+};

@@ -139,7 +139,8 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       },
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
-      changePort: async (port, access) => this.#changePort(id, port, access),
+      changePort: async (port, access, host) =>
+        this.#changePort(id, port, { ...(access && { access }), ...(host === 'localhost' && { host }) }),
       publishPort: async (port) =>
         this.#change(id, { published: [...(this.get(id).info.published ?? []), port] }),
       unpublishPort: async ({ hostPort }) => {
@@ -171,9 +172,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     this.#infos.set(id, { ...info, ...change });
   }
 
-  #changePort(id: string, port: number, access: OpenPort['access'] | undefined): readonly OpenPort[] {
+  #changePort(id: string, port: number, change: Partial<OpenPort>): readonly OpenPort[] {
     const others = (this.get(id).info.ports ?? []).filter((each) => each.port !== port);
-    const ports = access === undefined ? others : [...others, { port, access, openedAtMs: 0 }];
+    const { access } = change;
+    const ports = access === undefined ? others : [...others, { port, openedAtMs: 0, ...change, access }];
     this.#change(id, { ports });
     return ports;
   }

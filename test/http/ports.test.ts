@@ -189,11 +189,22 @@ t.test('ports are opened, changed, listed and closed', async (t) => {
   t.same(await ask('POST', path, { port: 3000 }), { status: 200, body: opened });
   const open = { ...opened, access: 'public' };
   t.same(await ask('POST', path, { port: 3000, access: 'public' }), { status: 200, body: open });
-  t.same(await ask('GET', path), { status: 200, body: { ports: [open] } });
+  const masked = { ...open, host: 'localhost' };
+  t.same(await ask('POST', path, { port: 3000, access: 'public', host: 'localhost' }), {
+    status: 200,
+    body: masked,
+  });
+  t.same(await ask('GET', path), { status: 200, body: { ports: [masked] } });
   t.same(await ask('DELETE', `${path}/3000`), { status: 204, body: undefined });
   t.same(await ask('DELETE', `${path}/3000`), { status: 204, body: undefined });
   t.same(await ask('GET', path), { status: 200, body: { ports: [] } });
-  for (const body of [{}, { port: 0 }, { port: 65_536 }, { port: 80, access: 'secret' }])
+  for (const body of [
+    {},
+    { port: 0 },
+    { port: 65_536 },
+    { port: 80, access: 'secret' },
+    { port: 80, host: 'x' },
+  ])
     t.equal((await ask('POST', path, body)).status, 400, JSON.stringify(body));
 });
 

@@ -9,6 +9,10 @@ import { hostIp, publishedPort } from './network.ts';
 export const PORT_ACCESS = ['private', 'public'] as const;
 export type PortAccess = (typeof PORT_ACCESS)[number];
 
+/** What a server gets as `Host` through the ingress. */
+export const HOST_HEADERS = ['sent', 'localhost'] as const;
+export type HostHeader = (typeof HOST_HEADERS)[number];
+
 const PORT_ERROR = `{name} must be a number from 1 to ${MAX_PORT}, got {value}`;
 
 function pathPort(title: string, description: string) {
@@ -34,6 +38,12 @@ export const openPortRequest = z
     {
       port: integer(1, MAX_PORT).describe('TCP port in the guest'),
       access: choice(PORT_ACCESS, 'private', 'who may connect by the URL of the port'),
+      host: choice(
+        HOST_HEADERS,
+        'sent',
+        'the header Host that the server gets: sent: as the client sent it; localhost: localhost and the port, for ' +
+          'development servers that refuse other names',
+      ),
     },
     { error: 'must be a JSON object' },
   )
@@ -51,6 +61,7 @@ export const publishedPortAnswer = publishedPort.extend({ warnings }).describe('
 const fields = {
   port: z.int().min(1).max(MAX_PORT).describe('TCP port in the guest'),
   access,
+  host: z.enum(HOST_HEADERS).optional().describe('the header Host that the server gets; absent: sent'),
   opened_at: dateTime('when it was opened, or its access was changed'),
   url: word('its URL; absent if the daemon has no ingress').optional(),
 };

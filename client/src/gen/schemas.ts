@@ -163,6 +163,11 @@ export interface components {
              */
             readonly access: "private" | "public";
             /**
+             * @description the header Host that the server gets; absent: sent
+             * @enum {string}
+             */
+            readonly host?: "sent" | "localhost";
+            /**
              * Format: date-time
              * @description when it was opened, or its access was changed
              */
@@ -184,6 +189,11 @@ export interface components {
                  */
                 readonly access: "private" | "public";
                 /**
+                 * @description the header Host that the server gets; absent: sent
+                 * @enum {string}
+                 */
+                readonly host?: "sent" | "localhost";
+                /**
                  * Format: date-time
                  * @description when it was opened, or its access was changed
                  */
@@ -203,6 +213,11 @@ export interface components {
              * @default private
              */
             readonly access?: ("private" | "public" | "") | null;
+            /**
+             * @description the header Host that the server gets: sent: as the client sent it; localhost: localhost and the port, for development servers that refuse other names
+             * @default sent
+             */
+            readonly host?: ("sent" | "localhost" | "") | null;
         };
         /** @description a host port to publish */
         readonly PublishPortRequest: {

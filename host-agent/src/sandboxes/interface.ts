@@ -1,5 +1,5 @@
 // Interface of this module: everything that a client can do with sandboxes.
-import type { ExecRequest, PortAccess } from '@sandboxd/api';
+import type { ExecRequest, HostHeader, PortAccess } from '@sandboxd/api';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
@@ -70,7 +70,7 @@ export interface SandboxHandle {
    * Opens a port for URLs, changes who may use it, or with undefined closes it. Resolves with the open ports. AppError
    * exhausted when there are too many.
    */
-  changePort(port: number, access: PortAccess | undefined): Promise<readonly OpenPort[]>;
+  changePort(port: number, access: PortAccess | undefined, host?: HostHeader): Promise<readonly OpenPort[]>;
   /**
    * A port of the host leads to it from now on. Does nothing if it does already. AppError forbidden, conflict for a
    * port in use, invalid_argument without a network and for an address that this host does not have.

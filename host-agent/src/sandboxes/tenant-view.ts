@@ -155,9 +155,9 @@ export class TenantView implements Sandboxes {
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
       export: (signal) => this.#host.exportSandbox(sandbox, signal),
       resume: () => sleep.resume(sandbox),
-      changePort: async (port, access) => {
+      changePort: async (port, access, host) => {
         this.#host.countChange(principal);
-        return await this.#host.changePort(sandbox, { port, access });
+        return await this.#host.changePort(sandbox, { port, access, host });
       },
       publishPort: async (add) => {
         this.#host.countChange(principal);

@@ -173,7 +173,10 @@ export const ports: Verb = {
   details:
     'Open ports have URLs. A published port is one of the host, [address:]port:port-in-the-sandbox, and needs a ' +
     'network of the sandbox.',
-  flags: { public: { type: 'boolean', help: 'with open: everyone may connect, without a key' } },
+  flags: {
+    public: { type: 'boolean', help: 'with open: everyone may connect, without a key' },
+    'mask-host': { type: 'boolean', help: 'with open: the server gets the header Host as localhost' },
+  },
   example: 'sandbox ports open $ID 3000',
   async run({ operands, isSet }, { client, terminal, signal, isJson }) {
     const [first = '', second, ...words] = operands;
@@ -214,7 +217,11 @@ export const ports: Verb = {
     const opened: OpenPort[] = [];
     for (const port of words.map(toPort)) {
       if (action === 'close') await target.close(port, { signal });
-      else opened.push(await target.open(port, { access: isSet('public') ? 'public' : 'private', signal }));
+      else {
+        const access = isSet('public') ? 'public' : 'private';
+        const host = isSet('mask-host') ? 'localhost' : 'sent';
+        opened.push(await target.open(port, { access, host, signal }));
+      }
       if (!isJson) terminal.print(String(port));
     }
     if (isJson) terminal.printJson(action === 'close' ? { closed: words.map(toPort) } : { ports: opened });

@@ -11,9 +11,10 @@ import type { HttpServices } from '../services.ts';
 import { toPortBody } from './sandboxes.ts';
 
 export function portHandlers({ sandboxes: host, portLinks }: HttpServices) {
-  const toOpenPortBody = (id: string, { port, access, openedAtMs }: OpenPort) => ({
+  const toOpenPortBody = (id: string, { port, access, host: hostHeader, openedAtMs }: OpenPort) => ({
     port,
     access,
+    ...(hostHeader && { host: hostHeader }),
     opened_at: new Date(openedAtMs).toISOString(),
     ...(portLinks && { url: portLinks.urlOf(id, port).href }),
   });
@@ -63,9 +64,9 @@ export function portHandlers({ sandboxes: host, portLinks }: HttpServices) {
       };
     },
 
-    openPort: async ({ params: { id }, body: { port, access } }, c) => {
-      c.get('audit').effective = { port, access };
-      const ports = await host.as(c.get('principal')).get(id).changePort(port, access);
+    openPort: async ({ params: { id }, body: { port, access, host: hostHeader } }, c) => {
+      c.get('audit').effective = { port, access, ...(hostHeader !== 'sent' && { host: hostHeader }) };
+      const ports = await host.as(c.get('principal')).get(id).changePort(port, access, hostHeader);
       const opened = ports.find((each) => each.port === port);
       if (opened === undefined) throw new AppError('conflict', `port ${port} was closed meanwhile`);
       return toOpenPortBody(id, opened);

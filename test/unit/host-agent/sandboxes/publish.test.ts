@@ -101,9 +101,10 @@ t.test('open ports outlast a restart, and one that is open is not changed', asyn
   const { handle, id, happened, crash, home } = await start(t);
   await handle().changePort(3000, 'private');
   const [{ openedAtMs } = { openedAtMs: 0 }] = await handle().changePort(3000, 'private');
-  await handle().changePort(80, 'public');
+  await handle().changePort(80, 'private', 'localhost');
+  t.match(await handle().changePort(80, 'public'), [{ port: 80, host: undefined }, {}]);
   const kinds = () => happened.filter(({ kind }) => kind.startsWith('port-')).map(({ kind }) => kind);
-  t.same(kinds(), ['port-opened', 'port-opened']);
+  t.same(kinds(), ['port-opened', 'port-opened', 'port-opened']);
   await crash();
   const next = await startMemoryDaemon(t, { home });
   const found = next.manager.as(OPERATOR).get(id);
