@@ -215,7 +215,7 @@ async function orDeleted<T>(
 }
 
 /** By the rule of allowlists: a wildcard is exactly one more label. */
-function covers(allowed: string, host: string): boolean {
+export function covers(allowed: string, host: string): boolean {
   const [rule, name] = [allowed.toLowerCase(), host.toLowerCase()];
   return rule === name || (rule.startsWith('*.') && /^[^.*]+(\..*)$/.exec(name)?.[1] === rule.slice(1));
 }

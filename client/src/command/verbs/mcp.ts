@@ -11,7 +11,7 @@ import type { Verb } from '../verb.ts';
 const DEFAULT_LIFETIME = '8h';
 const DEFAULT_FILES_LIMIT = '4g';
 /** A longer message would end the server; what is too long within it is refused by its tool. */
-const MAX_MESSAGE_BYTES = 32 * 2 ** 20;
+const MAX_MESSAGE_BYTES = 16 * 2 ** 20;
 /** For calls in flight to clean up at the end. */
 const SETTLE_MS = 2000;
 
