@@ -6,6 +6,7 @@ import { COMMAND } from './command.ts';
 export type Answer = {
   readonly text: string;
   readonly isError: boolean;
+  /** Of a text that is JSON; otherwise empty. */
   readonly value: Readonly<Record<string, unknown>>;
   readonly content: readonly { readonly type: string; readonly mimeType?: string; readonly data?: string }[];
 };
@@ -37,11 +38,18 @@ export class Agent implements AsyncDisposable {
     const result = await this.client.callTool({ name, arguments: input }, options);
     const content = result.content as Answer['content'];
     const text = content.map((each) => (each as { text?: string }).text ?? '').join('\n');
-    const value = (result.structuredContent ?? {}) as Answer['value'];
-    return { text, isError: result.isError === true, value, content };
+    return { text, isError: result.isError === true, value: toValue(text), content };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.client.close();
+  }
+}
+
+function toValue(text: string): Answer['value'] {
+  try {
+    return JSON.parse(text) as Answer['value'];
+  } catch {
+    return {};
   }
 }

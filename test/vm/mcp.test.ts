@@ -33,7 +33,8 @@ t.test('commands', async (t) => {
   const run = (command: string, more: Record<string, unknown> = {}) =>
     agent.call('run_command', { sandbox: 'work', command, ...more });
   t.equal((await run('echo $COLOUR; pwd', { cwd: '/tmp' })).text, 'blue\n/tmp\n[exit code 0]');
-  t.match((await run('echo no >&2; exit 3')).value, { stdout: '', stderr: 'no\n', exit_code: 3 });
+  t.equal((await run('echo no >&2; exit 3')).text, '[stderr]\nno\n[exit code 3]');
+  t.match((await run('-n')).text, /-n: (?:command )?not found/);
   t.equal((await run('cat', { stdin: 'given' })).text, 'given\n[exit code 0]');
   t.match((await run('sleep 100', { timeout_s: 1 })).text, /^\[ended after 1 s/);
   const long = await run('seq 1 100000');
@@ -74,13 +75,14 @@ t.test('commands in the background', async (t) => {
   const { value } = await agent.call('start_command', { sandbox: id, command: line, stdin: true });
   const command = String(value.command);
   const first = await agent.call('read_command_output', { sandbox: id, command, wait_s: 2 });
-  t.match(first.value, { state: 'running', output: 'one\n', line });
+  t.match(first.text, /^one\n\[running; next: from (\d+)\]$/);
+  t.equal((await agent.call('read_command_output', { sandbox: id, command })).text, first.text);
   await agent.call('write_command', { sandbox: id, command, input: 'this\n' });
-  const from = Number(first.value.next);
-  const second = await agent.call('read_command_output', { sandbox: id, command, from, wait_s: 2 });
-  t.equal(second.value.output, 'got this\n');
+  const from = Number(/from (\d+)/.exec(first.text)?.[1]);
+  const input = { sandbox: id, command, from, wait_s: 60, wait_for: 'output' };
+  t.match((await agent.call('read_command_output', input)).text, /^got this\n\[running; /);
   const listed = (await agent.call('list_commands', { sandbox: id })).value.commands as { command: string }[];
-  t.match(listed.at(-1), { command, state: 'running' });
+  t.match(listed.at(-1), { command, state: 'running', line });
   t.match((await agent.call('end_command', { sandbox: id, command })).value, {
     state: 'exited',
     signal: 'SIGTERM',
@@ -108,21 +110,35 @@ t.test('files', async (t) => {
     /^0000000 +\$ +& +.n +t +h +r +e +e +.r +.n +t +h +r +e +e +.n/,
   );
   t.match(await call('read_file', { path, first_line: 2, lines: 1 }), {
-    text: 'three\r\n[more lines follow from line 3 on]',
+    text: 'three\r\n[more follows: first_line 3]',
   });
   t.equal(
     (await call('search_text', { path: '/srv', pattern: 'thr?ee', files: '*.py' })).text.split('\n').length,
     2,
   );
+  await api.sh(id, 'mkdir -p /srv/.git/x; echo three > /srv/.git/x/a.py; touch "/srv/c\nd.py"');
+  t.notMatch((await call('search_text', { path: '/srv', pattern: 'three' })).text, /git/);
+  t.equal(
+    (await call('search_text', { path: '/srv/.git/', pattern: 'three' })).text,
+    '/srv/.git/x/a.py:1:three',
+  );
+  t.match(await call('search_text', { path: '/srv', pattern: '(' }), { isError: true, text: /grep/ });
+  t.match(await call('search_text', { path: '/nowhere', pattern: 'x' }), { isError: true, text: /nowhere/ });
+  t.match((await call('find_files', { path: '/srv', name: 'c*' })).text, /^"\/srv\/c\\nd.py"$/m);
+  await api.sh(id, 'rm /srv/c*d.py');
   t.equal((await call('search_text', { path: '/srv', pattern: 'nothing' })).text, '[nothing found]');
-  t.equal((await call('find_files', { path: '/srv', name: '*.py' })).text, path);
+  t.equal((await call('find_files', { path: '/srv', name: 'code*' })).text, path);
   t.match(await call('find_files', { path: '-delete', name: '*' }), { isError: true });
   t.match((await call('list_directory', { path: '/srv', depth: 2 })).text, `/srv/a b/\n${path}  `);
   t.match(await call('read_file', { path: '/srv' }), { isError: true });
-  await api.sh(id, 'printf "\\211PNG\\r\\n\\032\\n0000" > /srv/i.png; printf "a\\0b" > /srv/b');
+  await api.sh(
+    id,
+    'printf "\\211PNG\\r\\n\\032\\n\\0\\0\\0\\rIHDR" > /srv/i.png; : > /srv/empty; printf "a\\0b" > /srv/b',
+  );
   t.match((await call('read_file', { path: '/srv/i.png' })).content, [
     { type: 'image', mimeType: 'image/png' },
   ]);
+  t.equal((await call('read_file', { path: '/srv/empty' })).text, '[empty]');
   t.match(await call('read_file', { path: '/srv/b' }), { isError: true, text: /no text/ });
 });
 
@@ -158,8 +174,8 @@ t.test('back to a snapshot, forks, sleep', async (t) => {
   const forked = await agent.call('fork_sandbox', { snapshot: 'good', name: 'copy' });
   t.match(forked.value.sandboxes, [{ name: 'copy', labels: { agent: 'one' } }]);
   t.equal(
-    (await agent.call('run_command', { sandbox: 'copy', command: 'cat /root/state' })).value.stdout,
-    'before\n',
+    (await agent.call('run_command', { sandbox: 'copy', command: 'cat /root/state' })).text,
+    'before\n[exit code 0]',
   );
   t.match(await agent.call('fork_sandbox', { sandbox: id, count: 2 }), {
     isError: true,
@@ -169,9 +185,8 @@ t.test('back to a snapshot, forks, sleep', async (t) => {
   t.equal((await agent.call('read_file', { sandbox: id, path: '/root/state' })).text, 'before');
   t.equal((await agent.call('pause_sandbox', { sandbox: 'copy' })).value.state, 'paused');
   t.equal(
-    (await agent.call('run_command', { sandbox: 'copy', command: 'hostname >/dev/null; echo up' })).value
-      .stdout,
-    'up\n',
+    (await agent.call('run_command', { sandbox: 'copy', command: 'hostname >/dev/null; echo up' })).text,
+    'up\n[exit code 0]',
   );
   await agent.call('delete_sandbox', { sandbox: 'copy' });
   t.match((await agent.call('list_snapshots')).value.snapshots, [{ name: 'good' }]);

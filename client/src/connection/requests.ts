@@ -198,9 +198,7 @@ export class Requests {
     const { apiKey } = this.#options;
     return {
       method,
-      path:
-        path.replace(/\{(\w+)\}/g, (_, key) => encodeURIComponent(params[key] ?? '')) +
-        (search && `?${search}`),
+      path: path.replace(/\{(\w+)\}/g, (_, key) => toSegment(params[key] ?? '')) + (search && `?${search}`),
       headers: {
         ...(accept !== undefined && { accept }),
         ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
@@ -256,6 +254,12 @@ export class Requests {
       }
     }
   }
+}
+
+/** A segment of dots would make another path, and another route, of it. */
+function toSegment(value: string): string {
+  if (value === '.' || value === '..') throw new SandboxdError(`${JSON.stringify(value)} is no id or name`);
+  return encodeURIComponent(value);
 }
 
 /** A stream cannot be sent again. */

@@ -1,7 +1,9 @@
 // What the tools of one MCP server may reach: its bounds, and the sandboxes and snapshots within them.
 import type { Client } from '../client.ts';
+import { pause } from '../connection/requests.ts';
 import type { CreateOptions, SandboxInfo, SnapshotInfo } from '../contract.ts';
 import { SandboxdError } from '../errors.ts';
+import type { HeldDirectory } from '../platform/held-directory.ts';
 import type { Sandbox, Snapshot } from '../sandbox.ts';
 
 /** Set by the operator of the server; no tool can widen them. */
@@ -17,8 +19,10 @@ export type Bounds = {
   readonly maxSandboxes: number | undefined;
   /** Longest lifetime of a sandbox, and the default; 0: no limit. */
   readonly lifetimeS: number;
-  /** Local directory of uploads and downloads; undefined: none. */
-  readonly localDirectory: string | undefined;
+  /** Local directory of uploads and downloads, held open; undefined: none. */
+  readonly localDirectory: HeldDirectory | undefined;
+  /** Longest download. */
+  readonly downloadBytes: number;
 };
 
 type Called = { readonly signal: AbortSignal };
@@ -35,6 +39,7 @@ export type CreateInput = {
 
 const SANDBOX_ID = /^sbx_[0-9a-v]{13}$/;
 const SNAPSHOT_ID = /^snap_[0-9a-v]{13}$/;
+const POLL_MS = 50;
 
 export class Scope {
   readonly client: Client;
@@ -42,8 +47,10 @@ export class Scope {
   readonly #filter: readonly string[];
   /** Sandboxes of this server, for the limit without labels. */
   readonly #made = new Set<string>();
-  /** Sandboxes whose creation has begun. */
+  /** Sandboxes that are being created. */
   #pending = 0;
+  /** One after another, calls are admitted to creating. */
+  #admission: Promise<unknown> = Promise.resolve();
 
   constructor(client: Client, bounds: Bounds) {
     this.client = client;
@@ -95,7 +102,7 @@ export class Scope {
     return this.#counted(1, signal, async () => {
       const sandbox = await this.client.sandboxes.create({ ...request, signal });
       this.#made.add(sandbox.id);
-      return sandbox.info({ signal });
+      return orDeleted([sandbox], signal, () => sandbox.info());
     });
   }
 
@@ -108,16 +115,16 @@ export class Scope {
     return this.#counted(count, signal, async () => {
       const forks = await source.fork({ ...options, count, labels: this.bounds.labels, signal });
       for (const { id } of forks) this.#made.add(id);
-      return Promise.all(forks.map((each) => this.#limitLifetime(each, signal)));
+      return orDeleted(forks, signal, () => Promise.all(forks.map((each) => this.#limitLifetime(each))));
     });
   }
 
   /** A fork has the lifetime of its source, which may be longer than the bound. */
-  async #limitLifetime(sandbox: Sandbox, signal: AbortSignal): Promise<SandboxInfo> {
-    const info = await sandbox.info({ signal });
+  async #limitLifetime(sandbox: Sandbox): Promise<SandboxInfo> {
+    const info = await sandbox.info();
     const { lifetimeS } = this.bounds;
     if (lifetimeS === 0 || (info.timeout_s > 0 && info.timeout_s <= lifetimeS)) return info;
-    return sandbox.update({ timeout_s: lifetimeS }, { signal });
+    return sandbox.update({ timeout_s: lifetimeS });
   }
 
   #assertReachable({ labels = {} }: { labels?: Readonly<Record<string, string>> }, word: string): void {
@@ -147,7 +154,8 @@ export class Scope {
   #network(hosts: readonly string[]): CreateOptions['network'] | undefined {
     if (hosts.length === 0) return undefined;
     for (const host of hosts)
-      if (!this.bounds.hosts.includes(host)) throw outside('host', host, this.bounds.hosts);
+      if (!this.bounds.hosts.some((allowed) => covers(allowed, host)))
+        throw outside('host', host, this.bounds.hosts);
     return { enabled: true, allowlist: [...hosts] };
   }
 
@@ -161,24 +169,55 @@ export class Scope {
   }
 
   async #counted<T>(count: number, signal: AbortSignal, make: () => Promise<T>): Promise<T> {
-    const { maxSandboxes } = this.bounds;
-    this.#pending += count;
+    const admitted = this.#admission.then(() => this.#admit(count, signal));
+    this.#admission = admitted.catch(() => undefined);
+    await admitted;
     try {
-      if (maxSandboxes !== undefined) {
-        const pending = this.#pending;
-        const listed = await this.sandboxes({ signal });
-        const isCounted = (id: string): boolean => this.#filter.length > 0 || this.#made.has(id);
-        const taken = listed.filter(({ id }) => isCounted(id)).length;
-        if (taken + pending > maxSandboxes)
-          throw new SandboxdError(
-            `there may be ${maxSandboxes} sandboxes here, and there are ${taken}: delete one first`,
-          );
-      }
       return await make();
     } finally {
       this.#pending -= count;
     }
   }
+
+  /** Counts sandboxes and those that are being created. A sandbox may be both, which shows when its creation ends. */
+  async #admit(count: number, signal: AbortSignal): Promise<void> {
+    const { maxSandboxes = Number.POSITIVE_INFINITY } = this.bounds;
+    while (maxSandboxes < Number.POSITIVE_INFINITY) {
+      const pending = this.#pending;
+      const all = await this.sandboxes({ signal });
+      const taken = all.filter(({ id }) => this.#filter.length > 0 || this.#made.has(id)).length;
+      if (taken + pending + count <= maxSandboxes) break;
+      if (pending === 0 || taken + count > maxSandboxes)
+        throw new SandboxdError(
+          `there may be ${maxSandboxes} sandboxes here, and there are ${taken}: delete one first`,
+        );
+      while (this.#pending >= pending) await pause(POLL_MS, signal);
+    }
+    signal.throwIfAborted();
+    this.#pending += count;
+  }
+}
+
+/** The caller of a call that fails, or is cancelled, does not learn what it has made. */
+async function orDeleted<T>(
+  made: readonly Sandbox[],
+  signal: AbortSignal,
+  finish: () => Promise<T>,
+): Promise<T> {
+  try {
+    const finished = await finish();
+    signal.throwIfAborted();
+    return finished;
+  } catch (error) {
+    await Promise.allSettled(made.map((each) => each.delete()));
+    throw error;
+  }
+}
+
+/** By the rule of allowlists: a wildcard is exactly one more label. */
+export function covers(allowed: string, host: string): boolean {
+  const [rule, name] = [allowed.toLowerCase(), host.toLowerCase()];
+  return rule === name || (rule.startsWith('*.') && /^[^.*]+(\..*)$/.exec(name)?.[1] === rule.slice(1));
 }
 
 function theOnly<T>(found: readonly T[], what: string): T {

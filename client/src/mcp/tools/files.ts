@@ -2,24 +2,23 @@
 import { z } from 'zod';
 import type { FileEntry } from '../../contract.ts';
 import { PreconditionError, SandboxdError } from '../../errors.ts';
-import type { Sandbox } from '../../sandbox.ts';
-import { text, tool } from '../tool.ts';
+import { peek, readLines } from '../read-lines.ts';
+import { text, tool, toShownName } from '../tool.ts';
 import { sandboxWord } from './sandboxes.ts';
 
 const MAX_LINES = 2000;
-const MAX_READ_BYTES = 64 * 2 ** 20;
-const MAX_READ_CHARS = 128 * 1024;
+const MAX_READ_CHARS = 40_000;
 const MAX_EDIT_BYTES = 8 * 2 ** 20;
-const MAX_IMAGE_BYTES = 4 * 2 ** 20;
-const MAX_WRITE_CHARS = 4 * 2 ** 20;
-const MAX_ENTRIES = 1000;
-const MAX_FOUND_CHARS = 64 * 1024;
-const SEARCH_TIMEOUT_S = 60;
-/** Types that models can see, by the first bytes of a file. */
-const IMAGES: readonly (readonly [string, string])[] = [
-  ['89504e470d0a1a0a', 'image/png'],
-  ['ffd8ff', 'image/jpeg'],
-  ['47494638', 'image/gif'],
+/** Models take images up to 5 MB of base64. */
+const MAX_IMAGE_BYTES = 3.5 * 2 ** 20;
+/** JSON may make six bytes of a character, and a message has a limit. */
+const MAX_WRITE_CHARS = 2 ** 20;
+/** Types that models can see, by the first bytes of a file as hexadecimal digits. Texts have no NUL. */
+const IMAGES: readonly (readonly [RegExp, string])[] = [
+  [/^89504e470d0a1a0a0000000d49484452/, 'image/png'],
+  [/^ffd8ff[c-f]/, 'image/jpeg'],
+  [/^474946383[79]61(?:..)*?00/, 'image/gif'],
+  [/^52494646.{8}57454250565038(?:20|4c|58)/, 'image/webp'],
 ];
 const SNIFFED_BYTES = 16;
 
@@ -29,27 +28,40 @@ export const readFile = tool({
   name: 'read_file',
   description: `Read a text file, or look at an image (PNG, JPEG, GIF, WebP). A long file is read in parts of at most ${MAX_LINES} lines.`,
   effect: 'reads',
-  input: z.object({
+  input: z.strictObject({
     sandbox: sandboxWord,
     path: pathIn,
     first_line: z.number().int().min(1).default(1),
+    first_character: z.number().int().min(0).default(0).describe('characters of the first line to leave out'),
     lines: z.number().int().min(1).max(MAX_LINES).default(MAX_LINES),
   }),
-  async run({ sandbox, path, first_line: firstLine, lines }, { scope, signal }) {
+  async run(
+    { sandbox, path, first_line: firstLine, first_character: firstCharacter, lines },
+    { scope, signal },
+  ) {
     const { files } = await scope.sandbox(sandbox, { signal });
-    const beginning = await readBytes(
-      await files.content(path, { last: MAX_IMAGE_BYTES, signal }),
-      SNIFFED_BYTES,
-    );
-    const mimeType = imageType(beginning);
+    const body = await files.content(path, { signal });
+    const { beginning, all } = await peek(body, SNIFFED_BYTES);
+    const hex = beginning.toString('hex');
+    const mimeType = IMAGES.find(([form]) => form.test(hex))?.[1];
     if (mimeType !== undefined) {
-      const bytes = await readBytes(await files.content(path, { signal }), MAX_IMAGE_BYTES);
+      const bytes = await readBytes(all, MAX_IMAGE_BYTES);
+      if (bytes.length > MAX_IMAGE_BYTES)
+        throw new SandboxdError(
+          `the image has more than ${MAX_IMAGE_BYTES} bytes: make a smaller one with a command`,
+        );
       return { content: [{ type: 'image', data: bytes.toString('base64'), mimeType }] };
     }
-    const part = await readLines(await files.content(path, { signal }), firstLine, lines);
+    const part = await readLines(all, { firstLine, firstCharacter, lines, maxChars: MAX_READ_CHARS });
     if (part === undefined) throw new SandboxdError(`${path} is no text; download_file copies it`);
-    const note = part.hasMore ? `\n[more lines follow from line ${firstLine + part.lines.length} on]` : '';
-    return text(part.lines.join('\n') + note);
+    const notes = [
+      ...(beginning.length === 0 ? ['[empty]'] : []),
+      ...(part.text.includes('\ufffd')
+        ? ['[\ufffd is in the file, or stands for bytes that are no UTF-8]']
+        : []),
+      ...(part.next === undefined ? [] : [`[more follows: ${part.next}]`]),
+    ];
+    return text([...(part.text === '' && notes.length > 0 ? [] : [part.text]), ...notes].join('\n'));
   },
 });
 
@@ -57,7 +69,7 @@ export const writeFile = tool({
   name: 'write_file',
   description: 'Write a text file; missing directories are made. Use edit_file to change a part of one.',
   effect: 'deletes',
-  input: z.object({
+  input: z.strictObject({
     sandbox: sandboxWord,
     path: pathIn,
     content: z.string().max(MAX_WRITE_CHARS),
@@ -81,7 +93,7 @@ export const editFile = tool({
     'Replace a text in a file by another one, exactly. The old text must be in the file once; else give more of what is ' +
     'around it, or replace all.',
   effect: 'deletes',
-  input: z.object({
+  input: z.strictObject({
     sandbox: sandboxWord,
     path: pathIn,
     old_text: z.string().min(1).max(MAX_WRITE_CHARS),
@@ -98,14 +110,17 @@ export const editFile = tool({
       throw new SandboxdError(`${path} is too long to be edited: use a command`);
     const before = decode(bytes);
     if (before === undefined) throw new SandboxdError(`${path} is no text`);
-    const count = before.split(oldText).length - 1;
+    const count = countOf(before, oldText);
     if (count === 0) throw new SandboxdError(`old_text is not in ${path}; read_file shows what is`);
     if (count > 1 && !isAll)
       throw new SandboxdError(
         `old_text is in ${path} ${count} times: give more of its surroundings, or replace_all`,
       );
+    if (before.length + count * (newText.length - oldText.length) > MAX_EDIT_BYTES)
+      throw new SandboxdError(`${path} would be too long: use a command`);
     try {
-      await files.replace(path, before.split(oldText).join(newText), { ifMatch: etag, signal });
+      const after = before.replaceAll(oldText, () => newText);
+      await files.replace(path, after, { ifMatch: etag, signal });
     } catch (error) {
       if (!(error instanceof PreconditionError)) throw error;
       throw new SandboxdError(`${path} was changed meanwhile, and is as it was: read it again`, {
@@ -120,7 +135,7 @@ export const listDirectory = tool({
   name: 'list_directory',
   description: 'List the entries of a directory, with their sizes.',
   effect: 'reads',
-  input: z.object({
+  input: z.strictObject({
     sandbox: sandboxWord,
     path: pathIn,
     depth: z.number().int().min(1).max(20).default(1).describe('levels of directories'),
@@ -128,90 +143,30 @@ export const listDirectory = tool({
   async run({ sandbox, path, depth }, { scope, signal }) {
     const { files } = await scope.sandbox(sandbox, { signal });
     const lines: string[] = [];
+    let chars = 0;
     for await (const entry of files.list(path, { depth, signal })) {
-      if (lines.length === MAX_ENTRIES) {
-        lines.push(`[more than ${MAX_ENTRIES} entries]`);
+      const line = render(entry);
+      chars += line.length + 1;
+      if (chars > MAX_READ_CHARS) {
+        lines.push(`[more than ${lines.length} entries: list fewer levels, or a directory in it]`);
         break;
       }
-      lines.push(render(entry));
+      lines.push(line);
     }
     return text(lines.length === 0 ? '[empty]' : lines.join('\n'));
   },
 });
 
-export const searchText = tool({
-  name: 'search_text',
-  description: 'Search files for a regular expression (of grep -E). Answers path:line:text.',
-  effect: 'reads',
-  input: z.object({
-    sandbox: sandboxWord,
-    path: pathIn.describe('absolute path of a directory or file'),
-    pattern: z.string().min(1).max(1000),
-    files: z.string().max(200).optional().describe('only files of this form, such as *.py'),
-    ignore_case: z.boolean().default(false),
-  }),
-  async run({ sandbox, path, pattern, files, ignore_case: ignoresCase }, { scope, signal }) {
-    const flags = [...(ignoresCase ? ['-i'] : []), ...(files === undefined ? [] : [`--include=${files}`])];
-    const found = await scope.sandbox(sandbox, { signal });
-    // grep ends with 1 if there is nothing.
-    return text(await search(found, ['grep', '-rnIE', ...flags, '-e', pattern, '--', path], [0, 1], signal));
-  },
-});
-
-export const findFiles = tool({
-  name: 'find_files',
-  description: 'Find files by their name, such as *.py.',
-  effect: 'reads',
-  input: z.object({
-    sandbox: sandboxWord,
-    path: pathIn.describe('absolute path of a directory'),
-    name: z.string().min(1).max(255).describe('name with * and ?'),
-  }),
-  async run({ sandbox, path, name }, { scope, signal }) {
-    // A path that begins with a hyphen would be an option.
-    if (!path.startsWith('/')) throw new SandboxdError('the path must be absolute');
-    const found = await scope.sandbox(sandbox, { signal });
-    return text(await search(found, ['find', path, '-xdev', '-name', name], [0, 1], signal));
-  },
-});
-
-/** The output of a program that searches, as far as a model reads it. */
-async function search(
-  sandbox: Sandbox,
-  cmd: readonly string[],
-  codes: readonly number[],
-  signal: AbortSignal,
-): Promise<string> {
-  const exec = sandbox.exec(cmd, { timeoutS: SEARCH_TIMEOUT_S, signal });
-  const decoder = new TextDecoder();
-  let output = '';
-  let problems = '';
-  for await (const { stream, data } of exec) {
-    if (stream === 'stderr') problems = (problems + new TextDecoder().decode(data)).slice(0, 1000);
-    else output += decoder.decode(data, { stream: true });
-    // Leaving the loop ends the command.
-    if (output.length > MAX_FOUND_CHARS)
-      return `${output.slice(0, MAX_FOUND_CHARS)}\n[more is left out: search more narrowly]`;
-  }
-  const { exit_code, error, timed_out } = await exec.result();
-  if (error !== undefined) throw new SandboxdError(error);
-  if (timed_out) return `${output}[ended after ${SEARCH_TIMEOUT_S} s: search more narrowly]`;
-  if (!codes.includes(exit_code)) throw new SandboxdError(problems || `${cmd[0]} ended with ${exit_code}`);
-  return (
-    output.replace(/\n$/, '') || (problems === '' ? '[nothing found]' : `[nothing found; ${problems.trim()}]`)
-  );
-}
-
 function render({ type, path, size_bytes, target }: FileEntry): string {
-  if (type === 'directory') return `${path}/`;
-  if (type === 'symlink') return `${path} -> ${target ?? '?'}`;
-  return type === 'file' ? `${path}  ${size_bytes} bytes` : `${path}  ${type}`;
+  if (type === 'directory') return `${toShownName(path)}/`;
+  if (type === 'symlink') return `${toShownName(path)} -> ${toShownName(target ?? '?')}`;
+  return type === 'file' ? `${toShownName(path)}  ${size_bytes} bytes` : `${toShownName(path)}  ${type}`;
 }
 
-function imageType(bytes: Buffer): string | undefined {
-  const hex = bytes.toString('hex');
-  if (/^52494646.{8}57454250/.test(hex)) return 'image/webp';
-  return IMAGES.find(([magic]) => hex.startsWith(magic))?.[1];
+function countOf(words: string, part: string): number {
+  let count = 0;
+  for (let at = words.indexOf(part); at >= 0; at = words.indexOf(part, at + part.length)) count += 1;
+  return count;
 }
 
 /** The first bytes, at most one more than `maxBytes`. */
@@ -233,39 +188,4 @@ function decode(bytes: Uint8Array): string | undefined {
   } catch {
     return undefined;
   }
-}
-
-/** Some lines of a text, without its other lines in memory; undefined for what is no text. */
-async function readLines(
-  body: AsyncIterable<Uint8Array>,
-  firstLine: number,
-  count: number,
-): Promise<{ readonly lines: string[]; readonly hasMore: boolean } | undefined> {
-  const decoder = new TextDecoder();
-  const lines: string[] = [];
-  let number = 1;
-  let line = '';
-  let chars = 0;
-  let bytes = 0;
-  for await (const part of body) {
-    bytes += part.length;
-    if (part.includes(0)) return undefined;
-    const texts = decoder.decode(part, { stream: true }).split('\n');
-    for (const [at, each] of texts.entries()) {
-      if (at > 0) {
-        if (number >= firstLine) lines.push(line);
-        number += 1;
-        line = '';
-      }
-      if (number >= firstLine + count) return { lines, hasMore: true };
-      if (number < firstLine) continue;
-      line += each;
-      chars += each.length;
-      if (chars > MAX_READ_CHARS) return { lines: [...lines, `${line.slice(0, 2000)}[cut]`], hasMore: true };
-    }
-    if (bytes > MAX_READ_BYTES)
-      throw new SandboxdError('the file is too long to be read so far: use a command');
-  }
-  if (number >= firstLine && line !== '') lines.push(line);
-  return { lines, hasMore: false };
 }

@@ -11,7 +11,7 @@ export const linkPort = tool({
     'Get a link to a server in a sandbox, for the browser of the user: such as a web application on port 3000. Who has ' +
     'the link can use the port until it expires.',
   effect: 'writes',
-  input: z.object({
+  input: z.strictObject({
     sandbox: sandboxWord,
     port: z.number().int().min(1).max(65_535),
     expires_s: z.number().int().min(1).max(MAX_EXPIRES_S).default(3600),

@@ -1,9 +1,9 @@
 // Tools for sandboxes as wholes.
 import { z } from 'zod';
 import type { SandboxInfo } from '../../contract.ts';
-import { json, text, tool, withoutUndefined } from '../tool.ts';
+import { json, listed, text, toCut, tool, withoutUndefined } from '../tool.ts';
 
-const MAX_LISTED = 200;
+const MAX_REASON_CHARS = 500;
 
 export const sandboxWord = z.string().min(1).max(100).describe('id or name of the sandbox');
 
@@ -14,7 +14,7 @@ export function describe(info: SandboxInfo) {
     id,
     ...(name !== undefined && { name }),
     state,
-    ...(reason && { reason: reason.message }),
+    ...(reason && { reason: toCut(reason.message, MAX_REASON_CHARS) }),
     ...(profile !== undefined && { profile }),
     ...(image && { image: image.reference }),
     ...(Object.keys(labels).length > 0 && { labels }),
@@ -31,7 +31,7 @@ export const createSandbox = tool({
     'Create a sandbox: a virtual machine with Linux, in which commands run as root and can harm nothing else. It has ' +
     'no network, unless hosts are named. Returns its id.',
   effect: 'writes',
-  input: z.object({
+  input: z.strictObject({
     profile: z
       .string()
       .max(200)
@@ -58,7 +58,7 @@ export const listSandboxes = tool({
   name: 'list_sandboxes',
   description: 'List the sandboxes, and the profiles from which new ones can be created.',
   effect: 'reads',
-  input: z.object({}),
+  input: z.strictObject({}),
   async run(_, { scope, signal }) {
     const [sandboxes, all] = await Promise.all([
       scope.sandboxes({ signal }),
@@ -67,8 +67,7 @@ export const listSandboxes = tool({
     const { profiles, images } = scope.bounds;
     const isOpen = profiles.length + images.length === 0;
     return json({
-      sandboxes: sandboxes.slice(0, MAX_LISTED).map(describe),
-      ...(sandboxes.length > MAX_LISTED && { left_out: sandboxes.length - MAX_LISTED }),
+      ...listed('sandboxes', sandboxes.map(describe)),
       profiles: isOpen ? all.profiles : profiles,
       ...(!isOpen && { images }),
       hosts: scope.bounds.hosts,
@@ -81,7 +80,7 @@ export const pauseSandbox = tool({
   description:
     'Pause a sandbox: it keeps its files, memory and programs, and costs nothing meanwhile. The next call resumes it.',
   effect: 'writes',
-  input: z.object({ sandbox: sandboxWord }),
+  input: z.strictObject({ sandbox: sandboxWord }),
   async run({ sandbox }, { scope, signal }) {
     return json(describe(await (await scope.sandbox(sandbox, { signal })).pause({ signal })));
   },
@@ -91,7 +90,7 @@ export const deleteSandbox = tool({
   name: 'delete_sandbox',
   description: 'Delete a sandbox with its files and programs. Its snapshots stay.',
   effect: 'deletes',
-  input: z.object({ sandbox: sandboxWord }),
+  input: z.strictObject({ sandbox: sandboxWord }),
   async run({ sandbox }, { scope, signal }) {
     const found = await scope.sandbox(sandbox, { signal });
     await found.delete({ signal });
@@ -104,7 +103,7 @@ export const forkSandbox = tool({
   description:
     'Copy a running sandbox, or a snapshot, with its files, memory and programs, to try something without risk.',
   effect: 'writes',
-  input: z.object({
+  input: z.strictObject({
     sandbox: sandboxWord.optional(),
     snapshot: z
       .string()

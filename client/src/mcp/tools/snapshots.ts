@@ -1,10 +1,9 @@
 // Tools for snapshots.
 import { z } from 'zod';
 import type { SnapshotInfo } from '../../contract.ts';
-import { json, text, tool } from '../tool.ts';
+import { json, listed, text, tool } from '../tool.ts';
 import { describe as describeSandbox, sandboxWord } from './sandboxes.ts';
 
-const MAX_LISTED = 200;
 const snapshotWord = z.string().min(1).max(100).describe('id or name of the snapshot');
 
 function describe({ id, name, comment, created_at, source_id, disk_bytes }: SnapshotInfo) {
@@ -23,7 +22,7 @@ export const createSnapshot = tool({
   description:
     'Save a sandbox with its files, memory and programs, without stopping it. rollback_sandbox goes back to it.',
   effect: 'writes',
-  input: z.object({
+  input: z.strictObject({
     sandbox: sandboxWord,
     name: z.string().max(63).optional().describe('name: small letters, digits and hyphens'),
     comment: z.string().max(1000).optional(),
@@ -44,13 +43,10 @@ export const listSnapshots = tool({
   name: 'list_snapshots',
   description: 'List the snapshots.',
   effect: 'reads',
-  input: z.object({}),
+  input: z.strictObject({}),
   async run(_, { scope, signal }) {
     const all = await scope.snapshots({ signal });
-    return json({
-      snapshots: all.slice(0, MAX_LISTED).map(describe),
-      ...(all.length > MAX_LISTED && { left_out: all.length - MAX_LISTED }),
-    });
+    return json(listed('snapshots', all.map(describe)));
   },
 });
 
@@ -59,7 +55,7 @@ export const rollbackSandbox = tool({
   description:
     'Put a sandbox back to one of its snapshots: its files, memory and programs are as they were. What runs now ends.',
   effect: 'deletes',
-  input: z.object({ sandbox: sandboxWord, snapshot: snapshotWord }),
+  input: z.strictObject({ sandbox: sandboxWord, snapshot: snapshotWord }),
   async run({ sandbox, snapshot }, { scope, signal }) {
     const [found, to] = await Promise.all([
       scope.sandbox(sandbox, { signal }),
@@ -73,7 +69,7 @@ export const deleteSnapshot = tool({
   name: 'delete_snapshot',
   description: 'Delete a snapshot. Sandboxes that came from it stay.',
   effect: 'deletes',
-  input: z.object({ snapshot: snapshotWord }),
+  input: z.strictObject({ snapshot: snapshotWord }),
   async run({ snapshot }, { scope, signal }) {
     const found = await scope.snapshot(snapshot, { signal });
     await found.delete({ signal });
