@@ -53,8 +53,10 @@ import {
 } from '../schemas/service.ts';
 import {
   changeSnapshotRequest,
+  diffRequest,
   forkRequest,
   snapshot,
+  snapshotDiff,
   snapshotList,
   snapshotRequest,
   snapshotTree,
@@ -117,6 +119,8 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   SnapshotResponse: snapshot,
   SnapshotListResponse: snapshotList,
   SnapshotTree: snapshotTree,
+  DiffRequest: diffRequest,
+  SnapshotDiff: snapshotDiff,
   ForkReq: forkRequest(INTERFACE_LIMITS),
   PushResult: pushResult,
   FileEntry: fileEntry,

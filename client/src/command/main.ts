@@ -119,6 +119,8 @@ const ALIASES: Readonly<Record<string, string>> = {
   commit: 'snapshot',
   restore: 'rollback',
   revert: 'rollback',
+  compare: 'diff',
+  changes: 'diff',
   clone: 'fork',
   save: 'export',
   load: 'import',

@@ -71,6 +71,7 @@ export const ROUTES = {
   changeSnapshot: {"method":"PATCH","path":"/snapshots/{id}","summary":"Change the name, labels, comment and expiry of a snapshot"},
   deleteSnapshot: {"method":"DELETE","path":"/snapshots/{id}","summary":"Delete a snapshot"},
   showSnapshotTree: {"method":"GET","path":"/snapshots/{id}/tree","summary":"Show the snapshots and sandboxes that came from each other"},
+  diffSnapshots: {"method":"POST","path":"/snapshots/{id}/diff","summary":"List the files that differ between the disks of two snapshots"},
   exportSnapshot: {"method":"GET","path":"/snapshots/{id}/export","summary":"Export a snapshot as an archive that another host can import"},
   exportSandbox: {"method":"GET","path":"/sandboxes/{id}/export","summary":"Export a paused sandbox as an archive, from which another host makes a snapshot"},
   importSnapshot: {"method":"POST","path":"/snapshots/import","summary":"Import a snapshot archive of another host"},
@@ -152,6 +153,7 @@ export type Calls = {
   changeSnapshot: { readonly body: Schemas['ChangeSnapshotRequest']; readonly answer: Schemas['SnapshotResponse'] };
   deleteSnapshot: { readonly body: undefined; readonly answer: undefined };
   showSnapshotTree: { readonly body: undefined; readonly answer: Schemas['SnapshotTree'] };
+  diffSnapshots: { readonly body: Schemas['DiffRequest']; readonly answer: Schemas['SnapshotDiff'] };
   exportSnapshot: { readonly body: undefined; readonly answer: undefined };
   exportSandbox: { readonly body: undefined; readonly answer: undefined };
   importSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };

@@ -1085,7 +1085,7 @@ export interface components {
                 readonly [key: string]: string;
             };
             /**
-             * @description state of the sandbox; later daemons may produce more of them
+             * @description state of the sandbox; later daemons may produce more of them. A sandbox is visible once its create has succeeded, so starting does not occur
              * @enum {string}
              */
             readonly state: "starting" | "running" | "pausing" | "paused" | "resuming" | "failed" | "deleting";
@@ -1365,6 +1365,68 @@ export interface components {
             }[];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
+        };
+        /** @description with which snapshot to compare */
+        readonly DiffRequest: {
+            /** @description id or name of the other snapshot: what is only there is added */
+            readonly with: string & (string);
+            /**
+             * @description maximum number of files in the page; a page can be shorter
+             * @default 1000
+             */
+            readonly limit?: number | null;
+            /** @description next_cursor of the previous page */
+            readonly cursor?: (string & (string)) | null;
+        };
+        /** @description files that differ between the disks of two snapshots */
+        readonly SnapshotDiff: {
+            /** @description depth first; a directory, then what is in it, in the order of the bytes of their names */
+            readonly files: readonly {
+                /** @description absolute path; bytes that are not UTF-8 are shown as U+FFFD */
+                readonly path: string;
+                /** @description the path as base64, if it is not UTF-8 */
+                readonly path_base64?: string;
+                /**
+                 * @description added: only in the snapshot of `with`. removed: only in the other one. changed: in both
+                 * @enum {string}
+                 */
+                readonly change: "added" | "removed" | "changed";
+                /**
+                 * @description kind of the file
+                 * @enum {string}
+                 */
+                readonly kind: "file" | "directory" | "symlink" | "fifo" | "socket" | "character-device" | "block-device";
+                /** @description size of the content in bytes; absent unless it is a file or a symbolic link */
+                readonly size_bytes?: number;
+                /** @description permissions in octal, such as 0644 */
+                readonly mode: string;
+                /** @description user id of the owner */
+                readonly uid: number;
+                /** @description group id */
+                readonly gid: number;
+                /** @description of a changed one: what is different. content: of a file, the target of a link, the number of a device. xattrs: extended attributes, such as capabilities and access lists */
+                readonly differs?: readonly ("kind" | "content" | "mode" | "owner" | "xattrs")[];
+                /** @description of a changed one: what it was; the fields beside are of the snapshot of `with` */
+                readonly before?: {
+                    /**
+                     * @description kind of the file
+                     * @enum {string}
+                     */
+                    readonly kind: "file" | "directory" | "symlink" | "fifo" | "socket" | "character-device" | "block-device";
+                    /** @description size of the content in bytes; absent unless it is a file or a symbolic link */
+                    readonly size_bytes?: number;
+                    /** @description permissions in octal, such as 0644 */
+                    readonly mode: string;
+                    /** @description user id of the owner */
+                    readonly uid: number;
+                    /** @description group id */
+                    readonly gid: number;
+                };
+            }[];
+            /** @description cursor of the next page; absent on the last page */
+            readonly next_cursor?: string;
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description options of the forks; the body is optional */
         readonly ForkReq: {

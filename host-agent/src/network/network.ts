@@ -19,7 +19,7 @@ import { Published } from './published.ts';
 import { ResolverClient } from './resolver/client.ts';
 import { RESOLVER_PORT, Resolver } from './resolver/resolver.ts';
 import type { Upstream } from './resolver/upstream.ts';
-import { GUEST_TABLE, guestRules } from './rules/guest.ts';
+import { GUEST_TABLE, guestRules, isToGuest } from './rules/guest.ts';
 import type { NetworkSlot } from './subnet.ts';
 import { assertNoClash, findClash, readRoutes, Subnet } from './subnet.ts';
 
@@ -80,7 +80,10 @@ export class Network {
     const { program, runDir } = options;
     this.#options = options;
     this.#dir = join(runDir, 'net');
-    const onLogged = (guestIp: string, packet: Buffer) => this.#denials.get(guestIp)?.packet(packet);
+    const onLogged = (guestIp: string, packet: Buffer): void => {
+      if (isToGuest(packet, guestIp)) this.#published.received(guestIp);
+      else this.#denials.get(guestIp)?.packet(packet);
+    };
     this.#quick = new NetHelper(program, onLogged, () => this.#listenAgain());
     this.#slow = new NetHelper(program);
     this.#published = new Published({
@@ -157,8 +160,8 @@ export class Network {
   }
 
   /**
-   * Also while it runs. `isAsleep`: its guest is away, as after `setPorts('hold')`. AppError conflict for a port in use,
-   * invalid_argument for an address that this host does not have.
+   * Also while it runs. `isAsleep`: its guest is away, as after `setPorts('hold')`. AppError conflict for a port in
+   * use, invalid_argument for an address that this host does not have.
    */
   async publish(slot: NetworkSlot, ports: readonly PublishedPort[], isAsleep = false): Promise<void> {
     const { subnet } = await this.#open();

@@ -32,7 +32,7 @@ export class PortControl {
     });
   }
 
-  /** `onHeld`: a connection is held; once for each `hold`. Rejects if there is no such holder. */
+  /** `onHeld`: its guest is needed; once for each `hold`. Rejects if there is no such holder. */
   static async open(path: string, onHeld: () => void): Promise<PortControl> {
     const socket = connect(path);
     await once(socket, 'connect');
@@ -69,16 +69,19 @@ export class PortControl {
     }
   }
 
+  /** Also called for data on a connection that was open before. */
+  knock(): void {
+    if (!this.#canKnock) return;
+    this.#canKnock = false;
+    this.#onHeld();
+  }
+
   close(): void {
     this.#socket.destroy();
   }
 
   #receive(letter: string): void {
-    if (letter !== 'k') {
-      this.#answered?.();
-    } else if (this.#canKnock) {
-      this.#canKnock = false;
-      this.#onHeld();
-    }
+    if (letter === 'k') this.knock();
+    else this.#answered?.();
   }
 }

@@ -16,7 +16,7 @@ import {
   startHolder,
   type Users,
 } from './port-holder.ts';
-import { closePort, openPorts } from './rules/guest.ts';
+import { asleepRules, closePort, openPorts } from './rules/guest.ts';
 import { addPorts, type PortMap, removePorts, replacePorts } from './rules/host.ts';
 import type { NetworkSlot, Subnet } from './subnet.ts';
 
@@ -154,14 +154,21 @@ export class Published {
   }
 
   /**
-   * `hold` and `refuse` are for a guest that sleeps: its holders get all new connections, and `onHeld` is called for
-   * the first that one holds. Connections that exist stay. Rejects if a holder has ended, or is of an older version.
+   * `hold` and `refuse` are for a guest that sleeps: its holders get all new connections. Connections that exist stay
+   * until their client sends data in `refuse`. `onHeld` is called once, for the first connection or the first
+   * data. Rejects if a holder has ended, or is of an older version.
    */
   setMode(subnet: Subnet, slot: NetworkSlot, mode: PortMode, onHeld?: () => void): Promise<void> {
     const entry = this.#ports.get(slot.namespace);
     if (entry === undefined) return Promise.resolve();
     if (onHeld !== undefined) entry.onHeld = onHeld;
     return this.#inTurn(entry, () => this.#setMode(subnet, entry, mode));
+  }
+
+  /** A rule has logged a packet for the guest. */
+  received(guestIp: string): void {
+    for (const { slot, holders } of this.#ports.values())
+      if (slot.guestIp === guestIp) holders.find(({ control }) => control !== undefined)?.control?.knock();
   }
 
   async #setMode(subnet: Subnet, entry: Entry, mode: PortMode): Promise<void> {
@@ -171,12 +178,14 @@ export class Published {
     if (mode !== 'open') {
       if (!entry.isAsleep) await this.#removeMaps(subnet, maps);
       entry.isAsleep = true;
+      await change(entry.slot.namespace, asleepRules(mode));
       return;
     }
     for (const holder of entry.holders) this.#endControl(holder);
     if (maps.length > 0 && entry.isAsleep)
       await change('-', `${removePorts(subnet.table, maps)}\n${addPorts(subnet.table, maps)}`);
     entry.isAsleep = false;
+    await change(entry.slot.namespace, asleepRules(mode));
   }
 
   async #setHolderMode(subnet: Subnet, entry: Entry, holder: Holder, mode: PortMode): Promise<void> {

@@ -1,6 +1,6 @@
 // Interface of this module: everything that a client can do with sandboxes.
 import type { ExecRequest, HostHeader, PortAccess } from '@sandboxd/api';
-import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
+import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
@@ -9,6 +9,7 @@ import type { PublishedPort } from '../network/index.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { SandboxFilter } from './filter.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
+import type { ComparePosition, DifferencePage } from './saved/compare-disks.ts';
 import type { DiskUse } from './saved/saved-guest.ts';
 import type { SandboxService } from './service.ts';
 import type { Automatic, SnapshotPatch, SnapshotWishes } from './snapshot-about.ts';
@@ -162,6 +163,11 @@ export interface Sandboxes {
    * internal when it is damaged.
    */
   exportSnapshot(id: string): PullStream;
+  /**
+   * The files that differ between the disks of two snapshots; `to` may be a name. AppError not_found, conflict with the
+   * reason why they cannot be compared, exhausted.
+   */
+  compareSnapshots(position: ComparePosition, signal?: AbortSignal): Promise<DifferencePage>;
   /**
    * Imports a snapshot of another host. AppError conflict with the reason why it cannot run here, invalid_argument
    * for a malformed stream, exhausted; everything is undone then.

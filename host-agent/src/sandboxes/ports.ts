@@ -3,7 +3,7 @@ import { type HostHeader, MAX_OPEN_PORTS, type PortAccess } from '@sandboxd/api'
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import { AppError } from '../lib/errors.ts';
 import { asNoSpace } from './admission.ts';
-import type { PortCounts } from './command-counts.ts';
+import type { PortCounts } from './exec.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';

@@ -14,6 +14,7 @@ import {
   type SnapshotMaker,
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
+import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import { matchesFilter, type SandboxFilter } from './filter.ts';
 import type {
@@ -29,6 +30,7 @@ import type { PublishChange } from './publish.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
+import type { ComparePosition, DifferencePage } from './saved/compare-disks.ts';
 import type { DiskUse } from './saved/saved-guest.ts';
 import type { Sleep } from './sleep/sleep.ts';
 import type { SnapshotPatch } from './snapshot-about.ts';
@@ -73,6 +75,7 @@ export interface AllSandboxes {
   readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'measure' | 'ownerOf' | 'tree' | 'change' | 'delete'>;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
   exportSnapshot(id: string): PullStream;
+  compareSnapshots(position: ComparePosition, signal?: AbortSignal): Promise<DifferencePage>;
   exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream>;
   importSnapshot(
     read: ByteSource,
@@ -228,6 +231,11 @@ export class TenantView implements Sandboxes {
     return this.#host.exportSnapshot(this.#assertVisible(id));
   }
 
+  async compareSnapshots({ from, to, ...page }: ComparePosition, signal?: AbortSignal) {
+    const ids = { from: this.#assertVisible(from), to: this.#findSnapshot(to) };
+    return await this.#host.compareSnapshots({ ...page, ...ids }, signal);
+  }
+
   importSnapshot(
     read: ByteSource,
     options: ImportOptions,
@@ -281,6 +289,15 @@ export class TenantView implements Sandboxes {
     const sandbox = this.#host.find(id);
     if (sandbox === undefined || !this.#isVisible(sandbox.record.owner)) throw noSandbox(id);
     return sandbox;
+  }
+
+  /** An id for an id or a name. AppError not_found, conflict if several have the name. */
+  #findSnapshot(idOrName: string): string {
+    if (idOrName.startsWith('snap_')) return this.#assertVisible(idOrName);
+    const [found, other] = this.listSnapshots().filter(({ name }) => name === idOrName);
+    if (found === undefined) throw new AppError('not_found', `no snapshot has the name ${idOrName}`);
+    if (other === undefined) return found.id;
+    throw new AppError('conflict', `several snapshots have the name ${idOrName}; give an id`);
   }
 
   /** Returns the snapshot's id. AppError not_found. */

@@ -13,9 +13,8 @@ import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
 import { readHostCapacity } from '../../../host-agent/src/sandboxes/admission.ts';
-import { CommandCounts } from '../../../host-agent/src/sandboxes/command-counts.ts';
-import type { Counters } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
-import { HOST_IDLE } from '../../../host-agent/src/sandboxes/idle/in-use.ts';
+import { CommandCounts } from '../../../host-agent/src/sandboxes/exec.ts';
+import { type Counters, HOST_IDLE } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import {
   type LifecycleEvent,
   LifecycleEvents,
@@ -30,6 +29,7 @@ import type {
 } from '../../../host-agent/src/sandboxes/resources/resource.ts';
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
+import { HELPERS } from '../helper-programs.ts';
 import { oneEngine } from '../one-engine.ts';
 import { scaled } from '../time-scale.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
@@ -162,6 +162,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       policyOfOwner: options.policyOfOwner ?? (() => undefined),
       publishPorts: ['1024-32767', '61000-65535'],
     },
+    comparer: { program: HELPERS.diffdisks, jail: undefined },
     snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
     log,
   });

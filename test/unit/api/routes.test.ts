@@ -88,6 +88,7 @@ const DOCUMENTED = [
   ['GET', '/snapshots', 'view', 200],
   ['GET', '/snapshots/:id', 'view', 200],
   ['GET', '/snapshots/:id/tree', 'view', 200],
+  ['POST', '/snapshots/:id/diff', 'read', 200],
   ['GET', '/snapshots/:id/export', 'snapshot', 200],
   ['GET', '/sandboxes/:id/export', 'snapshot', 200],
   ['POST', '/snapshots/import', 'snapshot', 201],
