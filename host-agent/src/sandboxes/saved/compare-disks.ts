@@ -1,5 +1,5 @@
-// Compares the files of two saved guests, without starting them: runs native/diffdisks.cc, which reads their disks. It is
-// jailed like a VMM, because guests wrote them.
+// Compares the files of two saved guests, without starting them: runs native/diffdisks.cc, which reads their disks.
+// It is jailed like a VMM, because guests wrote them.
 import { DIFFERENCES, type FILE_TYPES } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import { confine, type Jail } from '../../engines/jail/jail.ts';
