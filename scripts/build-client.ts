@@ -27,6 +27,8 @@ const COMMON: BuildOptions = {
   alias: { 'events-universal': 'bare-events' },
 };
 
+const NODE: BuildOptions = { platform: 'node', target: 'node20' };
+
 /** The package.json for `npm pack`, without fields that only the workspace needs. */
 const PACKAGE = {
   name: '@sandboxd/client',
@@ -58,7 +60,16 @@ export async function buildClient(folder: string): Promise<void> {
   ]);
   toPackageImports(join(folder, 'types'));
   if (existsSync(join(SOURCE, 'command/program.ts'))) {
-    await bundleNode('command/program.ts', join(folder, 'sandbox.js'), '#!/usr/bin/env node');
+    await build({
+      ...COMMON,
+      ...NODE,
+      entryPoints: { sandbox: join(SOURCE, 'command/program.ts') },
+      outdir: folder,
+      // What one verb alone needs, such as the MCP SDK, is loaded by it.
+      splitting: true,
+      chunkNames: 'parts/[name]-[hash]',
+      banner: { js: '#!/usr/bin/env node' },
+    });
     chmodSync(join(folder, 'sandbox.js'), 0o755);
   }
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(PACKAGE, null, 2)}\n`);
@@ -73,15 +84,8 @@ function toPackageImports(folder: string): void {
   }
 }
 
-async function bundleNode(entry: string, outfile: string, banner = ''): Promise<void> {
-  await build({
-    ...COMMON,
-    entryPoints: [join(SOURCE, entry)],
-    outfile,
-    platform: 'node',
-    target: 'node20',
-    banner: { js: banner },
-  });
+async function bundleNode(entry: string, outfile: string): Promise<void> {
+  await build({ ...COMMON, ...NODE, entryPoints: [join(SOURCE, entry)], outfile });
 }
 
 export async function bundleBrowser(outfile: string, options: BuildOptions = {}): Promise<void> {

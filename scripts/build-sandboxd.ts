@@ -20,7 +20,7 @@ import {
 } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
-import { CONVERTER, DYNAMIC_PROGRAMS, PROGRAMS } from './program-files.ts';
+import { CONVERTER, DISK_PROGRAMS, DYNAMIC_PROGRAMS, PROGRAMS } from './program-files.ts';
 
 process.chdir(resolve(import.meta.dirname, '..'));
 
@@ -41,6 +41,7 @@ const V8_OPTIONS = ['--initial-old-space-size=128'];
 /** SIGUSR1 would otherwise open a debugger, through which any local user could run code as the daemon. */
 const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
 const GCC_OPTIONS = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-Werror', '-s'];
+const GXX_OPTIONS = ['-std=c++17', '-O2', '-Wall', '-Wextra', '-Werror', '-s', '-static'];
 const HOST_ADDON = 'rootfs-builder/native/host.c';
 const ADDON_OPTIONS = [
   ...GCC_OPTIONS,
@@ -53,7 +54,7 @@ const SOURCES = ['api', 'client', 'host-agent', 'proto', 'rootfs-builder'].flatM
   `${name}/src/**/*.{ts,js,json}`,
   `${name}/package.json`,
   `${name}/profiles/*.json`,
-  `${name}/native/*.{c,h}`,
+  `${name}/native/*.{c,cc,h}`,
 ]);
 
 /** Loads addons from the executable's directory, where the packages' own loaders would search node_modules. */
@@ -104,6 +105,11 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== in
     const linking = PROGRAMS.includes(name) ? ['-static'] : [];
     execFileSync('gcc', [...GCC_OPTIONS, ...linking, '-o', join(WORK, name), source], { stdio: 'inherit' });
   }
+  for (const name of DISK_PROGRAMS) {
+    const source = `host-agent/native/${name}.cc`;
+    const options = [...GXX_OPTIONS, '-o', join(WORK, name), source, '-lext2fs', '-lcom_err'];
+    execFileSync('g++', options, { stdio: 'inherit' });
+  }
   // A build that cannot print its version must not replace a working one.
   const version = execFileSync(resolve(WORK, 'sandboxd'), ['--version'], {
     cwd: '/',
@@ -113,7 +119,8 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== in
   renameSync(join(WORK, 'addons'), 'dist/addons');
   rmSync('dist/node_modules', { recursive: true, force: true });
   renameSync(join(WORK, 'node_modules'), 'dist/node_modules');
-  for (const name of [...PROGRAMS, ...DYNAMIC_PROGRAMS]) renameSync(join(WORK, name), `dist/${name}`);
+  for (const name of [...PROGRAMS, ...DYNAMIC_PROGRAMS, ...DISK_PROGRAMS])
+    renameSync(join(WORK, name), `dist/${name}`);
   renameSync(join(WORK, CONVERTER), `dist/${CONVERTER}`);
   renameSync(join(WORK, 'sandboxd'), OUT);
   rmSync('dist/sandbox', { force: true });

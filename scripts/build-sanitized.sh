@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the programs of `make test-native` into dist/sanitized/: the guest agent's addon, the guest's init and the
-# planted errors, all with the address and undefined-behaviour sanitizers. Does nothing when no input has changed.
+# Builds the programs of `make test-native` into dist/sanitized/: the guest agent's addon, the guest's init, the program
+# that compares disks, and the planted errors, all with the address and undefined-behaviour sanitizers. Does nothing when no input has changed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ addon='-std=c++17 -fPIC -shared -fno-exceptions -fno-rtti -fvisibility=hidden'
 headers="-isystem node_modules/node-api-headers/include -isystem $node_package/include/node"
 
 wanted=$({
-  find guest-agent/native rootfs-builder/initramfs test/native scripts/build-sanitized.sh -type f | LC_ALL=C sort | xargs sha256sum
+  find guest-agent/native host-agent/native rootfs-builder/initramfs test/native scripts/build-sanitized.sh -type f | LC_ALL=C sort | xargs sha256sum
   cat $node_package/package.json
   g++ --version
 } | sha256sum)
@@ -24,6 +24,7 @@ mkdir -p $out
 {
   g++ $sanitize $addon $headers guest-agent/native/*.cc -o $out/agent.node
   g++ $sanitize $addon $headers test/native/planted.cc -o $out/planted.node
+  g++ -std=c++17 $sanitize host-agent/native/diffdisks.cc -lext2fs -lcom_err -o $out/diffdisks
   gcc -std=gnu11 $sanitize test/native/init-host.c -o $out/init-host
 }
 printf '%s\n' "$wanted" > $out/.stamp

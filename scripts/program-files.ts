@@ -6,6 +6,8 @@ import { join } from 'node:path';
 export const PROGRAMS = ['claim', 'jail', 'memfd', 'peers', 'portd'];
 /** Like PROGRAMS, but linked to libraries of the host. */
 export const DYNAMIC_PROGRAMS = ['netd'];
+/** Like PROGRAMS, in C++ and with Debian's libext2fs. */
+export const DISK_PROGRAMS = ['diffdisks'];
 /** The daemon runs it in a separate process. */
 export const CONVERTER = 'convert-image.mjs';
 
@@ -14,7 +16,7 @@ const FILES = ['sandboxd', 'addons', 'agent', 'guest-init', 'node_modules', CONV
 /** Replaces an installation with the build. Every user may read it. */
 export function copyProgram(target: string): void {
   mkdirSync(target, { recursive: true });
-  for (const name of [...FILES, ...PROGRAMS, ...DYNAMIC_PROGRAMS]) {
+  for (const name of [...FILES, ...PROGRAMS, ...DYNAMIC_PROGRAMS, ...DISK_PROGRAMS]) {
     rmSync(join(target, name), { recursive: true, force: true });
     cpSync(join('dist', name), join(target, name), { recursive: true, verbatimSymlinks: true });
   }

@@ -184,6 +184,11 @@ export const DEFAULT_LIST_ENTRIES = 1000;
 export const MAX_LIST_ENTRIES = 10_000;
 /** Maximum number of levels of directories in a listing. */
 export const MAX_LIST_DEPTH = 256;
+/** Maximum size of a path in a comparison of snapshots: directories can be nested deeper than Linux takes paths. */
+export const MAX_COMPARED_PATH_BYTES = 32 * KIB;
+/** Comparisons of snapshots at a time: those that run or wait, in total and of one tenant or key. */
+export const MAX_COMPARISONS = 16;
+export const MAX_COMPARISONS_OF_EACH = 4;
 /** The longest path that Linux takes, bytes. */
 export const MAX_PATH_BYTES = 4095;
 /** Maximum number of watches of one sandbox at a time, and of directories in all of them together. */

@@ -8,6 +8,7 @@ import type {
   DeletedSandboxes,
   KeyedOptions,
   ListOptions,
+  ListSandboxesOptions,
   NetworkPreset,
   Profiles,
   SandboxEvent,
@@ -120,13 +121,14 @@ export class Sandboxes {
   async list({
     signal,
     timeoutMs,
+    limit,
     ...filter
-  }: SandboxFilter & CallOptions = {}): Promise<readonly SandboxInfo[]> {
+  }: ListSandboxesOptions = {}): Promise<readonly SandboxInfo[]> {
     const isFiltered = Object.values(filter).some((value) => value !== undefined);
     // A daemon that does not know a filter refuses it then, and does not list everything.
     const headers = isFiltered ? { prefer: 'handling=strict' } : {};
     const call = { query: filter, headers, signal, timeoutMs };
-    return this.#requests.list('listSandboxes', call, ({ sandboxes }) => sandboxes);
+    return this.#requests.list('listSandboxes', call, ({ sandboxes }) => sandboxes, limit);
   }
 
   /** Changes name, labels or timeouts of a sandbox: all of them, or none. */

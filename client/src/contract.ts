@@ -15,10 +15,16 @@ export type SandboxFilter = {
   /** Reference or digest. */
   readonly image?: string;
 };
+export type ListSandboxesOptions = SandboxFilter &
+  CallOptions & {
+    /** Maximum number of entries, the oldest; default: all. */
+    readonly limit?: number | undefined;
+  };
 export type SandboxStats = Schemas['SandboxStats'];
 export type SandboxEvent = Schemas['Event'];
 export type SnapshotInfo = Schemas['SnapshotResponse'];
 export type SnapshotTreeNode = Schemas['SnapshotTree']['nodes'][number];
+export type FileDifference = Schemas['SnapshotDiff']['files'][number];
 export type SnapshotOptions = Schemas['SnapshotRequest'];
 export type SnapshotChanges = Schemas['ChangeSnapshotRequest'];
 export type ImageChanges = Schemas['ChangeImageRequest'];
@@ -35,6 +41,7 @@ export type NetworkTargets = Schemas['NetworkReplacement'];
 export type NetworkVerdict = Schemas['NetworkVerdict'];
 export type NetworkPreset = Schemas['NetworkPresetList']['presets'][number];
 export type OpenPort = Schemas['OpenPort'];
+export type PublishedPort = Schemas['PublishedPort'];
 export type PortLink = Schemas['MadeLink'];
 export type ListedLink = Schemas['LinkList']['links'][number];
 export type ServiceSpec = Schemas['ServiceSpec'];

@@ -27,6 +27,6 @@ export type {
 export { Images, type ImportOptions, type PullOptions, type PullProgress } from './images.ts';
 export type { LogOptions } from './logs.ts';
 export type { CheckOptions, Network } from './network.ts';
-export type { LinkOptions, OpenPortOptions, Ports } from './ports.ts';
+export type { LinkOptions, OpenPortOptions, Ports, PublishOptions } from './ports.ts';
 export { Sandbox, Snapshot, type TerminalOptions } from './sandbox.ts';
 export type { Service } from './service.ts';

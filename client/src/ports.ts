@@ -1,6 +1,6 @@
 // Ports of a sandbox: which are open for URLs.
 import type { Requests } from './connection/requests.ts';
-import type { CallOptions, ListedLink, OpenPort, PortLink } from './contract.ts';
+import type { CallOptions, ListedLink, OpenPort, PortLink, PublishedPort } from './contract.ts';
 import { SandboxdError } from './errors.ts';
 import type { Schemas } from './gen/schemas.ts';
 
@@ -20,8 +20,8 @@ export class Ports {
   }
 
   /** Opens a port for URLs, or changes who may use it; default: private. */
-  open(port: number, { access, ...options }: OpenPortOptions = {}): Promise<OpenPort> {
-    const body = { port, ...(access !== undefined && { access }) };
+  open(port: number, { access, host, ...options }: OpenPortOptions = {}): Promise<OpenPort> {
+    const body = { port, ...(access !== undefined && { access }), ...(host !== undefined && { host }) };
     return this.#requests.call('openPort', { params: this.#params, body, ...options });
   }
 
@@ -29,6 +29,24 @@ export class Ports {
   async close(port: number, options: CallOptions = {}): Promise<void> {
     const params = { ...this.#params, port: String(port) };
     await this.#requests.call('closePort', { params, ...options });
+  }
+
+  /** Ports of the host that lead to the sandbox. */
+  async published(options: CallOptions = {}): Promise<readonly PublishedPort[]> {
+    const { published = [] } = await this.#requests.call('listPorts', { params: this.#params, ...options });
+    return published;
+  }
+
+  /** A port of the host leads to `port` from now on; the sandbox needs a network. ConflictError for one in use. */
+  publish(port: number, { hostPort, hostIp, ...options }: PublishOptions): Promise<PublishedPort> {
+    const body = { host_port: hostPort, ...(hostIp !== undefined && { host_ip: hostIp }) };
+    return this.#requests.call('publishPort', { params: this.#of(port), body, ...options });
+  }
+
+  /** Frees the port of the host, on all its addresses. Does nothing if it is not published. */
+  async unpublish(port: number, hostPort: number, options: CallOptions = {}): Promise<void> {
+    const params = { ...this.#of(port), host_port: String(hostPort) };
+    await this.#requests.call('unpublishPort', { params, ...options });
   }
 
   /** The URL of a port, for holders of keys or links; a closed one is opened, privately. */
@@ -73,4 +91,14 @@ export type LinkOptions = CallOptions & {
   readonly methods?: NonNullable<Schemas['LinkRequest']['methods']>;
 };
 
-export type OpenPortOptions = CallOptions & { readonly access?: OpenPort['access'] };
+export type PublishOptions = CallOptions & {
+  readonly hostPort: number;
+  /** Address of the host; default: every one. */
+  readonly hostIp?: string;
+};
+
+export type OpenPortOptions = CallOptions & {
+  readonly access?: OpenPort['access'];
+  /** The header Host that the server gets; default: as the client sent it. */
+  readonly host?: NonNullable<OpenPort['host']>;
+};

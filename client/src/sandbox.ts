@@ -6,6 +6,7 @@ import type { Requests } from './connection/requests.ts';
 import type { Bytes } from './connection/transport.ts';
 import type {
   CallOptions,
+  FileDifference,
   ForkOptions,
   KeyedOptions,
   LogRecord,
@@ -181,6 +182,22 @@ export class Snapshot implements AsyncDisposable {
   tree(options: CallOptions = {}): Promise<readonly SnapshotTreeNode[]> {
     const call = { params: { id: this.id }, ...options };
     return this.#requests.list('showSnapshotTree', call, ({ nodes }) => nodes);
+  }
+
+  /**
+   * The files that differ between its disk and that of another snapshot, depth first; `other` is an id or a name. What
+   * is only in the other one is `added`. ConflictError if they cannot be compared.
+   */
+  async *diff(other: string, options: CallOptions = {}): AsyncGenerator<FileDifference, void> {
+    const call = { params: { id: this.id }, isIdempotent: true, ...options };
+    for (let cursor: string | undefined; ; ) {
+      const body = { with: other, ...(cursor !== undefined && { cursor }) };
+      const page = await this.#requests.call('diffSnapshots', { ...call, body });
+      yield* page.files;
+      // An empty page with a cursor would loop forever.
+      if (page.next_cursor === undefined || page.files.length === 0) return;
+      cursor = page.next_cursor;
+    }
   }
 
   /** Changes its name, comment, labels and expiry; null removes one, and what is not named stays. */

@@ -96,6 +96,32 @@ METHOD(sync_disks) {
   return undefined(env);
 }
 
+struct BackgroundSync {
+  napi_async_work work;
+  napi_deferred deferred;
+};
+
+void run_sync(napi_env, void*) { sync(); }
+
+void end_sync(napi_env env, napi_status, void* data) {
+  auto* self = static_cast<BackgroundSync*>(data);
+  napi_resolve_deferred(env, self->deferred, undefined(env));
+  napi_delete_async_work(env, self->work);
+  delete self;
+}
+
+// syncInBackground(): the same, in another thread; returns a promise
+METHOD(sync_in_background) {
+  ARGUMENTS(0);
+  napi_value promise, name;
+  auto* self = new BackgroundSync();
+  TRY(napi_create_promise(env, &self->deferred, &promise));
+  TRY(napi_create_string_utf8(env, "sync", NAPI_AUTO_LENGTH, &name));
+  TRY(napi_create_async_work(env, nullptr, name, run_sync, end_sync, self, &self->work));
+  TRY(napi_queue_async_work(env, self->work));
+  return promise;
+}
+
 // shiftClock(us): shifts the clock by `us` unless it is 0; returns the resulting time, in microseconds since 1970
 METHOD(shift_clock) {
   ARGUMENTS(1);
@@ -234,6 +260,7 @@ bool add_system(napi_env env, napi_value exports) {
       {"setHostname", set_hostname},
       {"setClock", set_clock},      {"shiftClock", shift_clock},  {"addEntropy", add_entropy}, {"bringUp", bring_up},
       {"sync", sync_disks},
+      {"syncInBackground", sync_in_background},
       {"runInBatches", run_in_batches}, {"limitFiles", limit_files},
       {"growFileSystem", grow_file_system}, {"holdCode", hold_code},
       {"trimMemory", trim_memory},

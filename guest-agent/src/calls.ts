@@ -133,7 +133,8 @@ function freeze({ freezer, incarnation }: CallContext, stream: Stream, { isFroze
     return;
   }
   freezer.thaw();
-  answer();
+  if (sync) void addon.syncInBackground().then(answer);
+  else answer();
 }
 
 function toErrorResult(error: unknown): ResultInput {

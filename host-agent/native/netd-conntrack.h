@@ -24,13 +24,9 @@ static struct nlmsghdr *begin_conntrack(union message *message, int type, int fl
   return header;
 }
 
-/** Removes the entry if either side of it is the guest's. */
-static void forget_entry(struct nlmsghdr *entry, struct in_addr guest) {
+static void remove_entry(struct nlmsghdr *entry) {
   struct rtattr *first = (struct rtattr *)((char *)NLMSG_DATA(entry) + NLMSG_ALIGN(sizeof(struct nfgenmsg)));
   int length = (int)entry->nlmsg_len - (int)NLMSG_LENGTH(sizeof(struct nfgenmsg));
-  struct rtattr *original = find_attribute(first, length, CTA_TUPLE_ORIG);
-  struct rtattr *reply = find_attribute(first, length, CTA_TUPLE_REPLY);
-  if (original == NULL || (!is_from(original, guest) && !is_from(reply, guest))) return;
   union message message = {.bytes = {0}};
   struct nlmsghdr *header = begin_conntrack(&message, IPCTNL_MSG_CT_DELETE, 0);
   // Also matches its id: another entry may have replaced it.
@@ -42,6 +38,15 @@ static void forget_entry(struct nlmsghdr *entry, struct in_addr guest) {
   int error = ask_kernel(NETLINK_NETFILTER, header);
   errno = -error;
   if (error != 0 && error != -ENOENT) fail("end a tracked connection");
+}
+
+/** Removes the entry if either side of it is the guest's. */
+static void forget_entry(struct nlmsghdr *entry, struct in_addr guest) {
+  struct rtattr *first = (struct rtattr *)((char *)NLMSG_DATA(entry) + NLMSG_ALIGN(sizeof(struct nfgenmsg)));
+  int length = (int)entry->nlmsg_len - (int)NLMSG_LENGTH(sizeof(struct nfgenmsg));
+  struct rtattr *original = find_attribute(first, length, CTA_TUPLE_ORIG);
+  struct rtattr *reply = find_attribute(first, length, CTA_TUPLE_REPLY);
+  if (original != NULL && (is_from(original, guest) || is_from(reply, guest))) remove_entry(entry);
 }
 
 /** Iterates over all entries of the caller's namespace, one netlink message at a time. */
@@ -75,14 +80,96 @@ static void forget_connections(struct in_addr guest) {
   each_connection(forget_entry, guest);
 }
 
-static FILE *listing;
-
 /** The value of an attribute, by a path of nested ones; NULL if there is none of that length. */
 static const void *find_value(struct rtattr *at, int outer, int inner, size_t length) {
   if (at != NULL) at = find_attribute(RTA_DATA(at), RTA_PAYLOAD(at), outer);
   if (at != NULL) at = find_attribute(RTA_DATA(at), RTA_PAYLOAD(at), inner);
   return at != NULL && RTA_PAYLOAD(at) == length ? RTA_DATA(at) : NULL;
 }
+
+/** The connections to end: the clients' ends, with addresses and ports in network order. */
+struct client {
+  uint32_t address;
+  uint16_t port;
+};
+static struct client *cut_clients;
+static size_t cut_count;
+/** In network order; address 0: any. */
+static uint32_t cut_address;
+static uint16_t cut_port, cut_guest_port;
+
+/** The client's end of a TCP connection from outside to the guest's port; NULL for another entry. */
+static struct client *client_of(struct nlmsghdr *entry, struct in_addr guest, uint32_t *to, uint16_t *to_port) {
+  static struct client client;
+  struct rtattr *first = (struct rtattr *)((char *)NLMSG_DATA(entry) + NLMSG_ALIGN(sizeof(struct nfgenmsg)));
+  int length = (int)entry->nlmsg_len - (int)NLMSG_LENGTH(sizeof(struct nfgenmsg));
+  struct rtattr *original = find_attribute(first, length, CTA_TUPLE_ORIG);
+  struct rtattr *reply = find_attribute(first, length, CTA_TUPLE_REPLY);
+  const uint8_t *protocol = find_value(original, CTA_TUPLE_PROTO, CTA_PROTO_NUM, 1);
+  const uint16_t *guest_port = find_value(reply, CTA_TUPLE_PROTO, CTA_PROTO_SRC_PORT, 2);
+  const uint32_t *from = find_value(original, CTA_TUPLE_IP, CTA_IP_V4_SRC, 4);
+  const uint16_t *from_port = find_value(original, CTA_TUPLE_PROTO, CTA_PROTO_SRC_PORT, 2);
+  const uint32_t *address = find_value(original, CTA_TUPLE_IP, CTA_IP_V4_DST, 4);
+  const uint16_t *port = find_value(original, CTA_TUPLE_PROTO, CTA_PROTO_DST_PORT, 2);
+  if (protocol == NULL || *protocol != IPPROTO_TCP || guest_port == NULL || from == NULL) return NULL;
+  if (from_port == NULL || address == NULL || port == NULL) return NULL;
+  if (!is_from(reply, guest) || *guest_port != cut_guest_port) return NULL;
+  *to = *address;
+  *to_port = *port;
+  client = (struct client){.address = *from, .port = *from_port};
+  return &client;
+}
+
+/** Not one of portd, which connects to the guest's own address. */
+static bool is_to_cut_port(uint32_t address, uint16_t port, struct in_addr guest) {
+  return port == cut_port && address != guest.s_addr && (cut_address == 0 || address == cut_address);
+}
+
+static void note_client(struct nlmsghdr *entry, struct in_addr guest) {
+  uint32_t address;
+  uint16_t port;
+  struct client *client = client_of(entry, guest, &address, &port);
+  if (client == NULL || !is_to_cut_port(address, port, guest)) return;
+  struct client *more = realloc(cut_clients, (cut_count + 1) * sizeof *more);
+  if (more == NULL) fail("list connections");
+  cut_clients = more;
+  cut_clients[cut_count++] = *client;
+}
+
+/** In the guest's namespace, where the destination is the guest itself. */
+static void cut_inside(struct nlmsghdr *entry, struct in_addr guest) {
+  uint32_t address;
+  uint16_t port;
+  struct client *client = client_of(entry, guest, &address, &port);
+  for (size_t at = 0; client != NULL && at < cut_count; at++) {
+    if (cut_clients[at].address != client->address || cut_clients[at].port != client->port) continue;
+    remove_entry(entry);
+    return;
+  }
+}
+
+static void cut_outside(struct nlmsghdr *entry, struct in_addr guest) {
+  uint32_t address;
+  uint16_t port;
+  if (client_of(entry, guest, &address, &port) != NULL && is_to_cut_port(address, port, guest)) remove_entry(entry);
+}
+
+/** First in the namespace: the gate there then refuses packets of both ends, and nothing tracks them again. */
+static void cut_connections(char **args) {
+  struct in_addr guest = address(args[1]);
+  cut_guest_port = htons(atoi(args[2]));
+  cut_address = strcmp(args[3], "-") == 0 ? 0 : address(args[3]).s_addr;
+  cut_port = htons(atoi(args[4]));
+  cut_count = 0;
+  each_connection(note_client, guest);
+  if (cut_count == 0) return;
+  enter(args[0]);
+  each_connection(cut_inside, guest);
+  go_home();
+  each_connection(cut_outside, guest);
+}
+
+static FILE *listing;
 
 /** Prints a TCP connection of the guest that has not been reset: its port, the peer's port and address, in hex. */
 static void list_entry(struct nlmsghdr *entry, struct in_addr guest) {

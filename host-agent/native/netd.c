@@ -16,12 +16,15 @@
 //                      link exists) or `again`
 //   unlink LINK        removes a link of the host
 //   forget ADDRESS     removes the conntrack entries of that guest on the host
+//   cut PIN GUEST GUEST-PORT ADDRESS PORT
+//                      ends the connections from outside to that port of the host, on that address or, for `-`, on any,
+//                      which lead to that port of the guest
 //   connections PIN ADDRESS
 //                      lists the TCP connections of that guest that the namespace tracks, without those that were
 //                      reset: 16 hex digits for each, the guest's port, the peer's port and the peer's address
 //   flows PIN ADDRESS  lists what that guest opened, of every protocol: 20 hex digits for each, the protocol, the state
 //                      of TCP, the guest's port, the peer's port and the peer's address
-//   cut PIN ADDRESS    removes those of the body from the namespace's conntrack table
+//   drop PIN ADDRESS   removes those of the body from the namespace's conntrack table
 //   tell PIN ADDRESS GUEST-MAC GATEWAY-MAC
 //                      has both ends of those of the body answered by the rules, so that they end at once
 #define _GNU_SOURCE
@@ -220,13 +223,14 @@ static char *handle(char **args, int count, const char *body) {
     make_anchor(arguments[0], arguments[1], atoi(arguments[2]), strcmp(arguments[3], "new") == 0);
   else if (strcmp(verb, "unlink") == 0 && given == 1) unlink_link(arguments[0]);
   else if (strcmp(verb, "forget") == 0 && given == 1) forget_connections(address(arguments[0]));
+  else if (strcmp(verb, "cut") == 0 && given == 5) cut_connections(arguments);
   else if (strcmp(verb, "connections") == 0 && given == 2) {
     enter(arguments[0]);
     output = list_connections(address(arguments[1]), list_entry);
   } else if (strcmp(verb, "flows") == 0 && given == 2) {
     enter(arguments[0]);
     output = list_connections(address(arguments[1]), list_flow);
-  } else if (strcmp(verb, "cut") == 0 && given == 2) {
+  } else if (strcmp(verb, "drop") == 0 && given == 2) {
     enter(arguments[0]);
     read_flows(body);
     each_connection(cut_flow, address(arguments[1]));

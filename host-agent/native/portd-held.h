@@ -70,11 +70,39 @@ static void change_mode(char byte) {
   knock();
 }
 
+/** No event of it may be pending. */
+static void close_port(int index) {
+  struct end *port = index < port_count ? ports[index] : NULL;
+  if (port == NULL) return;
+  ports[index] = NULL;
+  close(port->sock);
+  for (struct end *client = clients, *next; client != NULL; client = next) {
+    next = client->next;
+    if (client->port == port) end_pair(client, true);
+  }
+  free(port);
+}
+
+static void obey_byte(unsigned char byte) {
+  static int missing, index;
+  if (missing == 0 && byte == 'c') {
+    missing = 2;
+    index = 0;
+  } else if (missing == 0) {
+    change_mode(byte);
+  } else {
+    index = index << 8 | byte;
+    if (--missing > 0) return;
+    close_port(index);
+    tell('c');
+  }
+}
+
 static void obey(void) {
   char bytes[16];
   ssize_t length = recv(control.sock, bytes, sizeof bytes, 0);
   if (length < 0 && errno == EAGAIN) return;
-  for (int at = 0; at < length; at++) change_mode(bytes[at]);
+  for (int at = 0; at < length; at++) obey_byte(bytes[at]);
   if (length > 0) return;
   close(control.sock);
   control.sock = -1;

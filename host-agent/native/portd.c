@@ -14,6 +14,8 @@
 //   ADDRESS  address of the host, IPv4 or IPv6, to listen on
 //
 // A byte on the control connection is the new mode, and is sent back. `k`: the first connection is held since then.
+// `c` and two bytes, the higher first, close the port with that index among those of the arguments, and end its
+// connections; `c` is sent back.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -55,12 +57,18 @@ struct end {
   size_t from, to;
   char *buffer;
   struct end *next_dead;
+  /** For the client's end: its port, and its neighbours in the list of all. */
+  struct end *port, *next, **previous;
 };
 
 static int poller;
 static int connections;
 static struct sockaddr_in guest, source;
 static struct end *dead;
+static struct end *clients;
+/** Listening ports, as in the arguments; NULL for one that is closed. */
+static struct end **ports;
+static int port_count;
 static char mode;
 /** Guest's ends without a socket: they are held, or are to be connected again. */
 static struct end *waiting[MAX_HELD];
@@ -95,7 +103,10 @@ static void listen_on(const char *address, const char *port, int guest_port) {
     die("listen", address, port);
   int sock = socket(is_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   // A host without IPv6 has no such port that another process could take.
-  if (sock < 0 && errno == EAFNOSUPPORT && strcmp(address, "::") == 0) return;
+  if (sock < 0 && errno == EAFNOSUPPORT && strcmp(address, "::") == 0) {
+    port_count++;
+    return;
+  }
   int on = 1;
   if (sock < 0 || setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
       (is_six && setsockopt(sock, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0) ||
@@ -104,6 +115,7 @@ static void listen_on(const char *address, const char *port, int guest_port) {
     die("listen", address, port);
   struct end *end = calloc(1, sizeof *end);
   *end = (struct end){.sock = sock, .guest_port = guest_port};
+  ports[port_count++] = end;
   watch(end, EPOLL_CTL_ADD);
 }
 
@@ -141,6 +153,9 @@ static void end_pair(struct end *end, bool is_failure) {
     each->is_broken = true;
     each->next_dead = dead;
     dead = each;
+    if (each->port == NULL) continue;
+    *each->previous = each->next;
+    if (each->next != NULL) each->next->previous = each->previous;
   }
   connections--;
 }
@@ -160,9 +175,12 @@ static void welcome(struct end *port) {
   int client = accept4(port->sock, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (client < 0) return;
   struct end *outer = calloc(1, sizeof *outer), *inner = calloc(1, sizeof *inner);
-  *outer = (struct end){.sock = client, .other = inner, .buffer = malloc(BUFFER_BYTES)};
   *inner = (struct end){.sock = -1, .other = outer, .buffer = malloc(BUFFER_BYTES), .is_connecting = true,
                         .guest_port = port->guest_port};
+  *outer = (struct end){.sock = client, .other = inner, .buffer = malloc(BUFFER_BYTES),
+                        .port = port, .next = clients, .previous = &clients};
+  if (clients != NULL) clients->previous = &outer->next;
+  clients = outer;
   bool is_full = connections++ >= MAX_CONNECTIONS;
   if (is_full || mode == 'r') {
     end_pair(inner, !is_full);
@@ -250,6 +268,7 @@ int main(int count, char **args) {
     die("read", args[2], args[3]);
   mode = *args[5];
   listen_for_control(args[4]);
+  ports = calloc(count, sizeof *ports);
   for (int at = 6; at < count; at += 3) listen_on(args[at], args[at + 1], atoi(args[at + 2]));
   signal(SIGPIPE, SIG_IGN);
   drop_privileges(uid);

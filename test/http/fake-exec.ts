@@ -1,7 +1,7 @@
 // One exec as a test sees it from the guest's side.
 import { EventEmitter } from 'node:events';
 import type { ExecRequest } from '@sandboxd/api';
-import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
+import type { ExecEvents, ExecOutcome, ExecSession } from '../../host-agent/src/guest/exec.ts';
 
 export type Script = (exec: FakeExec) => void;
 

@@ -1,6 +1,20 @@
 // A sandbox as the fake ones show themselves, and the bytes that they answer.
+import type { FileDescription } from '../../host-agent/src/guest/file-description.ts';
 import type { PullStream } from '../../host-agent/src/lib/byte-queue.ts';
 import type { SandboxInfo } from '../../host-agent/src/sandboxes/types.ts';
+
+export const FILE: FileDescription = {
+  path: Buffer.from('name'),
+  type: 'file',
+  mode: 0o644,
+  sizeBytes: 0,
+  modifiedAtMs: 0,
+  uid: 0,
+  gid: 0,
+  user: 'root',
+  links: 1,
+  version: '1.2',
+};
 
 export function fakeInfo(id: string): SandboxInfo {
   return {

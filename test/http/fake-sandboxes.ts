@@ -1,7 +1,7 @@
 // Sandboxes without virtual machines: what each test makes of create and exec, and a record of what was asked.
 import type { ExecRequest } from '@sandboxd/api';
 import type { FileCallInput, FileReadInput, FileWriteInput } from '@sandboxd/proto';
-import type { ExecEvents, ExecSession } from '../../host-agent/src/guest/exec-types.ts';
+import type { ExecEvents, ExecSession } from '../../host-agent/src/guest/exec.ts';
 import type { FileDescription } from '../../host-agent/src/guest/file-description.ts';
 import type {
   ByteSource,
@@ -28,6 +28,7 @@ import type { SandboxService } from '../../host-agent/src/sandboxes/service.ts';
 import { type AboutPatch, changeAbout, toAbout } from '../../host-agent/src/sandboxes/snapshot-about.ts';
 import type {
   CreateSandboxOptions,
+  DeletedSandboxes,
   ForkOptions,
   ImportOptions,
   OpenPort,
@@ -39,25 +40,12 @@ import type {
 import type { VmUsage } from '../../host-agent/src/sandboxes/vm-usage.ts';
 import { fakeCommands } from './fake-commands.ts';
 import { FakeExec, type Script } from './fake-exec.ts';
-import { fakeInfo, outflow } from './fake-info.ts';
+import { FILE, fakeInfo, outflow } from './fake-info.ts';
 import { FakeNetwork } from './fake-network.ts';
 import { watchOf } from './fake-watch.ts';
 
 export { FakeExec, type Script } from './fake-exec.ts';
-export { outflow };
-
-export const FILE: FileDescription = {
-  path: Buffer.from('name'),
-  type: 'file',
-  mode: 0o644,
-  sizeBytes: 0,
-  modifiedAtMs: 0,
-  uid: 0,
-  gid: 0,
-  user: 'root',
-  links: 1,
-  version: '1.2',
-};
+export { FILE, outflow };
 
 export class FakeSandboxes implements Sandboxes, SandboxHost {
   /** Whom each call was for. */
@@ -136,7 +124,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     return [...this.#infos.values()].filter((info) => matchesFilter(info, filter));
   }
 
-  async deleteAll(filter: SandboxFilter) {
+  async deleteAll(filter: SandboxFilter): Promise<DeletedSandboxes> {
     const deleted = this.list(filter).map(({ id }) => id);
     await Promise.all(deleted.map((id) => this.delete(id)));
     return { deleted, failed: [] };
@@ -154,7 +142,14 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
       },
       pause: async () => this.#change(id, { state: 'paused', pausedAt: new Date(0) }),
       resume: async () => this.#change(id, { state: 'running' }),
-      changePort: async (port, access) => this.#changePort(id, port, access),
+      changePort: async (port, access, host) =>
+        this.#changePort(id, port, { ...(access && { access }), ...(host === 'localhost' && { host }) }),
+      publishPort: async (port) =>
+        this.#change(id, { published: [...(this.get(id).info.published ?? []), port] }),
+      unpublishPort: async ({ hostPort }) => {
+        const { published = [] } = this.get(id).info;
+        this.#change(id, { published: published.filter((each) => each.hostPort !== hostPort) });
+      },
       ...this.network.handle(),
       rollback: async (snapshotId) => {
         if (this.getSnapshot(snapshotId).sourceId !== id)
@@ -181,9 +176,10 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     this.#infos.set(id, { ...info, ...change });
   }
 
-  #changePort(id: string, port: number, access: OpenPort['access'] | undefined): readonly OpenPort[] {
+  #changePort(id: string, port: number, change: Partial<OpenPort>): readonly OpenPort[] {
     const others = (this.get(id).info.ports ?? []).filter((each) => each.port !== port);
-    const ports = access === undefined ? others : [...others, { port, access, openedAtMs: 0 }];
+    const { access } = change;
+    const ports = access === undefined ? others : [...others, { port, openedAtMs: 0, ...change, access }];
     this.#change(id, { ports });
     return ports;
   }
@@ -274,6 +270,13 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     const snapshot = this.snapshots.get(id);
     if (snapshot === undefined) throw new AppError('not_found', `snapshot ${id} does not exist`);
     return snapshot;
+  }
+
+  onCompare: Sandboxes['compareSnapshots'] = async () => ({ files: [] });
+
+  async compareSnapshots(...asked: Parameters<Sandboxes['compareSnapshots']>) {
+    for (const id of [asked[0].from, asked[0].to]) this.getSnapshot(id);
+    return this.onCompare(...asked);
   }
 
   exportSnapshot(id: string): PullStream {

@@ -18,6 +18,7 @@ import {
   IngressServer,
   type PortHost,
   type PortStream,
+  RateLimits,
   type SandboxPorts,
   type Sought,
 } from '../../host-agent/src/ingress/index.ts';
@@ -30,7 +31,10 @@ import { type Keyring, openKeyring } from './keyed.ts';
 /** A sandbox whose ports lead to ports of this host. */
 export class FakeSandbox implements SandboxPorts {
   readonly id = newId('sbx');
-  readonly ports = new Map<number, { readonly to: number; access: 'public' | 'private' }>();
+  readonly ports = new Map<
+    number,
+    { readonly to: number; access: 'public' | 'private'; host?: 'localhost' }
+  >();
   readonly streams = new Set<Socket>();
   name: string | undefined;
   tenant: string | undefined;
@@ -38,6 +42,10 @@ export class FakeSandbox implements SandboxPorts {
 
   access(port: number): 'public' | 'private' | undefined {
     return this.ports.get(port)?.access;
+  }
+
+  hostHeader(port: number): 'sent' | 'localhost' {
+    return this.ports.get(port)?.host ?? 'sent';
   }
 
   async connectPort(port: number): Promise<PortStream> {
@@ -91,12 +99,14 @@ export async function serveIngress(
     domain = 'localhost',
     maxConnections,
     silentMs,
+    rateLimits,
   }: {
     readonly issued?: Issued;
     readonly idleMs?: number;
     readonly domain?: string;
     readonly maxConnections?: number;
     readonly silentMs?: number;
+    readonly rateLimits?: { readonly clientPerS?: number; readonly sandboxPerS?: number };
   } = {},
 ): Promise<Served> {
   const host = new FakeHost();
@@ -113,6 +123,7 @@ export async function serveIngress(
     addresses,
     access: new Access(host, keyring.authenticator, links),
     log,
+    rateLimits: new RateLimits({ clientPerS: 0, sandboxPerS: 0, ...rateLimits }),
     logsAccess: true,
     onEnd: (each) => void ended.push(each),
     checkMs: 50,

@@ -259,3 +259,47 @@ t.test('a revoked key, a closed port, a deleted sandbox end what is open', async
   sandbox.ports.delete(3000);
   await until(second, 'the end of the closed');
 });
+
+t.test('a server gets Host as it was sent, or as localhost', async (t) => {
+  const served = await serveIngress(t);
+  const to = await serveGuest(t, (request, response) => void response.end(JSON.stringify(request.headers)));
+  const sandbox = served.add(to, 'public');
+  const host = served.hostOf(sandbox);
+  const read = async () => {
+    const { body } = await ask(served.port, '/', { headers: { host } });
+    return JSON.parse(body) as Record<string, string>;
+  };
+  t.match(await read(), { host, 'x-forwarded-host': host });
+  sandbox.ports.set(3000, { to, access: 'public', host: 'localhost' });
+  t.match(await read(), { host: 'localhost:3000', 'x-forwarded-host': host });
+});
+
+t.test('requests of one client, and to one sandbox, have a rate', async (t) => {
+  const served = await serveIngress(t, { rateLimits: { sandboxPerS: 1 } });
+  const to = await serveGuest(t, (_request, response) => void response.end('yes'));
+  const [one, other] = [served.add(to, 'public'), served.add(to, 'public')];
+  const status = async (sandbox: typeof one) =>
+    (await ask(served.port, '/', { headers: { host: served.hostOf(sandbox) } })).status;
+  const all: number[] = [];
+  for (let at = 0; at < 12; at++) all.push(await status(one));
+  t.same(
+    all.slice(0, 10),
+    Array.from({ length: 10 }, () => 200),
+    'a burst of 10 s',
+  );
+  t.equal(all.at(-1), 503);
+  const refused = await ask(served.port, '/', { headers: { host: served.hostOf(one) } });
+  t.match(refused, { headers: { 'retry-after': '1' }, body: /too many requests to this sandbox/ });
+  t.equal(await status(other), 200, 'another sandbox has its own');
+
+  const clients = await serveIngress(t, { rateLimits: { clientPerS: 1 } });
+  const free = clients.add(to, 'public');
+  const seen: number[] = [];
+  for (let at = 0; at < 12; at++)
+    seen.push(
+      (await ask(clients.port, '/', { headers: { host: '3000-sbx-0000000000000.localhost' } })).status,
+    );
+  t.same([...new Set(seen)], [404, 503], 'refused requests count, too');
+  const last = await ask(clients.port, '/', { headers: { host: clients.hostOf(free) } });
+  t.match(last.body, /too many requests from this address/);
+});

@@ -76,6 +76,7 @@ export function allSamples(id = UNKNOWN_ID): readonly Sample[] {
       id: route.path.startsWith('/snapshots') ? 'snap_0123456789abc' : id,
       cid: 'cmd_0123456789abc',
       port: '3000',
+      host_port: '8080',
       link: 'link_0123456789abc',
     };
     const path = route.path.replace(/:(\w+)(?:\{.+\})?/g, (_, parameter) => parameters[parameter] ?? '');

@@ -189,10 +189,49 @@ t.test('ports are opened, changed, listed and closed', async (t) => {
   t.same(await ask('POST', path, { port: 3000 }), { status: 200, body: opened });
   const open = { ...opened, access: 'public' };
   t.same(await ask('POST', path, { port: 3000, access: 'public' }), { status: 200, body: open });
-  t.same(await ask('GET', path), { status: 200, body: { ports: [open] } });
+  const masked = { ...open, host: 'localhost' };
+  t.same(await ask('POST', path, { port: 3000, access: 'public', host: 'localhost' }), {
+    status: 200,
+    body: masked,
+  });
+  t.same(await ask('GET', path), { status: 200, body: { ports: [masked] } });
   t.same(await ask('DELETE', `${path}/3000`), { status: 204, body: undefined });
   t.same(await ask('DELETE', `${path}/3000`), { status: 204, body: undefined });
   t.same(await ask('GET', path), { status: 200, body: { ports: [] } });
-  for (const body of [{}, { port: 0 }, { port: 65_536 }, { port: 80, access: 'secret' }])
+  for (const body of [
+    {},
+    { port: 0 },
+    { port: 65_536 },
+    { port: 80, access: 'secret' },
+    { port: 80, host: 'x' },
+  ])
     t.equal((await ask('POST', path, body)).status, 400, JSON.stringify(body));
+});
+
+t.test('ports are published and freed while a sandbox exists', async (t) => {
+  const { app, sandboxes } = await serveGuest(t);
+  const { id } = sandboxes.add();
+  const ask = async (method: string, to: string, body?: object) => {
+    const answer = await app.request(`/sandboxes/${id}/ports${to}`, {
+      method,
+      ...(body && { body: JSON.stringify(body) }),
+    });
+    return { status: answer.status, body: answer.status === 204 ? undefined : await answer.json() };
+  };
+  const published = { host_port: 8080, guest_port: 80, protocol: 'tcp' };
+  const local = { host_ip: '127.0.0.1', ...published, host_port: 8081 };
+  t.same(await ask('POST', '/80/publish', { host_port: 8080 }), { status: 200, body: published });
+  t.same(await ask('POST', '/80/publish', { host_port: 8081, host_ip: '127.0.0.1' }), {
+    status: 200,
+    body: local,
+  });
+  t.same(await ask('GET', ''), { status: 200, body: { ports: [], published: [published, local] } });
+  t.same(await ask('DELETE', '/80/publish/8080'), { status: 204, body: undefined });
+  t.same((await ask('GET', '')).body, { ports: [], published: [local] });
+  for (const body of [{}, { host_port: 0 }, { host_port: 80, host_ip: '224.0.0.1' }, { host_port: '80' }])
+    t.equal((await ask('POST', '/80/publish', body)).status, 400, JSON.stringify(body));
+  t.equal((await ask('DELETE', '/80/publish/0')).status, 400);
+  t.match((await ask('DELETE', '/80/publish/x')).body, {
+    error: /host_port must be a number from 1 to 65535/,
+  });
 });

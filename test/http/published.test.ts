@@ -95,3 +95,39 @@ t.test('a key from before publish_ports existed keeps its ports', async (t) => {
   t.equal((await old('POST', '/sandboxes', at(22))).status, 201);
   t.equal((await said('POST', '/sandboxes', at(22))).status, 403);
 });
+
+t.test('a port that is published later counts as one of a create', async (t) => {
+  const { as, keyring } = await start(t);
+  const all = await as({ tenant: 'acme' });
+  const network = { network: { enabled: true, allowlist: ['a.example'] } };
+  const { id } = await all('POST', '/sandboxes', network);
+  const publish = (ask: typeof all, host_port: number, host_ip = '127.0.0.1') =>
+    ask('POST', `/sandboxes/${id}/ports/80/publish`, { host_port, host_ip });
+  const narrow = await as({
+    tenant: 'acme',
+    policy: { publish_ports: ['8000-8002'], publish_addresses: ['127.0.0.1'], max_published_ports: 3 },
+  });
+  t.match(await publish(narrow, 9000), { status: 403, error: /host port 9000 is not within publish_ports/ });
+  t.match(await publish(narrow, 8000, '127.0.0.2'), { status: 403, error: /is not among publish_addresses/ });
+  t.match(await publish(all, 22), { status: 403, error: /is not within publish_ports 1024-32767/ });
+  for (const operations of [['connect'], ['exec', 'read']] as const) {
+    const other = await as({ tenant: 'acme', policy: { operations: [...operations] } });
+    t.match(await publish(other, 8000), { status: 403, error: /create/ }, `${operations}`);
+    t.match(await other('DELETE', `/sandboxes/${id}/ports/80/publish/8000`), { status: 403 });
+  }
+  const offline = await as({ tenant: 'acme', policy: { net_allow_max: [] } });
+  t.match(await publish(offline, 8000), { status: 403, error: /net_allow_max, which is empty/ });
+  await keyring.registry.setQuota('acme', { max_published_ports: 2 });
+  const asked = await Promise.all([8000, 8001, 8002].map((port) => publish(all, port)));
+  t.same(asked.map(({ status }) => status).sort(), [200, 200, 403], 'at once');
+  t.match(
+    asked.find(({ status }) => status === 403),
+    { error: /published ports of tenant acme 3 is over max_published_ports 2/ },
+  );
+  const { published } = await all('GET', `/sandboxes/${id}`);
+  t.equal(published.length, 2);
+  t.equal((await all('DELETE', `/sandboxes/${id}/ports/80/publish/${published[0].host_port}`)).status, 204);
+  t.equal((await publish(all, 8005)).status, 200, 'a freed one does not count');
+  const stranger = await as({ tenant: 'other' });
+  t.equal((await publish(stranger, 8006)).status, 404);
+});

@@ -1,6 +1,8 @@
 // Snapshots and forks over the app, without sockets and guests.
+import { MAX_COMPARISONS } from '@sandboxd/api';
 import t from 'tap';
-import { makeApp } from './support.ts';
+import type { ComparePosition } from '../../host-agent/src/sandboxes/saved/compare-disks.ts';
+import { makeApp, serve } from './support.ts';
 
 const request = async (
   app: ReturnType<typeof makeApp>['app'],
@@ -68,6 +70,7 @@ t.test('ids, methods and unknown things', async (t) => {
     ['POST', '/sandboxes/nope/snapshot', 400],
     ['GET', '/snapshots/snap_0000000000000', 404],
     ['GET', '/snapshots/snap_0000000000000/tree', 404],
+    ['GET', '/snapshots/snap_0000000000000/diff', 405],
     ['GET', '/sandboxes/sbx_0000000000000/export', 404],
     ['POST', '/snapshots/snap_0000000000000/fork', 404],
     ['POST', '/sandboxes/sbx_0000000000000/snapshot', 404],
@@ -79,4 +82,86 @@ t.test('ids, methods and unknown things', async (t) => {
     t.equal(answer.status, status, `${method} ${path}`);
     t.type(answer.body.error, 'string');
   }
+});
+
+t.test('files that differ', async (t) => {
+  const { app, sandboxes } = makeApp();
+  const { id } = await sandboxes.snapshot(sandboxes.add().id);
+  const asked: ComparePosition[] = [];
+  const file = { kind: 'file', mode: 0o644, uid: 0, gid: 7, sizeBytes: 3 } as const;
+  const odd = Buffer.from('/a\n\xff', 'latin1');
+  sandboxes.onCompare = async (position) => {
+    asked.push(position);
+    if (position.after) return { files: [{ path: Buffer.from('/'), after: file, differs: [] }] };
+    return {
+      files: [
+        { path: odd, before: { kind: 'directory', mode: 0o1777, uid: 1, gid: 2 }, differs: [] },
+        { path: Buffer.from('/b'), before: file, after: { ...file, sizeBytes: 4 }, differs: ['content'] },
+      ],
+      next: odd,
+    };
+  };
+  const ask = (body: string) => request(app, 'POST', `/snapshots/${id}/diff`, body);
+  const { status, body } = await ask(`{"with": "${id}"}`);
+  t.equal(status, 200);
+  const shown = { kind: 'file', mode: '0644', uid: 0, gid: 7 };
+  t.strictSame(body, {
+    files: [
+      {
+        path: '/a\n\ufffd',
+        path_base64: odd.toString('base64'),
+        change: 'removed',
+        kind: 'directory',
+        mode: '1777',
+        uid: 1,
+        gid: 2,
+      },
+      {
+        path: '/b',
+        change: 'changed',
+        ...shown,
+        size_bytes: 4,
+        differs: ['content'],
+        before: { ...shown, size_bytes: 3 },
+      },
+    ],
+    next_cursor: odd.toString('base64url'),
+  });
+  const last = await ask(`{"with": "${id}", "limit": 5, "cursor": "${body.next_cursor}"}`);
+  t.strictSame(last.body, { files: [{ path: '/', change: 'added', ...shown, size_bytes: 3 }] });
+  t.strictSame(asked, [
+    { from: id, to: id, limit: 1000, after: undefined },
+    { from: id, to: id, limit: 5, after: odd },
+  ]);
+  for (const wrong of ['', '{}', '{"with": 3}', '{"with": "snap_x"}', '{"with": "A"}', '{"with": ""}'])
+    t.equal((await ask(wrong)).status, 400, wrong);
+  for (const wrong of ['"limit": 0', '"limit": 10001', '"cursor": "!"', '"cursor": 1'])
+    t.equal((await ask(`{"with": "${id}", ${wrong}}`)).status, 400, wrong);
+  t.equal((await ask('{"with": "snap_0000000000000"}')).status, 404);
+});
+
+t.test('comparisons beyond the limit of a client, and one whose client hangs up', async (t) => {
+  const { url, sandboxes } = await serve(t);
+  const { id } = await sandboxes.snapshot(sandboxes.add().id);
+  const ended: Promise<unknown>[] = [];
+  sandboxes.onCompare = (_position, signal) => {
+    const aborted = new Promise<never>((_resolve, reject) => {
+      signal?.addEventListener('abort', () => reject(signal.reason));
+    });
+    ended.push(aborted.catch(() => 'ended'));
+    return aborted;
+  };
+  const clients = Array.from({ length: MAX_COMPARISONS }, () => new AbortController());
+  const ask = (signal?: AbortSignal) =>
+    fetch(`${url}/snapshots/${id}/diff`, {
+      method: 'POST',
+      body: `{"with": "${id}"}`,
+      ...(signal && { signal }),
+    });
+  const waiting = clients.map(({ signal }) => ask(signal).catch(() => undefined));
+  while (ended.length < MAX_COMPARISONS) await new Promise((resolve) => setTimeout(resolve, 10));
+  t.equal((await ask()).status, 503);
+  for (const client of clients) client.abort();
+  t.strictSame(new Set(await Promise.all(ended)), new Set(['ended']));
+  await Promise.all(waiting);
 });

@@ -39,9 +39,12 @@ export class ApiError extends Error {
 
 export class Api {
   readonly url: string;
+  readonly #explain: () => string;
 
-  constructor(url: string) {
+  /** `explain` gives what the daemon knows of an internal error, for the message of the test's error. */
+  constructor(url: string, explain: () => string = () => '') {
     this.url = url;
+    this.#explain = explain;
   }
 
   /** The response, whatever its status. Rejects when its JSON does not match the route table. */
@@ -79,7 +82,8 @@ export class Api {
       try {
         message = (JSON.parse(text) as { error: string }).error;
       } catch {}
-      throw new ApiError(response.status, message);
+      const details = response.status === 500 ? this.#explain() : '';
+      throw new ApiError(response.status, details === '' ? message : `${message}\n${details}`);
     }
     return (text === '' ? undefined : JSON.parse(text)) as T;
   }

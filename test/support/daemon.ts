@@ -68,7 +68,7 @@ export class Daemon {
   ) {
     this.#child = child;
     this.url = url;
-    this.api = new Api(url);
+    this.api = new Api(url, () => tail(this.log.filter(({ diagnosis }) => diagnosis !== undefined)));
     this.directories = directories;
     this.#lines = lines;
     this.#exited = exited;
@@ -200,6 +200,6 @@ function parseLines(lines: readonly string[]): LogLine[] {
 function tail(log: readonly LogLine[]): string {
   return log
     .slice(-20)
-    .map((line) => JSON.stringify(line))
+    .map((line) => JSON.stringify(line).slice(0, 8000))
     .join('\n');
 }

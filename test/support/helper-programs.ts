@@ -14,5 +14,6 @@ export const HELPERS: Helpers = {
   converter: resolve(dist, 'convert-image.mjs'),
   netd: resolve(dist, 'netd'),
   portd: resolve(dist, 'portd'),
+  diffdisks: resolve(dist, 'diffdisks'),
   npm: dist,
 };

@@ -13,7 +13,7 @@ import { pino } from 'pino';
 import type { Engine, SavedVm, Vm, VmPaths, VmSpec } from '../../host-agent/src/engines/engine.ts';
 import { makeEngines } from '../../host-agent/src/engines/index.ts';
 import { Jail } from '../../host-agent/src/engines/jail/jail.ts';
-import type { ExecOutcome } from '../../host-agent/src/guest/exec-types.ts';
+import type { ExecOutcome } from '../../host-agent/src/guest/exec.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
 import type { Faults } from '../../host-agent/src/lib/faults.ts';
 import {

@@ -70,3 +70,42 @@ t.test('exported here, imported there: a copy goes on, or boots from the disk al
   t.equal(readdirSync(join(kept.snapshots[0]!.dir, '..')).length, 2, 'nothing of the one that was cut');
   for (const gone of [copy, other]) await there.api.call('DELETE', `/sandboxes/${gone}`);
 });
+
+t.test('a paused sandbox is exported as it is, and goes on here and there', async (t) => {
+  const [here, there] = [await startChecked(t), await startChecked(t)];
+  const dir = mkdtempSync(join(tmpdir(), 'export-'));
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const file = join(dir, 'asleep.snap');
+  const run = (host: string, ...words: string[]) =>
+    runCommand(words, { SANDBOXD_HOST: host, XDG_CONFIG_HOME: dir });
+  const { id } = await here.api.create({ memory_mib: 128, labels: { team: 'red' } });
+  const READ = 'cat /root/file /dev/shm/file';
+  await here.api.sh(id, 'echo disk > /root/file; echo memory > /dev/shm/file');
+  t.match(await run(here.host, 'export', '-o', file, id), { code: 1, stderr: /is running, not paused/ });
+  for (const text of ['first', 'second']) {
+    await here.api.sh(id, `echo ${text} >> /dev/shm/file; echo ${text} >> /root/file`);
+    await here.api.ask('pauseSandbox', { params: { id }, body: {} });
+    t.match(await run(here.host, 'export', '-o', `${file}-${text}`, id), { code: 0 });
+    t.equal((await here.api.ask('getSandbox', { params: { id } })).state, 'paused');
+  }
+  await here.api.sh(id, 'echo changed > /dev/shm/file; echo changed > /root/file');
+  for (const [text, content] of [
+    ['first', 'disk\nfirst\nmemory\nfirst'],
+    ['second', 'disk\nfirst\nsecond\nmemory\nfirst\nsecond'],
+  ]) {
+    const { code, stdout, stderr } = await run(there.host, 'import', `${file}-${text}`);
+    t.equal(code, 0, stderr);
+    const path = `/snapshots/${stdout.trim()}/fork`;
+    const { sandboxes } = await there.api.call<{ sandboxes: SandboxJson[] }>('POST', path);
+    const copy = sandboxes[0]!;
+    t.equal(await there.api.sh(copy.id, READ), content);
+    t.same(copy.labels, { team: 'red' });
+    t.not(await there.api.sh(copy.id, 'cat /etc/machine-id'), await here.api.sh(id, 'cat /etc/machine-id'));
+    await there.api.delete(copy.id);
+  }
+  t.equal(await here.api.sh(id, READ), 'changed\nchanged');
+  await here.api.ask('pauseSandbox', { params: { id }, body: { memory: false } });
+  t.match(await run(here.host, 'export', '-o', file, id), { code: 1, stderr: /without its memory/ });
+  const { snapshots } = await here.api.call<{ snapshots: unknown[] }>('GET', '/snapshots');
+  t.same(snapshots, []);
+});

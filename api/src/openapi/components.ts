@@ -40,7 +40,13 @@ import {
 } from '../schemas/network.ts';
 import { answeredRule, networkRule } from '../schemas/network-rule.ts';
 import { policy } from '../schemas/policy.ts';
-import { openPort, openPortList, openPortRequest } from '../schemas/port.ts';
+import {
+  openPort,
+  openPortList,
+  openPortRequest,
+  publishedPortAnswer,
+  publishPortRequest,
+} from '../schemas/port.ts';
 import {
   createSandboxRequest,
   deletedSandboxes,
@@ -60,8 +66,10 @@ import {
 } from '../schemas/service.ts';
 import {
   changeSnapshotRequest,
+  diffRequest,
   forkRequest,
   snapshot,
+  snapshotDiff,
   snapshotList,
   snapshotRequest,
   snapshotTree,
@@ -82,6 +90,8 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   OpenPort: openPort,
   OpenPortList: openPortList,
   OpenPortRequest: openPortRequest,
+  PublishPortRequest: publishPortRequest,
+  PublishedPortAnswer: publishedPortAnswer,
   MadeLink: madeLink,
   LinkList: linkList,
   LinkRequest: linkRequest,
@@ -131,6 +141,8 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   SnapshotResponse: snapshot,
   SnapshotListResponse: snapshotList,
   SnapshotTree: snapshotTree,
+  DiffRequest: diffRequest,
+  SnapshotDiff: snapshotDiff,
   ForkReq: forkRequest(INTERFACE_LIMITS),
   PushResult: pushResult,
   FileEntry: fileEntry,

@@ -1,6 +1,14 @@
 // Ports of a sandbox: connections to them, and which are open for URLs.
 import { sandboxPath } from '../schemas/id.ts';
-import { openPort, openPortList, openPortRequest, portPath } from '../schemas/port.ts';
+import {
+  openPort,
+  openPortList,
+  openPortRequest,
+  portPath,
+  publishedPath,
+  publishedPortAnswer,
+  publishPortRequest,
+} from '../schemas/port.ts';
 import { SANDBOX_ID } from './examples.ts';
 import { json, jsonBody, type Route } from './route.ts';
 
@@ -57,10 +65,10 @@ export const portRoutes = {
     method: 'GET',
     path: '/sandboxes/:id/ports',
     tag: 'ports',
-    summary: 'List the ports that are open for URLs',
+    summary: 'List the open and the published ports',
     access: 'view',
     params: sandboxPath,
-    answers: [{ status: 200, description: 'the open ports', content: json(openPortList) }],
+    answers: [{ status: 200, description: 'the ports', content: json(openPortList) }],
     errors: MISSING,
     example: { params: { id: SANDBOX_ID }, answer: { ports: [OPEN] } },
   },
@@ -88,5 +96,42 @@ export const portRoutes = {
     answers: [{ status: 204, description: 'the port is closed' }],
     errors: MISSING,
     example: { params: PARAMS },
+  },
+  publishPort: {
+    method: 'POST',
+    path: '/sandboxes/:id/ports/:port/publish',
+    tag: 'ports',
+    summary: 'Publish a port on the host',
+    description:
+      'As publish of a create, for a sandbox that exists and has a network. It lasts until it is deleted, over pauses, ' +
+      'rollbacks and restarts of the daemon; forks have ports of their own. Does nothing if it is published so.',
+    access: 'create',
+    params: portPath,
+    body: jsonBody(publishPortRequest),
+    answers: [{ status: 200, description: 'the port is published', content: json(publishedPortAnswer) }],
+    errors: {
+      ...MISSING,
+      400: 'the sandbox has no network, or 256 published ports already, or the host has no such address',
+      409: 'another program, or another sandbox, has the port of the host',
+    },
+    example: {
+      params: PARAMS,
+      body: { host_port: 8080 },
+      answer: { host_port: 8080, guest_port: 3000, protocol: 'tcp' },
+    },
+  },
+  unpublishPort: {
+    method: 'DELETE',
+    path: '/sandboxes/:id/ports/:port/publish/:host_port',
+    tag: 'ports',
+    summary: 'Free a published port',
+    description:
+      'On all its addresses. Its connections are reset, and other programs may take the port when this has responded. ' +
+      'Does nothing if it is not published.',
+    access: 'create',
+    params: publishedPath,
+    answers: [{ status: 204, description: 'the port is free' }],
+    errors: MISSING,
+    example: { params: { ...PARAMS, host_port: '8080' } },
   },
 } as const satisfies Record<string, Route>;

@@ -4,11 +4,13 @@ import { sandboxPath, snapshotPath } from '../schemas/id.ts';
 import { sandbox, sandboxList } from '../schemas/sandbox.ts';
 import {
   changeSnapshotRequest,
+  diffRequest,
   forkQuery,
   forkRequest,
   importSnapshotQuery,
   rollbackRequest,
   snapshot,
+  snapshotDiff,
   snapshotList,
   snapshotRequest,
   snapshotsQuery,
@@ -92,6 +94,44 @@ export function snapshotRoutes(limits: RequestLimits) {
               created_at: '2026-03-14T15:12:31.004Z',
               state: 'running',
             },
+          ],
+        },
+      },
+    },
+    diffSnapshots: {
+      method: 'POST',
+      path: '/snapshots/:id/diff',
+      tag: 'snapshots',
+      summary: 'List the files that differ between the disks of two snapshots',
+      description:
+        'Compares what the guests see as their root directory, from the snapshot of the path to that of `with`. ' +
+        'Neither is started. Times alone are no difference. Returns pages: next_cursor is present if more follow.',
+      access: 'read',
+      readsGuest: true,
+      params: snapshotPath,
+      body: jsonBody(diffRequest),
+      answers: [{ status: 200, description: 'the files', content: json(snapshotDiff) }],
+      errors: {
+        404: 'one of the snapshots does not exist',
+        409: 'a disk is damaged, or there is too much to compare; the error says which',
+      },
+      example: {
+        params: { id: SNAPSHOT_ID },
+        body: { with: SNAPSHOT_ID },
+        answer: {
+          files: [
+            {
+              path: '/etc/hosts',
+              change: 'changed',
+              kind: 'file',
+              size_bytes: 212,
+              mode: '0644',
+              uid: 0,
+              gid: 0,
+              differs: ['content'],
+              before: { kind: 'file', size_bytes: 158, mode: '0644', uid: 0, gid: 0 },
+            },
+            { path: '/srv/app', change: 'added', kind: 'directory', mode: '0755', uid: 1000, gid: 1000 },
           ],
         },
       },

@@ -22,6 +22,8 @@ export const EVENT_KINDS = [
   'resumed',
   'port-opened',
   'port-closed',
+  'port-published',
+  'port-unpublished',
   'network-changed',
   'rolled-back',
   'deleted',
@@ -126,8 +128,10 @@ export const event = z
     bytes: count('for paused: bytes that were written').optional(),
     generation: count('for network-changed: number of the policy that holds now').optional(),
     closed: count('for network-changed: connections that were closed').optional(),
-    port: z.int().optional().describe('for port-opened and port-closed: the port'),
+    port: z.int().optional().describe('for port-…: the port of the guest'),
     access: word('for port-opened: private or public').optional(),
+    host_ip: word('for port-published and port-unpublished: the address; every address if absent').optional(),
+    host_port: z.int().optional().describe('for port-published and port-unpublished: the port of the host'),
     reason: word(
       'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or ' +
         'rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s ' +

@@ -223,14 +223,22 @@ export const changeFileRequest = z
   )
   .describe('attributes to change; absent ones stay as they are');
 
+export const FILE_TYPES = [
+  'file',
+  'directory',
+  'symlink',
+  'fifo',
+  'socket',
+  'character-device',
+  'block-device',
+] as const;
+
 export const fileEntry = z
   .object({
     name: word('last part of the path'),
     path: word('absolute path below the root of the request; bytes that are not UTF-8 are shown as U+FFFD'),
     path_base64: word('the path as base64, if it is not UTF-8').optional(),
-    type: z
-      .enum(['file', 'directory', 'symlink', 'fifo', 'socket', 'character-device', 'block-device'])
-      .describe('kind of the file'),
+    type: z.enum(FILE_TYPES).describe('kind of the file'),
     size_bytes: count('size of the content in bytes'),
     mode: word('permissions in octal, such as 0644'),
     uid: count('user id of the owner'),

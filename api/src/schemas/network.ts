@@ -69,27 +69,29 @@ export const networkRequest = rule(
 
 const ADDRESS_ERROR = 'must be an IP address';
 
+export const hostIp = z
+  .string({ error: ADDRESS_ERROR })
+  .superRefine((value, context) => {
+    const message = value === '' ? undefined : findAddressProblem(value);
+    if (message !== undefined) context.addIssue({ code: 'custom', message });
+  })
+  .meta({
+    'x-rules': [
+      'no multicast, broadcast, link-local or reserved address, and an IPv4 address in no spelling of IPv6',
+    ],
+    anyOf: [
+      { type: 'string', const: '' },
+      { type: 'string', format: 'ipv4' },
+      { type: 'string', format: 'ipv6' },
+    ],
+  })
+  .nullish()
+  .transform((value) => value || undefined)
+  .meta({ description: 'host address to listen on; 0.0.0.0 and :: by default' });
+
 export const portMapping = z.object(
   {
-    host_ip: z
-      .string({ error: ADDRESS_ERROR })
-      .superRefine((value, context) => {
-        const message = value === '' ? undefined : findAddressProblem(value);
-        if (message !== undefined) context.addIssue({ code: 'custom', message });
-      })
-      .meta({
-        'x-rules': [
-          'no multicast, broadcast, link-local or reserved address, and an IPv4 address in no spelling of IPv6',
-        ],
-        anyOf: [
-          { type: 'string', const: '' },
-          { type: 'string', format: 'ipv4' },
-          { type: 'string', format: 'ipv6' },
-        ],
-      })
-      .nullish()
-      .transform((value) => value || undefined)
-      .meta({ description: 'host address to listen on; 0.0.0.0 and :: by default' }),
+    host_ip: hostIp,
     host_port: integer(1, MAX_PORT).describe('port on the host'),
     guest_port: integer(1, MAX_PORT).describe('port in the guest'),
     protocol: choice(['tcp'], 'tcp', 'only tcp is supported', 'must be tcp'),

@@ -32,7 +32,10 @@ import { networkRequest, networkResponse, publish, publishedPort } from './netwo
 import { nextCursor, pageQuery } from './page.ts';
 import { createdService } from './service.ts';
 
-/** States that clients see. A sandbox is listed from running on; starting is kept for hosts that list it earlier. */
+/**
+ * States that clients see. No sandbox of this daemon is `starting`: it is visible from the commit of its create on,
+ * when its guest has answered. The word is kept for clients that know it.
+ */
 export const SANDBOX_STATES = [
   'starting',
   'running',
@@ -227,7 +230,12 @@ export const sandbox = z
     id: sandboxId,
     name: objectName.optional().describe('name of the sandbox, unique among those of its tenant'),
     labels: labels.describe('labels by key'),
-    state: z.enum(SANDBOX_STATES).describe('state of the sandbox; later daemons may produce more of them'),
+    state: z
+      .enum(SANDBOX_STATES)
+      .describe(
+        'state of the sandbox; later daemons may produce more of them. A sandbox is visible once its create has ' +
+          'succeeded, so starting does not occur',
+      ),
     reason: z
       .object({
         code: word('machine-readable reason, such as vm_exited; later daemons may add codes'),
@@ -304,7 +312,7 @@ const filters = {
     })
     .optional()
     .transform((value) => value || undefined)
-    .meta({ description: 'only sandboxes in this state' }),
+    .meta({ description: 'only sandboxes in this state; starting matches none' }),
   name: filterText('only the sandbox of this name'),
   profile: filterText('only sandboxes of this profile'),
   image: filterText('only sandboxes of this image: a reference, or a digest'),

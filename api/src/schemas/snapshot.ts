@@ -2,8 +2,16 @@
 import { z } from 'zod';
 import { integer, optional, optionalText, rule, text, withDefault } from '../input/fields.ts';
 import { queryInteger, querySwitch } from '../input/query.ts';
-import { MAX_COMMENT_CHARS, MAX_SECONDS, type RequestLimits } from '../limits.ts';
+import {
+  DEFAULT_LIST_ENTRIES,
+  MAX_COMMENT_CHARS,
+  MAX_COMPARED_PATH_BYTES,
+  MAX_LIST_ENTRIES,
+  MAX_SECONDS,
+  type RequestLimits,
+} from '../limits.ts';
 import { count, dateTime, warnings, word } from './answers.ts';
+import { FILE_TYPES } from './file.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { labelSelectors, labels, labelsPatch, nameFilter, objectName } from './label.ts';
 import { publish } from './network.ts';
@@ -66,6 +74,71 @@ export const snapshotTree = z
   .describe('the tree of a snapshot, as a list');
 
 export const snapshotTreeQuery = pageQuery;
+
+const WITH_ERROR = 'must be the id or the name of a snapshot';
+const CURSOR_ERROR = 'must be a next_cursor of an earlier page';
+
+export const diffRequest = z
+  .object(
+    {
+      with: text(WITH_ERROR, /^(?:snap_[0-9a-v]{13}|[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)$/).describe(
+        'id or name of the other snapshot: what is only there is added',
+      ),
+      limit: withDefault(
+        integer(1, MAX_LIST_ENTRIES, ''),
+        DEFAULT_LIST_ENTRIES,
+        'maximum number of files in the page; a page can be shorter',
+      ),
+      cursor: optionalText(
+        text(CURSOR_ERROR, /^[A-Za-z0-9_-]*$/).max(Math.ceil(MAX_COMPARED_PATH_BYTES / 3) * 4, {
+          error: CURSOR_ERROR,
+        }),
+        'next_cursor of the previous page',
+      ),
+    },
+    { error: 'must be a JSON object' },
+  )
+  .describe('with which snapshot to compare');
+
+const comparedAttributes = {
+  kind: z.enum(FILE_TYPES).describe('kind of the file'),
+  size_bytes: count('size of the content in bytes; absent unless it is a file or a symbolic link').optional(),
+  mode: word('permissions in octal, such as 0644'),
+  uid: count('user id of the owner'),
+  gid: count('group id'),
+};
+
+export const DIFFERENCES = ['kind', 'content', 'mode', 'owner', 'xattrs'] as const;
+
+const difference = z.object({
+  path: word('absolute path; bytes that are not UTF-8 are shown as U+FFFD'),
+  path_base64: word('the path as base64, if it is not UTF-8').optional(),
+  change: z
+    .enum(['added', 'removed', 'changed'])
+    .describe('added: only in the snapshot of `with`. removed: only in the other one. changed: in both'),
+  ...comparedAttributes,
+  differs: z
+    .array(z.enum(DIFFERENCES))
+    .optional()
+    .describe(
+      'of a changed one: what is different. content: of a file, the target of a link, the number of a device. ' +
+        'xattrs: extended attributes, such as capabilities and access lists',
+    ),
+  before: z
+    .object(comparedAttributes)
+    .optional()
+    .describe('of a changed one: what it was; the fields beside are of the snapshot of `with`'),
+});
+
+export const snapshotDiff = z
+  .object({
+    files: z
+      .array(difference)
+      .describe('depth first; a directory, then what is in it, in the order of the bytes of their names'),
+    next_cursor: nextCursor,
+    warnings,
+  })
+  .describe('files that differ between the disks of two snapshots');
 
 const COMMENT_ERROR = `must be a text of at most ${MAX_COMMENT_CHARS} characters`;
 const comment = text(COMMENT_ERROR).max(MAX_COMMENT_CHARS, { error: COMMENT_ERROR });

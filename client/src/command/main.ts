@@ -121,6 +121,8 @@ const ALIASES: Readonly<Record<string, string>> = {
   commit: 'snapshot',
   restore: 'rollback',
   revert: 'rollback',
+  compare: 'diff',
+  changes: 'diff',
   clone: 'fork',
   save: 'export',
   load: 'import',

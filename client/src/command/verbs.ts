@@ -4,6 +4,7 @@ import { attach, commands, kill, wait } from './verbs/commands.ts';
 import { completion } from './verbs/completion.ts';
 import { context } from './verbs/context.ts';
 import { cp } from './verbs/cp.ts';
+import { diff } from './verbs/diff.ts';
 import { events } from './verbs/events.ts';
 import { exec } from './verbs/exec.ts';
 import { cat, edit, ls, mkdir, mv } from './verbs/files.ts';
@@ -11,6 +12,7 @@ import { images, pull, rmi } from './verbs/images.ts';
 import { keys } from './verbs/keys.ts';
 import { open } from './verbs/links.ts';
 import { logs } from './verbs/logs.ts';
+import { mcp } from './verbs/mcp.ts';
 import { exportSnapshot, importSnapshot } from './verbs/move.ts';
 import { network } from './verbs/network.ts';
 import { connect, forward, ports, ssh } from './verbs/ports.ts';
@@ -48,6 +50,7 @@ export const VERBS: readonly Verb[] = [
   snapshot,
   snapshots,
   tree,
+  diff,
   fork,
   rollback,
   exportSnapshot,
@@ -64,6 +67,7 @@ export const VERBS: readonly Verb[] = [
   service,
   stats,
   events,
+  mcp,
   inspect,
   keys,
   context,

@@ -65,11 +65,12 @@ export class Requests {
     return this.#within(name, call, (signal) => this.#call(name, call, signal));
   }
 
-  /** Fetches a list page by page; a daemon without pagination returns all of it. */
+  /** Fetches a list page by page, up to `most` entries; a daemon without pagination returns all of it. */
   async list<N extends ListName, T>(
     name: N,
     call: Call<N>,
     toEntries: (answer: Calls[N]['answer']) => readonly T[],
+    most = Number.POSITIVE_INFINITY,
   ): Promise<readonly T[]> {
     const entries: T[] = [];
     let chars = 0;
@@ -78,18 +79,18 @@ export class Requests {
     };
     let cursor: string | undefined;
     do {
-      const query = { ...call.query, limit: PAGE_ITEMS, cursor };
+      const query = { ...call.query, limit: Math.min(PAGE_ITEMS, most - entries.length), cursor };
       const answer = await this.call(name, { ...call, query, onChars });
       const page = toEntries(answer);
       for (const entry of page) entries.push(entry);
       // An empty page with a cursor would loop forever.
-      cursor = page.length === 0 ? undefined : answer.next_cursor;
+      cursor = page.length === 0 || entries.length >= most ? undefined : answer.next_cursor;
       if (cursor !== undefined && entries.length > MAX_ENTRIES)
         throw new SandboxdError(`${ROUTES[name].path} lists more than ${MAX_ENTRIES} entries`);
       if (cursor !== undefined && chars > MAX_LIST_CHARS)
         throw new SandboxdError(`${ROUTES[name].path} lists more than ${MAX_LIST_CHARS} characters`);
     } while (cursor !== undefined);
-    return entries;
+    return entries.slice(0, most);
   }
 
   /**
@@ -197,9 +198,7 @@ export class Requests {
     const { apiKey } = this.#options;
     return {
       method,
-      path:
-        path.replace(/\{(\w+)\}/g, (_, key) => encodeURIComponent(params[key] ?? '')) +
-        (search && `?${search}`),
+      path: path.replace(/\{(\w+)\}/g, (_, key) => toSegment(params[key] ?? '')) + (search && `?${search}`),
       headers: {
         ...(accept !== undefined && { accept }),
         ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
@@ -255,6 +254,12 @@ export class Requests {
       }
     }
   }
+}
+
+/** A segment of dots would make another path, and another route, of it. */
+function toSegment(value: string): string {
+  if (value === '.' || value === '..') throw new SandboxdError(`${JSON.stringify(value)} is no id or name`);
+  return encodeURIComponent(value);
 }
 
 /** A stream cannot be sent again. */

@@ -57,9 +57,11 @@ export const ROUTES = {
   readServiceLogs: {"method":"GET","path":"/sandboxes/{id}/service/logs","summary":"Read the output of the service from its buffer in the guest"},
   connectPort: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/connect","summary":"Connect to a TCP port"},
   connectPortWebSocket: {"method":"GET","path":"/sandboxes/{id}/ports/{port}/connect","summary":"Connect to a TCP port over a WebSocket"},
-  listPorts: {"method":"GET","path":"/sandboxes/{id}/ports","summary":"List the ports that are open for URLs"},
+  listPorts: {"method":"GET","path":"/sandboxes/{id}/ports","summary":"List the open and the published ports"},
   openPort: {"method":"POST","path":"/sandboxes/{id}/ports","summary":"Open a port for URLs, or change who may use it"},
   closePort: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}","summary":"Close a port for URLs"},
+  publishPort: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/publish","summary":"Publish a port on the host"},
+  unpublishPort: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}/publish/{host_port}","summary":"Free a published port"},
   getNetwork: {"method":"GET","path":"/sandboxes/{id}/network","summary":"Show what the guest may reach"},
   updateNetwork: {"method":"PATCH","path":"/sandboxes/{id}/network","summary":"Change what the guest may reach"},
   replaceNetwork: {"method":"PUT","path":"/sandboxes/{id}/network","summary":"Replace what the guest may reach"},
@@ -74,6 +76,7 @@ export const ROUTES = {
   changeSnapshot: {"method":"PATCH","path":"/snapshots/{id}","summary":"Change the name, labels, comment and expiry of a snapshot"},
   deleteSnapshot: {"method":"DELETE","path":"/snapshots/{id}","summary":"Delete a snapshot"},
   showSnapshotTree: {"method":"GET","path":"/snapshots/{id}/tree","summary":"Show the snapshots and sandboxes that came from each other"},
+  diffSnapshots: {"method":"POST","path":"/snapshots/{id}/diff","summary":"List the files that differ between the disks of two snapshots"},
   exportSnapshot: {"method":"GET","path":"/snapshots/{id}/export","summary":"Export a snapshot as an archive that another host can import"},
   exportSandbox: {"method":"GET","path":"/sandboxes/{id}/export","summary":"Export a paused sandbox as an archive, from which another host makes a snapshot"},
   importSnapshot: {"method":"POST","path":"/snapshots/import","summary":"Import a snapshot archive of another host"},
@@ -144,6 +147,8 @@ export type Calls = {
   listPorts: { readonly body: undefined; readonly answer: Schemas['OpenPortList'] };
   openPort: { readonly body: Schemas['OpenPortRequest']; readonly answer: Schemas['OpenPort'] };
   closePort: { readonly body: undefined; readonly answer: undefined };
+  publishPort: { readonly body: Schemas['PublishPortRequest']; readonly answer: Schemas['PublishedPortAnswer'] };
+  unpublishPort: { readonly body: undefined; readonly answer: undefined };
   getNetwork: { readonly body: undefined; readonly answer: Schemas['NetworkPolicy'] };
   updateNetwork: { readonly body: Schemas['NetworkPatch']; readonly answer: Schemas['ChangedNetworkPolicy'] };
   replaceNetwork: { readonly body: Schemas['NetworkReplacement']; readonly answer: Schemas['ChangedNetworkPolicy'] };
@@ -158,6 +163,7 @@ export type Calls = {
   changeSnapshot: { readonly body: Schemas['ChangeSnapshotRequest']; readonly answer: Schemas['SnapshotResponse'] };
   deleteSnapshot: { readonly body: undefined; readonly answer: undefined };
   showSnapshotTree: { readonly body: undefined; readonly answer: Schemas['SnapshotTree'] };
+  diffSnapshots: { readonly body: Schemas['DiffRequest']; readonly answer: Schemas['SnapshotDiff'] };
   exportSnapshot: { readonly body: undefined; readonly answer: undefined };
   exportSandbox: { readonly body: undefined; readonly answer: undefined };
   importSnapshot: { readonly body: undefined; readonly answer: Schemas['SnapshotResponse'] };

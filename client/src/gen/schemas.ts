@@ -165,6 +165,11 @@ export interface components {
              */
             readonly access: "private" | "public";
             /**
+             * @description the header Host that the server gets; absent: sent
+             * @enum {string}
+             */
+            readonly host?: "sent" | "localhost";
+            /**
              * Format: date-time
              * @description when it was opened, or its access was changed
              */
@@ -174,7 +179,7 @@ export interface components {
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
-        /** @description open ports of a sandbox */
+        /** @description open and published ports of a sandbox */
         readonly OpenPortList: {
             /** @description by number */
             readonly ports: readonly {
@@ -186,6 +191,11 @@ export interface components {
                  */
                 readonly access: "private" | "public";
                 /**
+                 * @description the header Host that the server gets; absent: sent
+                 * @enum {string}
+                 */
+                readonly host?: "sent" | "localhost";
+                /**
                  * Format: date-time
                  * @description when it was opened, or its access was changed
                  */
@@ -193,6 +203,8 @@ export interface components {
                 /** @description its URL; absent if the daemon has no ingress */
                 readonly url?: string;
             }[];
+            /** @description published ports; absent if there are none */
+            readonly published?: readonly components["schemas"]["PublishedPort"][];
         };
         /** @description a port to open */
         readonly OpenPortRequest: {
@@ -203,6 +215,34 @@ export interface components {
              * @default private
              */
             readonly access?: ("private" | "public" | "") | null;
+            /**
+             * @description the header Host that the server gets: sent: as the client sent it; localhost: localhost and the port, for development servers that refuse other names
+             * @default sent
+             */
+            readonly host?: ("sent" | "localhost" | "") | null;
+        };
+        /** @description a host port to publish */
+        readonly PublishPortRequest: {
+            /** @description host address to listen on; 0.0.0.0 and :: by default */
+            readonly host_ip?: (string | "") | null;
+            /** @description port on the host */
+            readonly host_port: number;
+        };
+        /** @description a published port */
+        readonly PublishedPortAnswer: {
+            /** @description host address; every address if absent */
+            readonly host_ip?: string;
+            /** @description port on the host */
+            readonly host_port: number;
+            /** @description port in the guest */
+            readonly guest_port: number;
+            /**
+             * @description tcp
+             * @constant
+             */
+            readonly protocol: "tcp";
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description a new link */
         readonly MadeLink: {
@@ -472,7 +512,7 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "network-changed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "port-published" | "port-unpublished" | "network-changed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
@@ -522,10 +562,14 @@ export interface components {
             readonly generation?: number;
             /** @description for network-changed: connections that were closed */
             readonly closed?: number;
-            /** @description for port-opened and port-closed: the port */
+            /** @description for port-…: the port of the guest */
             readonly port?: number;
             /** @description for port-opened: private or public */
             readonly access?: string;
+            /** @description for port-published and port-unpublished: the address; every address if absent */
+            readonly host_ip?: string;
+            /** @description for port-published and port-unpublished: the port of the host */
+            readonly host_port?: number;
             /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s or keep_last, absent for a request */
             readonly reason?: string;
             /** @description tenant of the sandbox or snapshot, shown to keys that can see several tenants */
@@ -1211,7 +1255,7 @@ export interface components {
                 readonly [key: string]: string;
             };
             /**
-             * @description state of the sandbox; later daemons may produce more of them
+             * @description state of the sandbox; later daemons may produce more of them. A sandbox is visible once its create has succeeded, so starting does not occur
              * @enum {string}
              */
             readonly state: "starting" | "running" | "pausing" | "paused" | "resuming" | "failed" | "deleting";
@@ -1491,6 +1535,68 @@ export interface components {
             }[];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
+        };
+        /** @description with which snapshot to compare */
+        readonly DiffRequest: {
+            /** @description id or name of the other snapshot: what is only there is added */
+            readonly with: string & (string);
+            /**
+             * @description maximum number of files in the page; a page can be shorter
+             * @default 1000
+             */
+            readonly limit?: number | null;
+            /** @description next_cursor of the previous page */
+            readonly cursor?: (string & (string)) | null;
+        };
+        /** @description files that differ between the disks of two snapshots */
+        readonly SnapshotDiff: {
+            /** @description depth first; a directory, then what is in it, in the order of the bytes of their names */
+            readonly files: readonly {
+                /** @description absolute path; bytes that are not UTF-8 are shown as U+FFFD */
+                readonly path: string;
+                /** @description the path as base64, if it is not UTF-8 */
+                readonly path_base64?: string;
+                /**
+                 * @description added: only in the snapshot of `with`. removed: only in the other one. changed: in both
+                 * @enum {string}
+                 */
+                readonly change: "added" | "removed" | "changed";
+                /**
+                 * @description kind of the file
+                 * @enum {string}
+                 */
+                readonly kind: "file" | "directory" | "symlink" | "fifo" | "socket" | "character-device" | "block-device";
+                /** @description size of the content in bytes; absent unless it is a file or a symbolic link */
+                readonly size_bytes?: number;
+                /** @description permissions in octal, such as 0644 */
+                readonly mode: string;
+                /** @description user id of the owner */
+                readonly uid: number;
+                /** @description group id */
+                readonly gid: number;
+                /** @description of a changed one: what is different. content: of a file, the target of a link, the number of a device. xattrs: extended attributes, such as capabilities and access lists */
+                readonly differs?: readonly ("kind" | "content" | "mode" | "owner" | "xattrs")[];
+                /** @description of a changed one: what it was; the fields beside are of the snapshot of `with` */
+                readonly before?: {
+                    /**
+                     * @description kind of the file
+                     * @enum {string}
+                     */
+                    readonly kind: "file" | "directory" | "symlink" | "fifo" | "socket" | "character-device" | "block-device";
+                    /** @description size of the content in bytes; absent unless it is a file or a symbolic link */
+                    readonly size_bytes?: number;
+                    /** @description permissions in octal, such as 0644 */
+                    readonly mode: string;
+                    /** @description user id of the owner */
+                    readonly uid: number;
+                    /** @description group id */
+                    readonly gid: number;
+                };
+            }[];
+            /** @description cursor of the next page; absent on the last page */
+            readonly next_cursor?: string;
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
         };
         /** @description options of the forks; the body is optional */
         readonly ForkReq: {

@@ -10,13 +10,22 @@ import { linkIn, putInPlace, writeWholeIn } from './whole-file.ts';
 const PERMISSIONS = 0o777;
 const OWNER = 0o700;
 /** Characters that file names cannot contain on Windows. */
-const FOREIGN = process.platform === 'win32' ? /[\\<>:"|?*]/ : undefined;
+export const FOREIGN = process.platform === 'win32' ? /[\\<>:"|?*]/ : undefined;
 
 /** Entries belong to the caller, with the archive's permissions limited by the umask. Devices and pipes are omitted. */
-export async function unpackDirectory(archive: Bytes, directory: HeldDirectory): Promise<void> {
+export async function unpackDirectory(
+  archive: Bytes,
+  directory: HeldDirectory,
+  maxEntries = Number.POSITIVE_INFINITY,
+): Promise<void> {
   await using tree = new Tree(directory);
   try {
-    for await (const { header, body } of readArchive(archive)) await tree.put(header, body);
+    let entries = 0;
+    for await (const { header, body } of readArchive(archive)) {
+      entries += 1;
+      if (entries > maxEntries) throw new SandboxdError(`the archive has more than ${maxEntries} entries`);
+      await tree.put(header, body);
+    }
     await tree.finish();
   } catch (error) {
     if (!(error instanceof ArchiveError)) throw error;

@@ -6,8 +6,7 @@ import type { Cgroup } from './cgroups.ts';
 import { completeEnvironment, DEFAULT_PATH, environmentValue, programCandidates } from './environment.ts';
 import { findProgramFile } from './program-file.ts';
 import { describeSpawnFailure, parseSpawnFailure } from './spawn-failure.ts';
-import { readUserFiles } from './user-files.ts';
-import { type ResolvedUser, resolveUser } from './users.ts';
+import { type ResolvedUser, readUserFiles, resolveUser } from './users.ts';
 
 /** Pipe capacity between the command and the agent; the kernel allocates pages only for buffered bytes. */
 const PIPE_BYTES = 1024 * 1024;

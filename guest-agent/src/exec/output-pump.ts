@@ -4,7 +4,6 @@ import { type Flow, MAX_DATA_BYTES, type SourceBytes } from '@sandboxd/proto';
 import { errorCode } from '../lib/error-code.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { POLL, type Poller, type Watch } from '../native/poller.ts';
-import { discardOutput } from './discard.ts';
 import type { ExecStream } from './exec-stream.ts';
 
 /**
@@ -129,5 +128,41 @@ export class OutputPump {
     else addon.close(this.#fd);
     this.#stream?.end(this.#flow);
     this.#onEnd();
+  }
+}
+
+const READ_BYTES = 65_536;
+/** Bytes read before a pause, so that a process that writes continuously does not keep the agent busy. */
+const BURST_BYTES = 1024 * 1024;
+const PAUSE_MS = 10;
+
+let discarded: Buffer | undefined;
+
+/**
+ * Output without a reader: read and discarded, so that a background process neither blocks nor gets SIGPIPE. Takes
+ * ownership of the descriptor and closes it when its last writer is gone.
+ */
+export function discardOutput(poller: Poller, fd: number): void {
+  const read = (): void => {
+    discarded ??= Buffer.allocUnsafeSlow(READ_BYTES);
+    for (let total = 0; total < BURST_BYTES; total += READ_BYTES) {
+      const got = readOrEnd(fd, discarded);
+      if (got === NOT_NOW) return;
+      if (got === 0) {
+        watch.close();
+        addon.close(fd);
+        return;
+      }
+    }
+    setTimeout(read, PAUSE_MS);
+  };
+  const watch = poller.watch(fd, POLL.in | POLL.edge, read);
+}
+
+function readOrEnd(fd: number, buffer: Buffer): number {
+  try {
+    return addon.read(fd, buffer, 0, buffer.length);
+  } catch {
+    return 0;
   }
 }

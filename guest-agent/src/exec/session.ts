@@ -14,13 +14,12 @@ import { signalName, signalNumber } from '../lib/signals.ts';
 import { addon } from '../native/addon.ts';
 import type { Poller } from '../native/poller.ts';
 import type { Exit, ProcessUsage, Reaper } from '../reap/reaper.ts';
-import { addUsage, type Cgroup, type ExecCgroups } from './cgroups.ts';
+import { addUsage, type Cgroup, type ExecCgroups, toResourceUsage, wasOomKilled } from './cgroups.ts';
 import type { ExecStream } from './exec-stream.ts';
 import type { Freezer } from './freezer.ts';
 import { InputPump } from './input-pump.ts';
 import { LaunchError, type Launched, launch } from './launch.ts';
 import { OutputPump } from './output-pump.ts';
-import { toResourceUsage, wasOomKilled } from './usage.ts';
 
 /** Maximum delay of the result by a background process that keeps the pipes open. */
 const LINGER_MS = 2000;

@@ -1,8 +1,7 @@
 // Runs the work of a file call with the rights of a user of the guest, in slices, so that other calls are served
 // meanwhile.
 import { AgentError, type ResultInput, type Stream } from '@sandboxd/proto';
-import type { UserFiles } from '../exec/user-files.ts';
-import { type ResolvedUser, resolveUser } from '../exec/users.ts';
+import { type ResolvedUser, resolveUser, type UserFiles } from '../exec/users.ts';
 import { logError } from '../lib/log.ts';
 import { addon } from '../native/addon.ts';
 

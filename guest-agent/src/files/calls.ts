@@ -14,8 +14,7 @@ import {
   type Stream,
   showName,
 } from '@sandboxd/proto';
-import { readUserFiles, type UserFiles } from '../exec/user-files.ts';
-import { resolveUser } from '../exec/users.ts';
+import { readUserFiles, resolveUser, type UserFiles } from '../exec/users.ts';
 import { addon } from '../native/addon.ts';
 import { findActor, runSteps, type Step } from './as-user.ts';
 import { copyTo, openDirectory, remove, temporaryName } from './copy.ts';

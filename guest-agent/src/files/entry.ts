@@ -1,7 +1,6 @@
 // Describes files for the answers of file calls.
 import type { FileEntryInput } from '@sandboxd/proto';
-import type { UserFiles } from '../exec/user-files.ts';
-import { groupNames, userNames } from '../exec/users.ts';
+import { groupNames, type UserFiles, userNames } from '../exec/users.ts';
 import { addon } from '../native/addon.ts';
 import type { Step } from './as-user.ts';
 import { freshUs, linksOf, modeOf, mtimeUsOf, ownerOf, sizeOf, versionOf } from './status.ts';

@@ -13,7 +13,7 @@ import {
   type Stream,
   showName,
 } from '@sandboxd/proto';
-import { readUserFiles } from '../exec/user-files.ts';
+import { readUserFiles } from '../exec/users.ts';
 import { addon, NOT_NOW } from '../native/addon.ts';
 import { actAs, findActor } from './as-user.ts';
 import { Describer } from './entry.ts';

@@ -9,7 +9,7 @@ import {
   TarError,
   TarReader,
 } from '@sandboxd/proto';
-import { readUserFiles } from '../exec/user-files.ts';
+import { readUserFiles } from '../exec/users.ts';
 import { errorCode } from '../lib/error-code.ts';
 import { findActor, type Owner, ownAs } from './as-user.ts';
 import { Destination } from './destination.ts';

@@ -11,7 +11,7 @@ import {
   type Stream,
   showName,
 } from '@sandboxd/proto';
-import { readUserFiles, type UserFiles } from '../exec/user-files.ts';
+import { readUserFiles, type UserFiles } from '../exec/users.ts';
 import { addon } from '../native/addon.ts';
 import { type Actor, actAs, findActor } from './as-user.ts';
 import { temporaryName } from './copy.ts';

@@ -128,6 +128,8 @@ export interface Addon {
   addEntropy(bytes: Uint8Array): void;
   /** Writes the cached data of all file systems to their disks. */
   sync(): void;
+  /** The same, while the agent and its commands go on. */
+  syncInBackground(): Promise<void>;
   bringUp(interfaceName: string): void;
   runInBatches(): void;
   limitFiles(count: number): void;

@@ -1,8 +1,7 @@
 // One run of the service: from its launch until all of its processes are gone.
 import type { ExecResultInput } from '@sandboxd/proto';
-import { addUsage, type Cgroup, type ExecCgroups } from '../exec/cgroups.ts';
+import { addUsage, type Cgroup, type ExecCgroups, toResourceUsage, wasOomKilled } from '../exec/cgroups.ts';
 import { type Command, LaunchError, launch } from '../exec/launch.ts';
-import { toResourceUsage, wasOomKilled } from '../exec/usage.ts';
 import { logError } from '../lib/log.ts';
 import { signalName } from '../lib/signals.ts';
 import { addon } from '../native/addon.ts';

@@ -34,6 +34,8 @@ export type Helpers = {
   readonly converter: string;
   /** Creates network namespaces. */
   readonly netd: string;
+  /** Compares the disks of snapshots. */
+  readonly diffdisks: string;
   /** Forwards published ports. */
   readonly portd: string;
   /** Its `node_modules` contain the runtimes that built-in recipes take from npm. */

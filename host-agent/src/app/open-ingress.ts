@@ -3,7 +3,7 @@ import { type Config, formatListen } from '../config/index.ts';
 import type { Authenticator } from '../http/index.ts';
 import { Certificate } from '../http/index.ts';
 import type { PortLinks } from '../http/services.ts';
-import { Access, Addresses, Gateway, IngressServer, type PortHost } from '../ingress/index.ts';
+import { Access, Addresses, Gateway, IngressServer, type PortHost, RateLimits } from '../ingress/index.ts';
 import { type KeyRegistry, LinkRegistry, OPERATOR } from '../keys/index.ts';
 import { isAppError } from '../lib/errors.ts';
 import type { Metrics } from '../metrics/metrics.ts';
@@ -59,6 +59,7 @@ export function openIngress(
     addresses,
     access: new Access(toPortHost(sandboxes), authenticator, links),
     log,
+    rateLimits: new RateLimits(ingress.rateLimits),
     logsAccess: ingress.logsAccess,
     onEnd: ({ status }) => requests.inc({ status: `${Math.floor(status / 100)}xx` }),
   });
@@ -120,6 +121,7 @@ function toPortHost(sandboxes: SandboxManager): PortHost {
       return {
         id,
         access: (port) => get().info.ports?.find((each) => each.port === port)?.access,
+        hostHeader: (port) => get().info.ports?.find((each) => each.port === port)?.host ?? 'sent',
         connectPort: async (port, { signal }) =>
           await (await get().awake(signal)).connectPort(port, { signal }),
       };

@@ -1,9 +1,8 @@
 // Step of the start: the sources of root filesystems, which are baked profiles and container images.
 import type { Isolation } from '../engines/isolation.ts';
 import { confine } from '../engines/jail/jail.ts';
-import { Bakery } from '../images/bakery.ts';
 import { type ImageRecord, type Images, openImages } from '../images/index.ts';
-import { Profiles } from '../images/profiles.ts';
+import { Bakery, Profiles } from '../images/profiles.ts';
 import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
 

@@ -11,8 +11,8 @@ import { measureHost } from '../metrics/metrics.ts';
 import { findOrdinaryPorts, type HostSideRecord, HostUpstream, Network } from '../network/index.ts';
 import { Presets } from '../network/presets.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
-import { CommandCounts } from '../sandboxes/command-counts.ts';
-import { HOST_IDLE } from '../sandboxes/idle/in-use.ts';
+import { CommandCounts } from '../sandboxes/exec.ts';
+import { HOST_IDLE } from '../sandboxes/idle/idle-watch.ts';
 import { SandboxManager } from '../sandboxes/manager.ts';
 import { measureSandboxes } from '../sandboxes/metrics.ts';
 import type { SandboxRecord } from '../sandboxes/record.ts';
@@ -58,7 +58,7 @@ export function openPresets({ config: { network }, log }: AppContext): Presets {
 }
 
 export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys'> &
-  Pick<OpenedEngines, 'kernel' | 'engines' | 'adopters'> &
+  Pick<OpenedEngines, 'kernel' | 'engines' | 'adopters' | 'isolation'> &
   Pick<OpenedEvents, 'events' | 'metrics'> &
   OpenedRootfs & {
     readonly network: Network;
@@ -110,6 +110,7 @@ export async function openSandboxes(
       publishPorts: publishPorts.length > 0 ? publishPorts : findOrdinaryPorts(),
     },
     snapshotRecords: store.table<SnapshotRecord>('snapshots'),
+    comparer: { program: helpers.diffdisks, jail: deps.isolation.jail },
     log,
   });
   signal.throwIfAborted();

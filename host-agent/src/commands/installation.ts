@@ -27,5 +27,6 @@ export const HELPERS: Helpers = {
   converter: join(directory, 'convert-image.mjs'),
   netd: join(directory, 'netd'),
   portd: join(directory, 'portd'),
+  diffdisks: join(directory, 'diffdisks'),
   kernel: existsSync(KERNEL_DIR) ? KERNEL_DIR : undefined,
 };

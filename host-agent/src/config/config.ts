@@ -164,6 +164,7 @@ function toIngress(values: SettingValues) {
     hasOwnPort: at.port === undefined && scheme === undefined,
     ...(hasTls && { tls: { certPath: ingress_tls_cert, keyPath: ingress_tls_key } }),
     maxConnections: values.ingress_max_connections,
+    rateLimits: { clientPerS: values.ingress_client_rate, sandboxPerS: values.ingress_sandbox_rate },
     logsAccess: values.ingress_access_log,
   };
 }

@@ -17,5 +17,13 @@ export const INGRESS_SETTINGS = {
     fallback: 4096,
     help: 'maximum open connections to the ingress',
   }),
+  ingress_client_rate: integer(0, 1_000_000, {
+    fallback: 0,
+    help: 'requests a second to the ingress from one address, on average over 10 s; 0: no limit, as behind a proxy all come from one',
+  }),
+  ingress_sandbox_rate: integer(0, 1_000_000, {
+    fallback: 1000,
+    help: 'requests a second to one sandbox through the ingress, on average over 10 s; 0: no limit',
+  }),
   ingress_access_log: toggle({ help: 'log each request of the ingress' }),
 };

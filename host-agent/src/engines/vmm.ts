@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { lstat, rm } from 'node:fs/promises';
 import type { Logger } from 'pino';
 import { AppError, firstLine, isAppError } from '../lib/errors.ts';
+import { describeThreads } from '../lib/proc.ts';
 import { tailFile } from '../lib/tail.ts';
 import { openRegular } from '../lib/untrusted-path.ts';
 import {
@@ -161,6 +162,7 @@ export class Vmm implements Vm, Controlled {
     const parts = [
       console === '' ? 'console: (empty)' : `console:\n${console}`,
       log === '' ? 'vmm log: (empty)' : `vmm log:\n${log}`,
+      ...(this.#exit === undefined ? [`threads: ${describeThreads(this.identity.pid)}`] : []),
     ];
     return parts.join('\n');
   }

@@ -139,3 +139,8 @@ export async function toLossError(
     );
   return new AppError('internal', `the sandbox died while ${what}: ${reason}; delete it and create another`);
 }
+
+/** Clamps a number from a guest to a count. */
+export function count(value: number): number {
+  return Number.isFinite(value) ? Math.min(Math.max(0, value), Number.MAX_SAFE_INTEGER) : 0;
+}

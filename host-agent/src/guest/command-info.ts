@@ -10,9 +10,8 @@ import {
   type TtySize,
 } from '@sandboxd/proto';
 import { isId } from '../lib/ids.ts';
-import { badAnswer } from './agent-errors.ts';
-import type { ExecOutcome } from './exec-types.ts';
-import { count, toExecOutcome } from './outcome.ts';
+import { badAnswer, count } from './agent-errors.ts';
+import { type ExecOutcome, toExecOutcome } from './exec.ts';
 
 /** The end of the year 9999, the latest time that RFC 3339 can express. */
 const MAX_UNIX_MS = 253_402_300_799_999;

@@ -13,12 +13,10 @@ import {
   type TtySize,
 } from '@sandboxd/proto';
 import type { AppError } from '../lib/errors.ts';
-import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
-import type { AttachRequest, CommandEnd } from './command-info.ts';
-import { toCommandInfo } from './command-info.ts';
-import { count } from './outcome.ts';
+import { badAnswer, count, refusalOf, toCallError, toLossError } from './agent-errors.ts';
+import { type AttachRequest, type CommandEnd, toCommandInfo } from './command-info.ts';
+import { StdinSender } from './exec.ts';
 import type { ServiceChannel } from './service.ts';
-import { StdinSender } from './stdin-sender.ts';
 
 const INPUT = {
   none: COMMAND_INPUT.COMMAND_INPUT_NONE,

@@ -1,8 +1,7 @@
 // Descriptions of files from a guest: every text is bounded, and every number is one that JSON has.
 import { MAX_PATH_BYTES } from '@sandboxd/api';
 import { type FileCallInput, type FileEntry, ProtocolViolation } from '@sandboxd/proto';
-import { toWords } from './agent-errors.ts';
-import { count } from './outcome.ts';
+import { count, toWords } from './agent-errors.ts';
 
 const TYPE_MASK = 0o170000;
 /** By the type in st_mode. */

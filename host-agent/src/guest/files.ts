@@ -18,10 +18,9 @@ import {
 } from '@sandboxd/proto';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { toError } from '../lib/errors.ts';
-import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
+import { badAnswer, count, refusalOf, toCallError, toLossError } from './agent-errors.ts';
 import { type FileDescription, type ListOptions, toDescription, toDescriptions } from './file-description.ts';
 import { type FileWatchEvents, type FileWatching, requireWatch } from './file-watch.ts';
-import { count } from './outcome.ts';
 import { PullBody } from './pull-body.ts';
 
 export type PushResult = { readonly files: number; readonly bytes: number };

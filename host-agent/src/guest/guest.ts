@@ -22,8 +22,7 @@ import { deadline } from '../lib/wait.ts';
 import { badAnswer, causeOf, refusalOf, toCallError, unreachable } from './agent-errors.ts';
 import { GuestClock, nowUs } from './clock.ts';
 import { type CommandChannel, GuestCommands } from './commands.ts';
-import { startExec } from './exec.ts';
-import type { ExecEvents, ExecOptions, ExecSession } from './exec-types.ts';
+import { type ExecEvents, type ExecOptions, type ExecSession, startExec } from './exec.ts';
 import { watchFiles } from './file-watch.ts';
 import {
   callFiles,
@@ -244,6 +243,11 @@ export class Guest {
   /** See GuestHold. */
   async hold(options?: { readonly sync?: boolean }): Promise<boolean> {
     return await this.#hold.hold(this.#usable(), options);
+  }
+
+  /** See GuestHold.writeOut. AppError guest_unreachable. */
+  async writeOut(): Promise<void> {
+    await this.#hold.writeOut(this.#usable());
   }
 
   release(): void {

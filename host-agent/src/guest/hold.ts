@@ -10,6 +10,8 @@ const HOLD_TIMEOUT_MS = 1000;
 const FREEZE_TIMEOUT_MS = 10_000;
 /** Writing a disk out takes as long as the disk needs. */
 const SYNC_TIMEOUT_MS = 60_000;
+/** The same before a snapshot, which is taken even if the guest is not done by then. */
+const WRITE_OUT_TIMEOUT_MS = 10_000;
 /** Interval between retries of a thaw that the guest did not accept. */
 const THAW_PAUSE_MS = 1000;
 
@@ -53,6 +55,19 @@ export class GuestHold {
     if (channel.can(FREEZE)) this.#thaw(channel);
     const [isQuiet] = await Promise.all([quiet, frozen]);
     return isQuiet;
+  }
+
+  /**
+   * Lets the guest write out what it has cached, so that its disk alone has its files; it goes on meanwhile. Never
+   * rejects: an older agent, or a disk that takes too long, leaves the disk as it is.
+   */
+  async writeOut(channel: Channel): Promise<void> {
+    if (!channel.can(SLEEP) || !channel.can(FREEZE)) return;
+    using limit = loadScaledTimeout({
+      timeoutMs: WRITE_OUT_TIMEOUT_MS,
+      reason: () => new Error('the guest did not write its disk out in time'),
+    });
+    await this.#call({ freeze: { isFrozen: false, sync: true } }, limit.signal).catch(() => undefined);
   }
 
   /** A guest that does not answer soon is left as it is. */

@@ -18,9 +18,8 @@ import {
   type ServiceStatus as WireStatus,
 } from '@sandboxd/proto';
 import type { AppError } from '../lib/errors.ts';
-import { badAnswer, refusalOf, toCallError, toLossError } from './agent-errors.ts';
-import type { ExecOutcome } from './exec-types.ts';
-import { count, toExecOutcome } from './outcome.ts';
+import { badAnswer, count, refusalOf, toCallError, toLossError } from './agent-errors.ts';
+import { type ExecOutcome, toExecOutcome } from './exec.ts';
 
 /** What these calls need of the guest's connection. */
 export interface ServiceChannel {

@@ -43,8 +43,8 @@ type Stored = {
   readonly fingerprint: string;
   readonly status: number;
   readonly content?: string;
-  /** Compressed: forks repeat the same fields. */
-  readonly body: Uint8Array;
+  /** Compressed, because forks repeat the same fields; in base64. */
+  readonly body: string;
 };
 
 /** What requests need of the records. */
@@ -81,20 +81,21 @@ export class AnswerRecords {
     const stored = this.#answers.get(id);
     if (stored === undefined || isOver(stored)) return undefined;
     const { fingerprint, status, content, body } = stored;
-    return { fingerprint, status, content, text: zstdDecompressSync(body).toString() };
+    return { fingerprint, status, content, text: zstdDecompressSync(Buffer.from(body, 'base64')).toString() };
   }
 
   /** Call within a transaction of the registry, and `settle` after it. AppError internal if the answer is too large. */
   put({ id, sharer, fingerprint }: Question, { status, text, content }: Answer): void {
-    const body = zstdCompressSync(text);
-    if (body.length > MAX_RECORDED_ANSWER_BYTES)
-      throw new AppError('internal', `the answer has ${body.length} bytes, too many to be recorded`);
+    const bytes = zstdCompressSync(text);
+    if (bytes.length > MAX_RECORDED_ANSWER_BYTES)
+      throw new AppError('internal', `the answer has ${bytes.length} bytes, too many to be recorded`);
+    const body = bytes.toString('base64');
     const stored = {
       ...{ atMs: Date.now(), sharer: digest(sharer), fingerprint, status, body },
       ...(content !== undefined && { content }),
     };
     void this.#answers.put(id, stored);
-    void this.#order.put(toOrderKey(id, stored), body.length + OVERHEAD_BYTES);
+    void this.#order.put(toOrderKey(id, stored), sizeOf(stored));
   }
 
   /** The same, in a transaction of its own. */
@@ -106,7 +107,7 @@ export class AnswerRecords {
   async settle({ id }: Pick<Question, 'id'>): Promise<void> {
     const stored = this.#answers.get(id);
     if (stored === undefined) return;
-    this.#count(stored.sharer, 1, stored.body.length + OVERHEAD_BYTES);
+    this.#count(stored.sharer, 1, sizeOf(stored));
     await this.#evict(id).catch((err: unknown) => this.#log.warn({ err }, CANNOT_REMOVE));
   }
 
@@ -115,7 +116,7 @@ export class AnswerRecords {
     const stored = this.#answers.get(id);
     if (stored === undefined) return;
     await this.#store.atomically(() => this.#forget(id, stored));
-    if (isCounted) this.#count(stored.sharer, -1, -(stored.body.length + OVERHEAD_BYTES));
+    if (isCounted) this.#count(stored.sharer, -1, -sizeOf(stored));
   }
 
   /** Removes expired answers. */
@@ -174,7 +175,7 @@ export class AnswerRecords {
     await this.#store.atomically(() => {
       for (const { id, stored } of found) this.#forget(id, stored);
     });
-    for (const { stored } of found) this.#count(stored.sharer, -1, -(stored.body.length + OVERHEAD_BYTES));
+    for (const { stored } of found) this.#count(stored.sharer, -1, -sizeOf(stored));
   }
 
   #forget(id: string, stored: Stored): void {
@@ -191,6 +192,10 @@ export class AnswerRecords {
     if (use.count > 0) this.#uses.set(sharer, use);
     else this.#uses.delete(sharer);
   }
+}
+
+function sizeOf({ body }: Pick<Stored, 'body'>): number {
+  return Buffer.byteLength(body, 'base64') + OVERHEAD_BYTES;
 }
 
 /** A clock that was set back makes no answer older. */

@@ -305,8 +305,7 @@ export class Images {
     return await records.atomically(() => {
       const record = records.get(id) ?? (isNew ? given : undefined);
       if (record === undefined) throw notFound(`sha256:${id}`);
-      // Nothing changes the configuration, and a name such as __proto__ in it is another one once it was stored.
-      const changed = { id, record: { ...change(record), config: given.config } };
+      const changed = { id, record: change(record) };
       void records.put(id, changed.record);
       return changed;
     });

@@ -15,6 +15,7 @@ import { GuestAgent } from './guest-agent.ts';
 import { LINK_COOKIE, SECURE_LINK_COOKIE, takeToken, toGuestHeaders } from './headers.ts';
 import { limitRefusal } from './http2-sessions.ts';
 import { OpenExchanges } from './open-exchanges.ts';
+import type { RateLimits } from './rate-limits.ts';
 import { refuse } from './refusals.ts';
 
 /** How long neither side of a request may send anything; a WebSocket may be silent for ever. */
@@ -28,6 +29,7 @@ export type GatewayOptions = {
   readonly log: Logger;
   /** Called at the end of each request. */
   readonly onEnd: (ended: EndedRequest) => void;
+  readonly rateLimits: RateLimits;
   /** Each request is a line of the log. */
   readonly logsAccess: boolean;
   readonly idleMs?: number;
@@ -109,8 +111,10 @@ export class Gateway {
     });
     try {
       const { target, token, ...asked } = this.#read(request);
+      this.#options.rateLimits.countClient(asked.address);
       const admitted = await this.#options.access.admit({ ...asked, request, token });
       grant = admitted;
+      this.#options.rateLimits.countSandbox(admitted.sandbox.id);
       if (response.destroyed || request.socket.destroyed) return;
       this.open.add(grant, isUpgrade ? request.socket : response, () => {
         this.#grpc.retire(request, admitted);
@@ -155,13 +159,15 @@ export class Gateway {
     { host, scheme, address }: { readonly host: string; readonly scheme: string; readonly address: string },
     { by, sandbox, port, hasMethods = false }: Grant,
   ): Exchange {
+    const guestHost = sandbox.hostHeader(port) === 'localhost' ? `localhost:${port}` : host;
+    const hop = { address, scheme, host, guestHost, hasFixedMethod: hasMethods };
     return {
       request,
       response,
       sandbox,
       port,
       target,
-      headers: toGuestHeaders(request.headers, { address, scheme, host, hasFixedMethod: hasMethods }),
+      headers: toGuestHeaders(request.headers, hop),
       // A page of another sandbox shares the site, and could otherwise embed what the cookie opens.
       defaults: by === 'public' ? {} : { 'cross-origin-resource-policy': 'same-origin' },
       idleMs: this.#options.idleMs ?? IDLE_MS,

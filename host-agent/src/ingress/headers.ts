@@ -63,6 +63,8 @@ export type Hop = {
   readonly address: string;
   readonly scheme: string;
   readonly host: string;
+  /** What the guest gets as Host. */
+  readonly guestHost: string;
   /** The caller may use some methods only. */
   readonly hasFixedMethod: boolean;
 };
@@ -70,7 +72,7 @@ export type Hop = {
 /** The headers of a request for the guest. */
 export function toGuestHeaders(
   headers: IncomingHttpHeaders,
-  { address, scheme, host, hasFixedMethod }: Hop,
+  { address, scheme, host, guestHost, hasFixedMethod }: Hop,
 ): OutgoingHttpHeaders {
   const kept = keep(headers, NOT_FORWARDED);
   const cookie = withoutLinkCookies(headers.cookie);
@@ -84,7 +86,7 @@ export function toGuestHeaders(
     ...kept,
     ...(cookie !== undefined && { cookie }),
     ...trailers,
-    host,
+    host: guestHost,
     'x-forwarded-for': address,
     'x-forwarded-host': host,
     'x-forwarded-proto': scheme,

@@ -1,5 +1,6 @@
 // What the ingress needs of sandboxes.
 import type { Duplex } from 'node:stream';
+import type { HostHeader } from '@sandboxd/api';
 import type { Principal } from '../keys/index.ts';
 import type { Sought } from './addresses.ts';
 
@@ -13,6 +14,8 @@ export interface SandboxPorts {
   readonly id: string;
   /** Undefined: the port is closed. */
   access(port: number): 'public' | 'private' | undefined;
+  /** What the guest gets as Host: as the client sent it, or localhost with the port. */
+  hostHeader(port: number): HostHeader;
   /** Wakes a paused sandbox. AppErrors of the connection, and of the resume. */
   connectPort(port: number, options: { readonly signal: AbortSignal }): Promise<PortStream>;
 }

@@ -6,6 +6,7 @@ import {
   checkNetwork,
   findExceeded,
   findExceededBy,
+  findExceededByPorts,
   type Published,
   type RequestedNetwork,
   type RequestedResources,
@@ -153,14 +154,40 @@ export class Limits {
     if (exceeded.length > 0) throw forbidden(principal, exceeded);
   }
 
+  /** The same for ports that a sandbox of `owner` gets later. */
+  admitPorts(
+    { principal }: RequestContext,
+    owner: Owner | undefined,
+    publish: readonly Published[],
+  ): Disposable {
+    const policy = this.#policyOf(principal);
+    const all = [...this.#options.sandboxes(), ...this.#reserved];
+    const added = { owner, publish };
+    const ofKey = all.filter((holding) => isSame(holding.owner, owner));
+    const exceeded = [
+      ...findExceededByPorts(policy, publish),
+      ...checkMax(
+        'ports of this key',
+        countPorts([...ofKey, added]),
+        'max_published_ports',
+        policy.max_published_ports,
+      ),
+    ];
+    const tenant = owner?.tenant;
+    const ofTenant = countPorts([...all.filter((holding) => holding.owner?.tenant === tenant), added]);
+    const overQuota = this.#checkQuota(tenant, 'published ports', ofTenant, 'max_published_ports');
+    if (exceeded.length + overQuota.length > 0) throw forbidden(principal, exceeded, overQuota);
+    const reserved = { owner, publish, vcpus: 0, memoryMib: 0, diskBytes: 0, isPaused: true };
+    this.#reserved.add(reserved);
+    return { [Symbol.dispose]: () => void this.#reserved.delete(reserved) };
+  }
+
   /** Counts a request to change a sandbox or snapshot. AppError forbidden. */
   countChange(principal: Principal): void {
     const tenant = tenantOf(principal);
     if (tenant === undefined) return;
-    const max = this.#options.quotaOf(tenant)?.max_changes_per_minute;
     const total = this.#changes.of(tenant) + 1;
-    const what = `changes within a minute of tenant ${tenant}`;
-    const overQuota = checkMax(what, total, 'max_changes_per_minute', max);
+    const overQuota = this.#checkQuota(tenant, 'changes within a minute', total, 'max_changes_per_minute');
     if (overQuota.length > 0) throw forbidden(principal, [], overQuota);
     this.#changes.add(tenant, 1);
   }
@@ -202,15 +229,8 @@ export class Limits {
       policy.max_paused,
     );
     const { tenant } = owner;
-    const overQuota =
-      tenant === undefined
-        ? []
-        : checkMax(
-            `paused sandboxes of tenant ${tenant}`,
-            count((other) => other?.tenant === tenant),
-            'max_paused',
-            this.#options.quotaOf(tenant)?.max_paused,
-          );
+    const ofTenant = count((other) => other?.tenant === tenant);
+    const overQuota = this.#checkQuota(tenant, 'paused sandboxes', ofTenant, 'max_paused');
     if (exceeded.length + overQuota.length > 0) throw forbidden(owner, exceeded, overQuota);
     const reserved = { ...owner };
     this.#reservedPauses.add(reserved);
@@ -270,8 +290,13 @@ export class Limits {
 
   #findOverSnapshotQuota(tenant: string): string[] {
     const existing = this.#snapshotOwners().filter((owner) => owner?.tenant === tenant);
-    const max = this.#options.quotaOf(tenant)?.max_snapshots;
-    return checkMax(`snapshots of tenant ${tenant}`, existing.length + 1, 'max_snapshots', max);
+    return this.#checkQuota(tenant, 'snapshots', existing.length + 1, 'max_snapshots');
+  }
+
+  /** Where there is no tenant, there is no quota. */
+  #checkQuota(tenant: string | undefined, what: string, total: number, limit: keyof Quota): string[] {
+    if (tenant === undefined) return [];
+    return checkMax(`${what} of tenant ${tenant}`, total, limit, this.#options.quotaOf(tenant)?.[limit]);
   }
 }
 

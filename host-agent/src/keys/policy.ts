@@ -74,6 +74,11 @@ export function findExceededBy(
   ];
 }
 
+/** The same for ports that a sandbox with a network gets later. */
+export function findExceededByPorts(policy: Policy, publish: readonly Published[]): string[] {
+  return [...checkNetwork({ allowlist: [] }, policy), ...checkPublished(publish, policy)];
+}
+
 /** Limits a command's timeout to that of the policy; a longer one is not refused. */
 export function clampTimeout(timeoutS: number, { max_timeout_s: max }: Policy): number {
   if (max === undefined) return timeoutS;

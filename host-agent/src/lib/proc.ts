@@ -1,6 +1,10 @@
 // Facts about processes from /proc, safe against pid reuse.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
+/** USER_HZ, the same on every Linux architecture that Node runs on. */
+const TICKS_PER_S = 100;
+const MAX_DESCRIBED_THREADS = 16;
+
 /** Identifies a process of this boot, even if its pid is reused. */
 export type ProcessId = { readonly pid: number; readonly startTicks: number };
 
@@ -34,6 +38,21 @@ export function describeActivity(pid: number): string {
   if (state === undefined) return 'its process is gone';
   const where = read('wchan');
   return `${read('comm')}: state ${state}${/^[a-z]/.test(where) ? `, in ${where}` : ''}`;
+}
+
+/** State and CPU time of each thread, such as `CPU 0/TCG: state R, 12.3 s`: whether a silent VMM computes or waits. */
+export function describeThreads(pid: number): string {
+  const describe = (thread: number): string => {
+    try {
+      const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'latin1');
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      const cpuS = (Number(fields[11]) + Number(fields[12])) / TICKS_PER_S;
+      return `${stat.slice(stat.indexOf('(') + 1, stat.lastIndexOf(')'))}: state ${fields[0]}, ${cpuS} s`;
+    } catch {
+      return 'gone';
+    }
+  };
+  return listThreads(pid).slice(0, MAX_DESCRIBED_THREADS).map(describe).join('; ');
 }
 
 /** Arguments of a process; empty for kernel threads, zombies and processes that have exited. */

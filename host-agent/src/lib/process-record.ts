@@ -22,13 +22,16 @@ type ProcessRecord = {
   readonly what: string;
   /** A user id that only this process has; absent: it runs as the daemon's user. */
   readonly uid?: number | undefined;
+  /** What its owner wants to know of it again. */
+  readonly about?: unknown;
   /** Absent: the process is about to be started. */
   readonly process?: ProcessId;
 };
 
 /** Creates or replaces the record. */
-export function writeProcessRecord(path: string, { what, uid, process }: ProcessRecord): void {
-  writeFileSync(path, `${JSON.stringify({ what, uid, bootId: readBootId() })}\n`, { mode: 0o600 });
+export function writeProcessRecord(path: string, { what, uid, about, process }: ProcessRecord): void {
+  const bootId = readBootId();
+  writeFileSync(path, `${JSON.stringify({ what, uid, about, bootId })}\n`, { mode: 0o600 });
   if (process !== undefined) noteProcess(path, process);
 }
 
@@ -47,9 +50,14 @@ export function readProcessRecord(path: string): ProcessRecord | undefined {
     const file = lstatSync(path);
     if (!file.isFile() || file.nlink !== 1 || file.uid !== process.geteuid?.()) return undefined;
     const [first = '', second = ''] = readFileSync(path, 'utf8').split('\n');
-    const { what, uid, bootId } = JSON.parse(first) as ProcessRecord & { readonly bootId: string };
+    const { what, uid, about, bootId } = JSON.parse(first) as ProcessRecord & { readonly bootId: string };
     if (bootId !== readBootId()) return undefined;
-    return { what, uid, ...(second !== '' && { process: JSON.parse(second) as ProcessId }) };
+    return {
+      what,
+      uid,
+      ...(about !== undefined && { about }),
+      ...(second !== '' && { process: JSON.parse(second) as ProcessId }),
+    };
   } catch {
     return undefined;
   }

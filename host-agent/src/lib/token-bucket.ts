@@ -12,13 +12,22 @@ export class TokenBucket {
     this.#tokens = burst;
   }
 
+  get isFull(): boolean {
+    this.#fill();
+    return this.#tokens === this.#burst;
+  }
+
   /** Takes a token; false if there is none. */
   take(): boolean {
-    const now = performance.now();
-    this.#tokens = Math.min(this.#burst, this.#tokens + ((now - this.#filledAt) / 1000) * this.#perS);
-    this.#filledAt = now;
+    this.#fill();
     if (this.#tokens < 1) return false;
     this.#tokens--;
     return true;
+  }
+
+  #fill(): void {
+    const now = performance.now();
+    this.#tokens = Math.min(this.#burst, this.#tokens + ((now - this.#filledAt) / 1000) * this.#perS);
+    this.#filledAt = now;
   }
 }

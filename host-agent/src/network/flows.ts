@@ -42,7 +42,7 @@ export class Flows {
   /** No packet of them passes any more. Both ends get a reset, some at a time. */
   async close(flows: readonly Flow[]): Promise<void> {
     const { namespace, guestIp } = this.#slot;
-    await this.#helper.request(['cut', namespace, guestIp], flows.map(({ text }) => text).join(''));
+    await this.#helper.request(['drop', namespace, guestIp], flows.map(({ text }) => text).join(''));
     await this.#tell(flows.slice(0, TOLD_AT_ONCE));
     if (flows.length > TOLD_AT_ONCE) void this.#tellRest(flows.slice(TOLD_AT_ONCE)).catch(() => undefined);
   }

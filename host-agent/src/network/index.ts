@@ -1,6 +1,8 @@
 export type { HostSideRecord } from './host-side.ts';
 export { Network } from './network.ts';
 export type { NetworkOptions } from './network-options.ts';
+export { hasOpenConnection } from './open-connections.ts';
+export { findOrdinaryPorts } from './ordinary-ports.ts';
 export {
   type AppliedPreset,
   EgressPolicy,
@@ -11,7 +13,7 @@ export {
 } from './policy.ts';
 export type { PortMode } from './port-control.ts';
 export type { PublishedPort } from './port-holder.ts';
-export { findOrdinaryPorts, hasOpenConnection } from './published.ts';
+export { isSamePort } from './published.ts';
 export { HostUpstream } from './resolver/upstream.ts';
 export { specialKind } from './special-addresses.ts';
 export type { NetworkSlot } from './subnet.ts';

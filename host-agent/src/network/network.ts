@@ -19,7 +19,7 @@ import type { PublishedPort } from './port-holder.ts';
 import { Published } from './published.ts';
 import { ResolverClient } from './resolver/client.ts';
 import { RESOLVER_PORT, Resolver } from './resolver/resolver.ts';
-import { guestRules } from './rules/guest.ts';
+import { guestRules, isToGuest } from './rules/guest.ts';
 import type { NetworkSlot } from './subnet.ts';
 import { assertNoClash, assertOwnAddresses, findClash, readRoutes, Subnet } from './subnet.ts';
 
@@ -56,7 +56,10 @@ export class Network {
     const { program, runDir } = options;
     this.#options = options;
     this.#dir = join(runDir, 'net');
-    const onLogged = (guestIp: string, packet: Buffer) => this.#denials.get(guestIp)?.packet(packet);
+    const onLogged = (guestIp: string, packet: Buffer): void => {
+      if (isToGuest(packet, guestIp)) this.#published.received(guestIp);
+      else this.#denials.get(guestIp)?.packet(packet);
+    };
     this.#quick = new NetHelper(program, onLogged, () => this.#listenAgain());
     this.#slow = new NetHelper(program);
     this.#published = new Published({
@@ -64,6 +67,8 @@ export class Network {
       dir: join(runDir, 'ports'),
       users: options.portUsers,
       change: (namespace, commands) => this.#quick.request(['rules', namespace], commands),
+      cut: (namespace, { guestIp, guestPort, hostIp = '-', hostPort }) =>
+        this.#slow.request(['cut', namespace, guestIp, String(guestPort), hostIp, String(hostPort)]),
     });
   }
 
@@ -131,12 +136,18 @@ export class Network {
   }
 
   /**
-   * `isAsleep`: its guest is away, as after `setPorts('hold')`. AppError conflict for a port in use, invalid_argument
-   * for an address that this host does not have.
+   * Also while it runs. `isAsleep`: its guest is away, as after `setPorts('hold')`. AppError conflict for a port in
+   * use, invalid_argument for an address that this host does not have.
    */
   async publish(slot: NetworkSlot, ports: readonly PublishedPort[], isAsleep = false): Promise<void> {
     const { subnet } = await this.#open();
     if (ports.length > 0) await this.#published.add(subnet, slot, ports, isAsleep);
+  }
+
+  /** Closes a published port; its connections are reset. Idempotent. */
+  async unpublish(slot: NetworkSlot, port: PublishedPort): Promise<void> {
+    const { subnet } = await this.#open();
+    await this.#published.close(subnet, slot, port);
   }
 
   /** Re-attaches ports that an earlier daemon published. AppError conflict for an invalid record of the slot. */
@@ -269,7 +280,7 @@ export class Network {
     const { log } = this.#options;
     await this.#host?.catch(() => undefined);
     for (const resolver of this.#resolvers.values()) await resolver.close();
-    this.#published.close();
+    this.#published.detach();
     if (this.#taken.size === 0)
       await this.#removeHostSide().catch((err) =>
         log.warn({ err }, 'cannot remove the rules and links of the host for sandbox networks'),

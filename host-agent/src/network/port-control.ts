@@ -9,6 +9,7 @@ import { deadline, raceSignal } from '../lib/wait.ts';
 export type PortMode = 'open' | 'hold' | 'refuse';
 
 export const MODE_LETTERS = { open: 'o', hold: 'h', refuse: 'r' } as const;
+const CLOSE = 'c'.charCodeAt(0);
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 16;
 
@@ -31,7 +32,7 @@ export class PortControl {
     });
   }
 
-  /** `onHeld`: a connection is held; once for each `hold`. Rejects if there is no such holder. */
+  /** `onHeld`: its guest is needed; once for each `hold`. Rejects if there is no such holder. */
   static async open(path: string, onHeld: () => void): Promise<PortControl> {
     const socket = connect(path);
     await once(socket, 'connect');
@@ -40,16 +41,25 @@ export class PortControl {
 
   /** Resolves when it is so. One call at a time. AppError internal. */
   async set(mode: PortMode): Promise<void> {
+    this.#canKnock = mode === 'hold';
+    await this.#ask(Buffer.from(MODE_LETTERS[mode]));
+  }
+
+  /** Closes the port of that index, and its connections. As `set`. */
+  async closePort(index: number): Promise<void> {
+    await this.#ask(Buffer.from([CLOSE, index >> 8, index & 255]));
+  }
+
+  async #ask(command: Buffer): Promise<void> {
     const gone = (why: string) => new AppError('internal', `the holder of published ports ${why}`);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#answered = resolve;
-    this.#canKnock = mode === 'hold';
     const onClose = () => reject(gone('has ended'));
     this.#socket.once('close', onClose);
     try {
       using limit = deadline(TIMEOUT_MS, () => gone('does not answer'));
       if (this.#socket.destroyed) throw gone('has ended');
-      this.#socket.write(MODE_LETTERS[mode]);
+      this.#socket.write(command);
       await raceSignal(promise, limit.signal);
     } catch (error) {
       this.close();
@@ -59,16 +69,19 @@ export class PortControl {
     }
   }
 
+  /** Also called for data on a connection that was open before. */
+  knock(): void {
+    if (!this.#canKnock) return;
+    this.#canKnock = false;
+    this.#onHeld();
+  }
+
   close(): void {
     this.#socket.destroy();
   }
 
   #receive(letter: string): void {
-    if (letter !== 'k') {
-      this.#answered?.();
-    } else if (this.#canKnock) {
-      this.#canKnock = false;
-      this.#onHeld();
-    }
+    if (letter === 'k') this.knock();
+    else this.#answered?.();
   }
 }

@@ -63,7 +63,7 @@ export async function startHolder(options: HolderOptions): Promise<void> {
   const uid = await users.take();
   try {
     await mkdir(dirname(record), { recursive: true, mode: 0o700 });
-    writeProcessRecord(record, { what: ARGV0, uid });
+    writeProcessRecord(record, { what: ARGV0, uid, about: ports });
     const child = spawnHolder(options, uid);
     const pid = child.pid ?? 0;
     // If the process has exited already, its error message is read below.
@@ -84,13 +84,7 @@ type Child = ChildProcessByStdio<null, Readable, Readable>;
 
 function spawnHolder(options: HolderOptions, uid: number): Child {
   const { program, record, guestIp, source, ports, mode } = options;
-  const portArgs = ports.flatMap(({ hostIp, hostPort, guestPort }) =>
-    (hostIp === undefined ? ['0.0.0.0', '::'] : [hostIp]).flatMap((address) => [
-      address,
-      String(hostPort),
-      String(guestPort),
-    ]),
-  );
+  const portArgs = ports.flatMap((port) => toArguments(port).flat());
   return startProgram(
     program,
     [String(uid), guestIp, source, controlOf(record), MODE_LETTERS[mode], ...portArgs],
@@ -100,6 +94,19 @@ function spawnHolder(options: HolderOptions, uid: number): Child {
       stdio: ['ignore', 'pipe', 'pipe'],
     },
   );
+}
+
+/** One triple for each address that it listens on. */
+function toArguments({ hostIp, hostPort, guestPort }: PublishedPort): string[][] {
+  const addresses = hostIp === undefined ? ['0.0.0.0', '::'] : [hostIp];
+  return addresses.map((address) => [address, String(hostPort), String(guestPort)]);
+}
+
+/** The indexes by which the holder of `ports` knows one of them. */
+export function indexesOf(ports: readonly PublishedPort[], port: PublishedPort): number[] {
+  const wanted = toArguments(port).map(String);
+  const all = ports.flatMap(toArguments).map(String);
+  return all.flatMap((each, index) => (wanted.includes(each) ? [index] : []));
 }
 
 async function waitUntilReady(child: Child): Promise<void> {
@@ -156,6 +163,11 @@ function isBroadcast(address: string): boolean {
       return octets.every((octet, at) => octet === ((ours[at] ?? 0) | (~(mask[at] ?? 0) & 255)));
     }),
   );
+}
+
+/** The ports that a holder of this run directory was started with. Undefined without one, or for an older record. */
+export function readHeldPorts(record: string): readonly PublishedPort[] | undefined {
+  return readProcessRecord(record)?.about as readonly PublishedPort[] | undefined;
 }
 
 const CONTROL = '.control';

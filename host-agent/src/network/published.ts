@@ -1,22 +1,22 @@
 // The published ports of all sandboxes. A holder process keeps each port, and nftables maps forward IPv4 connections to
 // the guest.
-import { readFileSync } from 'node:fs';
-import { readdir, readFile, rmdir } from 'node:fs/promises';
+import { readdir, rmdir } from 'node:fs/promises';
 import { isIPv6 } from 'node:net';
 import { basename, join } from 'node:path';
-import { MAX_PORT } from '@sandboxd/api';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { PortControl, type PortMode } from './port-control.ts';
 import {
   controlOf,
   endHolders,
+  indexesOf,
   isControl,
   isHeld,
   type PublishedPort,
+  readHeldPorts,
   startHolder,
   type Users,
 } from './port-holder.ts';
-import { openPorts } from './rules/guest.ts';
+import { asleepRules, closePort, openPorts } from './rules/guest.ts';
 import { addPorts, type PortMap, removePorts, replacePorts } from './rules/host.ts';
 import type { NetworkSlot, Subnet } from './subnet.ts';
 
@@ -29,18 +29,30 @@ export type PublishedOptions = {
   readonly users: Users;
   /** Runs nftables commands in a namespace; `-` is the host's namespace. */
   readonly change: (namespace: string, commands: string) => Promise<unknown>;
+  /** Ends the connections from outside of a map, whose guest is in the namespace. */
+  readonly cut: (namespace: string, map: PortMap) => Promise<unknown>;
 };
 
 /** The published ports of one sandbox. */
 type Entry = {
   readonly slot: NetworkSlot;
-  readonly ports: readonly PublishedPort[];
-  /** Its guest sleeps: the holder gets all new connections. */
+  /** Each addition of ports has a holder of its own. */
+  holders: Holder[];
+  /** Its guest sleeps: the holders get all new connections. */
   isAsleep: boolean;
-  control?: PortControl | undefined;
   onHeld: () => void;
-  /** Changes of its mode are made one at a time. */
+  /** Changes are made one at a time. */
   last: Promise<unknown>;
+};
+
+type Holder = {
+  /** Path of its process record. */
+  readonly record: string;
+  /** What it was started with. */
+  readonly started: readonly PublishedPort[];
+  /** What it has not closed since. */
+  ports: readonly PublishedPort[];
+  control?: PortControl | undefined;
 };
 
 export class Published {
@@ -53,21 +65,63 @@ export class Published {
   }
 
   /**
-   * `isAsleep`: as after `setMode('hold')`. AppError conflict for a port in use, invalid_argument for an address that
-   * this host does not have.
+   * Also to the ports that a guest has. `isAsleep`: as after `setMode('hold')`. AppError conflict for a port in use,
+   * invalid_argument for an address that this host does not have.
    */
-  async add(
-    subnet: Subnet,
-    slot: NetworkSlot,
-    ports: readonly PublishedPort[],
-    isAsleep: boolean,
-  ): Promise<void> {
-    const { change } = this.#options;
-    const entry = this.#enter(slot, ports, isAsleep);
-    await this.#startHolder(subnet, entry);
-    await change(slot.namespace, openPorts(ports.map(({ guestPort }) => guestPort)));
-    const maps = toMaps(entry);
-    if (maps.length > 0 && !isAsleep) await change('-', addPorts(subnet.table, maps));
+  add(subnet: Subnet, slot: NetworkSlot, ports: readonly PublishedPort[], isAsleep: boolean): Promise<void> {
+    const entry = this.#enter(slot, isAsleep);
+    return this.#inTurn(entry, async () => {
+      await this.#hold(subnet, entry, ports);
+      const maps = toMaps(slot, ports);
+      if (maps.length > 0 && !entry.isAsleep) await this.#options.change('-', addPorts(subnet.table, maps));
+    });
+  }
+
+  async #hold(subnet: Subnet, entry: Entry, ports: readonly PublishedPort[]): Promise<void> {
+    const holder = { record: this.#freeRecord(entry), started: ports, ports };
+    await this.#startHolder(subnet, entry, holder);
+    entry.holders.push(holder);
+    const { namespace } = entry.slot;
+    await this.#options.change(namespace, openPorts(ports.map(({ guestPort }) => guestPort)));
+  }
+
+  /** Resolves when the port is free, and its connections are ended. Idempotent. */
+  async close(subnet: Subnet, slot: NetworkSlot, port: PublishedPort): Promise<void> {
+    const entry = this.#ports.get(slot.namespace);
+    if (entry !== undefined) await this.#inTurn(entry, () => this.#close(subnet, entry, port));
+  }
+
+  async #close(subnet: Subnet, entry: Entry, port: PublishedPort): Promise<void> {
+    const { change, cut } = this.#options;
+    const { slot } = entry;
+    const holder = entry.holders.find(({ ports }) => ports.some((each) => isSamePort(each, port)));
+    const maps = toMaps(slot, [port]);
+    if (!entry.isAsleep) await this.#removeMaps(subnet, maps);
+    if (holder !== undefined) await this.#closeHeld(subnet, entry, holder, port);
+    const isReached = portsOf(entry).some(({ guestPort }) => guestPort === port.guestPort);
+    if (!isReached) await change(slot.namespace, closePort(port.guestPort));
+    for (const map of maps) await cut(slot.namespace, map);
+  }
+
+  async #closeHeld(subnet: Subnet, entry: Entry, holder: Holder, port: PublishedPort): Promise<void> {
+    const rest = holder.ports.filter((each) => !isSamePort(each, port));
+    try {
+      const control = await this.#controlOf(entry, holder);
+      // Also before it ends, because a killed process only closes its connections.
+      for (const index of indexesOf(holder.started, port)) await control.closePort(index);
+      if (!entry.isAsleep) this.#endControl(holder);
+      holder.ports = rest;
+      if (rest.length > 0) return;
+    } catch {
+      // It has ended, or is of an older version: another one gets the rest.
+    }
+    this.#endControl(holder);
+    await this.#end(holder.record);
+    entry.holders = entry.holders.filter((each) => each !== holder);
+    if (rest.length === 0) return;
+    const next = { record: holder.record, started: rest, ports: rest };
+    await this.#startHolder(subnet, entry, next);
+    entry.holders.push(next);
   }
 
   /**
@@ -80,50 +134,82 @@ export class Published {
     ports: readonly PublishedPort[],
     isAsleep: boolean,
   ): Promise<void> {
-    const entry = this.#enter(slot, ports, isAsleep);
-    if (!isHeld(this.#recordOf(slot.namespace))) await this.#startHolder(subnet, entry);
-    // The earlier daemon may have been killed in the middle of a pause.
-    else if (!isAsleep) await this.setMode(subnet, slot, 'open').catch(() => undefined);
+    const entry = this.#enter(slot, isAsleep);
+    for (const record of await this.#recordsOf(slot)) {
+      if (!isHeld(record)) {
+        await this.#end(record);
+        continue;
+      }
+      const started = readHeldPorts(record) ?? ports;
+      entry.holders.push({ record, started, ports: started });
+    }
+    // The earlier daemon may have been killed in the middle of a change.
+    for (const port of portsOf(entry))
+      if (!ports.some((each) => isSamePort(each, port))) await this.close(subnet, slot, port);
+    const held = portsOf(entry);
+    const lost = ports.filter((port) => !held.some((each) => isSamePort(each, port)));
+    // Their maps are made by `tidy`.
+    if (lost.length > 0) await this.#inTurn(entry, () => this.#hold(subnet, entry, lost));
+    if (!isAsleep && held.length > 0) await this.setMode(subnet, slot, 'open').catch(() => undefined);
   }
 
   /**
-   * `hold` and `refuse` are for a guest that sleeps: its holder gets all new connections, and `onHeld` is called for
-   * the first that it holds. Connections that exist stay. Rejects if the holder has ended, or is of an older version.
+   * `hold` and `refuse` are for a guest that sleeps: its holders get all new connections. Connections that exist stay
+   * until their client sends data in `refuse`. `onHeld` is called once, for the first connection or the first
+   * data. Rejects if a holder has ended, or is of an older version.
    */
   setMode(subnet: Subnet, slot: NetworkSlot, mode: PortMode, onHeld?: () => void): Promise<void> {
     const entry = this.#ports.get(slot.namespace);
     if (entry === undefined) return Promise.resolve();
     if (onHeld !== undefined) entry.onHeld = onHeld;
-    const change = () => this.#setMode(subnet, entry, mode);
-    const done = entry.last.then(change, change);
-    entry.last = done.catch(() => undefined);
-    return done;
+    return this.#inTurn(entry, () => this.#setMode(subnet, entry, mode));
+  }
+
+  /** A rule has logged a packet for the guest. */
+  received(guestIp: string): void {
+    for (const { slot, holders } of this.#ports.values())
+      if (slot.guestIp === guestIp) holders.find(({ control }) => control !== undefined)?.control?.knock();
   }
 
   async #setMode(subnet: Subnet, entry: Entry, mode: PortMode): Promise<void> {
     const { change } = this.#options;
-    const path = controlOf(this.#recordOf(entry.slot.namespace));
-    const maps = toMaps(entry);
-    try {
-      entry.control ??= await PortControl.open(path, () => entry.onHeld());
-      await entry.control.set(mode);
-    } catch (error) {
-      entry.control = undefined;
-      if (mode !== 'open') throw error;
-      // One that has ended, or does not answer, is replaced.
-      await this.#end(entry.slot.namespace);
-      await this.#startHolder(subnet, { ...entry, isAsleep: false });
-    }
+    const maps = toMaps(entry.slot, portsOf(entry));
+    for (const holder of entry.holders) await this.#setHolderMode(subnet, entry, holder, mode);
     if (mode !== 'open') {
       if (!entry.isAsleep) await this.#removeMaps(subnet, maps);
       entry.isAsleep = true;
+      await change(entry.slot.namespace, asleepRules(mode));
       return;
     }
-    entry.control?.close();
-    entry.control = undefined;
+    for (const holder of entry.holders) this.#endControl(holder);
     if (maps.length > 0 && entry.isAsleep)
       await change('-', `${removePorts(subnet.table, maps)}\n${addPorts(subnet.table, maps)}`);
     entry.isAsleep = false;
+    await change(entry.slot.namespace, asleepRules(mode));
+  }
+
+  async #setHolderMode(subnet: Subnet, entry: Entry, holder: Holder, mode: PortMode): Promise<void> {
+    try {
+      await (await this.#controlOf(entry, holder)).set(mode);
+    } catch (error) {
+      holder.control = undefined;
+      if (mode !== 'open') throw error;
+      // One that has ended, or does not answer, is replaced.
+      await this.#end(holder.record);
+      const next = { record: holder.record, started: holder.ports, ports: holder.ports };
+      await this.#startHolder(subnet, { ...entry, isAsleep: false }, next);
+      entry.holders = entry.holders.map((each) => (each === holder ? next : each));
+    }
+  }
+
+  async #controlOf(entry: Entry, holder: Holder): Promise<PortControl> {
+    holder.control ??= await PortControl.open(controlOf(holder.record), () => entry.onHeld());
+    return holder.control;
+  }
+
+  #endControl(holder: Holder): void {
+    holder.control?.close();
+    holder.control = undefined;
   }
 
   /** Resolves when the ports are free. Idempotent. */
@@ -131,21 +217,30 @@ export class Published {
     const entry = this.#ports.get(namespace);
     if (entry === undefined) return;
     await entry.last;
-    entry.control?.close();
-    if (subnet !== undefined) await this.#removeMaps(subnet, toMaps(entry));
-    await this.#end(namespace);
+    for (const holder of entry.holders) this.#endControl(holder);
+    if (subnet !== undefined) await this.#removeMaps(subnet, toMaps(entry.slot, portsOf(entry)));
+    // Also one whose start failed.
+    for (const record of await this.#recordsOf(entry.slot)) await this.#end(record);
     this.#ports.delete(namespace);
   }
 
   /** Holders stay. */
-  close(): void {
-    for (const { control } of this.#ports.values()) control?.close();
+  detach(): void {
+    for (const { holders } of this.#ports.values()) for (const holder of holders) this.#endControl(holder);
   }
 
-  #enter(slot: NetworkSlot, ports: readonly PublishedPort[], isAsleep: boolean): Entry {
-    const entry = { slot, ports, isAsleep, onHeld: () => undefined, last: Promise.resolve() };
+  #enter(slot: NetworkSlot, isAsleep: boolean): Entry {
+    const known = this.#ports.get(slot.namespace);
+    if (known !== undefined) return known;
+    const entry = { slot, holders: [], isAsleep, onHeld: () => undefined, last: Promise.resolve() };
     this.#ports.set(slot.namespace, entry);
     return entry;
+  }
+
+  #inTurn(entry: Entry, change: () => Promise<void>): Promise<void> {
+    const done = entry.last.then(change, change);
+    entry.last = done.catch(() => undefined);
+    return done;
   }
 
   /**
@@ -153,14 +248,15 @@ export class Published {
    * replaces the port maps by those of the existing guests.
    */
   async tidy(subnet: Subnet, netDir: string): Promise<void> {
-    const recorded = (await readdir(this.#options.dir).catch(() => []))
-      .filter((name) => !isControl(name))
-      .map((link) => join(netDir, link));
+    const unused = (await this.#records()).filter((name) => !this.#ports.has(join(netDir, linkOf(name))));
     const failures: unknown[] = [];
-    const unused = recorded.filter((namespace) => !this.#ports.has(namespace));
     // In parallel: a process that does not end delays the others otherwise.
-    await Promise.all(unused.map((namespace) => this.#end(namespace).catch((error) => failures.push(error))));
-    const maps = [...this.#ports.values()].flatMap((entry) => (entry.isAsleep ? [] : toMaps(entry)));
+    await Promise.all(
+      unused.map((name) => this.#end(join(this.#options.dir, name)).catch((error) => failures.push(error))),
+    );
+    const maps = [...this.#ports.values()].flatMap((entry) =>
+      entry.isAsleep ? [] : toMaps(entry.slot, portsOf(entry)),
+    );
     await succeeds(this.#options.change('-', replacePorts(subnet.table, maps)));
     for (const failure of failures) throw failure;
   }
@@ -172,25 +268,55 @@ export class Published {
     for (const map of maps) await succeeds(remove([map]));
   }
 
-  async #startHolder(subnet: Subnet, { slot, ports, isAsleep }: Entry): Promise<void> {
+  async #startHolder(subnet: Subnet, { slot, isAsleep }: Entry, { record, ports }: Holder): Promise<void> {
     const { program, users } = this.#options;
     if (ports.length === 0) throw new AppError('internal', 'no ports to publish');
-    const record = this.#recordOf(slot.namespace);
     const mode = isAsleep ? 'hold' : 'open';
     const addresses = { guestIp: slot.guestIp, source: subnet.hostAddress };
     await startHolder({ program, record, users, ...addresses, ports, mode });
   }
 
-  async #end(namespace: string): Promise<void> {
+  async #end(record: string): Promise<void> {
     const { dir, users } = this.#options;
-    await endHolders(this.#recordOf(namespace), users);
+    await endHolders(record, users);
     // Fails while the directory contains records of other sandboxes.
     await rmdir(dir).catch(() => undefined);
   }
 
-  #recordOf(namespace: string): string {
-    return join(this.#options.dir, basename(namespace));
+  /** Names of the records of all sandboxes. */
+  async #records(): Promise<string[]> {
+    return (await readdir(this.#options.dir).catch(() => [])).filter((name) => !isControl(name));
   }
+
+  async #recordsOf({ namespace }: NetworkSlot): Promise<string[]> {
+    const names = (await this.#records()).filter((name) => linkOf(name) === basename(namespace));
+    return names.map((name) => join(this.#options.dir, name));
+  }
+
+  /** The first has the name of the slot's link. */
+  #freeRecord({ slot, holders }: Entry): string {
+    const first = join(this.#options.dir, basename(slot.namespace));
+    const taken = new Set(holders.map(({ record }) => record));
+    for (let number = 1; ; number++) {
+      const record = number === 1 ? first : `${first}${SEPARATOR}${number}`;
+      if (!taken.has(record)) return record;
+    }
+  }
+}
+
+/** Between the name of a link and a number. */
+const SEPARATOR = '+';
+
+function linkOf(record: string): string {
+  return record.split(SEPARATOR)[0] ?? '';
+}
+
+function portsOf({ holders }: Entry): PublishedPort[] {
+  return holders.flatMap(({ ports }) => ports);
+}
+
+export function isSamePort(a: PublishedPort, b: PublishedPort): boolean {
+  return a.hostIp === b.hostIp && a.hostPort === b.hostPort && a.guestPort === b.guestPort;
 }
 
 /** False if an entry belongs to another sandbox or is already gone. */
@@ -205,47 +331,9 @@ async function succeeds(change: Promise<unknown>): Promise<boolean> {
 }
 
 /** Maps cover IPv4 connections from outside. The holder process forwards all others. */
-function toMaps({ slot: { guestIp }, ports }: Entry): PortMap[] {
+function toMaps({ guestIp }: NetworkSlot, ports: readonly PublishedPort[]): PortMap[] {
   return ports.flatMap(({ hostIp, hostPort, guestPort }) => {
     if (hostIp !== undefined && (isIPv6(hostIp) || hostIp.startsWith('127.'))) return [];
     return [{ hostIp: hostIp === '0.0.0.0' ? undefined : hostIp, hostPort, guestIp, guestPort }];
   });
-}
-
-// Default range of ports that may be published: neither well-known ports nor the host's ephemeral ports.
-const RANGE_FILE = '/proc/sys/net/ipv4/ip_local_port_range';
-/** Linux's default for ip_local_port_range. */
-const USUAL_RANGE = [32_768, 60_999] as const;
-const FIRST = 1024;
-
-/** Ranges in the notation of policies. `file` is for tests. */
-export function findOrdinaryPorts(file = RANGE_FILE): string[] {
-  const [first, last] = readRange(file);
-  return [
-    ...(first > FIRST ? [`${FIRST}-${first - 1}`] : []),
-    ...(last < MAX_PORT ? [`${Math.max(FIRST, last + 1)}-${MAX_PORT}`] : []),
-  ];
-}
-
-function readRange(file: string): readonly [number, number] {
-  try {
-    const [, first, last] = /^(\d+)\s+(\d+)\s*$/.exec(readFileSync(file, 'utf8')) ?? [];
-    if (first !== undefined && last !== undefined) return [Number(first), Number(last)];
-  } catch {
-    // The file cannot be read: use the default.
-  }
-  return USUAL_RANGE;
-}
-
-// Connections from outside to a guest, from the host's conntrack table.
-const TABLE = '/proc/net/nf_conntrack';
-
-/**
- * Whether a connection to a published port of the guest is established. False if the kernel does not provide the table.
- */
-export async function hasOpenConnection(guestIp: string, table = TABLE): Promise<boolean> {
-  const text = await readFile(table, 'latin1').catch(() => '');
-  // The second `src` of a conntrack entry is the peer that replies: this leaves out connections that the guest opened.
-  const answered = new RegExp(`src=\\S+ .* src=${guestIp.replaceAll('.', '\\.')} `);
-  return text.split('\n').some((line) => line.includes(' ESTABLISHED ') && answered.test(line));
 }

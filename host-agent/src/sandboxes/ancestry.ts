@@ -1,11 +1,12 @@
 // Which snapshot another came from. A deleted one stays as a stub, without files, while others came from it.
 import type { Logger } from 'pino';
 import type { Owner } from '../keys/index.ts';
+import { AppError } from '../lib/errors.ts';
 import type { Table } from '../store/store.ts';
 import { parentOf, type SandboxRecord } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import { noSnapshot, type SnapshotRecord } from './snapshot-record.ts';
-import type { TreeNode } from './types.ts';
+import type { SnapshotInfo, TreeNode } from './types.ts';
 
 type Linked = Pick<SnapshotRecord, 'parentId'>;
 
@@ -168,4 +169,20 @@ export async function moveTo(
     await write(() => void records.put(sandbox.id, record));
     sandbox.record = record;
   });
+}
+
+/**
+ * A sandbox may go back to its own snapshots, and to those that it comes from. `ancestorsOf`: of a snapshot that may be
+ * deleted. AppError conflict.
+ */
+export function assertComesFrom(
+  { id, record }: Pick<Sandbox, 'id' | 'record'>,
+  snapshot: Pick<SnapshotInfo, 'id' | 'sourceId'>,
+  ancestorsOf: (id: string) => readonly string[],
+): void {
+  if (snapshot.sourceId === id) return;
+  for (const start of [record.parentSnapshotId, record.sourceSnapshotId])
+    if (start === snapshot.id || (start !== undefined && ancestorsOf(start).includes(snapshot.id))) return;
+  const message = `snapshot ${snapshot.id} is not of sandbox ${id}, which does not come from it, either`;
+  throw new AppError('conflict', `${message}; fork the snapshot`);
 }

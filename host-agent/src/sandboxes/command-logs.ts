@@ -5,8 +5,8 @@ import type { Logger } from 'pino';
 import type { CommandEnd, CommandInfo } from '../guest/command-info.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { CommandMark, SandboxLog, StreamMark } from '../logs/index.ts';
-import type { CommandCounts } from './command-counts.ts';
-import { LogCapture, type LogCaptureDeps, LoggedOutput, toCommandLine } from './log-capture.ts';
+import { type CommandCounts, LoggedOutput, toCommandLine } from './exec.ts';
+import { ServiceLog, type ServiceLogDeps } from './service-log.ts';
 
 export type CommandLogsDeps = {
   readonly guest: Pick<Guest, 'commands' | 'watchConnections' | 'can'>;
@@ -194,11 +194,11 @@ export class CommandLogs {
 /** What copies the output of one guest to the log of its sandbox: that of its service, and of its commands. */
 export class LogCaptures {
   readonly commands: CommandLogs;
-  readonly #deps: LogCaptureDeps;
-  #service: LogCapture | undefined;
+  readonly #deps: ServiceLogDeps;
+  #service: ServiceLog | undefined;
   #isStopped = false;
 
-  constructor(deps: LogCaptureDeps & Pick<CommandLogsDeps, 'counts'> & { readonly guest: Guest }) {
+  constructor(deps: ServiceLogDeps & Pick<CommandLogsDeps, 'counts'> & { readonly guest: Guest }) {
     this.#deps = deps;
     this.commands = new CommandLogs(deps);
     void deps.guest.service.configured.then(() => this.#captureService());
@@ -221,6 +221,6 @@ export class LogCaptures {
   }
 
   #captureService(): void {
-    if (!this.#isStopped) this.#service ??= new LogCapture(this.#deps);
+    if (!this.#isStopped) this.#service ??= new ServiceLog(this.#deps);
   }
 }

@@ -7,7 +7,7 @@ import { newId } from '../lib/ids.ts';
 import type { SandboxUse } from './idle/sandbox-use.ts';
 import { environmentOf } from './metadata.ts';
 import type { SandboxRecord } from './record.ts';
-import type { Running } from './running.ts';
+import type { RunningVm } from './running-vm.ts';
 
 /** Errors as in GuestCommands. */
 export interface SandboxCommands
@@ -34,7 +34,7 @@ export function createReaderLimit(): ConcurrencyLimit {
 }
 
 export function createSandboxCommands(
-  { guest: { commands }, captures }: Pick<Running, 'guest' | 'captures'>,
+  { guest: { commands }, captures }: Pick<RunningVm, 'guest' | 'captures'>,
   record: SandboxRecord,
   { uses, readers }: CommandWatchers,
 ): SandboxCommands {

@@ -1,15 +1,16 @@
 // Interface of this module: everything that a client can do with sandboxes.
-import type { ExecRequest, PortAccess } from '@sandboxd/api';
-import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
+import type { ExecRequest, HostHeader, PortAccess } from '@sandboxd/api';
+import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
-import type { Traffic } from '../network/index.ts';
+import type { PublishedPort, Traffic } from '../network/index.ts';
 import type { SandboxCommands } from './commands.ts';
 import type { SandboxFilter } from './filter.ts';
 import type { ChangedNetwork, ExplainedVerdict, NetworkChange, NetworkState } from './network-types.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
+import type { ComparePosition, DifferencePage } from './saved/compare-disks.ts';
 import type { DiskUse } from './saved/saved-guest.ts';
 import type { SandboxService } from './service.ts';
 import type { Automatic, SnapshotPatch, SnapshotWishes } from './snapshot-about.ts';
@@ -70,7 +71,14 @@ export interface SandboxHandle {
    * Opens a port for URLs, changes who may use it, or with undefined closes it. Resolves with the open ports. AppError
    * exhausted when there are too many.
    */
-  changePort(port: number, access: PortAccess | undefined): Promise<readonly OpenPort[]>;
+  changePort(port: number, access: PortAccess | undefined, host?: HostHeader): Promise<readonly OpenPort[]>;
+  /**
+   * A port of the host leads to it from now on. Does nothing if it does already. AppError forbidden, conflict for a
+   * port in use, invalid_argument without a network and for an address that this host does not have.
+   */
+  publishPort(port: PublishedPort): Promise<void>;
+  /** Resolves when the port of the host is free, on all its addresses. */
+  unpublishPort(port: Pick<PublishedPort, 'hostPort' | 'guestPort'>): Promise<void>;
   /** What its guest may reach. AppError conflict without a network. */
   network(): NetworkState;
   /** AppError conflict without a network. */
@@ -165,6 +173,11 @@ export interface Sandboxes {
    * internal when it is damaged.
    */
   exportSnapshot(id: string): PullStream;
+  /**
+   * The files that differ between the disks of two snapshots; `to` may be a name. AppError not_found, conflict with the
+   * reason why they cannot be compared, exhausted.
+   */
+  compareSnapshots(position: ComparePosition, signal?: AbortSignal): Promise<DifferencePage>;
   /**
    * Imports a snapshot of another host. AppError conflict with the reason why it cannot run here, invalid_argument
    * for a malformed stream, exhausted; everything is undone then.

@@ -58,6 +58,14 @@ export type LifecycleEvent =
   /** Open for URLs, or with another access. */
   | { readonly kind: 'port-opened'; readonly sandbox: string; readonly port: number; readonly access: string }
   | { readonly kind: 'port-closed'; readonly sandbox: string; readonly port: number }
+  /** A port of the host leads to it, or does no longer. */
+  | {
+      readonly kind: 'port-published' | 'port-unpublished';
+      readonly sandbox: string;
+      readonly port: number;
+      readonly hostPort: number;
+      readonly hostIp?: string;
+    }
   /** `changed`: lists of its policy. `closed`: connections that the new one does not allow. */
   | {
       readonly kind: 'network-changed';
@@ -194,6 +202,8 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   resumed: ['info', 'sandbox resumed'],
   'port-opened': ['info', 'port of a sandbox opened'],
   'port-closed': ['info', 'port of a sandbox closed'],
+  'port-published': ['info', 'port of a sandbox published'],
+  'port-unpublished': ['info', 'published port of a sandbox freed'],
   'network-changed': ['info', 'network of a sandbox changed'],
   'rolled-back': ['info', 'sandbox rolled back'],
   deleted: ['info', 'sandbox deleted'],
@@ -237,6 +247,8 @@ export type StoredEvent = {
   readonly reason?: string;
   readonly port?: number;
   readonly access?: string;
+  readonly hostPort?: number;
+  readonly hostIp?: string;
   readonly generation?: number;
   readonly closed?: number;
   readonly changed?: readonly string[];
@@ -320,6 +332,8 @@ export function toEventBody(id: string, event: StoredEvent) {
     bytes: event.bytes,
     port: event.port,
     access: event.access,
+    host_ip: event.hostIp,
+    host_port: event.hostPort,
     generation: event.generation,
     closed: event.closed,
     reason: event.reason,

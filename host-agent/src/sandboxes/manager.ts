@@ -11,26 +11,28 @@ import {
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError, toError } from '../lib/errors.ts';
 import { Admission, type Need } from './admission.ts';
+import { assertComesFrom } from './ancestry.ts';
 import { commitSandboxes, createSandbox } from './create.ts';
 import { Forks } from './fork.ts';
-import { AutomaticEnd } from './idle/automatic-end.ts';
-import { forgetIdle } from './idle/in-use.ts';
+import { TimeoutActions } from './idle/timeout-actions.ts';
+import { forgetIdle } from './idle/timeouts.ts';
 import { bootImported, receiveSnapshot } from './import-snapshot.ts';
 import type { Sandboxes, SandboxHost, SandboxRequest, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
-import { assertComesFrom } from './lineage.ts';
 import { toMetadata } from './metadata.ts';
 import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
 import { changeNetwork, checkNetwork, settleNetworks } from './network-changes.ts';
 import type { SandboxManagerOptions } from './options.ts';
 import { changePort, connectPort } from './ports.ts';
+import { changePublished } from './publish.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
 import { resolveRootfs, validateCreate } from './resolve-create.ts';
 import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
+import { type ComparePosition, type DifferencePage, DiskComparer } from './saved/compare-disks.ts';
 import { exportPaused } from './sleep/export-paused.ts';
 import { Sleep } from './sleep/sleep.ts';
 import { Snapshots } from './snapshots.ts';
@@ -53,9 +55,10 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #limits: Limits;
   readonly #sweeps: Sweeps;
   readonly sleep: Sleep;
-  readonly #automaticEnd: AutomaticEnd;
+  readonly #timeoutActions: TimeoutActions;
   readonly #names = new Names(() => this.#sandboxes.values());
   readonly #forks: Forks;
+  readonly #comparer: DiskComparer;
   #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
@@ -75,9 +78,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       ...{ dataDir: directories.dataDir, engines, faults, events, log },
       ...{ records: snapshotRecords, sandboxRecords: context.records },
     });
-    this.#automaticEnd = new AutomaticEnd({
-      events,
-      log,
+    this.#timeoutActions = new TimeoutActions({
+      ...{ events, log },
       save: (sandbox, signal, owner) => this.snapshot(sandbox, signal, owner),
       deleteSnapshot: (id) => this.#snapshots.delete(id),
       deleteOlder: (id) => this.#snapshots.deleteOlder(id),
@@ -91,37 +93,28 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       snapshots: () => this.#snapshots.owners,
     });
     this.sleep = new Sleep({
-      context,
-      admission: this.#admission,
-      startQueue: this.#startQueue,
+      ...{ context, admission: this.#admission, startQueue: this.#startQueue, log },
       ...capacity.sleep,
       sandboxes: () => this.#sandboxes.values(),
       admitPause: (owner, policy) => this.#limits.admitPause(owner, policy),
       admitResume: (sandbox) => this.#limits.admitResume(toHolding(sandbox)),
       track: (work) => this.#operations.trackSave(work(this.#operations.signal())),
-      log,
     });
     this.#forks = new Forks({
-      ...{
-        presets: creates.presets,
-        context,
-        admission: this.#admission,
-        limits: this.#limits,
-        names: this.#names,
-        log,
-      },
+      presets: creates.presets,
+      ...{ context, admission: this.#admission, limits: this.#limits, names: this.#names, log },
       ...{ snapshots: this.#snapshots, sleep: this.sleep, startQueue: this.#startQueue },
       add: (need, signal, make, request) => this.#add(need, signal, make, request),
       track: (work) => this.#operations.trackSave(work),
     });
+    this.#comparer = new DiskComparer(options.comparer);
     this.#templates = new Templates({
       // No client sees the guest of a template, so it has no durable log.
       context: { ...context, logs: undefined },
       budgetBytes: capacity.templateBudgetBytes,
       diskBytes: creates.defaults.diskBytes,
-      startQueue: this.#startQueue,
+      ...{ startQueue: this.#startQueue, log },
       reserve: (need) => this.#admission.reserve(need),
-      log,
     });
   }
 
@@ -136,9 +129,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   get metricsSource(): SandboxMetricsSource {
     return {
       ...this.#shared,
-      sandboxes: this.#sandboxes,
-      sweeps: this.#sweeps,
-      sleep: this.sleep,
+      ...{ sandboxes: this.#sandboxes, sweeps: this.#sweeps, sleep: this.sleep },
       starting: this.#operations.starts,
       commandCounts: this.#options.context.commandCounts,
     };
@@ -200,9 +191,14 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   connectPort: AllSandboxes['connectPort'] = (sandbox, port, options) =>
     connectPort(sandbox, port, this.#options.context.commandCounts.ports, options);
-
   changePort: AllSandboxes['changePort'] = (sandbox, change) =>
     this.#operations.trackSave(changePort(sandbox, change, this.#options.context.events));
+
+  changePublished: AllSandboxes['changePublished'] = async (sandbox, change, request) => {
+    this.#operations.signal();
+    const deps = { ...this.#options, limits: this.#limits, sleep: this.sleep };
+    return this.#operations.trackSave(changePublished(sandbox, change, request, deps));
+  };
 
   changeNetwork: AllSandboxes['changeNetwork'] = async (sandbox, change, request) => {
     this.#operations.signal();
@@ -263,9 +259,14 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   exportSnapshot = (id: string): PullStream => exportStream(this.#snapshots.export(id));
 
-  async exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream> {
-    return exportPaused(sandbox, this.sleep, this.#options.context, this.#operations.signal(signal));
+  async compareSnapshots(position: ComparePosition, requestSignal?: AbortSignal): Promise<DifferencePage> {
+    const signal = this.#operations.signal(requestSignal);
+    const toGuest = (id: string) => this.#snapshots.export(id).saved;
+    return this.#operations.trackSave(this.#comparer.compare(position, toGuest, signal));
   }
+
+  exportSandbox = async (sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream> =>
+    exportPaused(sandbox, this.sleep, this.#options.context, this.#operations.signal(signal));
 
   async importSnapshot(
     ...[read, options, requestSignal, by]: Parameters<AllSandboxes['importSnapshot']>
@@ -281,10 +282,10 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   async fork(
     ...[source, count, requestSignal, request, own = {}]: Parameters<AllSandboxes['fork']>
   ): Promise<SandboxInfo[]> {
-    const signal = this.#operations.signal(requestSignal);
+    const call = [count, this.#operations.signal(requestSignal), request, own] as const;
     return typeof source === 'string'
-      ? await this.#forks.ofSnapshot(source, count, signal, request, own)
-      : await this.#forks.ofSandbox(source, count, signal, request, own);
+      ? await this.#forks.ofSnapshot(source, ...call)
+      : await this.#forks.ofSandbox(source, ...call);
   }
 
   /** To one of its own snapshots, or one that it comes from. */
@@ -339,6 +340,6 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   #register(sandbox: Sandbox): void {
     this.#sandboxes.set(sandbox.id, sandbox);
-    sandbox.beginLife(this.#automaticEnd);
+    sandbox.beginLife(this.#timeoutActions);
   }
 }

@@ -2,7 +2,7 @@
 import type PQueue from 'p-queue';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Admission, HostCapacity } from './admission.ts';
-import type { CommandCounts } from './command-counts.ts';
+import type { CommandCounts } from './exec.ts';
 import { type LabelledSandbox, measureLabels } from './label-metrics.ts';
 import { type LifecycleListener, originOf } from './lifecycle-events.ts';
 import { metadataOf } from './metadata.ts';

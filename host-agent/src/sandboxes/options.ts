@@ -5,6 +5,7 @@ import type { Table } from '../store/store.ts';
 import type { AdmissionOptions } from './admission.ts';
 import type { CreateContext } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
+import type { DiskComparerOptions } from './saved/compare-disks.ts';
 import type { SleepDeps } from './sleep/sleep.ts';
 import type { SnapshotRecord } from './snapshots.ts';
 
@@ -18,6 +19,8 @@ export type SandboxManagerOptions = {
   /** What keys and tenants may have. */
   readonly tenants: Pick<LimitsOptions, 'quotaOf' | 'policyOfOwner' | 'publishPorts'>;
   readonly snapshotRecords: Table<SnapshotRecord>;
+  /** Compares the disks of snapshots. */
+  readonly comparer: DiskComparerOptions;
   readonly log: Logger;
 };
 

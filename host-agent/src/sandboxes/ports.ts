@@ -1,9 +1,9 @@
 // The ports of a sandbox: connections to them, and which are open for URLs.
-import { MAX_OPEN_PORTS, type PortAccess } from '@sandboxd/api';
+import { type HostHeader, MAX_OPEN_PORTS, type PortAccess } from '@sandboxd/api';
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import { AppError } from '../lib/errors.ts';
 import { asNoSpace } from './admission.ts';
-import type { PortCounts } from './command-counts.ts';
+import type { PortCounts } from './exec.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -36,12 +36,17 @@ export async function connectPort(
   }
 }
 
-export type PortChange = { readonly port: number; readonly access: PortAccess | undefined };
+export type PortChange = {
+  readonly port: number;
+  /** Undefined: it is closed. */
+  readonly access: PortAccess | undefined;
+  readonly host?: HostHeader | undefined;
+};
 
 /** Opens a port for URLs, changes its access or, without one, closes it. AppError not_found, exhausted. */
 export async function changePort(
   sandbox: Sandbox,
-  { port, access }: PortChange,
+  { port, access, host = 'sent' }: PortChange,
   events: LifecycleEvents,
 ): Promise<readonly OpenPort[]> {
   const change = async (): Promise<void> => {
@@ -49,9 +54,13 @@ export async function changePort(
       throw noSandbox(sandbox.id);
     const { record } = sandbox;
     const before = record.ports ?? [];
-    if (before.find((each) => each.port === port)?.access === access) return;
+    const known = before.find((each) => each.port === port);
+    if (known?.access === access && (known?.host ?? 'sent') === host) return;
     const others = before.filter((each) => each.port !== port);
-    const opened = access === undefined ? [] : [{ port, access, openedAtMs: Date.now() }];
+    const opened =
+      access === undefined
+        ? []
+        : [{ port, access, ...(host === 'localhost' && { host }), openedAtMs: Date.now() }];
     const ports = [...others, ...opened].sort((a, b) => a.port - b.port);
     if (ports.length > MAX_OPEN_PORTS)
       throw new AppError('exhausted', `the sandbox has ${MAX_OPEN_PORTS} open ports already; close some`);

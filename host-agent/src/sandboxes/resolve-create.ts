@@ -128,7 +128,7 @@ export function assertOneName(name: string | undefined, count: number): void {
 }
 
 /** AppError invalid_argument. */
-function assertFewPorts({ length }: readonly PublishedPort[]): void {
+export function assertFewPorts({ length }: readonly PublishedPort[]): void {
   if (length <= MAX_PUBLISHED_PORTS) return;
   throw new AppError(
     'invalid_argument',

@@ -3,19 +3,18 @@ import type { ExecRequest } from '@sandboxd/api';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import type { Vm, VmExit } from '../engines/engine.ts';
-import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec-types.ts';
+import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
 import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
-import { Departure } from './departure.ts';
-import { trackExecUse, trackTransferUse } from './idle/in-use.ts';
-import type { SandboxUse } from './idle/sandbox-use.ts';
+import { Deletion } from './deletion.ts';
+import { startObserved } from './exec.ts';
+import { type SandboxUse, trackTransferUse } from './idle/sandbox-use.ts';
 import { type SandboxOwner, Timeouts } from './idle/timeouts.ts';
 import type { AwakeSandbox, SnapshotRequest } from './interface.ts';
 import type { LifecycleEvent, PendingEvent } from './lifecycle-events.ts';
-import { startLogged } from './log-capture.ts';
 import { environmentOf } from './metadata.ts';
 import {
   checkTransition,
@@ -26,7 +25,7 @@ import {
   toInfo,
 } from './record.ts';
 import type { Handles, ResourceContext, SandboxContext, SandboxPaths } from './resources/resource.ts';
-import { Running } from './running.ts';
+import { RunningVm } from './running-vm.ts';
 import { createSandboxService, type SandboxService } from './service.ts';
 import type { SandboxInfo, SnapshotInfo } from './types.ts';
 import { readVmUsage, usageWithoutVm, type VmUsage } from './vm-usage.ts';
@@ -44,7 +43,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   /** Whether users may know the sandbox. */
   isAnnounced: boolean;
   readonly #announced = Promise.withResolvers<void>();
-  readonly #departure: Departure;
+  readonly #deletion: Deletion;
   readonly #times: Readonly<Record<string, number>> | undefined;
   #record: SandboxRecord;
   #owner: SandboxOwner<Sandbox> | undefined;
@@ -56,7 +55,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   readonly #timeouts: Timeouts<Sandbox>;
   readonly #readers = createReaderLimit();
   readonly log: SandboxLog | undefined;
-  #running: Running | undefined;
+  #running: RunningVm | undefined;
   /** Another VM is about to replace its own, whose memory and slot it keeps. */
   isReplaced = false;
 
@@ -71,7 +70,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
     this.#handles = handles;
     this.#logger = log;
     this.paths = paths;
-    this.#departure = new Departure(this, context, handles, log);
+    this.#deletion = new Deletion(this, context, handles, log);
     this.#times = times;
     this.log = handles.sandboxLog;
     if (record.paused !== undefined) this.#state = 'paused';
@@ -81,19 +80,19 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   }
 
   /** Undefined while it is paused. */
-  get running(): Running | undefined {
+  get running(): RunningVm | undefined {
     return this.#running;
   }
 
   /** The same, for what needs its VM. AppError paused. */
-  get awake(): Running {
+  get awake(): RunningVm {
     if (this.#running !== undefined) return this.#running;
     throw new AppError('paused', `sandbox ${this.id} is ${this.#state}; resume it first`);
   }
 
-  #begin(vm: Vm, guest: Guest): Running {
+  #begin(vm: Vm, guest: Guest): RunningVm {
     const { sandboxLog } = this.#handles;
-    const running = new Running({
+    const running = new RunningVm({
       ...{ vm, guest, sandboxLog, log: this.#logger },
       onOutput: () => this.#timeouts.use.noteActivity(),
       counts: this.#context.commandCounts,
@@ -167,7 +166,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
 
   /** Whether it is hidden from clients: deleted, or being deleted. After a failed delete it is visible again. */
   get isGone(): boolean {
-    return this.#departure.isLeaving;
+    return this.#deletion.isLeaving;
   }
 
   get info(): SandboxInfo {
@@ -223,7 +222,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
 
   /** Aborts when it is being deleted. */
   get leaving(): AbortSignal {
-    return this.#departure.signal;
+    return this.#deletion.signal;
   }
 
   /** Writes a line to its durable log. */
@@ -234,13 +233,9 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
   exec(request: ExecRequest, events: ExecEvents, options?: Omit<ExecOptions, 'baseEnv'>): ExecSession {
     this.assertAlive();
     const execOptions = { ...options, baseEnv: environmentOf(this.#record) };
-    const run = (observed: ExecEvents): ExecSession =>
-      this.#context.commandCounts.track(observed, (counted) =>
-        startLogged(this.log, request.cmd, counted, (all) =>
-          this.awake.guest.exec(request, all, execOptions),
-        ),
-      );
-    return trackExecUse(this.#timeouts.use, events, run);
+    const observers = { uses: this.use, counts: this.#context.commandCounts, log: this.log };
+    const start = (observed: ExecEvents) => this.awake.guest.exec(request, observed, execOptions);
+    return startObserved(observers, request.cmd, events, start);
   }
 
   commands(): SandboxCommands {
@@ -298,9 +293,9 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
     }
   }
 
-  /** First phase of a delete; see Departure. */
+  /** First phase of a delete; see Deletion. */
   leave(reason = '', events: readonly LifecycleEvent[] = []): Promise<void> {
-    return this.#departure.leave(reason, events);
+    return this.#deletion.leave(reason, events);
   }
 
   /** Second phase of a delete: removes everything that `leave` left. Can be called again. */
@@ -308,7 +303,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
     if (this.#state === 'deleted') return;
     // A save or a resume that the delete has cut short must not write any more.
     await this.snapshotQueue.onIdle();
-    await this.#departure.sweep();
+    await this.#deletion.sweep();
     this.transition('deleted');
   }
 
@@ -320,7 +315,7 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
 
   /** Removes a sandbox that no user ever saw, with its log. */
   async discard(): Promise<void> {
-    this.#departure.wasNeverVisible = true;
+    this.#deletion.wasNeverVisible = true;
     await this.remove();
   }
 

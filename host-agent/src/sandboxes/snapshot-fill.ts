@@ -17,6 +17,7 @@ export function fillFrom(sandbox: Sandbox, faults: Faults, signal: AbortSignal):
       guest: sandbox.awake.guest,
       layerPath: sandbox.paths.layerPath,
       manifest: { compatibility, kernelDigest, options },
+      writesOut: true,
       onPaused: () => faults.reach('snapshot.paused'),
       signal,
     });

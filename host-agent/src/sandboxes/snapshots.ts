@@ -1,34 +1,27 @@
 // User snapshots: taken, imported, listed, opened for forks, deleted.
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import PQueue from 'p-queue';
 import type { Owner } from '../keys/index.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import { newId } from '../lib/ids.ts';
-import { Ancestry, moveTo } from './ancestry.ts';
+import { Ancestry } from './ancestry.ts';
 import { ReservedNames } from './reserved-names.ts';
 import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
-import { flush } from './saved/save.ts';
 import {
   Checksums,
   type DiskUse,
   measureSaved,
-  publishSaved,
-  removeSaved,
   SavedGuest,
   snapshotsRoot,
   sweepSaved,
-  unfinishedDir,
 } from './saved/saved-guest.ts';
 import { changeAbout, findChanges, type SnapshotPatch } from './snapshot-about.ts';
 import { findReplaced, SnapshotExpiry, toExpiring } from './snapshot-expiry.ts';
 import { fillFrom } from './snapshot-fill.ts';
+import { makeSnapshot, prepareDeleted, snapshotDir } from './snapshot-making.ts';
 import {
   type Entry,
   type Fill,
-  newRecord,
   noSnapshot,
   type SnapshotFor,
   type SnapshotRecord,
@@ -79,7 +72,7 @@ export class Snapshots {
         continue;
       }
       if (!present.includes(id)) {
-        const deleted = this.#prepareDeleted(id, record);
+        const deleted = prepareDeleted(this.#options.events, id, record);
         await this.#ancestry.forget(id, record, record.isComplete ? deleted.persist : undefined);
         if (record.isComplete) deleted.publish();
         const reason = record.isComplete ? 'its files are missing' : 'it is incomplete or half deleted';
@@ -87,7 +80,7 @@ export class Snapshots {
         continue;
       }
       try {
-        const saved = await SavedGuest.open(this.#dir(id));
+        const saved = await SavedGuest.open(snapshotDir(dataDir, id));
         await pinRootfs(saved.dir, saved.manifest.options.rootfs.rootfsPath);
         this.#entries.set(id, { record, saved });
         this.#checksums.add(saved);
@@ -145,60 +138,16 @@ export class Snapshots {
   async #make(
     sourceId: string,
     signal: AbortSignal,
-    { owner, commit, about = {}, automatic }: SnapshotFor = { owner: undefined },
+    by: SnapshotFor = { owner: undefined },
     fill: Fill,
     source?: Sandbox,
   ): Promise<SnapshotInfo> {
-    const { dataDir, records, sandboxRecords, faults, events } = this.#options;
-    using _name = this.#names.reserve(owner, about.name);
-    const id = newId('snap');
-    const root = snapshotsRoot(dataDir);
-    const temporary = unfinishedDir(root, id);
-    const record = newRecord(sourceId, { owner, about, automatic }, source?.record);
-    await using undo = new AsyncDisposableStack();
-    const undone = this.#prepareDeleted(id, record);
-    const before = source?.record.parentSnapshotId;
-    let isCommitted = false;
-    undo.defer(async () => {
-      if (isCommitted) await commit?.retract();
-      const forget = (also?: () => void) =>
-        records.remove(id, () => {
-          if (isCommitted) undone.persist();
-          also?.();
-        });
-      await (isCommitted && source ? moveTo(sandboxRecords, source, before, forget) : forget());
-      events.published();
-    });
-    await records.put(id, record);
-    faults.reach('snapshot.recorded');
-    undo.defer(() => removeSaved(temporary));
-    await mkdir(root, { recursive: true, mode: 0o700 });
-    signal.throwIfAborted();
-    const { saved, event } = await fill(temporary, id);
-    undo.defer(() => removeSaved(this.#dir(id)));
-    await publishSaved(temporary, this.#dir(id));
-    await flush(root);
-    faults.reach('snapshot.published');
-    const pending = events.prepare(event, owner, record.about);
-    const published = new SavedGuest(this.#dir(id), saved.manifest, true);
-    const entry = { record: { ...record, isComplete: true }, saved: published };
-    const publish = (also?: () => void) =>
-      records.put(id, entry.record, () => {
-        pending.persist();
-        commit?.persist(toInfo(id, entry));
-        also?.();
-      });
-    await (source === undefined ? publish() : moveTo(sandboxRecords, source, id, publish));
-    isCommitted = true;
-    await records.flush();
-    faults.reach('snapshot.committed');
-    // With a hook, another request already relies on it.
-    if (commit === undefined) signal.throwIfAborted();
-    undo.move();
+    using _name = this.#names.reserve(by.owner, by.about?.name);
+    const { id, entry, event } = await makeSnapshot(this.#options, { sourceId, source, by, fill, signal });
     this.#entries.set(id, entry);
-    this.#checksums.add(published);
+    this.#checksums.add(entry.saved);
     this.#expiry.schedule();
-    pending.publish();
+    event.publish();
     return this.get(id);
   }
 
@@ -312,7 +261,7 @@ export class Snapshots {
 
   async #delete(id: string, { saved, record }: Entry, reason?: string): Promise<void> {
     const { records, faults } = this.#options;
-    const event = this.#prepareDeleted(id, record, reason);
+    const event = prepareDeleted(this.#options.events, id, record, reason);
     const current = records.get(id);
     // If an earlier delete failed, the snapshot is already marked and the event persisted.
     if (current !== undefined)
@@ -328,11 +277,6 @@ export class Snapshots {
     this.#entries.delete(id);
     event.publish();
     await this.#ancestry.compact();
-  }
-
-  #prepareDeleted(id: string, { owner, about }: SnapshotRecord, reason?: string) {
-    const event = { kind: 'snapshot-deleted', snapshot: id, ...(reason && { reason }) } as const;
-    return this.#options.events.prepare(event, owner, about);
   }
 
   /** Records the delete, so that the next daemon would finish it. */
@@ -353,9 +297,5 @@ export class Snapshots {
     const entry = this.#entries.get(id);
     if (entry === undefined) throw noSnapshot(id);
     return entry;
-  }
-
-  #dir(id: string): string {
-    return join(snapshotsRoot(this.#options.dataDir), id);
   }
 }

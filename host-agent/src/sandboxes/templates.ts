@@ -1,23 +1,12 @@
-// Templates: booted, idle guests that creates copy. They are made on demand and evicted (LRU) within a disk budget.
-import { stat, utimes } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+// Templates: booted, idle guests that creates copy. They are made on demand.
+import { basename } from 'node:path';
 import type PQueue from 'p-queue';
-import type { Logger } from 'pino';
 import { FirstStartError } from '../engines/choice.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { AppError, toError } from '../lib/errors.ts';
-import { chooseEvicted } from '../lib/fair-share.ts';
 import { raceSignal } from '../lib/wait.ts';
 import type { Admission } from './admission.ts';
-import type { ResourceContext } from './resources/resource.ts';
-import {
-  Checksums,
-  removeSaved,
-  SavedGuest,
-  savedBytes,
-  sweepSaved,
-  templatesRoot,
-} from './saved/saved-guest.ts';
+import { SavedGuest } from './saved/saved-guest.ts';
 import {
   type TemplateContext,
   TemplateTrust,
@@ -25,19 +14,16 @@ import {
   templateWithoutRoot,
 } from './template-choice.ts';
 import { type MadeTemplate, OwnBoot, type OwnedCandidate, TemplateMaker } from './template-making.ts';
+import { TemplateStore, type TemplateStoreOptions } from './template-store.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
-export type TemplatesOptions = {
-  readonly context: ResourceContext;
-  /** Disk budget of all templates together; the least recently used are evicted first. 0 turns templates off. */
-  readonly budgetBytes: number;
+export type TemplatesOptions = TemplateStoreOptions & {
   /** Layer size of templates; smaller requests get templates of their own size. */
   readonly diskBytes: number;
   /** Limits concurrent starts; shared by all tenants. */
   readonly startQueue: PQueue;
   /** Reserves memory and disk space until disposed; rejects when there is not enough. */
   readonly reserve: Admission['reserve'];
-  readonly log: Logger;
 };
 
 /** After this many creates from a less specific template, the most specific one is made. */
@@ -52,7 +38,7 @@ const MAX_REMEMBERED = 1024;
 
 export class Templates {
   readonly #options: TemplatesOptions;
-  readonly #ready = new Map<string, SavedGuest>();
+  readonly #store: TemplateStore;
   /** Templates that are made in the background. */
   readonly #pending = new Map<string, Promise<SavedGuest>>();
   /** Those that creates make of the guests that they boot. */
@@ -61,59 +47,30 @@ export class Templates {
   /** Creates wait for it; they come after the choice of an engine, with which it begins. */
   #opening: Promise<void> = Promise.resolve();
   readonly #failedAt = new Map<string, number>();
-  /** Templates being removed, possibly after their last users finish; their directories exist until then. */
-  readonly #removals = new Map<string, Promise<void>>();
   readonly #stopping = new AbortController();
   readonly #uses = new Map<string, number>();
-  /** Templates that more than one tenant used; they count towards no tenant's share. */
-  readonly #shared = new WeakSet<SavedGuest>();
-  readonly #checksums: Checksums;
   readonly trust = new TemplateTrust();
   /** Counts creates that may use a template, by the result of the lookup. */
   readonly lookups = { hit: 0, made: 0, none: 0 };
 
   constructor(options: TemplatesOptions) {
     this.#options = options;
+    this.#store = new TemplateStore(options);
     this.#maker = new TemplateMaker({
       ...options,
-      removed: async (key) => this.#removals.get(key)?.catch(() => undefined),
+      removed: (key) => this.#store.removed(key),
       signal: this.#stopping.signal,
     });
-    this.#checksums = new Checksums(options.log);
   }
 
   /** Opens the templates of an earlier daemon; while no engine is chosen, as soon as one is. */
   async start(): Promise<void> {
     const { engines } = this.#options.context;
     engines.onceChosen(() => {
-      this.#opening = this.#open();
+      this.#opening = this.#store.open(() => this.#agentRootfs());
       this.#opening.catch((err) => this.#options.log.error({ err }, 'cannot open the templates'));
     });
     if (engines.ifChosen !== undefined) await this.#opening;
-  }
-
-  /** Opens the templates that match this daemon's engine, kernel and agent, and removes the others. */
-  async #open(): Promise<void> {
-    const { context, log } = this.#options;
-    const root = templatesRoot(context.directories.dataDir);
-    for (const key of await sweepSaved(root, () => true)) {
-      try {
-        const saved = await SavedGuest.open(join(root, key));
-        const reason = saved.incompatibility(context.engines.current.compatibility());
-        if (reason !== undefined) throw new Error(reason);
-        if (saved.manifest.kernelDigest !== context.system.kernel.digest)
-          throw new Error('it was made with a different kernel');
-        const agent = await this.#agentRootfs();
-        if (agent !== undefined && saved.manifest.options.rootfs.agentPath !== agent.agentPath)
-          throw new Error('it was made with a different agent');
-        this.#ready.set(key, saved);
-        this.#checksums.add(saved);
-      } catch (error) {
-        log.info({ template: key, reason: toError(error).message }, 'template removed at start');
-        await removeSaved(join(root, key));
-      }
-    }
-    await this.#evict();
   }
 
   /** Cancels the templates that are being made, and waits until they are undone. */
@@ -124,7 +81,7 @@ export class Templates {
       ...this.#pending.values(),
       ...[...this.#booting.values()].map(({ made }) => made),
     ]);
-    await this.#checksums.stop();
+    await this.#store.stop();
   }
 
   /**
@@ -149,10 +106,10 @@ export class Templates {
     ];
     const [{ booted }] = inRoot;
     for (;;) {
-      const ready = candidates.map(({ key }) => this.#ready.get(key)).find((saved) => saved !== undefined);
+      const ready = candidates.map(({ key }) => this.#store.get(key)).find((saved) => saved !== undefined);
       if (ready !== undefined) {
         this.lookups.hit += 1;
-        return this.#use(ready, owner);
+        return this.#store.use(ready, owner);
       }
       const other = this.#booting.get(booted.key);
       if (other === undefined) break;
@@ -160,7 +117,7 @@ export class Templates {
       signal.throwIfAborted();
       if (made instanceof SavedGuest) {
         this.lookups.made += 1;
-        return this.#use(made, owner);
+        return this.#store.use(made, owner);
       }
       // The guest of this create would not boot on that engine either.
       if (made instanceof FirstStartError) throw made;
@@ -169,13 +126,6 @@ export class Templates {
     if (!this.#hasFailed(booted.key)) return this.#startOwn({ ...booted, owner }, signal);
     this.lookups.none += 1;
     return undefined;
-  }
-
-  async #use(saved: SavedGuest, owner: string | undefined): Promise<SavedGuest> {
-    if (saved.manifest.owner !== owner) this.#shared.add(saved);
-    const now = new Date();
-    await utimes(saved.dir, now, now).catch(() => undefined);
-    return saved;
   }
 
   #startOwn(candidate: OwnedCandidate, signal: AbortSignal): OwnBoot {
@@ -207,7 +157,7 @@ export class Templates {
   }
 
   get count(): number {
-    return this.#ready.size;
+    return this.#store.count;
   }
 
   /**
@@ -220,7 +170,7 @@ export class Templates {
     const { agentPath } = saved.manifest.options.rootfs;
     const [nearest] = templatesInRoot(options, agentPath, this.#templateContext());
     const { key } = nearest;
-    if (this.#ready.has(key) || basename(saved.dir) === key) return;
+    if (this.#store.get(key) !== undefined || basename(saved.dir) === key) return;
     const uses = (this.#uses.get(key) ?? 0) + 1;
     remember(this.#uses, key, uses);
     if (uses >= USES_BEFORE_SPECIFIC) this.#startMaking({ ...nearest, owner }, saved);
@@ -245,7 +195,7 @@ export class Templates {
 
   #startMaking(candidate: OwnedCandidate, from?: SavedGuest): void {
     const { key } = candidate;
-    if (this.#ready.has(key) || this.#pending.has(key) || this.#hasFailed(key)) return;
+    if (this.#store.get(key) !== undefined || this.#pending.has(key) || this.#hasFailed(key)) return;
     if (this.#pending.size >= MAX_PENDING) return;
     const made = this.#maker
       .inBackground(candidate, from)
@@ -264,19 +214,18 @@ export class Templates {
     { saved, ...times }: MadeTemplate,
     how: { readonly isFirst?: boolean } = {},
   ): Promise<SavedGuest> {
-    this.#ready.set(key, saved);
+    this.#store.add(key, saved);
     const { rootfs, network } = saved.manifest.options;
     const what = { template: key, rootfs: rootfs.name, hasNetwork: network !== undefined };
     this.#options.context.events.emit({ kind: 'template-made', ...what, ...how, ...times });
-    this.#checksums.add(saved);
     this.#failedAt.delete(key);
     this.#uses.delete(key);
-    const replaced = booted && this.#ready.get(booted.key);
+    const replaced = booted && this.#store.get(booted.key);
     if (replaced !== undefined)
-      void this.#discard(replaced).catch((err) =>
-        this.#options.log.warn({ err }, 'cannot remove a template that was replaced'),
-      );
-    await this.#evict(saved);
+      void this.#store
+        .discard(replaced)
+        .catch((err) => this.#options.log.warn({ err }, 'cannot remove a template that was replaced'));
+    await this.#store.evict(saved);
     return saved;
   }
 
@@ -308,40 +257,8 @@ export class Templates {
     if (!isBad) return isWorthBooting;
     const { log } = this.#options;
     log.warn({ err: error, dir: saved.dir }, 'template unusable, discarding it');
-    this.#discard(saved).catch((err) => log.warn({ err }, 'cannot remove an unusable template'));
+    this.#store.discard(saved).catch((err) => log.warn({ err }, 'cannot remove an unusable template'));
     return isWorthBooting;
-  }
-
-  async #discard(saved: SavedGuest): Promise<void> {
-    for (const [key, ready] of this.#ready) if (ready === saved) await this.#remove(key, saved);
-  }
-
-  async #remove(key: string, saved: SavedGuest): Promise<void> {
-    this.#ready.delete(key);
-    const removal = saved.remove().finally(() => this.#removals.delete(key));
-    this.#removals.set(key, removal);
-    await removal;
-  }
-
-  /**
-   * Evicts templates until the rest fit the budget: first those of the tenant with the most, least recently used
-   * first. `spare` stays.
-   */
-  async #evict(spare?: SavedGuest): Promise<void> {
-    const entries = await Promise.all(
-      [...this.#ready].map(async ([key, saved]) => {
-        const [size, usedAtMs] = await Promise.all([
-          savedBytes(saved),
-          stat(saved.dir).then(({ mtimeMs }) => mtimeMs),
-        ]);
-        const owner = this.#shared.has(saved) ? undefined : saved.manifest.owner;
-        return { key, saved, owner, size, usedAtMs, isPinned: saved === spare };
-      }),
-    );
-    for (const { key, saved, size } of chooseEvicted(entries, this.#options.budgetBytes)) {
-      await this.#remove(key, saved);
-      this.#options.context.events.emit({ kind: 'template-evicted', template: key, sizeBytes: size });
-    }
   }
 }
 

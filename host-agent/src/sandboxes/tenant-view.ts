@@ -14,6 +14,7 @@ import {
   type SnapshotMaker,
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
+import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { Traffic } from '../network/index.ts';
 import { matchesFilter, type SandboxFilter } from './filter.ts';
@@ -28,9 +29,11 @@ import type {
 import { networkStateOf } from './network-changes.ts';
 import type { ChangedNetwork, ExplainedVerdict, NetworkChange } from './network-types.ts';
 import type { PortChange } from './ports.ts';
+import type { PublishChange } from './publish.ts';
 import { noSandbox } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { ByteSource } from './saved/archive/read-archive.ts';
+import type { ComparePosition, DifferencePage } from './saved/compare-disks.ts';
 import type { DiskUse } from './saved/saved-guest.ts';
 import type { Sleep } from './sleep/sleep.ts';
 import type { SnapshotPatch } from './snapshot-about.ts';
@@ -66,6 +69,7 @@ export interface AllSandboxes {
   countChange(principal: Principal): void;
   connectPort(sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection>;
   changePort(sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]>;
+  changePublished(sandbox: Sandbox, change: PublishChange, request: RequestContext): Promise<void>;
   changeNetwork(sandbox: Sandbox, change: NetworkChange, request: RequestContext): Promise<ChangedNetwork>;
   checkNetwork(sandbox: Sandbox, host: string, traffic: Traffic): ExplainedVerdict;
   list(isVisible: IsVisible): SandboxInfo[];
@@ -76,6 +80,7 @@ export interface AllSandboxes {
   readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'measure' | 'ownerOf' | 'tree' | 'change' | 'delete'>;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
   exportSnapshot(id: string): PullStream;
+  compareSnapshots(position: ComparePosition, signal?: AbortSignal): Promise<DifferencePage>;
   exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream>;
   importSnapshot(
     read: ByteSource,
@@ -155,9 +160,17 @@ export class TenantView implements Sandboxes {
       pause: (hasMemory) => sleep.pause(sandbox, { hasMemory, reason: 'request', ...(policy && { policy }) }),
       export: (signal) => this.#host.exportSandbox(sandbox, signal),
       resume: () => sleep.resume(sandbox),
-      changePort: async (port, access) => {
+      changePort: async (port, access, host) => {
         this.#host.countChange(principal);
-        return await this.#host.changePort(sandbox, { port, access });
+        return await this.#host.changePort(sandbox, { port, access, host });
+      },
+      publishPort: async (add) => {
+        this.#host.countChange(principal);
+        await this.#host.changePublished(sandbox, { add }, this.#request);
+      },
+      unpublishPort: async (remove) => {
+        this.#host.countChange(principal);
+        await this.#host.changePublished(sandbox, { remove }, this.#request);
       },
       network: () => networkStateOf(sandbox),
       checkNetwork: (host, traffic) => this.#host.checkNetwork(sandbox, host, traffic),
@@ -229,6 +242,11 @@ export class TenantView implements Sandboxes {
     return this.#host.exportSnapshot(this.#assertVisible(id));
   }
 
+  async compareSnapshots({ from, to, ...page }: ComparePosition, signal?: AbortSignal) {
+    const ids = { from: this.#assertVisible(from), to: this.#findSnapshot(to) };
+    return await this.#host.compareSnapshots({ ...page, ...ids }, signal);
+  }
+
   importSnapshot(
     read: ByteSource,
     options: ImportOptions,
@@ -282,6 +300,15 @@ export class TenantView implements Sandboxes {
     const sandbox = this.#host.find(id);
     if (sandbox === undefined || !this.#isVisible(sandbox.record.owner)) throw noSandbox(id);
     return sandbox;
+  }
+
+  /** An id for an id or a name. AppError not_found, conflict if several have the name. */
+  #findSnapshot(idOrName: string): string {
+    if (idOrName.startsWith('snap_')) return this.#assertVisible(idOrName);
+    const [found, other] = this.listSnapshots().filter(({ name }) => name === idOrName);
+    if (found === undefined) throw new AppError('not_found', `no snapshot has the name ${idOrName}`);
+    if (other === undefined) return found.id;
+    throw new AppError('conflict', `several snapshots have the name ${idOrName}; give an id`);
   }
 
   /** Returns the snapshot's id. AppError not_found. */

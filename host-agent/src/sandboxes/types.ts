@@ -104,6 +104,8 @@ export type SandboxDefaults = {
 export type OpenPort = {
   readonly port: number;
   readonly access: PortAccess;
+  /** What its server gets as Host; absent: what the client sent. */
+  readonly host?: 'localhost';
   /** Or when its access was changed. */
   readonly openedAtMs: number;
 };

@@ -2,7 +2,7 @@
 // instead of waiting. Each VMM is polled too.
 import type { Logger } from 'pino';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
-import type { Running } from './running.ts';
+import type { RunningVm } from './running-vm.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export type Watched = Pick<Sandbox, 'id' | 'state'> & {
@@ -10,9 +10,9 @@ export type Watched = Pick<Sandbox, 'id' | 'state'> & {
   readonly running: WatchedVm | undefined;
 };
 
-type WatchedVm = Pick<Running, 'isSaving' | 'hang'> & {
-  readonly guest: Pick<Running['guest'], 'isConnected' | 'ping'>;
-  readonly vm: Pick<Running['vm'], 'readBlockedTask' | 'responds' | 'ioPauseReason'>;
+type WatchedVm = Pick<RunningVm, 'isSaving' | 'hang'> & {
+  readonly guest: Pick<RunningVm['guest'], 'isConnected' | 'ping'>;
+  readonly vm: Pick<RunningVm['vm'], 'readBlockedTask' | 'responds' | 'ioPauseReason'>;
 };
 
 type WatchdogOptions = {

@@ -1,4 +1,4 @@
-// The registry on disk: LMDB tables of JSON-like records, with a schema version that is checked at opening.
+// The registry on disk: LMDB tables of JSON records, with a schema version that is checked at opening.
 import { chmodSync, closeSync, fstatSync, ftruncateSync, mkdirSync, openSync, readSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -145,8 +145,9 @@ export class Store {
       root = open({ path, noSubdir: true, maxDbs: MAX_TABLES });
       // Records contain passwords of services.
       for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600);
-      readEverything(root);
-      await migrate(root, path, use);
+      const version = readVersion(root, path, use);
+      readEverything(root, version);
+      await migrate(root, version);
       return new Store(root, path);
     } catch (error) {
       await root?.close().catch(() => undefined);
@@ -170,7 +171,7 @@ export class Store {
   }
 
   table<T>(name: string): Table<T> {
-    return new Table(this.#root.openDB<T, string>({ name }), () => this.#onWrite());
+    return new Table(openTable<T>(this.#root, name), () => this.#onWrite());
   }
 
   /** Waits for pending writes. */
@@ -187,17 +188,27 @@ export class Store {
   }
 }
 
+/**
+ * Records are JSON text: LMDB's default, MessagePack, renames a field `__proto__`. `version`: of the schema that wrote
+ * them.
+ */
+function openTable<T>(root: RootDatabase, name: string, version = SCHEMA_VERSION): Database<T, string> {
+  const isJson = name !== META_TABLE && version > LAST_MESSAGE_PACK_VERSION;
+  return root.openDB<T, string>({ name, ...(isJson && { encoding: 'json' }) });
+}
+
 /** Finds damage at the start, not in the middle of an operation. */
-function readEverything(root: RootDatabase): void {
+function readEverything(root: RootDatabase, version: number): void {
   for (const name of [...root.getKeys()].map(String)) {
-    for (const { value } of root.openDB<unknown, string>({ name }).getRange()) {
+    for (const { value } of openTable<unknown>(root, name, version).getRange()) {
       if (value === undefined) throw new Error(`a record of its table ${name} cannot be read`);
     }
   }
 }
 
-async function migrate(root: RootDatabase, path: string, use: 'alone' | 'beside'): Promise<void> {
-  const meta = root.openDB<number, string>({ name: META_TABLE });
+/** AppError if this daemon cannot bring the records of that version up to date. */
+function readVersion(root: RootDatabase, path: string, use: 'alone' | 'beside'): number {
+  const meta = openTable<number>(root, META_TABLE);
   const version = meta.get(VERSION_KEY) ?? (isEmpty(root) ? SCHEMA_VERSION : undefined);
   if (version === undefined) throw new Error('it has no schema version');
   if (!Number.isInteger(version) || version < 1) throw new Error(`its schema version is ${version}`);
@@ -219,23 +230,28 @@ async function migrate(root: RootDatabase, path: string, use: 'alone' | 'beside'
       `the registry ${path} is of an older daemon (schema version ${version}, not ${SCHEMA_VERSION}); start this version of the daemon first, which brings it up to date`,
     );
   }
-  // Tables are opened outside of it: opening is a transaction of its own.
-  const tables = new Map<string, Database<Record<string, unknown>, string>>();
-  for (const name of [...root.getKeys()].map(String)) {
-    if (name !== META_TABLE) tables.set(name, root.openDB<Record<string, unknown>, string>({ name }));
-  }
+  return version;
+}
+
+async function migrate(root: RootDatabase, version: number): Promise<void> {
+  const names = [...root.getKeys()].map(String).filter((name) => name !== META_TABLE);
+  // Tables are opened outside of the transaction: opening is one of its own.
+  const tables = names.map((name) => ({
+    name,
+    before: openTable<unknown>(root, name, version),
+    after: openTable<unknown>(root, name),
+  }));
+  const meta = openTable<number>(root, META_TABLE);
   // The version is written in any case, so that a read-only file is found now.
   await root.childTransaction(() => {
-    for (let to = version + 1; to <= SCHEMA_VERSION; to++) {
-      MIGRATIONS[to]?.({
-        change: (name, change) => {
-          const table = tables.get(name);
-          if (table === undefined) return;
-          for (const { key, value } of [...table.getRange()]) void table.put(key, change(value));
-        },
-      });
-    }
     void meta.put(VERSION_KEY, SCHEMA_VERSION);
+    if (version === SCHEMA_VERSION) return;
+    const changes = Object.entries(MIGRATIONS).filter(([to]) => Number(to) > version);
+    for (const { name, before, after } of tables)
+      for (const { key, value } of [...before.getRange()]) {
+        const changed = changes.reduce((record, [, { [name]: change }]) => change?.(record) ?? record, value);
+        void after.put(key, changed);
+      }
   });
 }
 
@@ -253,23 +269,25 @@ function isEmpty(root: RootDatabase): boolean {
 // Migrations from one schema version to the next. Each changes records of older daemons in place, once, in the
 // transaction that raises the version.
 /** Incremented with every change that an older daemon could not read; add the migration below. */
-export const SCHEMA_VERSION = 5;
-
-/** Access to all records of a table, within the transaction. */
-type RecordEditor = {
-  /** Replaces each record by the result of `change`. */
-  change(table: string, change: (record: Readonly<Record<string, unknown>>) => Record<string, unknown>): void;
-};
+export const SCHEMA_VERSION = 6;
 
 /** The oldest version that can be migrated. */
 const OLDEST_VERSION = 4;
 
-/** Keyed by the version that they lead to. */
-const MIGRATIONS: Readonly<Record<number, (records: RecordEditor) => void>> = {
+/** Later ones have records in JSON. */
+const LAST_MESSAGE_PACK_VERSION = 5;
+
+// biome-ignore lint/suspicious/noExplicitAny: records of older daemons have types that are gone.
+type Change = (record: any) => unknown;
+
+/** Changes of records by table, keyed by the version that they lead to. Integers are in ascending order. */
+const MIGRATIONS: Readonly<Record<number, Readonly<Record<string, Change>>>> = {
   // Until version 4, any key that could create sandboxes could also pull images and similar: existing keys keep these
   // grants. An older daemon would give them to newer keys as well.
-  5: (records) => {
-    records.change('keys', (record) => ({ ...record, keepsOldGrants: true }));
+  5: { keys: (record) => ({ ...record, keepsOldGrants: true }) },
+  // JSON has no bytes.
+  6: {
+    idempotency_answers: (record) => ({ ...record, body: Buffer.from(record.body).toString('base64') }),
   },
 };
 

@@ -61,12 +61,13 @@ t.test('each verb', async (t) => {
     forward: { wrong: [UNKNOWN_ID, '0:80'] },
     connect: { wrong: [id, '80'] },
     ssh: { wrong: [id] },
-    ports: { fine: ['open', id, '3000'], wrong: [UNKNOWN_ID] },
+    ports: { fine: ['publish', id, '8080:80'], wrong: [UNKNOWN_ID] },
     network: { fine: [id], wrong: [UNKNOWN_ID] },
     open: { wrong: [id, '3000'] },
     service: { fine: ['status', id], wrong: ['status', UNKNOWN_ID] },
     snapshot: { fine: [id], wrong: [UNKNOWN_ID] },
     snapshots: { fine: [] },
+    diff: { fine: [snapshot, snapshot], wrong: [snapshot, 'snap_0000000000000'] },
     tree: { fine: [snapshot], wrong: ['snap_0000000000000'] },
     fork: { fine: ['-n', '2', snapshot], wrong: ['snap_0000000000000'] },
     rollback: { fine: [id, snapshot], wrong: [spare, snapshot] },
@@ -76,6 +77,7 @@ t.test('each verb', async (t) => {
     pull: { fine: ['nginx'], wrong: ['nosuch'] },
     rmi: { fine: ['nginx'] },
     events: { wrong: ['--no-follow'] },
+    mcp: { wrong: ['--tool', 'nosuch'] },
     keys: { fine: [] },
     context: { fine: ['list'], wrong: ['use', 'nosuch'] },
     version: { fine: [] },
@@ -134,7 +136,11 @@ t.test('an error has its status and request; a command its exit code', async (t)
   });
   const both = await runCommand(['--json', 'rm', UNKNOWN_ID, id], env);
   t.equal(both.code, 1);
-  t.match(JSON.parse(both.stdout), { removed: 1, failed: [{ id: UNKNOWN_ID, error: /does not exist/ }] });
+  t.match(JSON.parse(both.stdout), {
+    removed: 1,
+    deleted: [id],
+    failed: [{ id: UNKNOWN_ID, error: /does not exist/ }],
+  });
   const nobody = { ...env, SANDBOXD_HOST: 'http://127.0.0.1:1' };
   t.match(await runCommand(['--json', 'ps'], nobody), {
     code: 1,

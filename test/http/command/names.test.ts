@@ -1,6 +1,8 @@
 // Names, labels and states of sandboxes on the command line.
+import { Client } from '@sandboxd/client';
 import t, { type Test } from 'tap';
 import type { Images } from '../../../host-agent/src/images/index.ts';
+import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { runCommand } from '../../support/command.ts';
 import { FakeImages } from '../fake-images.ts';
 import { serve, UNKNOWN_ID } from '../support.ts';
@@ -131,4 +133,93 @@ t.test('snapshots and images have labels, names and comments, too', async (t) =>
   await run('update', '--name', 'both', snapshot);
   t.match(await run('rm', 'both'), { code: 1, stderr: /several sandboxes or snapshots have the name both/ });
   t.equal(sandboxes.list().length + sandboxes.snapshots.size, 3, 'nothing was removed by a guess');
+});
+
+t.test('ps lists, and rm removes, the sandboxes that match all filters', async (t) => {
+  const { run, id, sandboxes } = await connect(t);
+  const ids = [id, ...Array.from({ length: 3 }, () => sandboxes.add().id)].sort();
+  const [web = '', job = '', old = '', nginx = ''] = ids;
+  const rootfs = { kind: 'image', name: 'nginx:alpine', imageDigest: `sha256:${'a'.repeat(64)}` };
+  Object.assign(sandboxes.get(web).info, { name: 'web', labels: { team: 'a' } });
+  Object.assign(sandboxes.get(job).info, { labels: { team: 'b' } });
+  Object.assign(sandboxes.get(old).info, { labels: { team: 'b' }, state: 'failed' });
+  Object.assign(sandboxes.get(nginx).info, { rootfs });
+  const list = async (...flags: string[]) =>
+    (await run(['ps', '-q', ...flags])).stdout.split('\n').slice(0, -1);
+  t.same(await list('--name', 'web'), [web]);
+  t.same(await list('--profile', 'base'), [web, job, old]);
+  t.same(await list('--image', 'nginx:alpine'), [nginx]);
+  t.same(await list('--image', rootfs.imageDigest), [nginx]);
+  t.same(await list('--limit', '2'), [web, job]);
+  t.same(await list('--limit', '9'), ids);
+  t.same(await list('--label', 'team=b', '--state', 'running', '--limit', '1'), [job]);
+  t.same(await list('--name', 'nosuch'), []);
+  for (const [words, stderr] of [
+    [['ps', '--limit', 'x'], /--limit must be a whole number, not "x"/],
+    [['ps', '--name', ''], /--name must not be empty/],
+    [['rm'], /an argument is missing/],
+    [['rm', '--label', ''], /--label must not be empty/],
+    [['rm', '--state='], /--state must not be empty/],
+    [['rm', '--label', 'team', web], /filters choose the sandboxes/],
+    [['rm', '-a', '--label', 'team'], /filters choose the sandboxes/],
+    [['rm', '-r', '--profile', 'base'], /filters choose the sandboxes/],
+  ] as const)
+    t.match(await run(words), { code: 2, stdout: '', stderr }, words.join(' '));
+  for (const [words, stderr] of [
+    [['ps', '--limit', '0'], /query limit must be/],
+    [['ps', '--state', 'asleep'], /query state must be one of/],
+    [['rm', '--label', '='], /query label must be key or key=value/],
+    [['rm', '--state', 'asleep'], /query state must be one of/],
+  ] as const)
+    t.match(await run(words), { code: 1, stdout: '', stderr }, words.join(' '));
+  t.same(await list(), ids, 'nothing was removed');
+  t.same(await run(['rm', '--label', 'team=b', '--state', 'failed']), {
+    code: 0,
+    stdout: `${old}\n`,
+    stderr: '',
+  });
+  t.same(await run(['rm', '--name', 'nosuch']), { code: 0, stdout: '', stderr: '' });
+  t.same(JSON.parse((await run(['rm', '--image', 'nginx:alpine', '--json'])).stdout), {
+    removed: 1,
+    deleted: [nginx],
+    failed: [],
+  });
+  t.same(await list(), [web, job]);
+  sandboxes.deleteAll = async () => ({
+    deleted: [web],
+    failed: [{ id: job, error: new AppError('internal', 'the VMM does not exit') }],
+  });
+  const failure = 'the VMM does not exit';
+  t.same(await run(['rm', '-l', 'team']), {
+    code: 1,
+    stdout: `${web}\n`,
+    stderr: `sandbox: ${job}: ${failure}\n`,
+  });
+  const { code, stdout, stderr } = await run(['rm', '-l', 'team', '--json']);
+  t.same([code, stderr], [1, '']);
+  t.same(JSON.parse(stdout), {
+    removed: 1,
+    deleted: [web],
+    failed: [{ id: job, error: failure, code: 'internal' }],
+  });
+});
+
+t.test('the library lists at most as many as it is asked for, over several pages', async (t) => {
+  const { url, sandboxes } = await serve(t);
+  const ids = Array.from({ length: 1203 }, () => sandboxes.add().id).sort();
+  const client = new Client({ host: url });
+  for (const limit of [1, 500, 501, 1000, 1203, 5000]) {
+    const found = await client.sandboxes.list({ limit });
+    t.same(
+      found.map(({ id }) => id),
+      ids.slice(0, limit),
+      String(limit),
+    );
+  }
+  t.equal((await client.sandboxes.list()).length, ids.length);
+  for (const limit of [0, -1, 1.5])
+    await t.rejects(client.sandboxes.list({ limit }), { name: 'BadRequestError' }, String(limit));
+  await t.rejects(client.sandboxes.deleteAll({}), { name: 'BadRequestError' }, 'needs a filter');
+  await t.rejects(client.sandboxes.deleteAll({ label: [] }), { name: 'BadRequestError' });
+  t.equal(sandboxes.list().length, ids.length);
 });

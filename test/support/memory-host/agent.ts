@@ -32,7 +32,7 @@ export type AgentFaults = {
   /** From the connection with this number on, it receives nothing. */
   deafFrom?: number;
   /** Never answers such a request. */
-  ignores?: 'exec' | 'identity';
+  ignores?: 'exec' | 'identity' | 'wake';
   /** Answers these requests with an error. */
   refuses?: 'identity' | 'growDisk' | 'serviceConfigure' | 'setClock';
   /** It can freeze its commands; not a fault, but a guest that is deaf does not answer that. */

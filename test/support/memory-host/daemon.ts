@@ -14,9 +14,8 @@ import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
 import type { Presets } from '../../../host-agent/src/network/presets.ts';
 import { readHostCapacity } from '../../../host-agent/src/sandboxes/admission.ts';
-import { CommandCounts } from '../../../host-agent/src/sandboxes/command-counts.ts';
-import type { Counters } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
-import { HOST_IDLE } from '../../../host-agent/src/sandboxes/idle/in-use.ts';
+import { CommandCounts } from '../../../host-agent/src/sandboxes/exec.ts';
+import { type Counters, HOST_IDLE } from '../../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import {
   type LifecycleEvent,
   LifecycleEvents,
@@ -31,6 +30,7 @@ import type {
 } from '../../../host-agent/src/sandboxes/resources/resource.ts';
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
+import { HELPERS } from '../helper-programs.ts';
 import { NO_PRESETS } from '../no-presets.ts';
 import { oneEngine } from '../one-engine.ts';
 import { scaled } from '../time-scale.ts';
@@ -166,6 +166,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       policyOfOwner: options.policyOfOwner ?? (() => undefined),
       publishPorts: ['1024-32767', '61000-65535'],
     },
+    comparer: { program: HELPERS.diffdisks, jail: undefined },
     snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,
     log,
   });

@@ -38,8 +38,12 @@ export class RecordingNetwork implements SandboxNetworks {
     this.#call('create', slot);
   }
 
-  async publish(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[]) {
-    this.#call(`publish [${ports.map(({ hostPort }) => hostPort)}]`, slot);
+  async publish(slot: NetworkSlot, ports: readonly { readonly hostPort: number }[], isAsleep = false) {
+    this.#call(`publish [${ports.map(({ hostPort }) => hostPort)}]${isAsleep ? ' asleep' : ''}`, slot);
+  }
+
+  async unpublish(slot: NetworkSlot, { hostPort }: { readonly hostPort: number }) {
+    this.#call(`unpublish ${hostPort}`, slot);
   }
 
   async start(

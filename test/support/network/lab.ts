@@ -176,6 +176,15 @@ export class Guest {
     return this.#lab.send(this.namespace, 'eth0', frames);
   }
 
+  /** Frames for it wait until it goes on. */
+  freeze(): void {
+    this.#cable.kill('SIGSTOP');
+  }
+
+  goOn(): void {
+    this.#cable.kill('SIGCONT');
+  }
+
   unplug(): void {
     this.#cable.kill('SIGKILL');
   }

@@ -1,6 +1,8 @@
 // A paused sandbox with a network, on real guests: connections to its published ports resume it, and its own
 // connections go on, or end at once.
 import '../../support/network/own-network.ts';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -13,6 +15,7 @@ import {
   spawnDaemon,
 } from '../../support/daemon.ts';
 import { HOST_IP, Lab, sh, WEB_IP } from '../../support/network/lab.ts';
+import { EchoClient } from '../../support/sleep-load.ts';
 import { scaled } from '../../support/time-scale.ts';
 
 const PORT = 8080;
@@ -69,6 +72,20 @@ function ask(text: string, host = '127.0.0.1'): Promise<string> {
   });
 }
 
+/** A connection from the neighbour, which is open until `close`. */
+async function openOutside() {
+  const script = `const s = require('net').connect(${PORT}, '${HOST_IP}'); process.stdin.pipe(s).pipe(process.stdout);
+    s.on('error', (e) => { console.log(e.code); process.exit(); })`;
+  const child = spawn('nsenter', [`--net=${lab.internet}`, process.execPath, '-e', script]);
+  t.teardown(() => child.kill('SIGKILL'));
+  const say = async (line: string): Promise<string> => {
+    child.stdin.write(`${line}\n`);
+    return String((await once(child.stdout, 'data'))[0]).trim();
+  };
+  t.equal(await say('hello'), 'hello');
+  return { say, close: () => child.kill('SIGKILL') };
+}
+
 async function askFromOutside(text: string): Promise<string> {
   const script = `const s = require('net').connect(${PORT}, '${HOST_IP}'); s.write('${text}\\n');
     s.once('data', (d) => { console.log(String(d).trim()); process.exit(); });
@@ -116,6 +133,14 @@ t.test('connections wake it, and its own go on or end at once', async (t) => {
     'kill -USR1 $(cat /root/keep.pid); until grep -q again /root/keep; do sleep 0.1; done',
   );
   t.equal(await daemon.api.sh(id, 'cat /root/keep'), 'keep\nagain', 'one that the other side kept goes on');
+
+  for (const client of [await EchoClient.open(PORT), await openOutside()]) {
+    await pause();
+    await sleep(1000);
+    t.equal(await stateNow(), 'paused', 'an open connection that is silent leaves it asleep');
+    t.equal(await client.say('data'), 'data', 'data of its client wakes it, and arrives');
+    client.close();
+  }
 
   await pause();
   const earlier = resumes();

@@ -21,6 +21,8 @@ const KINDS = Object.keys({
   'pause-failed': true,
   'port-opened': true,
   'port-closed': true,
+  'port-published': true,
+  'port-unpublished': true,
   'network-changed': true,
   resumed: true,
   'rolled-back': true,

@@ -20,7 +20,8 @@ export const USER: Flags = {
     help: 'user of the sandbox whose rights apply; default: root',
   },
 };
-const KINDS: Readonly<Record<string, string>> = {
+/** First letter of a mode. */
+export const KINDS: Readonly<Record<string, string>> = {
   file: '-',
   directory: 'd',
   symlink: 'l',

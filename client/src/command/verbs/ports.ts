@@ -6,9 +6,10 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { basename, resolve } from 'node:path';
 import { type Input, UsageError } from '@sandboxd/api/command-line';
 import type { Client } from '../../client.ts';
-import type { OpenPort } from '../../contract.ts';
+import type { OpenPort, PublishedPort } from '../../contract.ts';
 import { SandboxdError } from '../../errors.ts';
 import { resolveWord } from '../names.ts';
+import { toPort as toMapping } from '../units.ts';
 import type { Session, Verb } from '../verb.ts';
 
 const MAX_PORT = 65_535;
@@ -161,15 +162,21 @@ function quote(word: string): string {
   return `'${word.replaceAll("'", "'\\''").replaceAll('%', '%%')}'`;
 }
 
-const ACTIONS = ['open', 'close'] as const;
+const ACTIONS = ['open', 'close', 'publish', 'unpublish'] as const;
 
 export const ports: Verb = {
   name: 'ports',
-  operands: '<sandbox|open|close> [sandbox] [port…]',
+  operands: '<sandbox|open|close|publish|unpublish> [sandbox] [port…]',
   completes: [[...ACTIONS], 'sandbox', []],
   resolvesNames: true,
-  summary: 'Show, open and close the ports of a sandbox that have URLs',
-  flags: { public: { type: 'boolean', help: 'with open: everyone may connect, without a key' } },
+  summary: 'Show, open, close and publish ports of a sandbox',
+  details:
+    'Open ports have URLs. A published port is one of the host, [address:]port:port-in-the-sandbox, and needs a ' +
+    'network of the sandbox.',
+  flags: {
+    public: { type: 'boolean', help: 'with open: everyone may connect, without a key' },
+    'mask-host': { type: 'boolean', help: 'with open: the server gets the header Host as localhost' },
+  },
   example: 'sandbox ports open $ID 3000',
   async run({ operands, isSet }, { client, terminal, signal, isJson }) {
     const [first = '', second, ...words] = operands;
@@ -179,17 +186,42 @@ export const ports: Verb = {
     const id = await resolveWord('sandbox', second ?? first, () => client, signal);
     const target = client.sandboxes.get(id).ports;
     if (action === undefined) {
-      const found = await target.list({ signal });
-      if (isJson) terminal.printJson({ ports: found });
-      else terminal.table(['PORT', 'ACCESS', 'OPENED'], found.map(toRow));
+      const [found, published] = await Promise.all([target.list({ signal }), target.published({ signal })]);
+      if (isJson) terminal.printJson({ ports: found, ...(published.length > 0 && { published }) });
+      else {
+        if (found.length > 0 || published.length === 0)
+          terminal.table(['PORT', 'ACCESS', 'OPENED'], found.map(toRow));
+        if (published.length > 0) terminal.table(['PORT', 'PUBLISHED AS'], published.map(toPublishedRow));
+      }
       return 0;
     }
     if (words.length === 0)
       throw new UsageError(`a port is missing: sandbox ports ${action} <sandbox> <port…>`);
+    if (action === 'publish' || action === 'unpublish') {
+      const published: PublishedPort[] = [];
+      for (const { host_ip, host_port, guest_port } of words.map(toMapping)) {
+        if (action === 'unpublish') await target.unpublish(guest_port, host_port, { signal });
+        else
+          published.push(
+            await target.publish(guest_port, {
+              hostPort: host_port,
+              ...(host_ip !== undefined && { hostIp: host_ip }),
+              signal,
+            }),
+          );
+        if (!isJson) terminal.print(`${host_port}:${guest_port}`);
+      }
+      if (isJson) terminal.printJson(action === 'publish' ? { published } : { unpublished: words });
+      return 0;
+    }
     const opened: OpenPort[] = [];
     for (const port of words.map(toPort)) {
       if (action === 'close') await target.close(port, { signal });
-      else opened.push(await target.open(port, { access: isSet('public') ? 'public' : 'private', signal }));
+      else {
+        const access = isSet('public') ? 'public' : 'private';
+        const host = isSet('mask-host') ? 'localhost' : 'sent';
+        opened.push(await target.open(port, { access, host, signal }));
+      }
       if (!isJson) terminal.print(String(port));
     }
     if (isJson) terminal.printJson(action === 'close' ? { closed: words.map(toPort) } : { ports: opened });
@@ -199,6 +231,11 @@ export const ports: Verb = {
 
 function toRow({ port, access, opened_at }: OpenPort): string[] {
   return [String(port), access, opened_at];
+}
+
+function toPublishedRow({ host_ip = '', host_port, guest_port }: PublishedPort): string[] {
+  const address = host_ip.includes(':') ? `[${host_ip}]` : host_ip;
+  return [String(guest_port), address === '' ? String(host_port) : `${address}:${host_port}`];
 }
 
 function toPair(word: string): { readonly local: number; readonly port: number } {

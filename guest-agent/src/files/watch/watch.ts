@@ -10,7 +10,7 @@ import {
   showName,
   WATCH_END,
 } from '@sandboxd/proto';
-import { readUserFiles } from '../../exec/user-files.ts';
+import { readUserFiles } from '../../exec/users.ts';
 import { POLL, type Poller, type Watch as PollWatch } from '../../native/poller.ts';
 import { type Actor, findActor, PARK, type ParkedStep, SlicedRun } from '../as-user.ts';
 import { toPath } from '../place.ts';

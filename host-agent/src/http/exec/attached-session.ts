@@ -1,6 +1,6 @@
 // A client of a detached command as an exec session. Its end leaves the command as it is.
 import type { AttachRequest } from '../../guest/command-info.ts';
-import type { ExecEvents, ExecSession } from '../../guest/exec-types.ts';
+import type { ExecEvents, ExecSession } from '../../guest/exec.ts';
 import type { SandboxCommands } from '../../sandboxes/commands.ts';
 
 /** May throw, as the event `exit` of a session that is lost reports other failures. */

@@ -12,7 +12,7 @@ import {
   SIGNALS,
   show,
 } from '@sandboxd/api';
-import type { ExecEvents, ExecOutcome, ExecSession, ResourceUsage } from '../../guest/exec-types.ts';
+import type { ExecEvents, ExecOutcome, ExecSession, ResourceUsage } from '../../guest/exec.ts';
 import { type Chunk, createByteQueue, type PullStream } from '../../lib/byte-queue.ts';
 import { AppError, type ErrorCode } from '../../lib/errors.ts';
 import type { ErrorAnswer } from '../errors.ts';

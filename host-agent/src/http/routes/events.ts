@@ -9,8 +9,8 @@ import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { matchesLabels } from '../../lib/labels.ts';
 import { type StoredEvent, toEventBody } from '../../sandboxes/lifecycle-events.ts';
 import { clientSignal, headerOf } from '../context.ts';
-import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
+import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 
 const LINES = 'application/x-ndjson';

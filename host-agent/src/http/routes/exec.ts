@@ -9,9 +9,8 @@ import { ExecRun } from '../exec/exec-run.ts';
 import { collectOutput, OutputLines } from '../exec/output-json.ts';
 import { type ExecWebSockets, requireWebSocket, takeoverOf } from '../exec/upgrade.ts';
 import type { RequestedExec } from '../exec/web-socket.ts';
-import { answerPullStream, writePullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
-import { linger } from '../server/responses.ts';
+import { answerPullStream, linger, writePullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 
 export function execHandlers({ sandboxes: host }: HttpServices, webSockets: ExecWebSockets) {

@@ -2,8 +2,8 @@
 import type { ByteSource } from '../../guest/files.ts';
 import { clientSignal, guestOf } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
-import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
+import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 
 /** Two blocks of zeros. */

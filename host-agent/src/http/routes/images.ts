@@ -10,8 +10,8 @@ import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
-import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
+import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 
 type PullRequest = {

@@ -1,6 +1,7 @@
 // Links to ports of sandboxes.
 import { LINK_PARAMETER, type Link, ownerOf } from '../../keys/index.ts';
-import { AppError } from '../../lib/errors.ts';
+import { AppError, isAppError } from '../../lib/errors.ts';
+import type { Sandboxes } from '../../sandboxes/interface.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices, PortLinks } from '../services.ts';
 
@@ -16,7 +17,8 @@ export function linkHandlers({ sandboxes: host, portLinks }: HttpServices) {
       const principal = c.get('principal');
       const sandbox = host.as(principal).get(id);
       const links = needIngress(portLinks);
-      const isOpen = () => sandbox.info.ports?.some((each) => each.port === port) === true;
+      // A handle shows the sandbox as it was when it was got.
+      const isOpen = () => isPortOpen(host.as(principal), id, port);
       if (!isOpen()) await sandbox.changePort(port, 'private');
       const owner = ownerOf(principal);
       const { token, link } = await links.create({
@@ -46,6 +48,15 @@ export function linkHandlers({ sandboxes: host, portLinks }: HttpServices) {
       return undefined;
     },
   } satisfies Partial<Handlers>;
+}
+
+function isPortOpen(sandboxes: Sandboxes, id: string, port: number): boolean {
+  try {
+    return sandboxes.get(id).info.ports?.some((each) => each.port === port) === true;
+  } catch (error) {
+    if (isAppError(error) && error.code === 'not_found') return false;
+    throw error;
+  }
 }
 
 /** AppError unsupported. */

@@ -8,11 +8,13 @@ import { requireWebSocket, takeoverOf } from '../exec/upgrade.ts';
 import { joinSocket, PortWebSockets } from '../ports/tunnel.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
+import { toPortBody } from './sandboxes.ts';
 
 export function portHandlers({ sandboxes: host, portLinks }: HttpServices) {
-  const toOpenPortBody = (id: string, { port, access, openedAtMs }: OpenPort) => ({
+  const toOpenPortBody = (id: string, { port, access, host: hostHeader, openedAtMs }: OpenPort) => ({
     port,
     access,
+    ...(hostHeader && { host: hostHeader }),
     opened_at: new Date(openedAtMs).toISOString(),
     ...(portLinks && { url: portLinks.urlOf(id, port).href }),
   });
@@ -55,13 +57,16 @@ export function portHandlers({ sandboxes: host, portLinks }: HttpServices) {
     },
 
     listPorts: ({ params: { id } }, c) => {
-      const { ports = [] } = host.as(c.get('principal')).get(id).info;
-      return { ports: ports.map((each) => toOpenPortBody(id, each)) };
+      const { ports = [], published } = host.as(c.get('principal')).get(id).info;
+      return {
+        ports: ports.map((each) => toOpenPortBody(id, each)),
+        ...(published && { published: published.map(toPortBody) }),
+      };
     },
 
-    openPort: async ({ params: { id }, body: { port, access } }, c) => {
-      c.get('audit').effective = { port, access };
-      const ports = await host.as(c.get('principal')).get(id).changePort(port, access);
+    openPort: async ({ params: { id }, body: { port, access, host: hostHeader } }, c) => {
+      c.get('audit').effective = { port, access, ...(hostHeader !== 'sent' && { host: hostHeader }) };
+      const ports = await host.as(c.get('principal')).get(id).changePort(port, access, hostHeader);
       const opened = ports.find((each) => each.port === port);
       if (opened === undefined) throw new AppError('conflict', `port ${port} was closed meanwhile`);
       return toOpenPortBody(id, opened);
@@ -70,6 +75,19 @@ export function portHandlers({ sandboxes: host, portLinks }: HttpServices) {
     closePort: async ({ params: { id, port } }, c) => {
       c.get('audit').effective = { port };
       await host.as(c.get('principal')).get(id).changePort(port, undefined);
+      return undefined;
+    },
+
+    publishPort: async ({ params: { id, port: guestPort }, body: { host_ip: hostIp, host_port } }, c) => {
+      const port = { hostIp, hostPort: host_port, guestPort };
+      c.get('audit').effective = port;
+      await host.as(c.get('principal')).get(id).publishPort(port);
+      return toPortBody(port);
+    },
+
+    unpublishPort: async ({ params: { id, port: guestPort, host_port: hostPort } }, c) => {
+      c.get('audit').effective = { hostPort, guestPort };
+      await host.as(c.get('principal')).get(id).unpublishPort({ hostPort, guestPort });
       return undefined;
     },
   } satisfies Partial<Handlers>;

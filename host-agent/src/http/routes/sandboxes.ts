@@ -11,8 +11,8 @@ import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { type SortKey, toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
-import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
+import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 import { StatsStream } from '../stats-stream.ts';
 import { requireImages } from './images.ts';
@@ -274,7 +274,7 @@ function toNetworkBody({ allowlist, rules, presets, gateway, guestIp }: NetworkI
   };
 }
 
-function toPortBody({ hostIp, hostPort, guestPort }: PublishedPort) {
+export function toPortBody({ hostIp, hostPort, guestPort }: PublishedPort) {
   return {
     ...(hostIp !== undefined && { host_ip: hostIp }),
     host_port: hostPort,

@@ -12,8 +12,8 @@ import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import type { SandboxService } from '../../sandboxes/service.ts';
 import { clientSignal, guestOf, type HttpContext } from '../context.ts';
 import { toExecResultBody } from '../exec/exec-run.ts';
-import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
+import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 
 const LINES = 'application/x-ndjson';

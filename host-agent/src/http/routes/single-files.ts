@@ -7,8 +7,8 @@ import { AppError } from '../../lib/errors.ts';
 import { clientSignal, guestOf, type HttpContext, headerOf } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { readBody } from '../input/body-source.ts';
-import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
+import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 
 /** What all requests for single files have. */

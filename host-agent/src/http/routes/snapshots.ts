@@ -1,18 +1,27 @@
 // Take, list, show, export, import, delete and fork snapshots.
-import { MAX_MOVES, MAX_MOVES_OF_EACH, MAX_PAGE_ITEMS, type Routes } from '@sandboxd/api';
+import { isUtf8 } from 'node:buffer';
+import {
+  MAX_COMPARISONS,
+  MAX_COMPARISONS_OF_EACH,
+  MAX_MOVES,
+  MAX_MOVES_OF_EACH,
+  MAX_PAGE_ITEMS,
+  type Routes,
+} from '@sandboxd/api';
 import { ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import { onEnd } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
 import { matchesLabels } from '../../lib/labels.ts';
+import type { ComparedFile, Difference } from '../../sandboxes/saved/compare-disks.ts';
 import { toAbout } from '../../sandboxes/snapshot-about.ts';
 import type { ForkOptions, SandboxInfo, SnapshotInfo, TreeNode } from '../../sandboxes/types.ts';
 import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
 import { readBody } from '../input/body-source.ts';
 import { toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
-import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
+import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 import { callersOf, sortKeyOf, toPorts, toSandboxBody } from './sandboxes.ts';
 
@@ -20,6 +29,11 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
   const limits = { max: MAX_MOVES, maxPerClient: MAX_MOVES_OF_EACH };
   const exportLimit = new ConcurrencyLimit({ what: 'exports', ...limits });
   const importLimit = new ConcurrencyLimit({ what: 'imports', ...limits });
+  const compareLimit = new ConcurrencyLimit({
+    what: 'comparisons of snapshots',
+    max: MAX_COMPARISONS,
+    maxPerClient: MAX_COMPARISONS_OF_EACH,
+  });
   const acquire = (limit: ConcurrencyLimit, c: HttpContext): Disposable => {
     const principal = c.get('principal');
     return limit.acquire(sharerOf(ownerOf(principal)));
@@ -55,6 +69,21 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       const all = host.as(c.get('principal')).snapshotTree(id);
       const { entries, next } = toPage(all, sortKeyOf, { ...query, limit: query.limit ?? MAX_PAGE_ITEMS });
       return { nodes: entries.map(toNodeBody), ...next };
+    },
+
+    diffSnapshots: async ({ params: { id }, body: { with: to, limit, cursor } }, c) => {
+      const sandboxes = host.as(c.get('principal'));
+      using _slot = acquire(compareLimit, c);
+      c.get('audit').effective = { with: to };
+      const after = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url');
+      const { files, next } = await sandboxes.compareSnapshots(
+        { from: id, to, limit, after },
+        clientSignal(c),
+      );
+      return {
+        files: files.map(toDifferenceBody),
+        ...(next && { next_cursor: next.toString('base64url') }),
+      };
     },
 
     changeSnapshot: async ({ params: { id }, body }, c) => {
@@ -217,6 +246,29 @@ function toSnapshotBody(snapshot: SnapshotInfo) {
     ...(snapshot.expiresAt && { expires_at: snapshot.expiresAt.toISOString() }),
     ...(snapshot.isAutomatic && { automatic: true as const }),
     ...toAbout(snapshot),
+  };
+}
+
+function toDifferenceBody({ path, before, after, differs }: Difference) {
+  const now = after ?? before;
+  if (now === undefined) throw new Error('a difference has no file');
+  const change = before === undefined ? 'added' : after === undefined ? 'removed' : 'changed';
+  return {
+    path: path.toString(),
+    ...(!isUtf8(path) && { path_base64: path.toString('base64') }),
+    change,
+    ...toAttributesBody(now),
+    ...(before && after && { differs, before: toAttributesBody(before) }),
+  } as const;
+}
+
+function toAttributesBody({ kind, sizeBytes, mode, uid, gid }: ComparedFile) {
+  return {
+    kind,
+    ...(sizeBytes !== undefined && { size_bytes: sizeBytes }),
+    mode: mode.toString(8).padStart(4, '0'),
+    uid,
+    gid,
   };
 }
 

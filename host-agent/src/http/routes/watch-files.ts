@@ -7,8 +7,8 @@ import { ownerOf, sharerOf } from '../../keys/index.ts';
 import { type Chunk, type PullStream, toChunk } from '../../lib/byte-queue.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { clientSignal, guestOf } from '../context.ts';
-import { answerPullStream } from '../pull-stream.ts';
 import type { Handlers } from '../serve-routes.ts';
+import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 import { toFilePath, toPlace } from './single-files.ts';
 

@@ -1,17 +1,16 @@
 // Responses that the server sends without the app: errors, responses on hijacked connections, and pull streams. Also
 // the lingering close after an early response.
 import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http';
-import type { Duplex, Readable } from 'node:stream';
+import type { Duplex, Readable, Writable } from 'node:stream';
 import { type Http2Bindings, type HttpBindings, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { MAX_HEAD_BYTES } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { PullStream } from '../../lib/byte-queue.ts';
 import { AppError, errnoOf } from '../../lib/errors.ts';
-import type { DirectAnswer, HttpApp } from '../context.ts';
+import type { DirectAnswer, HttpApp, HttpContext } from '../context.ts';
 import { HttpError, toErrorAnswer } from '../errors.ts';
 import { newRequestId, REQUEST_ID_HEADER } from '../middleware/logging.ts';
-import { writePullStream } from '../pull-stream.ts';
 
 /** Time for a refused client to read the response. */
 const REFUSAL_LINGER_MS = 1000;
@@ -174,4 +173,83 @@ export function linger(socket: Duplex, source: Readable, lingerMs: number): () =
   source.on('data', () => idle.refresh());
   source.resume();
   return stop;
+}
+
+// Pull streams are sent directly to the connection, or as a web stream.
+/**
+ * A response with the stream as body. The server writes the stream directly to the connection, because a
+ * web stream costs several promises and extra memory for each chunk.
+ */
+export function answerPullStream(
+  c: HttpContext,
+  stream: PullStream,
+  headers: Record<string, string>,
+  status: 200 | 206 = 200,
+): Response {
+  const env: HttpContext['env'] | undefined = c.env;
+  if (env?.direct === undefined) return c.body(toWebStream(stream), status, headers);
+  env.direct.stream = stream;
+  return c.body(null, status, headers);
+}
+
+function toWebStream(stream: PullStream): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const chunk = await stream.next();
+        if (chunk === undefined) return controller.close();
+        controller.enqueue(new Uint8Array(chunk.bytes));
+        chunk.release();
+      },
+      cancel: () => stream.cancel(),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+const streams = new WeakMap<Writable, PullStream>();
+
+/** Sends a keepalive in the response, if its stream supports that. */
+export function sendKeepalive(target: Writable): void {
+  streams.get(target)?.keepalive?.();
+}
+
+/** Writes the whole stream. Resolves after the last write, or when the connection closes (then cancels the stream). */
+export async function writePullStream(target: Writable, stream: PullStream): Promise<void> {
+  if (target.destroyed) return stream.cancel();
+  const onClose = () => stream.cancel();
+  target.once('close', onClose);
+  streams.set(target, stream);
+  try {
+    for (;;) {
+      const chunk = await stream.next();
+      if (chunk === undefined) return;
+      if (target.destroyed) {
+        chunk.release();
+        stream.cancel();
+        return;
+      }
+      // The end often follows immediately; cork sends both in one packet.
+      target.cork();
+      process.nextTick(() => target.uncork());
+      if (!target.write(chunk.bytes, chunk.release)) await drained(target);
+    }
+  } finally {
+    target.off('close', onClose);
+    streams.delete(target);
+  }
+}
+
+/** Waits for `drain` or `close`. Does not use events.once with a signal, because an AbortError costs a stack trace. */
+function drained(target: Writable): Promise<void> {
+  if (target.destroyed || !target.writableNeedDrain) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = (): void => {
+      target.off('drain', done);
+      target.off('close', done);
+      resolve();
+    };
+    target.on('drain', done);
+    target.on('close', done);
+  });
 }

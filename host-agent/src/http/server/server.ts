@@ -12,7 +12,6 @@ import type { HttpApp } from '../context.ts';
 import { HttpError } from '../errors.ts';
 import { type AuditSink, auditRefusal } from '../middleware/audit.ts';
 import { newRequestId } from '../middleware/logging.ts';
-import { sendKeepalive } from '../pull-stream.ts';
 import { AcceptGate, nameClients } from './accept-gate.ts';
 import type { Certificate } from './certificate.ts';
 import { Connections, Handshakes } from './connections.ts';
@@ -27,6 +26,7 @@ import {
   lingerAfter,
   refuse,
   respond,
+  sendKeepalive,
   toHttpError,
   toResponse,
 } from './responses.ts';

@@ -1,11 +1,15 @@
 // nftables rules in a sandbox's network namespace: what its guest may send and receive.
+import { formatIpv4 } from '../../lib/ipv4.ts';
 import { MAIL_PORT, type RuleClass } from '../policy.ts';
+import type { PortMode } from '../port-control.ts';
 import { SPECIAL_RANGES } from '../special-addresses.ts';
 import type { NetworkSlot } from '../subnet.ts';
 
 type GuestRulesInput = NetworkSlot & { readonly resolverPort: number };
 
 export const GUEST_TABLE = 'ip sandbox';
+/** As in native/netd.c. */
+const LOG_GROUP = 1;
 /** Limit of addresses that one guest may have open at once. */
 const MAX_OPEN = 8192;
 /** Limit of connections: all guests share the host's conntrack table. */
@@ -52,7 +56,7 @@ table ${GUEST_TABLE} {
   set used { type ipv4_addr; flags dynamic,timeout; size ${MAX_OPEN}; timeout ${USED_S}s; }
   set published { type inet_service; }
   chain refuse {
-    limit rate 5/second burst 10 packets log group 1 snaplen 64
+    limit rate 5/second burst 10 packets log group ${LOG_GROUP} snaplen 64
     fib daddr type { broadcast, multicast, anycast } drop
     ip protocol tcp limit rate 50/second burst 100 packets reject with tcp reset
     ip protocol != tcp limit rate 50/second burst 100 packets reject with icmp type admin-prohibited
@@ -68,7 +72,9 @@ table ${GUEST_TABLE} {
   chain keep {}
   chain ruled {}
   ${outwardChain(input)}
+  chain asleep {}
   chain inward {
+    jump asleep
     ct state established,related accept
     ct state new ${OPENING} tcp dport @published accept
     ip protocol tcp limit rate 50/second burst 100 packets reject with tcp reset
@@ -202,6 +208,36 @@ function addElements(elements: readonly Element[]): string {
 /** Accepts connections from outside to these ports. */
 export function openPorts(ports: readonly number[]): string {
   return ports.map((port) => `add element ${GUEST_TABLE} published { ${port} }`).join('\n');
+}
+
+/**
+ * Data of clients on connections that were open before the guest fell asleep: it is reported, or resets the connection.
+ * Acknowledgements and probes are no data; they have no PSH, and up to 60 bytes of TCP header.
+ */
+export function asleepRules(mode: PortMode): string {
+  const [chain, client] = [`${GUEST_TABLE} asleep`, 'ct state established ct direction original'];
+  const verdicts = {
+    hold: `limit rate 5/second log group ${LOG_GROUP} snaplen 64`,
+    refuse: 'reject with tcp reset',
+  };
+  const rules =
+    mode === 'open'
+      ? []
+      : ['tcp flags & psh == psh', 'ip protocol tcp ip length > 80'].map(
+          (data) => `add rule ${chain} ${client} ${data} ${verdicts[mode]}`,
+        );
+  // The namespace of an older version has no such chain.
+  return [`add chain ${chain}`, `flush chain ${chain}`, ...rules].join('\n');
+}
+
+/** Whether a logged packet is of `asleepRules`: all others are from the guest. */
+export function isToGuest(packet: Buffer, guestIp: string): boolean {
+  return packet.length >= 20 && formatIpv4(packet.readUInt32BE(16)) === guestIp;
+}
+
+export function closePort(port: number): string {
+  const element = `element ${GUEST_TABLE} published { ${port} }`;
+  return `add ${element}\ndelete ${element}`;
 }
 
 /** Opens addresses for their TTL. `isKnown`: the address may be open already, with an earlier expiry. */

@@ -3,7 +3,7 @@
 import { mkdirSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { z } from 'zod';
-import type { UsageSource } from '../vm-usage.ts';
+import { readVmUsage, type UsageSource } from '../vm-usage.ts';
 
 /** Share of one CPU below which a guest counts as idle. */
 const CPU_FLOOR = 0.05;
@@ -158,3 +158,12 @@ function readState(path: string): State | undefined {
     return undefined;
   }
 }
+
+function toCounters(sandbox: UsageSource): Counters | undefined {
+  const usage = readVmUsage(sandbox);
+  if (usage === undefined) return undefined;
+  const { receivedBytes = 0, sentBytes = 0 } = usage.network ?? {};
+  return { cpuMs: usage.cpuMs, networkBytes: receivedBytes + sentBytes };
+}
+
+export const HOST_IDLE: IdleSources = { readCounters: toCounters };

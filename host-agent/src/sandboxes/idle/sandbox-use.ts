@@ -1,6 +1,7 @@
 // Uses of a sandbox through the daemon: when the last one was, and the idle watch that they keep from firing.
 import { mkdirSync, rmdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import type { GuestFiles, PulledFile } from '../../guest/files.ts';
 import type { IdleWatch } from './idle-watch.ts';
 
 /** The time of a last use is stored at most this often, for the next daemon. */
@@ -95,4 +96,52 @@ export class SandboxUse {
       // For example on a full disk; this daemon has the time in memory.
     }
   }
+}
+
+/** A transfer is a use until its last byte, or until it is cancelled. */
+export function trackTransferUse(uses: Pick<SandboxUse, 'beginUse'>, files: GuestFiles): GuestFiles {
+  const pull = async <T extends PulledFile>(start: () => Promise<T>): Promise<T> => {
+    const end = uses.beginUse();
+    try {
+      const pulled = await start();
+      return { ...pulled, body: trackBody(pulled.body, end) };
+    } catch (error) {
+      end();
+      throw error;
+    }
+  };
+  const during = <T>(work: () => Promise<T>): Promise<T> => {
+    const end = uses.beginUse();
+    return work().finally(end);
+  };
+  return {
+    pushFiles: (...push) => during(() => files.pushFiles(...push)),
+    pullFile: (path, maxBytes, signal) => pull(() => files.pullFile(path, maxBytes, signal)),
+    pullDirectory: (path, signal) => pull(() => files.pullDirectory(path, signal)),
+    read: (read, signal) => pull(() => files.read(read, signal)),
+    call: (call, signal) => during(() => files.call(call, signal)),
+    write: (write, read, signal) => during(() => files.write(write, read, signal)),
+    // Looking on is no use of the sandbox.
+    watch: (watch, events) => files.watch(watch, events),
+  };
+}
+
+function trackBody(body: PulledFile['body'], end: () => void): PulledFile['body'] {
+  return {
+    next: async () => {
+      try {
+        const chunk = await body.next();
+        if (chunk === undefined) end();
+        return chunk;
+      } catch (error) {
+        end();
+        throw error;
+      }
+    },
+    cancel: () => {
+      end();
+      body.cancel();
+    },
+    ...(body.keepalive && { keepalive: () => body.keepalive?.() }),
+  };
 }

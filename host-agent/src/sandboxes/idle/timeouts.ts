@@ -1,16 +1,19 @@
 // The timeouts of one sandbox: the end of its lifetime, and of an idle time. They count while it is running; a lifetime
 // that deletes it counts while it is paused, too. A change of its record or state restarts what it changes.
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { startTimer } from '@sandboxd/proto';
+import { hasOpenConnection } from '../../network/index.ts';
 import type { SnapshotRequest } from '../interface.ts';
 import { expiryOf } from '../metadata.ts';
 import { pausesAtEnd, type SandboxRecord } from '../record.ts';
-import type { ResourceContext } from '../resources/resource.ts';
-import type { Running } from '../running.ts';
+import type { Directories, ResourceContext } from '../resources/resource.ts';
+import type { RunningVm } from '../running-vm.ts';
 import type { IdleRule, SnapshotInfo } from '../types.ts';
 import type { UsageSource } from '../vm-usage.ts';
-import { createUse, watchIdle } from './in-use.ts';
-import type { SandboxUse } from './sandbox-use.ts';
+import { IdleWatch } from './idle-watch.ts';
+import { SandboxUse } from './sandbox-use.ts';
 
 /** What a sandbox needs from its manager. */
 export interface SandboxOwner<S> {
@@ -24,7 +27,7 @@ export interface SandboxOwner<S> {
 type Timed = UsageSource & {
   readonly id: string;
   readonly record: SandboxRecord;
-  readonly running: Running | undefined;
+  readonly running: RunningVm | undefined;
 };
 
 export class Timeouts<S extends Timed> {
@@ -79,5 +82,37 @@ export class Timeouts<S extends Timed> {
     this.#isStopped = true;
     this.#endLifetime();
     this.use.stop(isGone);
+  }
+}
+
+/** Outside the directories of sandboxes, where their VMMs can write. */
+const idleRoot = ({ runDir }: Directories): string => join(runDir, 'idle');
+const usesRoot = ({ runDir }: Directories): string => join(runDir, 'used');
+
+export function watchIdle(
+  sandbox: UsageSource & { readonly id: string },
+  { directories, idle: { readCounters } }: Pick<ResourceContext, 'directories' | 'idle'>,
+  { timeoutS }: IdleRule,
+  onIdle: (signal: AbortSignal) => Promise<void>,
+): IdleWatch {
+  const { id, record } = sandbox;
+  return new IdleWatch({
+    idleMs: timeoutS * 1000,
+    path: join(idleRoot(directories), id),
+    read: () => readCounters(sandbox),
+    hasConnection: async () => record.network !== undefined && hasOpenConnection(record.network.guestIp),
+    onIdle,
+  });
+}
+
+function createUse(id: string, directories: Directories, createdAtMs: number): SandboxUse {
+  return new SandboxUse(join(usesRoot(directories), id), createdAtMs);
+}
+
+/** Removes stored idle states and uses of sandboxes that no longer exist. */
+export async function forgetIdle(directories: Directories, known: ReadonlySet<string>): Promise<void> {
+  for (const root of [idleRoot(directories), usesRoot(directories)]) {
+    const names = await readdir(root).catch(() => []);
+    await Promise.all(names.filter((name) => !known.has(name)).map((name) => rm(join(root, name))));
   }
 }

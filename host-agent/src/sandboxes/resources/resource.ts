@@ -9,7 +9,7 @@ import type { Faults } from '../../lib/faults.ts';
 import type { LogStore, SandboxLog } from '../../logs/index.ts';
 import type { Network, NetworkSlot } from '../../network/index.ts';
 import type { Table } from '../../store/store.ts';
-import type { CommandCounts } from '../command-counts.ts';
+import type { CommandCounts } from '../exec.ts';
 import type { IdleSources } from '../idle/idle-watch.ts';
 import type { LifecycleEvents } from '../lifecycle-events.ts';
 import type { SandboxRecord } from '../record.ts';
@@ -24,6 +24,7 @@ export type SandboxNetworks = Pick<
   | 'allocate'
   | 'create'
   | 'publish'
+  | 'unpublish'
   | 'start'
   | 'adopt'
   | 'adoptPorts'

@@ -15,11 +15,14 @@ type CopyInput = Pick<SaveInput, 'dir' | 'layerPath' | 'manifest' | 'signal'> & 
   readonly faults: Faults;
 };
 
-/** Its VMM must have ended, and none may start meanwhile. Removes nothing on failure. AppError as of `openPaused`. */
+/**
+ * `dir`: a new directory, which the caller removes. Its VMM must have ended, and none may start meanwhile. AppError as
+ * of `openPaused`.
+ */
 export async function copyPaused(input: CopyInput): Promise<SavedGuest> {
   const { dir, layerPath, faults, signal } = input;
   const { vm, manifest } = await openPaused(input.pausedDir, layerPath, faults);
-  await mkdir(dir, { mode: 0o700 });
+  await mkdir(dir, { recursive: true, mode: 0o700 });
   const { rootfsPath, agentPath } = input.manifest.options.rootfs;
   await pinRootfs(dir, rootfsPath);
   if (agentPath !== undefined) await pinAgent(dir, agentPath);

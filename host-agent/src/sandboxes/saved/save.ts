@@ -16,6 +16,8 @@ export type SaveInput = {
   readonly guest: Guest;
   readonly layerPath: string;
   readonly manifest: Omit<SavedManifest, 'formatVersion' | 'createdAt' | 'needsResync' | 'files'>;
+  /** The disk is read without its memory, too: the guest writes out what it has cached, while it goes on. */
+  readonly writesOut?: boolean;
   /** Called while the guest is paused. */
   readonly onPaused?: () => void;
   /** Called when all of the guest is in files; the rest needs neither the guest nor its VMM. */
@@ -43,6 +45,7 @@ export async function saveGuest(input: SaveInput): Promise<{ readonly saved: Sav
     memoryBytes: input.manifest.options.memoryMib * 2 ** 20,
     // As late as possible: the steps before and after the pause may be slow, and the guest remains usable meanwhile.
     beforePause: async () => {
+      if (input.writesOut) await guest.writeOut();
       isQuiet = await guest.hold();
     },
     whilePaused: async () => {

@@ -130,6 +130,10 @@ async function restore(input: ResumeInput, before: SandboxRecord): Promise<void>
     if (!(await guest.adopt(timeoutMs, { needsResync: manifest.needsResync }))) throw tooLate();
     await raceSignal(woken.promise, limit.signal);
     faults.reach('resume.woken');
+  } catch (err) {
+    if (!sandbox.leaving.aborted)
+      log.warn({ err, diagnosis: await vm.diagnose() }, 'the guest of a resumed sandbox does not answer');
+    throw err;
   } finally {
     if (sandbox.state === 'resuming') sandbox.wakeUp();
   }

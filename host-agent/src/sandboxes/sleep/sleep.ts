@@ -14,8 +14,10 @@ import type { SandboxState } from '../record.ts';
 import type { ResourceContext } from '../resources/resource.ts';
 import { stop } from '../resources/vmm.ts';
 import type { Sandbox } from '../sandbox.ts';
+import { toSavedOptions } from '../save-sandbox.ts';
+import { pausedDir } from '../saved/paused.ts';
+import { copyPaused } from '../saved/save-paused.ts';
 import type { SavedGuest } from '../saved/saved-guest.ts';
-import { copyPaused } from './copy-paused.ts';
 import { type PauseOptions, pauseSandbox } from './pause.ts';
 import { resumeSandbox } from './resume.ts';
 import { rollBackSandbox, settleRollback, type Target } from './rollback.ts';
@@ -74,6 +76,9 @@ export class Sleep {
   async adopt(sandbox: Sandbox): Promise<void> {
     if (sandbox.state === 'paused') await this.#ports.hold(sandbox);
   }
+
+  /** After a change of the published ports of a paused one. */
+  holdPorts = (sandbox: Sandbox): Promise<void> => this.adopt(sandbox);
 
   /** Disk space of what pauses have saved. */
   get storedBytes(): number {
@@ -248,9 +253,25 @@ export class Sleep {
     using _reservation = await admission.reserve({ memoryMib: [], areCopies: false, diskBytes });
     const copy = async (): Promise<SavedGuest> => {
       sandbox.assertNotEnded();
+      const { id, record, paths } = sandbox;
       if (sandbox.state !== 'paused') throw notPaused(sandbox);
+      if (record.paused?.hasMemory !== true)
+        throw new AppError(
+          'conflict',
+          `sandbox ${id} was paused without its memory; resume it and take a snapshot`,
+        );
       await this.endVm(sandbox);
-      return copyPaused(sandbox, dir, context.faults, signal);
+      const { compatibility, kernelDigest } = record;
+      return copyPaused({
+        ...{
+          dir,
+          layerPath: paths.layerPath,
+          pausedDir: pausedDir(paths.dir),
+          faults: context.faults,
+          signal,
+        },
+        manifest: { compatibility, kernelDigest, options: toSavedOptions(record) },
+      });
     };
     return await track(() => sandbox.snapshotQueue.add(copy));
   }

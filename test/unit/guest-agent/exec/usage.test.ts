@@ -1,7 +1,12 @@
 // Computing a command's usage from the kernel’s counters.
 import '../support/addon-dir.ts';
 import t from 'tap';
-import { keyedNumber, sumIo, toResourceUsage, wasOomKilled } from '../../../../guest-agent/src/exec/usage.ts';
+import {
+  keyedNumber,
+  sumIo,
+  toResourceUsage,
+  wasOomKilled,
+} from '../../../../guest-agent/src/exec/cgroups.ts';
 
 t.test('usage is the most complete of what the kernel counted', async (t) => {
   t.equal(keyedNumber('usage_usec 9\nuser_usec 5\nsystem_usec 4\n', 'user_usec'), 5);

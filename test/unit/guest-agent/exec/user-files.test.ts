@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { CachedText, readUserFiles } from '../../../../guest-agent/src/exec/user-files.ts';
+import { CachedText, readUserFiles } from '../../../../guest-agent/src/exec/users.ts';
 import { addon } from '../../../../guest-agent/src/native/addon.ts';
 
 /** Longer than a tick of the kernel's clock. */

@@ -2,8 +2,7 @@
 import type { ExecRequest } from '@sandboxd/api';
 import type { Exec, Request } from '@sandboxd/proto';
 import t from 'tap';
-import { startExec } from '../../../../host-agent/src/guest/exec.ts';
-import type { ExecOptions } from '../../../../host-agent/src/guest/exec-types.ts';
+import { type ExecOptions, startExec } from '../../../../host-agent/src/guest/exec.ts';
 import { settle } from '../../../support/memory-link.ts';
 import { channelPair } from '../../proto/support/channel-pair.ts';
 

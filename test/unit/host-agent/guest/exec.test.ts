@@ -3,8 +3,7 @@ import process from 'node:process';
 import { mock } from 'node:test';
 import { type Channel, FLOW, type Stream } from '@sandboxd/proto';
 import t from 'tap';
-import { startExec } from '../../../../host-agent/src/guest/exec.ts';
-import type { ExecOutcome } from '../../../../host-agent/src/guest/exec-types.ts';
+import { type ExecOutcome, startExec } from '../../../../host-agent/src/guest/exec.ts';
 import { settle } from '../../../support/memory-link.ts';
 import { channelPair } from '../../proto/support/channel-pair.ts';
 

@@ -101,3 +101,32 @@ t.test('a guest that wakes up gets entropy and the time, an older one a thaw and
   await older.wake({ entropy });
   t.match(seen[0], { freeze: { isFrozen: false } });
 });
+
+t.test('before a snapshot a guest writes its disk out, and need not', async (t) => {
+  const asked: Request['freeze'][] = [];
+  const record: Calls = (stream, request) => {
+    asked.push(request.freeze);
+    obey(stream, request);
+  };
+  const { guest } = await openGuest(t, [FREEZE, SLEEP], record);
+  await guest.writeOut();
+  t.match(asked, [{ isFrozen: false, sync: true }]);
+  const refusing = await openGuest(t, [FREEZE, SLEEP], (stream) =>
+    stream.finish({ error: { code: 'internal', message: 'cannot' } }),
+  );
+  await refusing.guest.writeOut();
+  const old = await openGuest(t, [FREEZE], obey);
+  await old.guest.writeOut();
+  t.same(old.calls, []);
+});
+
+t.test('a guest that does not write its disk out in time is not waited for', async (t) => {
+  const { guest } = await openGuest(t, [FREEZE, SLEEP], () => undefined);
+  const time = new FakeClock(t, { withPromises: true });
+  let isOver = false;
+  const written = guest.writeOut().then(() => {
+    isOver = true;
+  });
+  for (let s = 0; s < 600 && !isOver; s++) await time.pass(1000);
+  await written;
+});

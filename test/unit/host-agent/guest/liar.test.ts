@@ -3,7 +3,7 @@
 import { FLOW, FrameCodec, type FrameInput, type Request } from '@sandboxd/proto';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import type { ExecOutcome } from '../../../../host-agent/src/guest/exec-types.ts';
+import type { ExecOutcome } from '../../../../host-agent/src/guest/exec.ts';
 import { Guest } from '../../../../host-agent/src/guest/guest.ts';
 import { readOutputPage, toStatusBody } from '../../../../host-agent/src/http/routes/service.ts';
 import { createReaderLimit } from '../../../../host-agent/src/sandboxes/commands.ts';

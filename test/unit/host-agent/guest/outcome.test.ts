@@ -7,7 +7,7 @@ import {
   toCallError,
   toLossError,
 } from '../../../../host-agent/src/guest/agent-errors.ts';
-import { failedOutcome, toExecOutcome } from '../../../../host-agent/src/guest/outcome.ts';
+import { failedOutcome, toExecOutcome } from '../../../../host-agent/src/guest/exec.ts';
 
 const PLAIN = {
   exitCode: 3,

@@ -1,8 +1,7 @@
 // Results of pushes, pulls and commands: their bytes, refusals, and a guest that is lost meanwhile.
 import { FILE_ENTRIES, FLOW, type ResultInput, type Stream } from '@sandboxd/proto';
 import t from 'tap';
-import { startExec } from '../../../../host-agent/src/guest/exec.ts';
-import type { ExecOutcome } from '../../../../host-agent/src/guest/exec-types.ts';
+import { type ExecOutcome, startExec } from '../../../../host-agent/src/guest/exec.ts';
 import { callFiles, pullDirectory, pullFile, pushFiles } from '../../../../host-agent/src/guest/files.ts';
 import { settle } from '../../../support/memory-link.ts';
 import { type ChannelPair, channelPair } from '../../proto/support/channel-pair.ts';

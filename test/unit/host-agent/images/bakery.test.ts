@@ -4,9 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import { Bakery, type BakeryOptions } from '../../../../host-agent/src/images/bakery.ts';
 import { RootfsFinder } from '../../../../host-agent/src/images/index.ts';
-import { Profiles } from '../../../../host-agent/src/images/profiles.ts';
+import { Bakery, type BakeryOptions, Profiles } from '../../../../host-agent/src/images/profiles.ts';
 import { BuilderError, type BuilderErrorCode } from '../../../../rootfs-builder/src/errors.ts';
 
 type Bake = NonNullable<BakeryOptions['bake']>;

@@ -20,6 +20,7 @@ t.test('when it wakes another one holds them, and the ports lead to the guest ag
     dir: join(dir, 'records'),
     users: { take: async () => 65_000, handOver: nothing, giveBack: nothing },
     change: async (_, command) => void commands.push(command),
+    cut: nothing,
   });
   const range = parseIpv4Range('10.99.0.0/16');
   if (range === undefined) throw new Error('no range');

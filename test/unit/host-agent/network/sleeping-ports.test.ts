@@ -1,5 +1,6 @@
 // Published ports of a guest that is away, without VMs: connections are held until it is back, or refused.
 import '../../../support/network/own-network.ts';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,6 +17,8 @@ const before = await state();
 const CLIENT_IP = WEB_IP.replace(/\d+$/, '254');
 const PORTS = [{ hostPort: 8080, guestPort: 8000 }];
 
+const SERVED = { allowlist: [], onDenied: () => undefined };
+
 /** Reports the client's address, then echoes. */
 const SERVER = `require('net').createServer((s) => { s.write(s.remoteAddress + '\\n'); s.pipe(s); s.on('error', () => {}); }).listen(8000, '0.0.0.0', () => console.log('up'))`;
 
@@ -24,6 +27,7 @@ async function open(t: Test) {
   const slot = await network.allocate();
   await network.create(slot);
   await network.publish(slot, PORTS);
+  await network.start(slot, { ...SERVED, wasServed: false });
   const guest = await lab.boot(slot);
   let knocks = 0;
   const set = (mode: PortMode) => network.setPorts(slot, mode, () => void knocks++);
@@ -129,16 +133,100 @@ t.test('refused at once, and at most 256 are held', async (t) => {
   await close();
 });
 
+/** A client on the neighbour: its lines go to the guest; `text` has what came back, and `END CODE`. */
+function openOutside(t: Test) {
+  const script = `const s = require('net').connect(8080, '${HOST_IP}'); s.setKeepAlive(true, 1000); s.setNoDelay();
+    s.on('error', (e) => console.log('END ' + e.code)); s.on('end', () => console.log('END')); s.pipe(process.stdout);
+    process.stdin.on('data', (d) => String(d) === 'close\\n' ? s.end() : s.write(d))`;
+  const child = spawn('nsenter', [`--net=${lab.internet}`, process.execPath, '-e', script], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  const client = { text: '', say: (line: string) => child.stdin.write(`${line}\n`) };
+  child.stdout.on('data', (data) => {
+    client.text += String(data);
+  });
+  return client;
+}
+
+t.test('data on a connection that is open wakes the guest, and arrives', async (t) => {
+  const { guest, set, knocks, close } = await open(t);
+  // Half a second after a byte it says something by itself.
+  await lab.serve(
+    guest.namespace,
+    SERVER.replace(
+      's.pipe(s);',
+      `s.pipe(s); s.once('data', () => setTimeout(() => s.write('late\\n'), 500));`,
+    ),
+  );
+  const inside = new Client('127.0.0.1');
+  const outside = openOutside(t);
+  await until(() => inside.text.endsWith('late\n'));
+  outside.say('x');
+  await until(() => outside.text.endsWith('x\n'));
+  await set('hold');
+  await until(() => outside.text.endsWith('late\n'));
+  guest.freeze();
+  // Acknowledgements and probes of a client that keeps its connection alive.
+  await sleep(2500);
+  t.equal(knocks(), 0, 'silence does not');
+  outside.say('from outside');
+  await until(() => knocks() === 1);
+  inside.socket.write('from inside\n');
+  await sleep(1000);
+  t.equal(knocks(), 1, 'told once');
+  guest.goOn();
+  await set('open');
+  await until(() => inside.text.endsWith('from inside\n') && outside.text.endsWith('from outside\n'));
+
+  await set('hold');
+  guest.freeze();
+  inside.socket.write('again\n');
+  await until(() => knocks() === 2);
+  await set('refuse');
+  outside.say('in vain');
+  await until(() => outside.text.endsWith('END ECONNRESET\n'));
+  await until(() => inside.end === 'ECONNRESET');
+  guest.goOn();
+  await set('open');
+  t.equal(await fromOutside(), CLIENT_IP);
+  await close();
+});
+
+t.test('a large write wakes it, too, and a client that closes does not', async (t) => {
+  const { guest, set, knocks, close } = await open(t);
+  await lab.serve(guest.namespace, SERVER);
+  const [first, second] = [openOutside(t), openOutside(t)];
+  await until(() => first.text.length > 0 && second.text.length > 0);
+  await set('hold');
+  guest.freeze();
+  first.say('close');
+  await sleep(1000);
+  t.equal(knocks(), 0);
+  second.say('z'.repeat(3_000_000));
+  await until(() => knocks() === 1);
+  // Only the first segment is repeated from then on.
+  await set('hold');
+  await until(() => knocks() === 2);
+  guest.goOn();
+  await set('open');
+  await until(() => second.text.length > 3_000_000);
+  await close();
+});
+
 t.test('a daemon that starts while the guest is away is told of what is held', async (t) => {
   const { network, slot, guest, set, close } = await open(t);
   await lab.serve(guest.namespace, SERVER);
   t.match(await sh('nft list ruleset'), /8080 :/);
+  const earlier = openOutside(t);
+  await until(() => earlier.text !== '');
   await set('hold');
   await network.close();
   const client = new Client('127.0.0.1');
   await once(client.socket, 'connect');
   const next = await lab.openNetwork();
   next.adopt(slot);
+  await next.start(slot, { ...SERVED, wasServed: true });
   await next.adoptPorts(slot, PORTS, true);
   await next.tidy();
   t.notMatch(await sh('nft list ruleset'), /8080 :/, 'the host forwards none');
@@ -150,6 +238,8 @@ t.test('a daemon that starts while the guest is away is told of what is held', a
   await until(() => client.text === '10.87.0.1\nhello\n');
   client.socket.destroy();
   await next.setPorts(slot, 'hold');
+  earlier.say('data');
+  await until(() => knocks === 2);
   await next.close();
   // It was killed after the resume.
   const last = await lab.openNetwork();

@@ -9,8 +9,8 @@ import type { AttachRequest, CommandInfo } from '../../../../host-agent/src/gues
 import type { CommandEvents } from '../../../../host-agent/src/guest/command-stream.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { type LogRecord, LogStore } from '../../../../host-agent/src/logs/index.ts';
-import { CommandCounts } from '../../../../host-agent/src/sandboxes/command-counts.ts';
 import { CommandLogs } from '../../../../host-agent/src/sandboxes/command-logs.ts';
+import { CommandCounts } from '../../../../host-agent/src/sandboxes/exec.ts';
 
 const ID = 'sbx_0123456789abc';
 const CMD = 'cmd_0123456789abc';

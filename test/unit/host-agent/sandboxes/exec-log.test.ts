@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { type LogRecord, LogStore } from '../../../../host-agent/src/logs/index.ts';
-import { logExecEvents, logExecStart, OutputTail } from '../../../../host-agent/src/sandboxes/log-capture.ts';
+import { logExecEvents, logExecStart, OutputTail } from '../../../../host-agent/src/sandboxes/exec.ts';
 
 const ID = 'sbx_0123456789abc';
 const MIB = 2 ** 20;

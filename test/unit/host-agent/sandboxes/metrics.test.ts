@@ -4,10 +4,10 @@ import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import process from 'node:process';
 import t from 'tap';
-import type { ExecEvents, ExecSession } from '../../../../host-agent/src/guest/exec-types.ts';
+import type { ExecEvents, ExecSession } from '../../../../host-agent/src/guest/exec.ts';
 import { readStartTicks } from '../../../../host-agent/src/lib/proc.ts';
 import { Metrics } from '../../../../host-agent/src/metrics/metrics.ts';
-import { CommandCounts } from '../../../../host-agent/src/sandboxes/command-counts.ts';
+import { CommandCounts } from '../../../../host-agent/src/sandboxes/exec.ts';
 import { originOf } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import {
   countLifecycleEvents,

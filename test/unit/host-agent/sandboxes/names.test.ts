@@ -223,3 +223,41 @@ t.test('a record of an earlier daemon has no name, no labels and no environment'
   const [{ createdAt, expiresAt }] = manager.list() as [SandboxInfo];
   t.equal((expiresAt?.getTime() ?? 0) - createdAt.getTime(), 600_000);
 });
+
+t.test('names that JavaScript has a use for are names like any other, also over a restart', async (t) => {
+  const home = await makeHome(t);
+  const first = await startMemoryDaemon(t, { home });
+  const named = (value: string) => ({ ['__proto__']: value, constructor: value, toString: value });
+  const options: CreateSandboxOptions = {
+    name: 'web',
+    labels: { constructor: 'a', toString: 'b' },
+    env: named('own'),
+    service: { ...SERVICE, cmd: ['serve'], env: named('of the service') },
+  };
+  const { id } = await first.manager.create(options);
+  await first.manager.get(id).snapshot();
+  await first.crash();
+  const second = await startMemoryDaemon(t, { home });
+  const { manager, host } = second;
+  const [info] = manager.list() as [SandboxInfo];
+  t.strictSame(info.envNames, ['__proto__', 'constructor', 'toString']);
+  t.strictSame(Object.entries(info.labels), Object.entries(options.labels ?? {}));
+  const { service } = manager.get(id).record.options;
+  t.strictSame(Object.entries(service?.env ?? {}), Object.entries(options.service?.env ?? {}));
+  await execText(manager, id, ['true']);
+  t.strictSame(
+    host
+      .of(id)
+      .agent.execs.at(-1)
+      ?.exec.env.filter((each) => each.endsWith('=own'))
+      .toSorted(),
+    ['__proto__=own', 'constructor=own', 'toString=own'],
+  );
+  const again = await manager.create({ ...options, ifExists: 'return' });
+  t.match(again, { id, isExisting: true }, 'the same parameters');
+  const other = { ...options, ifExists: 'return', env: { ...options.env, ['__proto__']: 'other' } } as const;
+  await t.rejects(manager.create(other), { code: 'conflict', message: /: env differs$/ });
+  const [snapshot] = manager.as(OPERATOR).listSnapshots();
+  const [fork] = await manager.fork(snapshot?.id ?? '', 1);
+  t.strictSame(fork?.envNames, info.envNames);
+});

@@ -303,3 +303,13 @@ t.test('a delete during the end of a pause keeps its mark in the registry', asyn
     );
   }
 });
+
+t.test('a guest that does not answer after a resume: the log has what its VMM shows', async (t) => {
+  const { host, handle, pause, readState, lines } = await start(t, {}, { bootTimeoutMs: 300 });
+  await pause();
+  host.agentFaults = { freezes: true, ignores: 'wake' };
+  await t.rejects(handle().resume(), { code: 'guest_unreachable', message: /does not answer/ });
+  t.same(readState(), ['running', 1], 'it runs, and is tried again');
+  const line = lines.find(({ msg }) => msg === 'the guest of a resumed sandbox does not answer');
+  t.match(line, { level: 40, diagnosis: 'console: (empty)' });
+});

@@ -3,7 +3,7 @@
 import { pino } from 'pino';
 import t from 'tap';
 import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
-import { endIdle } from '../../../../host-agent/src/sandboxes/idle/automatic-end.ts';
+import { endIdle } from '../../../../host-agent/src/sandboxes/idle/timeout-actions.ts';
 import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
 import {
   assertCanPublish,
@@ -50,6 +50,30 @@ t.test('nothing of another tenant can be seen, used or deleted', async (t) => {
   await ours.delete(id);
   t.throws(() => ours.get(id), gone);
   t.equal(ours.list().length, 1);
+});
+
+t.test('snapshots are compared by id or name, and only with visible ones', async (t) => {
+  const { manager } = await startMemoryDaemon(t);
+  const [ours, theirs] = ['red', 'blue'].map((tenant) =>
+    manager.as({ kind: 'key', id: tenant, key: tenant, tenant }),
+  );
+  if (!ours || !theirs) throw new Error('two callers');
+  const take = async (view: typeof ours, name: string) =>
+    (await view.get((await view.create({})).id).snapshot(undefined, undefined, { name })).id;
+  const [a, b, c] = [await take(ours, 'same'), await take(theirs, 'same'), await take(theirs, 'own')];
+  const compare = (view: typeof ours, from: string, to: string) =>
+    view.compareSnapshots({ from, to, limit: 10 });
+  const gone = { code: 'not_found' };
+  await t.rejects(compare(ours, a, b), gone);
+  await t.rejects(compare(ours, b, a), gone);
+  await t.rejects(compare(ours, a, 'own'), gone);
+  await t.rejects(compare(ours, a, 'snap_0000000000000'), gone);
+  // The root images of these guests are no file systems.
+  const read = { code: 'conflict', message: /a root image/ };
+  await t.rejects(compare(ours, a, 'same'), read);
+  await t.rejects(compare(theirs, c, b), read);
+  const several = { code: 'conflict', message: /several snapshots/ };
+  await t.rejects(compare(manager.as(OPERATOR), a, 'same'), several);
 });
 
 t.test('a command’s timeout is limited by the client’s policy', async (t) => {

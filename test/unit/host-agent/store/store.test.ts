@@ -102,6 +102,65 @@ t.test('another process reads while this one writes', async (t) => {
   await store.close();
 });
 
+t.test('a field has the name that it was stored with, whatever it is', async (t) => {
+  const path = newPath();
+  const names = [
+    '__proto__',
+    'constructor',
+    'toString',
+    'hasOwnProperty',
+    '__proto_',
+    '\ud800',
+    'ä\0"\\',
+    '',
+  ];
+  const record = Object.fromEntries(
+    names.map((name) => [name, { [name]: `value of ${name}`, list: [name] }]),
+  );
+  const store = await Store.open(path);
+  const table = store.table<object>('rows');
+  // Often enough that a decoder which compiles its readers does so.
+  await Promise.all(Array.from({ length: 50 }, (_, n) => table.put(`k${n}`, record)));
+  await store.close();
+  const again = await Store.open(path);
+  const found = again.table<object>('rows').all();
+  t.equal(found.length, 50);
+  for (const read of [...found.map((each) => each.record), again.table<object>('rows').get('k7') ?? {}]) {
+    t.strictSame(Object.keys(read), names);
+    t.equal(JSON.stringify(read), JSON.stringify(record));
+    t.equal(Object.getPrototypeOf(read), Object.prototype);
+  }
+  t.same(again.table<object>('rows').latestRange({ from: 'k7', limit: 1 })[0]?.record, record);
+  await again.close();
+});
+
+t.test('records of version 5, which were MessagePack, are read as before, and written as JSON', async (t) => {
+  const path = newPath();
+  const root = open({ path, noSubdir: true, maxDbs: 16 });
+  await root.openDB<number, string>({ name: 'meta' }).put('schema_version', 5);
+  const record = {
+    n: 123,
+    text: 'ü'.repeat(5000),
+    list: [{ a: null, b: true, gone: undefined }],
+    deep: { c: 1.5 },
+  };
+  for (let n = 0; n < 40; n++) await root.openDB<object, string>({ name: 'rows' }).put(`k${n}`, record);
+  await root.openDB<number, string>({ name: 'idempotency_order' }).put('a', 123);
+  const body = Buffer.from([0, 255, 128, 10]);
+  await root.openDB<object, string>({ name: 'idempotency_answers' }).put('a', { status: 201, body });
+  await root.close();
+  for (let round = 0; round < 2; round++) {
+    const store = await Store.open(path);
+    const rows = store.table<object>('rows').all();
+    t.equal(rows.length, 40);
+    for (const { record: read } of rows) t.strictSame(read, JSON.parse(JSON.stringify(record)));
+    t.equal(store.table('idempotency_order').get('a'), 123);
+    t.same(store.table('idempotency_answers').get('a'), { status: 201, body: body.toString('base64') });
+    await store.close();
+  }
+  t.ok(readFileSync(path).includes('{"n":123,"text":"'));
+});
+
 t.test('keys of version 4 keep what they could, newer ones have only what they name', async (t) => {
   const path = newPath();
   const root = open({ path, noSubdir: true, maxDbs: 16 });

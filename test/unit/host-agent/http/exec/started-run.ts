@@ -1,6 +1,6 @@
 // An exec without a guest, and all that comes of it.
 import type { ExecRequest } from '@sandboxd/api';
-import type { ExecOutcome } from '../../../../../host-agent/src/guest/exec-types.ts';
+import type { ExecOutcome } from '../../../../../host-agent/src/guest/exec.ts';
 import { ExecRun } from '../../../../../host-agent/src/http/exec/exec-run.ts';
 import type { PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 import { FakeExec } from '../../../../http/fake-sandboxes.ts';

@@ -6,13 +6,13 @@ import { Hono } from 'hono';
 import { pino } from 'pino';
 import t from 'tap';
 import type { HttpContext, HttpEnv } from '../../../../../host-agent/src/http/context.ts';
+import { ImageLines } from '../../../../../host-agent/src/http/routes/images.ts';
 import {
+  answerDirectly,
   answerPullStream,
   sendKeepalive,
   writePullStream,
-} from '../../../../../host-agent/src/http/pull-stream.ts';
-import { ImageLines } from '../../../../../host-agent/src/http/routes/images.ts';
-import { answerDirectly } from '../../../../../host-agent/src/http/server/responses.ts';
+} from '../../../../../host-agent/src/http/server/responses.ts';
 import { type Sample, StatsStream } from '../../../../../host-agent/src/http/stats-stream.ts';
 import type { Chunk, PullStream } from '../../../../../host-agent/src/lib/byte-queue.ts';
 import { AppError } from '../../../../../host-agent/src/lib/errors.ts';

@@ -13,9 +13,9 @@ import type {
 } from '../../../../host-agent/src/guest/service.ts';
 import { AppError } from '../../../../host-agent/src/lib/errors.ts';
 import { LogStore } from '../../../../host-agent/src/logs/index.ts';
-import { CommandCounts } from '../../../../host-agent/src/sandboxes/command-counts.ts';
 import { LogCaptures } from '../../../../host-agent/src/sandboxes/command-logs.ts';
-import { LogCapture } from '../../../../host-agent/src/sandboxes/log-capture.ts';
+import { CommandCounts } from '../../../../host-agent/src/sandboxes/exec.ts';
+import { ServiceLog } from '../../../../host-agent/src/sandboxes/service-log.ts';
 
 const ID = 'sbx_0123456789abc';
 
@@ -112,7 +112,7 @@ async function makeLogs(t: Test) {
 t.test('a new connection continues after the last record', async (t) => {
   const { log, logger, texts } = await (await makeLogs(t))();
   const guest = new FakeGuest();
-  const capture = new LogCapture({ guest, log, logger });
+  const capture = new ServiceLog({ guest, log, logger });
   t.match(guest.requests[0], { ring: '', fromSeq: 0, isFollowing: true, isWaiting: true });
   guest.send({ kind: 'ring', seq: 0, id: 'a'.repeat(16) }, out(0, 'one\n'), out(1, 'two\n'));
   t.equal(guest.consumed, 10);
@@ -174,7 +174,7 @@ t.test('a restarted daemon continues where its log ends, in the middle of a char
   const first = await open();
   const euro = Buffer.from('€');
   const guest = new FakeGuest();
-  new LogCapture({ guest, log: first.log, logger: first.logger });
+  new ServiceLog({ guest, log: first.log, logger: first.logger });
   guest.send(
     { kind: 'ring', seq: 0, id: 'c'.repeat(16) },
     out(0, 'a'),
@@ -186,7 +186,7 @@ t.test('a restarted daemon continues where its log ends, in the middle of a char
   // As after kill -9: nothing was closed.
   const second = await open();
   const again = new FakeGuest();
-  new LogCapture({ guest: again, log: second.log, logger: second.logger });
+  new ServiceLog({ guest: again, log: second.log, logger: second.logger });
   t.match(again.requests[0], { ring: 'c'.repeat(16), fromSeq: 2 });
   again.send({ kind: 'ring', seq: 2, id: 'c'.repeat(16) }, out(2, euro.subarray(2)));
   t.same(await second.texts(), ['a', 'b', 'exec: true', '€']);
@@ -215,7 +215,7 @@ t.test(
     const guest = new FakeGuest();
     let outputs = 0;
     const parts = { guest, log: log as never, logger: pino({ level: 'silent' }), onOutput: () => outputs++ };
-    new LogCapture(parts);
+    new ServiceLog(parts);
     guest.send({ kind: 'ring', seq: 0, id: 'a' });
     t.equal(outputs, 0, 'a ring alone is nothing that the service did');
     guest.send(out(0, 'one'));
@@ -231,7 +231,7 @@ t.test(
     guest.connect();
     t.equal(guest.requests.length, 1);
     t.same(logged, ['stdout one', 'about 9 bytes of output ', 'stdout two']);
-    new LogCapture(parts);
+    new ServiceLog(parts);
     t.equal(guest.requests.length, 1);
   },
 );
@@ -239,7 +239,7 @@ t.test(
 t.test('incomplete characters are logged before the output that replaces them', (t) => {
   const { logged, log } = makeLog();
   const guest = new FakeGuest();
-  new LogCapture({ guest, log: log as never, logger: pino({ level: 'silent' }) });
+  new ServiceLog({ guest, log: log as never, logger: pino({ level: 'silent' }) });
   const half = (seq: number, stream: 'stdout' | 'stderr') => ({ ...out(seq, Buffer.of(0xe2, 0x82)), stream });
   guest.send({ kind: 'ring', seq: 0, id: 'a' }, half(0, 'stdout'), half(1, 'stderr'));
   t.same(logged, []);
@@ -269,7 +269,7 @@ t.test('a lost subscription with a live guest is renewed a second later', (t) =>
   };
   const guest = new FakeGuest();
   const { log } = makeLog();
-  const capture = new LogCapture({ guest, log: log as never, logger: pino({ level: 'silent' }) });
+  const capture = new ServiceLog({ guest, log: log as never, logger: pino({ level: 'silent' }) });
   guest.connect();
   t.equal(guest.requests.length, 1, 'once at a time');
   guest.events?.end({} as never);
@@ -293,7 +293,7 @@ t.test('a lost subscription with a live guest is renewed a second later', (t) =>
   capture.stop();
   const absent = new FakeGuest();
   absent.isConnected = false;
-  const later = new LogCapture({ guest: absent, log: log as never, logger: pino({ level: 'silent' }) });
+  const later = new ServiceLog({ guest: absent, log: log as never, logger: pino({ level: 'silent' }) });
   t.equal(absent.requests.length, 0);
   absent.connect();
   t.equal(absent.requests.length, 1);

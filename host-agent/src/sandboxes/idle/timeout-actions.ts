@@ -1,4 +1,4 @@
-// Deletes sandboxes without a request: after their timeout_s, or after an idle timeout.
+// The actions at the end of a timeout_s or of an idle timeout: delete, pause, or take a snapshot and delete.
 import type { Logger } from 'pino';
 import type { Owner } from '../../keys/index.ts';
 import { toError } from '../../lib/errors.ts';
@@ -100,7 +100,7 @@ const RETRY_MS = 10_000;
 /** A failed pause at the end of a lifetime is retried after this time; so often it may write its memory. */
 const PAUSE_RETRY_MS = 60_000;
 
-export type AutomaticEndDeps = Pick<EndIdleDeps, 'events' | 'log' | 'deleteSnapshot' | 'deleteOlder'> & {
+export type TimeoutActionsDeps = Pick<EndIdleDeps, 'events' | 'log' | 'deleteSnapshot' | 'deleteOlder'> & {
   readonly save: (
     sandbox: Sandbox,
     signal: AbortSignal | undefined,
@@ -112,11 +112,11 @@ export type AutomaticEndDeps = Pick<EndIdleDeps, 'events' | 'log' | 'deleteSnaps
   readonly isManaged: (sandbox: Sandbox) => boolean;
 };
 
-/** The manager's side of sandboxes that end themselves. */
-export class AutomaticEnd implements SandboxOwner<Sandbox> {
-  readonly #deps: AutomaticEndDeps;
+/** The manager's side of timeouts. */
+export class TimeoutActions implements SandboxOwner<Sandbox> {
+  readonly #deps: TimeoutActionsDeps;
 
-  constructor(deps: AutomaticEndDeps) {
+  constructor(deps: TimeoutActionsDeps) {
     this.#deps = deps;
   }
 

@@ -4,10 +4,10 @@ import type { Logger } from 'pino';
 import type { Vm } from '../engines/engine.ts';
 import type { Guest } from '../guest/guest.ts';
 import type { SandboxLog } from '../logs/index.ts';
-import type { CommandCounts } from './command-counts.ts';
 import { LogCaptures } from './command-logs.ts';
+import type { CommandCounts } from './exec.ts';
 
-export type RunningOptions = {
+export type RunningVmOptions = {
   readonly vm: Vm;
   readonly guest: Guest;
   /** Absent: the sandbox has no durable log. */
@@ -18,7 +18,7 @@ export type RunningOptions = {
   readonly counts: CommandCounts;
 };
 
-export class Running {
+export class RunningVm {
   readonly vm: Vm;
   readonly guest: Guest;
   readonly captures: LogCaptures | undefined;
@@ -27,7 +27,7 @@ export class Running {
   /** Its guest is paused to be saved, or will be soon. */
   isSaving = false;
 
-  constructor({ vm, guest, sandboxLog, log, onOutput, counts }: RunningOptions) {
+  constructor({ vm, guest, sandboxLog, log, onOutput, counts }: RunningVmOptions) {
     this.vm = vm;
     this.guest = guest;
     this.captures = sandboxLog && new LogCaptures({ guest, log: sandboxLog, logger: log, onOutput, counts });
