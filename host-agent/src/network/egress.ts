@@ -4,9 +4,9 @@ import { AppError } from '../lib/errors.ts';
 import { parseIpv4 } from '../lib/ipv4.ts';
 import { AllowedAddresses, type Opening, readElements, readSetNames } from './allowed-addresses.ts';
 import { type Flow, type Flows, isLive, trafficOf } from './flows.ts';
-import type { EgressPolicy } from './policy.ts';
+import type { EgressPolicy, SetOwner } from './policy.ts';
 import type { AllowedNames } from './resolver/client.ts';
-import { type Element, GUEST_TABLE, policyRules, setNames } from './rules/guest.ts';
+import { type Element, GUEST_TABLE, maxOpen, policyRules, setNames } from './rules/guest.ts';
 
 export type EgressOptions = {
   readonly policy: EgressPolicy;
@@ -17,10 +17,15 @@ export type EgressOptions = {
   readonly resolver: { readonly resolverIp: string; readonly resolverPort: number };
 };
 
-/** Names of this many addresses are remembered. */
+/** Pairs of an address and a name that led to it are remembered. A guest decides how many there could be. */
 const MAX_KNOWN = 16_384;
+/** Names of one address. */
+const MAX_NAMES = 64;
 /** Elements that a change keeps open; the command that does it has a limit. */
 const MAX_KEPT = 16_384;
+/** The sets where the policy has an address. */
+type Owners = ReadonlyMap<string, ReadonlySet<SetOwner>>;
+
 /** A packet that is on its way during a change may leave something behind, which the next round finds. */
 const MAX_ROUNDS = 5;
 
@@ -30,6 +35,8 @@ export class Egress implements AllowedNames {
   #policy: EgressPolicy;
   /** The names that led to an address, and until when. They stay known while connections may last. */
   readonly #known = new Map<string, Map<string, number>>();
+  /** Pairs in it. */
+  #knownPairs = 0;
   /** Openings wait for a change, and a change for openings. */
   #changing: Promise<unknown> = Promise.resolve();
   readonly #openings = new Set<Promise<void>>();
@@ -87,13 +94,13 @@ export class Egress implements AllowedNames {
 
   /**
    * Resolves with the number of connections that were closed. `before`: what held until now, if it is not the policy
-   * of this object; undefined: not known. If it rejects, what holds is not known.
+   * of this object. If it rejects, what holds is not known.
    */
-  change(policy: EgressPolicy, before: EgressPolicy | undefined = this.#policy): Promise<number> {
+  change(policy: EgressPolicy, before: EgressPolicy | 'unknown' = this.#policy): Promise<number> {
     const change = async (): Promise<number> => {
       await Promise.allSettled(this.#openings);
       this.#policy = policy;
-      const known = this.#isSettled ? before : undefined;
+      const known = this.#isSettled && before !== 'unknown' ? before : undefined;
       this.#isSettled = false;
       const closed = await this.#enforce(policy, known);
       this.#isSettled = true;
@@ -106,16 +113,18 @@ export class Egress implements AllowedNames {
 
   async #enforce(policy: EgressPolicy, before: EgressPolicy | undefined): Promise<number> {
     const isWider = before !== undefined && policy.includes(before);
+    const byName = this.#findOwners();
     const closed: Flow[] = [];
     for (let round = 0; round < MAX_ROUNDS; round++) {
       const listed = await this.#list();
       const present = readElements(listed);
-      const kept = this.#select(present, before);
-      const keys = new Set(kept.map(({ set, address }) => `${set} ${address}`));
-      const isStale = present.some(({ set, address }) => !keys.has(`${set} ${address}`));
-      if (round === 0 || isStale) await this.#apply(kept, readSetNames(listed));
+      const allowed = present.filter((element) => this.#isAllowed(element, byName, before));
+      // One that only expires is not stale: a guest decides when its addresses expire.
+      const isStale = allowed.length < present.length;
+      if (round === 0 || isStale) await this.#apply(this.#select(allowed), readSetNames(listed));
       if (isWider) return 0;
-      const denied = (await this.#options.flows.list()).filter((flow) => !this.#passes(flow, before));
+      const owners = this.#addOwners(byName, allowed);
+      const denied = (await this.#options.flows.list()).filter((flow) => !this.#passes(flow, owners, before));
       if (denied.length > 0) await this.#options.flows.close(denied);
       closed.push(...denied);
       if (round > 0 && !isStale && denied.length === 0) return closed.filter(isLive).length;
@@ -140,42 +149,70 @@ export class Egress implements AllowedNames {
     this.#addresses.reset(kept.filter(({ set }) => !set.startsWith('used')));
   }
 
-  /** What stays open of what is, and what names that are known open now. */
-  #select(present: readonly Element[], before: EgressPolicy | undefined): Element[] {
-    const all = [undefined, ...this.#policy.classes.map(({ set }) => set)];
-    const kept = new Map<string, Element>();
-    const keep = (element: Element) => kept.set(`${element.set} ${element.address}`, element);
+  /** Of all addresses whose names are known. */
+  #findOwners(): Owners {
+    const byName = new Map<string, readonly SetOwner[]>();
+    const ownersOf = (name: string): readonly SetOwner[] => {
+      const owners = byName.get(name) ?? this.#policy.setsOf(name);
+      byName.set(name, owners);
+      return owners;
+    };
+    const toOwners = (names: Iterable<string>) => new Set([...names].flatMap(ownersOf));
+    return new Map([...this.#known].map(([address, names]) => [address, toOwners(names.keys())]));
+  }
+
+  /** What the kernel lets begin has to pass, or the guest could begin it again and again. */
+  #addOwners(byName: Owners, allowed: readonly Element[]): Owners {
+    const owners = new Map(byName);
+    for (const { set, address } of allowed)
+      owners.set(address, new Set([...(owners.get(address) ?? []), ownerOf(set)]));
+    return owners;
+  }
+
+  #isAllowed({ set, address }: Element, byName: Owners, before: EgressPolicy | undefined): boolean {
+    const owner = ownerOf(set);
+    const owners = byName.get(address);
+    if (owners !== undefined) return owners.has(owner);
+    return before !== undefined && hasAllOf(this.#policy, before, owner);
+  }
+
+  /** What stays open of what is, and what names that are known open now: at most as much as the sets hold. */
+  #select(allowed: readonly Element[]): Element[] {
+    const bySet = new Map<string, Map<string, Element>>();
+    const elementsOf = (set: string): Map<string, Element> => {
+      const elements = bySet.get(set) ?? new Map<string, Element>();
+      bySet.set(set, elements);
+      return elements;
+    };
     const now = Date.now();
     for (const [address, names] of this.#known)
       for (const [name, until] of names)
         if (until > now)
-          for (const set of this.#policy.setsOf(name))
-            keep({ set: setNames(set)[0], address, ttlS: Math.ceil((until - now) / 1000) });
-    const owners = new Map(all.flatMap((set) => setNames(set).map((name) => [name, set] as const)));
-    for (const element of present) {
-      const { set, address } = element;
-      if (!owners.has(set) || kept.has(`${set} ${address}`)) continue;
-      const owner = owners.get(set);
-      const names = this.#known.get(address);
-      const isAllowed =
-        names === undefined
-          ? before !== undefined && hasAllOf(this.#policy, before, owner)
-          : [...names.keys()].some((name) => this.#policy.setsOf(name).includes(owner));
-      if (isAllowed && element.ttlS > 0) keep(element);
+          for (const owner of this.#policy.setsOf(name)) {
+            const [set] = setNames(owner);
+            const elements = elementsOf(set);
+            const ttlS = Math.max(Math.ceil((until - now) / 1000), elements.get(address)?.ttlS ?? 0);
+            elements.set(address, { set, address, ttlS });
+          }
+    for (const element of allowed) {
+      const elements = elementsOf(element.set);
+      if (element.ttlS > 0 && !elements.has(element.address)) elements.set(element.address, element);
     }
-    return [...kept.values()].slice(-MAX_KEPT);
+    const kept = [...bySet].flatMap(([set, elements]) => [...elements.values()].slice(-maxOpen(set)));
+    return kept.slice(-MAX_KEPT);
   }
 
-  #passes(flow: Flow, before: EgressPolicy | undefined): boolean {
+  #passes(flow: Flow, owners: Owners, before: EgressPolicy | undefined): boolean {
     const traffic = trafficOf(flow);
     if (flow.address === this.#options.gateway) return true;
     if (traffic === undefined) return false;
     const address = parseIpv4(flow.address) ?? 0;
-    const names = this.#known.get(flow.address);
-    if (this.#policy.passes(address, traffic, names?.keys() ?? [])) return true;
-    if (names !== undefined || before === undefined || before.passes(address, traffic, [])) return false;
+    if (this.#policy.passes(address, traffic, owners.get(flow.address))) return true;
+    if (this.#known.has(flow.address) || before === undefined) return false;
+    if (before.passes(address, traffic, undefined)) return false;
     // An earlier daemon opened it, for one of the names of these sets.
-    return before.setsFor(traffic).every((set) => hasAllOf(this.#policy, before, set));
+    const sets = before.setsFor(traffic);
+    return sets.length > 0 && sets.every((set) => hasAllOf(this.#policy, before, set));
   }
 
   #remember(openings: readonly Opening[], name: string): void {
@@ -184,24 +221,30 @@ export class Egress implements AllowedNames {
       // The last in the order of insertion is what was resolved last.
       this.#known.delete(address);
       this.#known.set(address, names);
+      this.#knownPairs -= names.size;
       names.set(name, Math.max(names.get(name) ?? 0, Date.now() + ttlS * 1000));
-      if (names.size > MAX_NAMES) for (const first of [...names.keys()].slice(0, 1)) names.delete(first);
+      const [first] = names.keys();
+      if (names.size > MAX_NAMES && first !== undefined) names.delete(first);
+      this.#knownPairs += names.size;
     }
-    while (this.#known.size > MAX_KNOWN)
-      for (const first of this.#known.keys()) {
-        this.#known.delete(first);
-        break;
-      }
+    for (const [address, names] of this.#known) {
+      if (this.#knownPairs <= MAX_KNOWN) break;
+      this.#known.delete(address);
+      this.#knownPairs -= names.size;
+    }
   }
 }
 
-/** Names of one address. */
-const MAX_NAMES = 64;
+/** Of a set of addresses. */
+function ownerOf(set: string): SetOwner {
+  return /^(?:open|used)_(.*)$/.exec(set)?.[1];
+}
 
-/** Whether all names that had their addresses in a set still have them there. */
-function hasAllOf(policy: EgressPolicy, before: EgressPolicy, set: string | undefined): boolean {
+/** Whether there were names that had their addresses in a set, and all of them still have them there. */
+function hasAllOf(policy: EgressPolicy, before: EgressPolicy, set: SetOwner): boolean {
   const patterns = (of: EgressPolicy): readonly string[] =>
     set === undefined ? of.allowlist : (of.classes.find((each) => each.set === set)?.patterns ?? []);
   const now = new Set(patterns(policy));
-  return patterns(before).every((pattern) => now.has(pattern));
+  const was = patterns(before);
+  return was.length > 0 && was.every((pattern) => now.has(pattern));
 }

@@ -22,6 +22,8 @@ const PROTOCOLS: Readonly<Record<number, Traffic['protocol']>> = { 1: 'icmp', 6:
 /** The rules answer by at most 50 resets a second. */
 const TOLD_AT_ONCE = 50;
 const PAUSE_MS = 1000;
+/** A request to the helper has a limit of bytes; a guest may have more connections, most of them over. */
+const CUT_AT_ONCE = 20_000;
 
 export class Flows {
   readonly #helper: NetHelper;
@@ -42,9 +44,13 @@ export class Flows {
   /** No packet of them passes any more. Both ends get a reset, some at a time. */
   async close(flows: readonly Flow[]): Promise<void> {
     const { namespace, guestIp } = this.#slot;
-    await this.#helper.request(['drop', namespace, guestIp], flows.map(({ text }) => text).join(''));
-    await this.#tell(flows.slice(0, TOLD_AT_ONCE));
-    if (flows.length > TOLD_AT_ONCE) void this.#tellRest(flows.slice(TOLD_AT_ONCE)).catch(() => undefined);
+    for (let at = 0; at < flows.length; at += CUT_AT_ONCE) {
+      const some = flows.slice(at, at + CUT_AT_ONCE);
+      await this.#helper.request(['drop', namespace, guestIp], some.map(({ text }) => text).join(''));
+    }
+    const live = flows.filter(isLive);
+    await this.#tell(live.slice(0, TOLD_AT_ONCE));
+    if (live.length > TOLD_AT_ONCE) void this.#tellRest(live.slice(TOLD_AT_ONCE)).catch(() => undefined);
   }
 
   stop(): void {

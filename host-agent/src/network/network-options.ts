@@ -27,7 +27,7 @@ export type NetworkOptions = {
 
 export type ServeOptions = NetworkPolicy & {
   /** Where a change of the policy may have been cut short: what held before it. */
-  readonly before?: NetworkPolicy | undefined;
+  readonly before?: NetworkPolicy | 'unknown' | undefined;
   /** An earlier daemon already served this network: addresses that it opened stay open. */
   readonly wasServed: boolean;
   /** Gets a line for the sandbox's log for each denial. */

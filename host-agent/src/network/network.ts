@@ -188,7 +188,7 @@ export class Network {
     });
     if (!wasServed) await egress.begin();
     else if (before === undefined) await egress.restore();
-    else await egress.change(egress.policy, new EgressPolicy(before));
+    else await egress.change(egress.policy, before === 'unknown' ? before : new EgressPolicy(before));
     this.#egress.set(guestIp, { egress, flows });
     const { upstream, allowedRanges, log } = this.#options;
     this.#denials.set(guestIp, denials);

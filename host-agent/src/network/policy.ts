@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { INTERNET_PRESET, type NetworkRule, parsePortRange } from '@sandboxd/api';
 import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4, parseIpv4Range } from '../lib/ipv4.ts';
-import { Allowlist } from './resolver/message.ts';
+import { Allowlist, isName, patternsOf } from './resolver/message.ts';
 import { specialKind } from './special-addresses.ts';
 
 export type NetworkPolicy = {
@@ -51,7 +51,14 @@ export type RuleClass = {
   readonly cidrs: readonly string[];
 };
 
-type CompiledClass = RuleClass & { readonly ranges: readonly PortRange[]; readonly hosts: Allowlist };
+type CompiledClass = RuleClass & {
+  readonly ranges: readonly PortRange[];
+  readonly nets: readonly Ipv4Range[];
+  readonly hosts: Allowlist;
+};
+
+/** Where the kernel has the addresses of a name: in the sets of a class, or undefined in those of the allowlist. */
+export type SetOwner = string | undefined;
 
 export class EgressPolicy {
   readonly allowlist: readonly string[];
@@ -60,6 +67,8 @@ export class EgressPolicy {
   readonly #rules: readonly (readonly [rule: NetworkRule, preset: string | undefined])[];
   readonly #open: Allowlist;
   readonly #all: Allowlist;
+  /** By pattern. A guest may have resolved many names, so none is compared with all patterns. */
+  readonly #owners = new Map<string, Set<SetOwner>>();
 
   /** The rules are valid, and their names normalized. */
   constructor({ allowlist, rules = [], presets = [] }: NetworkPolicy) {
@@ -72,6 +81,9 @@ export class EgressPolicy {
     this.#classes = compile(this.#rules.map(([each]) => each));
     this.#open = new Allowlist(allowlist);
     this.#all = new Allowlist([...allowlist, ...this.#classes.flatMap(({ patterns }) => patterns)]);
+    for (const { set, patterns } of [{ set: undefined, patterns: allowlist }, ...this.#classes])
+      for (const pattern of patterns)
+        this.#owners.set(pattern, (this.#owners.get(pattern) ?? new Set()).add(set));
   }
 
   get classes(): readonly RuleClass[] {
@@ -80,7 +92,7 @@ export class EgressPolicy {
 
   /** Whether the resolver answers for this normalized name. */
   allows(name: string): boolean {
-    return this.isInternet ? this.#all.isName(name) : this.#all.allows(name);
+    return this.isInternet ? isName(name) : this.#all.allows(name);
   }
 
   /** As of `Allowlist`. */
@@ -88,25 +100,23 @@ export class EgressPolicy {
     return this.isInternet || this.#all.isAboveAllowed(name);
   }
 
-  /** The sets that get the addresses of a name; undefined is the one of the allowlist. */
-  setsOf(name: string): (string | undefined)[] {
-    return [
-      ...(this.#open.allows(name) ? [undefined] : []),
-      ...this.#classes.filter(({ hosts }) => hosts.allows(name)).map(({ set }) => set),
-    ];
+  /** The sets that get the addresses of a name. */
+  setsOf(name: string): SetOwner[] {
+    return [...new Set(patternsOf(name).flatMap((pattern) => [...(this.#owners.get(pattern) ?? [])]))];
   }
 
   /** The sets through which such traffic passes. */
-  setsFor({ protocol, port }: Traffic): (string | undefined)[] {
-    const classes = this.#classes.filter((each) => each.protocol === protocol && isWithin(port, each.ranges));
+  setsFor({ protocol, port }: Traffic): SetOwner[] {
+    const classes = this.#classes.filter(
+      (each) => each.protocol === protocol && each.patterns.length > 0 && isWithin(port, each.ranges),
+    );
     return [...(this.allowlist.length > 0 ? [undefined] : []), ...classes.map(({ set }) => set)];
   }
 
-  /** Whether traffic to an address passes that these names lead to. */
-  passes(address: number, traffic: Traffic, names: Iterable<string>): boolean {
+  /** Whether traffic to an address passes that is in these sets. */
+  passes(address: number, traffic: Traffic, sets: ReadonlySet<SetOwner> | undefined): boolean {
     if (this.#passesByAddress(address, traffic)) return true;
-    for (const name of names) if (this.#findName(name, traffic) !== undefined) return true;
-    return false;
+    return sets !== undefined && this.setsFor(traffic).some((set) => sets.has(set));
   }
 
   /** Whether it allows everything that `other` allows, by the same names and ranges. */
@@ -138,7 +148,7 @@ export class EgressPolicy {
     const found = this.#findName(name, traffic);
     if (found !== undefined)
       return { isAllowed: true, ...found, reason: 'it is open once the guest has resolved the name' };
-    if (this.isInternet && this.#all.isName(name) && passesInternet(traffic))
+    if (this.isInternet && isName(name) && passesInternet(traffic))
       return { isAllowed: true, by: { preset: INTERNET_PRESET }, reason: 'its public addresses are open' };
     if (!this.allows(name)) return { isAllowed: false, reason: 'no allowlist, rule or preset has the name' };
     if (protocol === 'icmp') return { isAllowed: false, reason: 'rules have no ICMP' };
@@ -161,7 +171,12 @@ export class EgressPolicy {
 
   #passesByAddress(address: number, traffic: Traffic): boolean {
     if (this.isInternet && specialKind(address) === undefined && passesInternet(traffic)) return true;
-    return this.#rules.some(([each]) => matchesCidr(each, address, traffic));
+    return this.#classes.some(
+      ({ protocol, ranges, nets }) =>
+        protocol === traffic.protocol &&
+        nets.some((net) => isInRange(address, net)) &&
+        isWithin(traffic.port, ranges),
+    );
   }
 
   /** What opens the addresses of a name for that traffic. */
@@ -208,26 +223,28 @@ function compile(rules: readonly NetworkRule[]): CompiledClass[] {
   }
   return [...classes].map(([key, { rule, patterns, cidrs }]) => {
     const ranges = toRanges(rule.ports);
+    const nets = mergeCidrs([...cidrs]);
     return {
       protocol: rule.protocol,
       ports: formatPorts(ranges),
       ranges,
       set: createHash('sha256').update(key).digest('hex').slice(0, 16),
       patterns: [...patterns],
-      cidrs: mergeCidrs([...cidrs]),
+      cidrs: nets.map(formatIpv4Range),
+      nets,
       hosts: new Allowlist([...patterns]),
     };
   });
 }
 
 /** Without ranges that lie within others: a set of the kernel has no overlapping elements. */
-function mergeCidrs(cidrs: readonly string[]): string[] {
+function mergeCidrs(cidrs: readonly string[]): Ipv4Range[] {
   const ranges = cidrs
     .flatMap((text) => parseIpv4Range(text) ?? [])
     .sort((a, b) => a.prefixLength - b.prefixLength);
   const kept: Ipv4Range[] = [];
   for (const range of ranges) if (!kept.some((each) => isInRange(range.base, each))) kept.push(range);
-  return kept.map(formatIpv4Range);
+  return kept;
 }
 
 /** Sorted; those that overlap or adjoin are one. */

@@ -6,6 +6,8 @@ import {
   hostPattern,
   INTERNET_PRESET,
   labels as labelsSchema,
+  MAX_ALLOWED_HOSTS,
+  MAX_ALLOWLIST_CHARS,
   MAX_SECONDS,
   networkRule,
   type SandboxLimits,
@@ -150,19 +152,20 @@ export async function resolveImport(
  * name than otherwise. The built-in one has the same meaning everywhere.
  */
 function toImportedNetwork({ allowlist, rules = [], presets = [] }: NetworkPolicy): NetworkPolicy {
+  const chars = allowlist.reduce((sum, { length }) => sum + length, 0);
+  if (allowlist.length > MAX_ALLOWED_HOSTS || chars > MAX_ALLOWLIST_CHARS)
+    throw badArchive('its allowlist is too long');
   for (const pattern of allowlist)
     if (hostPattern.safeParse(pattern).data !== pattern)
       throw badArchive('its allowlist has what is no host name');
-  const internet = presets
-    .filter(({ name }) => name === INTERNET_PRESET)
-    .map(({ name }) => ({ name, rules: [] }));
+  const isInternet = presets.some(({ name }) => name === INTERNET_PRESET);
   const all = [...rules, ...presets.flatMap((each) => (each.name === INTERNET_PRESET ? [] : each.rules))];
   try {
     const checked = toKernelRules(all.map((each) => networkRule.parse(each)));
     const network = {
       allowlist,
       ...(checked.length > 0 && { rules: checked }),
-      ...(internet.length > 0 && { presets: internet }),
+      ...(isInternet && { presets: [{ name: INTERNET_PRESET, rules: [] }] }),
     };
     assertFew(network);
     return network;
@@ -271,6 +274,8 @@ export async function bootImported(
   { dir, archive, manifest, options: imported, signal }: ImportInput,
 ): Promise<SavedGuest> {
   const options = { ...imported, bootArgs: '' };
+  // Who imports it may not be allowed what the archive names: that is checked for its forks.
+  const closed = { ...options, ...(options.network !== undefined && { network: { allowlist: [] } }) };
   const from = join(dir, 'imported');
   await mkdir(from, { recursive: true, mode: 0o700 });
   await archive.readParts(from, manifest, ['disk']);
@@ -282,7 +287,7 @@ export async function bootImported(
   const boot = async () => {
     await rm(memoryPath, { force: true });
     const origin = { kind: 'boot', memoryPath, layerPath } as const;
-    return startSandbox(hidden, { id, options, origin, log: log.child({ sandbox: id }), signal });
+    return startSandbox(hidden, { id, options: closed, origin, log: log.child({ sandbox: id }), signal });
   };
   const { engines } = context;
   const start = () => enqueue(startQueue, () => engines.bootOrReplaceEngine(boot, signal), signal);

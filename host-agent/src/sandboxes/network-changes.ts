@@ -50,7 +50,9 @@ export function checkNetwork(
   if (verdict.isAllowed || parseIpv4(host) === undefined) return { ...verdict, generation };
   for (const name of network.namesOf(slot, host)) {
     const byName = egress.check(name, traffic);
-    const reason = `the guest has resolved ${name}, which leads to the address; it is open for as long as its DNS record`;
+    // Not the name: below a wildcard it is data of the guest, which not every client may see.
+    const reason =
+      'a name that the guest has resolved leads to the address; it is open for as long as its DNS record';
     if (byName.isAllowed) return { ...byName, reason, generation };
   }
   return { ...verdict, generation };
@@ -101,7 +103,9 @@ async function carryOutChange(
   const { networkBefore: pending, ...settled } = record;
   const options = { ...record.options, network: policy };
   const next = { ...settled, options, networkGeneration: generation };
-  await sandbox.replaceRecord({ ...next, networkBefore: merge(before, pending) }).catch((error: unknown) => {
+  // Where a change failed before this one, any of its connections may be there as well.
+  const networkBefore = pending === undefined ? before : 'unknown';
+  await sandbox.replaceRecord({ ...next, networkBefore }).catch((error: unknown) => {
     throw asNoSpace(error, 'change the network of the sandbox', 'record') ?? error;
   });
   faults.reach('network.recorded');
@@ -154,6 +158,8 @@ export async function settleNetworks(
     const { networkBefore, ...record } = sandbox.record;
     if (networkBefore === undefined || record.network === undefined || !network.isServed(record.network))
       return;
+    // The record of a delete must stay.
+    if (isLeaving(sandbox)) return;
     await sandbox
       .replaceRecord(record)
       .catch((err) => log.warn({ err, sandbox: sandbox.id }, 'the next daemon changes a network again'));
@@ -168,16 +174,6 @@ function patchPolicy(before: NetworkPolicy, change: NetworkChange, presets: Name
   const kept = { ...policy, presets: before.presets };
   assertFew(kept);
   return kept;
-}
-
-/** Where a change failed before this one, any of its connections may be there as well. */
-function merge(before: NetworkPolicy, pending: NetworkPolicy | undefined): NetworkPolicy {
-  if (pending === undefined) return before;
-  return {
-    allowlist: [...new Set([...before.allowlist, ...pending.allowlist])],
-    rules: [...(before.rules ?? []), ...(pending.rules ?? [])],
-    presets: [...(before.presets ?? []), ...(pending.presets ?? [])],
-  };
 }
 
 function findChanges(before: NetworkPolicy, after: NetworkPolicy): string[] {
@@ -198,6 +194,9 @@ function generationOf({ networkGeneration = 1 }: SandboxRecord): number {
 
 /** AppError not_found. */
 function assertExists(sandbox: Sandbox): void {
-  if (sandbox.isGone || sandbox.state === 'deleting' || sandbox.state === 'deleted')
-    throw noSandbox(sandbox.id);
+  if (isLeaving(sandbox)) throw noSandbox(sandbox.id);
+}
+
+function isLeaving({ isGone, state }: Sandbox): boolean {
+  return isGone || state === 'deleting' || state === 'deleted';
 }

@@ -43,7 +43,7 @@ export type SandboxRecord = {
   /** Of its policy; absent: 1. Forks begin at 1. */
   readonly networkGeneration?: number;
   /** The policy that held before a change that may not be complete. */
-  readonly networkBefore?: NetworkPolicy;
+  readonly networkBefore?: NetworkPolicy | 'unknown';
   /** How its VM exited unexpectedly. */
   readonly exit?: VmExit;
   /** Set while it is paused, and until it runs again. Whether its memory is of use is in its files: saved/paused.ts. */

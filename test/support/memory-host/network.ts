@@ -49,14 +49,16 @@ export class RecordingNetwork implements SandboxNetworks {
   async start(
     slot: NetworkSlot,
     options: NetworkPolicy & {
-      before?: NetworkPolicy | undefined;
+      before?: NetworkPolicy | 'unknown' | undefined;
       wasServed: boolean;
       onDenied: (text: string) => void;
     },
   ) {
     this.deny = options.onDenied;
     this.#call(`start [${options.allowlist}] ${options.wasServed ? 'again' : 'first'}`, slot);
-    if (options.before) this.calls.push(`${this.calls.pop()} before [${options.before.allowlist}]`);
+    const { before } = options;
+    if (before === undefined) return;
+    this.calls.push(`${this.calls.pop()} before ${before === 'unknown' ? before : `[${before.allowlist}]`}`);
   }
 
   adopt(slot: NetworkSlot) {

@@ -226,16 +226,7 @@ export class Allowlist {
 
   /** The most specific pattern that matches; undefined if none does. */
   find(name: string): string | undefined {
-    if (!this.isName(name)) return undefined;
-    const dot = name.indexOf('.');
-    const candidates = [name, `*${name.slice(dot)}`];
-    for (let at = dot; at >= 0; at = name.indexOf('.', at + 1)) candidates.push(`**${name.slice(at)}`);
-    return candidates.find((pattern) => this.#names.has(pattern));
-  }
-
-  /** Whether it is a name of two or more valid labels. */
-  isName(name: string): boolean {
-    return name.includes('.') && name.split('.').every((label) => LABEL.test(label));
+    return patternsOf(name).find((pattern) => this.#names.has(pattern));
   }
 
   /**
@@ -247,4 +238,18 @@ export class Allowlist {
     for (const pattern of this.#names) if (pattern.endsWith(end)) return true;
     return false;
   }
+}
+
+/** All patterns that match a normalized name, the most specific first; none if it is no name. */
+export function patternsOf(name: string): string[] {
+  if (!isName(name)) return [];
+  const dot = name.indexOf('.');
+  const patterns = [name, `*${name.slice(dot)}`];
+  for (let at = dot; at >= 0; at = name.indexOf('.', at + 1)) patterns.push(`**${name.slice(at)}`);
+  return patterns;
+}
+
+/** Whether it is a name of two or more valid labels. */
+export function isName(name: string): boolean {
+  return name.includes('.') && name.split('.').every((label) => LABEL.test(label));
 }

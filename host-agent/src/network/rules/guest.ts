@@ -128,6 +128,11 @@ export function setNames(set: string | undefined): readonly [open: string, used:
   return set === undefined ? ['allowed', 'used'] : [`open_${set}`, `used_${set}`];
 }
 
+/** How many addresses the set has at most: a command that adds more fails as a whole. */
+export function maxOpen(set: string): number {
+  return setNames(undefined).includes(set) ? MAX_OPEN : MAX_OPEN_BY_PORT;
+}
+
 /** An address in a set of the kernel. */
 export type Element = { readonly set: string; readonly address: string; readonly ttlS: number };
 
