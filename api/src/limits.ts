@@ -123,6 +123,8 @@ export const MAX_RULE_CLASSES = 64;
 export const MAX_RULE_PORTS = 64;
 export const MAX_RULE_PATTERNS = 64;
 export const MAX_NETWORK_PRESETS = 16;
+/** Of all rules of a network together, as JSON: every list of sandboxes shows them. */
+export const MAX_RULE_CHARS = 64 * KIB;
 /** Maximum number of published ports of one sandbox. */
 export const MAX_PUBLISHED_PORTS = 256;
 

@@ -186,10 +186,11 @@ export class Network {
       gateway,
       resolver: { resolverIp, resolverPort: RESOLVER_PORT },
     });
+    // Before anything can fail: what an earlier daemon left open can be changed in any case.
+    this.#egress.set(guestIp, { egress, flows });
     if (!wasServed) await egress.begin();
     else if (before === undefined) await egress.restore();
     else await egress.change(egress.policy, before === 'unknown' ? before : new EgressPolicy(before));
-    this.#egress.set(guestIp, { egress, flows });
     const { upstream, allowedRanges, log } = this.#options;
     this.#denials.set(guestIp, denials);
     await this.#listen(slot);
@@ -221,7 +222,7 @@ export class Network {
 
   /** Whether names are resolved for the guest, by the policy of its last start or change. */
   isServed({ guestIp }: NetworkSlot): boolean {
-    return this.#egress.has(guestIp);
+    return this.#resolvers.has(guestIp);
   }
 
   /** The names, as far as they are known, that led the guest to an address. */

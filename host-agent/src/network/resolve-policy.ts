@@ -1,5 +1,11 @@
 // From what a client asks for to what a guest may reach.
-import { type GatewayRule, MAX_NETWORK_RULES, MAX_RULE_CLASSES, type NetworkRule } from '@sandboxd/api';
+import {
+  type GatewayRule,
+  MAX_NETWORK_RULES,
+  MAX_RULE_CHARS,
+  MAX_RULE_CLASSES,
+  type NetworkRule,
+} from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import { doRangesOverlap, parseIpv4Range } from '../lib/ipv4.ts';
 import { EgressPolicy, type NamedPresets, type NetworkPolicy } from './policy.ts';
@@ -27,11 +33,17 @@ export function resolvePolicy(request: NetworkRequest, presets: NamedPresets): N
 
 /** AppError invalid_argument. */
 export function assertFew(policy: NetworkPolicy): void {
-  const { length } = [...(policy.rules ?? []), ...(policy.presets ?? []).flatMap(({ rules }) => rules)];
-  if (length > MAX_NETWORK_RULES)
+  const all = [...(policy.rules ?? []), ...(policy.presets ?? []).flatMap(({ rules }) => rules)];
+  if (all.length > MAX_NETWORK_RULES)
     throw new AppError(
       'invalid_argument',
-      `a network must have at most ${MAX_NETWORK_RULES} rules, those of its presets included, not ${length}`,
+      `a network must have at most ${MAX_NETWORK_RULES} rules, those of its presets included, not ${all.length}`,
+    );
+  const chars = JSON.stringify(all).length;
+  if (chars > MAX_RULE_CHARS)
+    throw new AppError(
+      'invalid_argument',
+      `the rules of a network must have at most ${MAX_RULE_CHARS} characters as JSON, those of its presets included, not ${chars}`,
     );
   const lists = new EgressPolicy(policy).classes.length;
   if (lists <= MAX_RULE_CLASSES) return;

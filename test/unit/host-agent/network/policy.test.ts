@@ -1,6 +1,7 @@
 // What policies allow, as verdicts say it, and how two of them compare.
 import t from 'tap';
 import { EgressPolicy, type NetworkPolicy } from '../../../../host-agent/src/network/policy.ts';
+import { resolvePolicy } from '../../../../host-agent/src/network/resolve-policy.ts';
 
 const SSH = { host: 'github.test', protocol: 'tcp', ports: [22] } as const;
 const WEB = { host: '*.web.test', protocol: 'tcp', ports: [80, 443] } as const;
@@ -74,5 +75,20 @@ t.test('rules with the same protocol and ports share a set, however they are wri
   });
   t.match(one.classes, [{ ports: '80-90', patterns: ['a.test', 'b.test'], cidrs: ['1.2.3.0/24'] }]);
   t.equal(one.classes.length, 1);
+  t.end();
+});
+
+t.test('rules have a bound in all, also those of presets', (t) => {
+  const ports = Array.from({ length: 64 }, (_, n) => `${10_000 + 2 * n}-${10_001 + 2 * n}`);
+  const long = Array.from(
+    { length: 100 },
+    (_, n) => ({ host: `h${n}.test`, protocol: 'tcp', ports }) as const,
+  );
+  const applied = [{ name: 'long', rules: long }];
+  const presets = { apply: (names: readonly string[]) => (names.length > 0 ? applied : []) };
+  const tooLong = { code: 'invalid_argument', message: /at most 65536 characters as JSON/ };
+  t.throws(() => resolvePolicy({ allowlist: [], rules: long }, presets), tooLong);
+  t.throws(() => resolvePolicy({ allowlist: [], presets: ['long'] }, presets), tooLong);
+  t.equal(resolvePolicy({ allowlist: [], rules: long.slice(50) }, presets).rules?.length, 50);
   t.end();
 });
