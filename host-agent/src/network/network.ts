@@ -160,8 +160,8 @@ export class Network {
   }
 
   /**
-   * Also while it runs. `isAsleep`: its guest is away, as after `setPorts('hold')`. AppError conflict for a port in use,
-   * invalid_argument for an address that this host does not have.
+   * Also while it runs. `isAsleep`: its guest is away, as after `setPorts('hold')`. AppError conflict for a port in
+   * use, invalid_argument for an address that this host does not have.
    */
   async publish(slot: NetworkSlot, ports: readonly PublishedPort[], isAsleep = false): Promise<void> {
     const { subnet } = await this.#open();
