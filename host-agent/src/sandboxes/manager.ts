@@ -199,14 +199,12 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   connectPort = (sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection> =>
     connectPort(sandbox, port, this.#options.context.commandCounts.ports, options);
-
   changePort = (sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]> =>
     this.#operations.trackSave(changePort(sandbox, change, this.#options.context.events));
 
   changePublished(sandbox: Sandbox, change: PublishChange, request: RequestContext): Promise<void> {
     this.#operations.signal();
-    const { context, log } = this.#options;
-    const deps = { ...context, limits: this.#limits, sleep: this.sleep, log };
+    const deps = { ...this.#options, limits: this.#limits, sleep: this.sleep };
     return this.#operations.trackSave(changePublished(sandbox, change, request, deps));
   }
 
@@ -265,9 +263,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     return this.#operations.trackSave(this.#comparer.compare(position, toGuest, signal));
   }
 
-  async exportSandbox(sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream> {
-    return exportPaused(sandbox, this.sleep, this.#options.context, this.#operations.signal(signal));
-  }
+  exportSandbox = async (sandbox: Sandbox, signal?: AbortSignal): Promise<PullStream> =>
+    exportPaused(sandbox, this.sleep, this.#options.context, this.#operations.signal(signal));
 
   async importSnapshot(
     read: ByteSource,

@@ -17,8 +17,10 @@ export type PublishChange =
   | { readonly remove: Pick<PublishedPort, 'hostPort' | 'guestPort'> };
 
 type PublishDeps = {
-  readonly network: Pick<SandboxNetworks, 'publish' | 'unpublish'>;
-  readonly events: LifecycleEvents;
+  readonly context: {
+    readonly network: Pick<SandboxNetworks, 'publish' | 'unpublish'>;
+    readonly events: LifecycleEvents;
+  };
   readonly limits: Pick<Limits, 'admitPorts'>;
   readonly sleep: Pick<Sleep, 'holdPorts'>;
   readonly log: Logger;
@@ -62,11 +64,11 @@ async function publish(
   const after = [...before, port];
   assertFewPorts(after);
   using _admitted = deps.limits.admitPorts(request, owner, [port]);
-  await deps.network.publish(slot, [port], paused !== undefined);
+  await deps.context.network.publish(slot, [port], paused !== undefined);
   try {
-    await record(sandbox, 'port-published', [port], after, deps.events);
+    await record(sandbox, 'port-published', [port], after, deps.context.events);
   } catch (error) {
-    await deps.network.unpublish(slot, port).catch((err) => {
+    await deps.context.network.unpublish(slot, port).catch((err) => {
       deps.log.warn({ err, sandbox: sandbox.id }, 'cannot free a port that could not be published');
     });
     throw error;
@@ -79,7 +81,7 @@ async function publish(
 async function unpublish(
   sandbox: Sandbox,
   { hostPort, guestPort }: Pick<PublishedPort, 'hostPort' | 'guestPort'>,
-  { network, events, sleep }: PublishDeps,
+  { context: { network, events }, sleep }: PublishDeps,
 ): Promise<void> {
   const { network: slot, options, paused } = sandbox.record;
   const isOne = (each: PublishedPort) => each.hostPort === hostPort && each.guestPort === guestPort;

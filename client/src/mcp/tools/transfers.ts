@@ -89,7 +89,7 @@ async function openShared({ bounds: { localDirectory } }: Scope): Promise<HeldDi
   return localDirectory.enterAll([]);
 }
 
-/** What a guest sends must not fill the disk of this machine, whatever it said before. */
+/** What a guest sends must not fill the disk of this machine, whatever size it gave before. */
 async function* bounded(body: Bytes, maxBytes: number): AsyncGenerator<Uint8Array, void> {
   let bytes = 0;
   for await (const part of body) {
