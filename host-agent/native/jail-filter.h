@@ -5,6 +5,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/if_tun.h>
@@ -50,13 +51,15 @@ static const unsigned short ALLOWED[] = {
 };
 
 /**
- * Allowed ioctls, besides all of KVM and userfaultfd: those of a tap that change nothing permanently, and none of
- * files. File ioctls could reserve space beyond every limit, charge another project's quota, or make a file immutable.
+ * Allowed ioctls, besides all of KVM and userfaultfd: those of a tap that change nothing permanently, those that read
+ * the flags, address and MTU of an interface in the namespace, and none of files. File ioctls could reserve space
+ * beyond every limit, charge another project's quota, or make a file immutable.
  */
 static const unsigned IOCTLS[] = {
     TCGETS, TIOCGWINSZ, FIONREAD, TIOCOUTQ, FIONBIO, FIOCLEX, FIONCLEX, TUNGETFEATURES, TUNSETIFF, TUNGETIFF,
     TUNSETQUEUE,
     TUNSETOFFLOAD, TUNSETVNETHDRSZ, TUNGETVNETHDRSZ, TUNSETVNETLE, TUNSETVNETBE, TUNSETSNDBUF, TUNGETSNDBUF,
+    SIOCGIFFLAGS, SIOCGIFHWADDR, SIOCGIFMTU,
 };
 enum { IOCTL_COUNT = sizeof IOCTLS / sizeof *IOCTLS, KVM_TYPE = 0xae, FAULTS_TYPE = 0xaa };
 

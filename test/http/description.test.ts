@@ -82,7 +82,11 @@ t.test('every route but a WebSocket has an example, which is taken as it is', as
     const params: Readonly<Record<string, string>> = { ...example.params, id };
     const target = path.replace(/:(\w+)(?:\{.+\})?/g, (_, parameter) => params[parameter] ?? '');
     if (name === 'exportSandbox') await sandboxes.as(OPERATOR).get(id).pause(true);
-    const sent = name === 'rollbackSandbox' ? { snapshot_id: snapshot } : (example.body ?? {});
+    const own: Readonly<Record<string, unknown>> = {
+      rollbackSandbox: { snapshot_id: snapshot },
+      diffSnapshots: { with: snapshot },
+    };
+    const sent = own[name] ?? example.body ?? {};
     const accept = answers[0]?.content?.['application/json'] ? 'application/json' : '*/*';
     const response = await app.request(`${target}?${new URLSearchParams(example.query)}`, {
       method,

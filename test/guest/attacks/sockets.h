@@ -41,8 +41,16 @@ static void open_taps(const char *name) {
   report("give away", name, ioctl(tap, TUNSETOWNER, 0));
   report("change the kind of", name, ioctl(tap, TUNSETLINK, ARPHRD_ETHER));
   report("change the address of", name, ioctl(tap, SIOCSIFHWADDR, &hardware));
+  // VMMs read these of their tap, by the only kind of socket that they may have.
+  int control = socket(AF_UNIX, SOCK_STREAM, 0);
+  report("read the address of", name, ioctl(control, SIOCGIFHWADDR, &request));
+  report("read the MTU of", name, ioctl(control, SIOCGIFMTU, &request));
+  report("read the flags of", name, ioctl(control, SIOCGIFFLAGS, &request));
+  report("change the flags of", name, ioctl(control, SIOCSIFFLAGS, &request));
+  report("rename", name, ioctl(control, SIOCSIFNAME, &request));
   strcpy(request.ifr_name, "another0");
   tap = open("/dev/net/tun", O_RDWR);
+  request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
   report("make a tap", "", tap < 0 ? tap : ioctl(tap, TUNSETIFF, &request));
 }
 

@@ -56,7 +56,7 @@ export const mcp: Verb = {
     },
     tool: { type: 'string', multiple: true, placeholder: 'name', help: 'offer only this tool; default: all' },
   },
-  example: 'sandbox mcp --profile base --max-sandboxes 4 < /dev/null',
+  example: 'sandbox mcp --profile base --max-sandboxes 4 -l agent=one',
   async run({ text, texts }, { client, signal, complain }) {
     const maxSandboxes = text('max-sandboxes');
     const files = text('files');
