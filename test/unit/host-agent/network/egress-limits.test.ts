@@ -1,5 +1,6 @@
 // What a hostile guest may do to the changes of its policy: many addresses, names and connections, and expiries at each
-// moment. The kernel and its helper are a model that has the limits of the real ones.
+// moment. The kernel and its helper are a model that has the limits of the real ones. The numbers are those of the attack
+// list (docs/network.md).
 import t from 'tap';
 import { Egress } from '../../../../host-agent/src/network/egress.ts';
 import { Flows } from '../../../../host-agent/src/network/flows.ts';
@@ -110,7 +111,7 @@ t.test('the model has the commands of the rules', async (t) => {
   t.same([...kernel.sets.keys()], ['allowed', 'used']);
 });
 
-t.test('more open addresses than the sets of a new policy hold do not keep the old one', async (t) => {
+t.test('98: more open addresses than the sets of a new policy hold do not keep the old one', async (t) => {
   const { kernel, resolve, change } = start({ allowlist: ['*.x.test', 'y.test'] });
   for (let at = 0; at < 3000; at += 60) await resolve(`n${at}.x.test`, at, 60);
   await change({ rules: [WEB] });
@@ -120,7 +121,7 @@ t.test('more open addresses than the sets of a new policy hold do not keep the o
   t.ok((kernel.sets.get('allowed')?.size ?? 0) <= 8192);
 });
 
-t.test('addresses that expire at each moment do not keep the old policy', async (t) => {
+t.test('98: addresses that expire at each moment do not keep the old policy', async (t) => {
   const { kernel, resolve, change } = start({ allowlist: ['*.x.test', 'y.test'] });
   await resolve('a.x.test', 0, 60, 1);
   let at = 0;
@@ -130,7 +131,7 @@ t.test('addresses that expire at each moment do not keep the old policy', async 
 });
 
 t.test(
-  'more connections than one request has are all dropped; both ends of the live ones hear of it',
+  '98: more connections than one request has are all dropped; both ends of the live ones hear of it',
   async (t) => {
     const { kernel, resolve, change } = start({ allowlist: ['*.x.test', 'y.test'] });
     await resolve('y.test', 0, 1);
@@ -145,7 +146,7 @@ t.test(
   },
 );
 
-t.test('names that lead to the same addresses are remembered up to a bound', async (t) => {
+t.test('109: names that lead to the same addresses are remembered up to a bound', async (t) => {
   const { egress, resolve, change } = start({ allowlist: ['*.x.test', 'y.test'] });
   for (let n = 0; n < 600; n++) await resolve(`n${n}.x.test`, 64 * (n % 9), 64);
   let pairs = 0;
@@ -159,7 +160,7 @@ t.test('names that lead to the same addresses are remembered up to a bound', asy
   t.equal(await change({ allowlist: ['*.x.test'] }), 0);
 });
 
-t.test('a connection that the kernel lets begin again does not keep the old policy', async (t) => {
+t.test('98: a connection that the kernel lets begin again does not keep the old policy', async (t) => {
   const internet = [{ name: 'internet', rules: [] }];
   const { kernel, egress, change } = start({ rules: [WEB], presets: internet });
   const set = egress.policy.classes[0]?.set ?? '';
@@ -175,7 +176,7 @@ t.test('a connection that the kernel lets begin again does not keep the old poli
 });
 
 t.test(
-  'what nothing could have opened is closed, and all of it if the policy before is not known',
+  '98: what nothing could have opened is closed, and all of it if the policy before is not known',
   async (t) => {
     const { kernel, egress, change } = start({ rules: [WEB], allowlist: ['y.test'] });
     const ping = flow(addressOf(1), 0, { protocol: 1 });
