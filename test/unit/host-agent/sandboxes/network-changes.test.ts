@@ -1,10 +1,9 @@
-// Changes of what a guest may reach: generations, records, crashes, limits, presets and copies.
+// Changes of what a guest may reach: generations, records, limits, presets and copies.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { OPERATOR, type Principal } from '../../../../host-agent/src/keys/index.ts';
-import type { FaultPoint } from '../../../../host-agent/src/lib/faults.ts';
 import { Presets } from '../../../../host-agent/src/network/presets.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import type { CreateSandboxOptions } from '../../../../host-agent/src/sandboxes/types.ts';
@@ -210,83 +209,6 @@ t.test('presets are read again when the file changes, and a bad file changes not
     });
   }
 });
-
-const POINTS: readonly FaultPoint[] = ['network.recorded', 'network.changed'];
-for (const point of POINTS)
-  t.test(`106: a daemon that is killed at ${point} leaves what the next one completes`, async (t) => {
-    const home = await makeHome(t);
-    let isArmed = false;
-    const faults = {
-      reach: (at: FaultPoint) => {
-        if (isArmed && at === point) throw new Error(`a fault at ${point}`);
-      },
-    };
-    const first = await start(t, { allowlist: ['a.test'] }, { home, faults });
-    isArmed = true;
-    await t.rejects(first.handle().changeNetwork({ allowlist: ['b.test'] }), /a fault/);
-    t.match(first.record(), {
-      networkGeneration: 2,
-      networkBefore: { allowlist: ['a.test'] },
-      options: { network: { allowlist: ['b.test'] } },
-    });
-    await first.crash();
-    const next = await startMemoryDaemon(t, { home });
-    t.ok(next.network.calls.includes('start [b.test] again tap1 before [a.test]'), next.network.calls.join());
-    const record = next.store.table<SandboxRecord>('sandboxes').get(first.id);
-    t.notOk(record?.networkBefore, 'complete');
-    t.match(next.manager.as(OPERATOR).get(first.id).network(), { generation: 2, allowlist: ['b.test'] });
-  });
-
-t.test('a change that fails is undone; one that cannot be undone is carried out again', async (t) => {
-  const { handle, recorder, record } = await start(t);
-  let failures = 1;
-  recorder.onChange = async () => {
-    if (failures-- > 0) throw new Error('nftables broke');
-  };
-  await t.rejects(handle().changeNetwork({ allowlist: ['b.test'] }), {
-    code: 'internal',
-    message: /the earlier policy holds: nftables broke/,
-  });
-  t.match(handle().network(), { generation: 1, allowlist: ['a.test'] });
-  t.notOk(record()?.networkBefore);
-  failures = 2;
-  await t.rejects(handle().changeNetwork({ allowlist: ['b.test'] }), { message: /either policy may hold/ });
-  t.match(record(), { networkBefore: { allowlist: ['a.test'] } });
-  for (let n = 0; n < 3; n++) {
-    failures = 2;
-    await t.rejects(handle().changeNetwork({ rules: [SSH, { ...SSH, ports: [n + 1] }] }), {
-      code: 'internal',
-    });
-    t.equal(record()?.networkBefore, 'unknown', 'no list that grows with each');
-  }
-  failures = 0;
-  recorder.calls.length = 0;
-  await handle().changeNetwork({});
-  t.same(
-    recorder.calls,
-    ['change [b.test] [github.test,github.test] [] tap1'],
-    'also by a change that changes nothing',
-  );
-  t.notOk(record()?.networkBefore);
-});
-
-t.test(
-  'a change after one that failed, which is cut short: the next daemon trusts no connection',
-  async (t) => {
-    const home = await makeHome(t);
-    const first = await start(t, { allowlist: ['a.test'] }, { home });
-    first.recorder.onChange = async () => {
-      throw new Error('nftables broke');
-    };
-    for (const name of ['b.test', 'c.test'])
-      await t.rejects(first.handle().changeNetwork({ allowlist: [name] }), {
-        message: /either policy may hold/,
-      });
-    await first.crash();
-    const next = await startMemoryDaemon(t, { home });
-    t.ok(next.network.calls.includes('start [c.test] again tap1 before unknown'), next.network.calls.join());
-  },
-);
 
 t.test('a verdict by an address has no name that the guest has resolved', async (t) => {
   const { handle, recorder } = await start(t, { allowlist: ['*.web.test'] });
