@@ -31,9 +31,13 @@ export type ExecOutput = {
 /** The error for a status outside 2xx. */
 export class ApiError extends Error {
   readonly status: number;
-  constructor(status: number, message: string) {
+  /** What the daemon has logged about it; in the report of a failed test, as tap shows the fields of an error. */
+  readonly details?: string;
+
+  constructor(status: number, message: string, details = '') {
     super(`${status}: ${message}`);
     this.status = status;
+    if (details !== '') this.details = details;
   }
 }
 
@@ -41,7 +45,7 @@ export class Api {
   readonly url: string;
   readonly #explain: () => string;
 
-  /** `explain` gives what the daemon knows of an internal error, for the message of the test's error. */
+  /** `explain` gives what the daemon has logged about internal errors. */
   constructor(url: string, explain: () => string = () => '') {
     this.url = url;
     this.#explain = explain;
@@ -82,8 +86,7 @@ export class Api {
       try {
         message = (JSON.parse(text) as { error: string }).error;
       } catch {}
-      const details = response.status === 500 ? this.#explain() : '';
-      throw new ApiError(response.status, details === '' ? message : `${message}\n${details}`);
+      throw new ApiError(response.status, message, response.status === 500 ? this.#explain() : '');
     }
     return (text === '' ? undefined : JSON.parse(text)) as T;
   }

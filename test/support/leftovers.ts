@@ -103,7 +103,7 @@ export async function readRecordIds(
     .map(String)
     .filter((name) => name !== 'meta' && !except.includes(name));
   return tables.flatMap((name) => {
-    const table = root.db.openDB<unknown, string>({ name });
+    const table = root.db.openDB<unknown, string>({ name, encoding: 'json' });
     return [...table.getRange()].flatMap(({ key, value }) => (isMeant(value) ? [`${name}/${key}`] : []));
   });
 }
