@@ -137,7 +137,10 @@ export async function startDaemon(t: Test, options: DaemonOptions = {}): Promise
 }
 
 export async function spawnDaemon(directories: Directories, options: DaemonOptions = {}): Promise<Daemon> {
+  // A test is not about how long a guest waits for its share of a busy machine.
+  const isPatient = options.flags?.includes('--boot-timeout-s') !== true;
   const flags = [
+    ...(isPatient ? ['--boot-timeout-s', '300'] : []),
     '--listen',
     '127.0.0.1:0',
     '--data-dir',

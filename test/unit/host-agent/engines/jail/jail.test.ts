@@ -89,7 +89,11 @@ t.test('a jailed program with a network has the tap of its namespace, and no oth
     ...{ 'attach tap0': 'done', 'send by tap0': 'done', 'make a tap': 'EPERM' },
     ...{ 'end the life of tap0': 'ENOTTY', 'give away tap0': 'ENOTTY' },
     ...{ 'change the kind of tap0': 'ENOTTY', 'change the address of tap0': 'ENOTTY' },
-    ...{ 'read the address of tap0': 'done', 'read the MTU of tap0': 'done', 'read the flags of tap0': 'done' },
+    ...{
+      'read the address of tap0': 'done',
+      'read the MTU of tap0': 'done',
+      'read the flags of tap0': 'done',
+    },
     ...{ 'change the flags of tap0': 'ENOTTY', 'rename tap0': 'ENOTTY' },
     ...{ connect: 'EACCES', 'raw socket': 'EACCES', 'datagram socket': 'EACCES' },
     ...{ 'IPv6 datagram socket': 'EACCES', 'packet socket': 'EACCES' },
