@@ -167,13 +167,14 @@ export function authentication(authenticator: Authenticator) {
   return createMiddleware<HttpEnv>(async (c, next) => {
     c.set('principal', ANONYMOUS);
     const isPublic = findRoute(c.req.method, c.req.path)?.access === 'public';
-    const principal = isPublic
-      ? ANONYMOUS
-      : await authenticator.authenticate({
-          authorization: headerOf(c, 'authorization'),
-          protocols: headerOf(c, 'sec-websocket-protocol'),
-          address: addressOf(c),
-        });
+    const { caller }: Partial<HttpContext['env']> = c.env ?? {};
+    const authenticate = (): Promise<Principal> =>
+      authenticator.authenticate({
+        authorization: headerOf(c, 'authorization'),
+        protocols: headerOf(c, 'sec-websocket-protocol'),
+        address: addressOf(c),
+      });
+    const principal = isPublic ? ANONYMOUS : (caller?.principal ?? (await authenticate()));
     c.set('principal', principal);
     if (principal.kind === 'key') {
       trackOpen(authenticator, principal, c);

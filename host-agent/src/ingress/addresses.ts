@@ -38,6 +38,12 @@ export class Addresses {
     this.#public = address;
   }
 
+  /** The domain with its port, unless that is the default one of the scheme. */
+  get publicHost(): string {
+    const { scheme, domain, port } = this.#public;
+    return port === undefined || port === DEFAULT_PORTS[scheme] ? domain : `${domain}:${port}`;
+  }
+
   get scheme(): Scheme {
     return this.#public.scheme;
   }
@@ -56,9 +62,7 @@ export class Addresses {
 
   /** Host names of URLs have no underscore, which certificates and some clients refuse. */
   urlOf(id: string, port: number): URL {
-    const { scheme, domain, port: ownPort } = this.#public;
-    const isDefault = ownPort === undefined || ownPort === DEFAULT_PORTS[scheme];
-    return new URL(`${scheme}://${port}-${id.replace('_', '-')}.${domain}${isDefault ? '' : `:${ownPort}`}/`);
+    return new URL(`${this.scheme}://${port}-${id.replace('_', '-')}.${this.publicHost}/`);
   }
 }
 
