@@ -66,7 +66,7 @@ export async function serveE2b(
   const log = pino({ level: 'silent' });
   const records = await SandboxRecords.open(keyring.store, keyring.registry);
   const audited: Record<string, unknown>[] = [];
-  const addresses = new Addresses({ scheme: 'http', domain: 'box.example' });
+  const addresses = new Addresses({ scheme: 'http', domain: 'box.example', aliases: ['gate.example'] });
   const ports = new Gateway({
     addresses,
     access: new PortAccess(portHost, records),
@@ -85,7 +85,7 @@ export async function serveE2b(
     addresses,
     ports,
     domain: () => 'box.example',
-    allowedHosts: [],
+    allowedHosts: [{ scheme: 'http', at: { host: 'gate.example', port: undefined } }],
     log,
     ending: new AbortController().signal,
   });

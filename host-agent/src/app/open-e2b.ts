@@ -41,7 +41,8 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     if (event.kind !== 'deleted') return;
     records.delete(event.sandbox).catch((err: unknown) => log.warn({ err }, 'cannot remove a record of E2B'));
   });
-  const addresses = new Addresses(toPublic(e2b));
+  const aliases = config.allowedHosts.map(({ at }) => at.host);
+  const addresses = new Addresses({ ...toPublic(e2b), aliases });
   const ports = new Gateway({
     addresses,
     access: new PortAccess(toPortHost(sandboxes), records),
@@ -77,7 +78,7 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     listen: async () => {
       await records.sweep((id) => sandboxes.find(id) !== undefined);
       const address = await server.listen(e2b.listen);
-      if ('port' in address) addresses.use(toPublic(e2b, address.port));
+      if ('port' in address) addresses.use({ ...toPublic(e2b, address.port), aliases });
       log.info(`clients of E2B are served on ${formatListen(address)}`);
     },
     stop: () => server.close(DRAIN_MS),

@@ -12,6 +12,8 @@ export type PublicAddress = {
   readonly domain: string;
   /** Absent: the default port of the scheme. */
   readonly port?: number | undefined;
+  /** Other names of the domain itself, where headers name the port. */
+  readonly aliases?: readonly string[];
 };
 
 export type Sought = { readonly port: number } & ({ readonly id: string } | { readonly name: string });
@@ -52,8 +54,8 @@ export class Addresses {
   find(host: string, headers: IncomingHttpHeaders): Sought | undefined {
     const at = parseAuthority(host);
     if (at === undefined) return undefined;
-    const { domain } = this.#public;
-    if (isBare(at, domain)) return readHeaders(headers);
+    const { domain, aliases = [] } = this.#public;
+    if (isBare(at, domain) || aliases.includes(at.host)) return readHeaders(headers);
     const suffix = [domain, LOCAL].find((each) => at.host.endsWith(`.${each}`));
     if (suffix === undefined) return undefined;
     const [, port, sandbox] = /^(\d{1,5})-([a-z0-9_-]+)$/.exec(at.host.slice(0, -suffix.length - 1)) ?? [];

@@ -55,10 +55,14 @@ async function readHomes(requests: Requests, id: string): Promise<ReadonlyMap<st
     const { body } = await requests.stream('readContent', {
       params: { id },
       query: { path: '/etc/passwd' },
-      headers: { range: `bytes=0-${MAX_PASSWD_BYTES - 1}` },
     });
     const chunks: Uint8Array[] = [];
-    for await (const chunk of body) chunks.push(chunk);
+    let bytes = 0;
+    for await (const chunk of body) {
+      chunks.push(chunk);
+      bytes += chunk.length;
+      if (bytes > MAX_PASSWD_BYTES) break;
+    }
     const lines = Buffer.concat(chunks).toString('latin1').split('\n');
     const fields = lines.map((line) => line.split(':'));
     return new Map(

@@ -134,6 +134,7 @@ async function write(call: EnvdCall, path: string, content: Readable): Promise<W
   try {
     await call.requests.call('writeContent', { params: call.params, query: { path }, bytes: content });
   } catch (error) {
+    if (content.errored) throw new E2bError(400, `the upload is damaged: ${content.errored.message}`);
     if (error instanceof ApiError && /no space|disk .*full/i.test(error.message))
       throw new E2bError(507, `not enough disk space available: ${error.message}`);
     throw error;

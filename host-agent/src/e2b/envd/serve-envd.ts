@@ -93,9 +93,11 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
       const call = await admitCall(c);
       const left = new AbortController();
       endOf(c)?.once('close', () => left.abort());
-      const first = await readFirst(readBody(c));
       const limits = { timeoutMs: readTimeout(c), signal: left.signal };
-      const stream = new MessageStream(connectErrors(handle(call, first ?? {}, limits)), {
+      const messages = async function* (): AsyncGenerator<object, void> {
+        yield* handle(call, await readFirst(readBody(c)), limits);
+      };
+      const stream = new MessageStream(connectErrors(messages()), {
         keepaliveMs: readKeepalive(c),
         keepalive: path.startsWith('/process') ? { event: { keepalive: {} } } : { keepalive: {} },
         onCancel: () => left.abort(),
