@@ -1,4 +1,5 @@
-// A sandbox that is paused and resumed on real guests: what goes on, over many cycles (1,000 with SOAK=1), over daemons
+// A sandbox that is paused and resumed on real guests: what goes on, over many cycles (1,000 with SOAK=1, or as many as
+// SOAK_CYCLES says), over daemons
 // that are killed at a step (each step with SOAK=1), and for many clients at once.
 import { writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -24,7 +25,7 @@ import { scaled } from '../support/time-scale.ts';
 import { vmmPids } from '../support/vmms.ts';
 
 const IS_SOAK = process.env.SOAK === '1';
-const CYCLES = IS_SOAK ? 1000 : 5;
+const CYCLES = Number(process.env.SOAK_CYCLES ?? (IS_SOAK ? 1000 : 5));
 
 t.setTimeout(scaled(CYCLES * 60_000 + 900_000));
 
