@@ -1,6 +1,6 @@
 // Everything that relies on undocumented behaviour of Node's HTTP server. The contract test node-internals.test.ts
 // fails if a version of Node changes it.
-import type { IncomingMessage, Server } from 'node:http';
+import { type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex, Readable } from 'node:stream';
 
@@ -59,6 +59,17 @@ function isParser(value: unknown): value is Parser {
     'onIncoming' in value &&
     typeof value.onIncoming === 'function'
   );
+}
+
+/**
+ * For a connection that was taken away from the HTTP parser while responses to earlier requests are sent: Node no
+ * longer tells these when to continue. Throws nothing; without such a response nothing happens.
+ */
+export function continueResponses(socket: Duplex): void {
+  socket.on('drain', () => {
+    const response: unknown = Reflect.get(socket, '_httpMessage');
+    if (response instanceof ServerResponse && !response.writableEnded) response.emit('drain');
+  });
 }
 
 /** The file descriptor of an open socket, from its libuv handle; undefined if it is closed. */
