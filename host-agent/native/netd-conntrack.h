@@ -163,6 +163,29 @@ static void cut_connections(char **args) {
   each_connection(cut_outside, guest);
 }
 
+static uint32_t counted_mask;
+static size_t inward_count;
+
+/** Counts an established TCP connection to a guest of the range. */
+static void count_inward(struct nlmsghdr *entry, struct in_addr range) {
+  struct rtattr *first = (struct rtattr *)((char *)NLMSG_DATA(entry) + NLMSG_ALIGN(sizeof(struct nfgenmsg)));
+  int length = (int)entry->nlmsg_len - (int)NLMSG_LENGTH(sizeof(struct nfgenmsg));
+  const uint32_t *guest = find_value(find_attribute(first, length, CTA_TUPLE_REPLY), CTA_TUPLE_IP, CTA_IP_V4_SRC, 4);
+  struct rtattr *about = find_attribute(first, length, CTA_PROTOINFO);
+  const uint8_t *tcp = find_value(about, CTA_PROTOINFO_TCP, CTA_PROTOINFO_TCP_STATE, 1);
+  if (guest == NULL || (*guest & counted_mask) != range.s_addr || tcp == NULL) return;
+  if (*tcp == TCP_CONNTRACK_ESTABLISHED) inward_count++;
+}
+
+static char *count_connections(struct in_addr range, int prefix) {
+  char *text = NULL;
+  counted_mask = htonl(prefix == 0 ? 0 : ~0u << (32 - prefix));
+  inward_count = 0;
+  each_connection(count_inward, range);
+  if (asprintf(&text, "%zu", inward_count) < 0) fail("count connections");
+  return text;
+}
+
 static FILE *listing;
 
 /** Prints a TCP connection of the guest that has not been reset: its port, the peer's port and address, in hex. */

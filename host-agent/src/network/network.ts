@@ -164,6 +164,12 @@ export class Network {
     await this.#published.setMode(subnet, slot, mode, onHeld);
   }
 
+  /** How many connections to published ports of all guests are open. */
+  async countConnections(): Promise<number> {
+    const range = HostSide.recorded(this.#options.records)?.subnet.range;
+    return range ? Number(await this.#slow.request(['inward', ...formatIpv4Range(range).split('/')])) : 0;
+  }
+
   /** See `Published.endConnections`. */
   async endConnections(slot: NetworkSlot): Promise<void> {
     await this.#published.endConnections(slot);
