@@ -10,6 +10,7 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import { checkedUrl } from '../support/checked-proxy.ts';
 import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
+import { Lab } from '../support/network/lab.ts';
 import { scaled } from '../support/time-scale.ts';
 
 t.setTimeout(scaled(600_000));
@@ -21,10 +22,12 @@ type Example = { readonly command: string; readonly answer: string };
 /** Indented lines behind a dollar sign; those below are what the page says they answer. */
 function readExamples(page: string): Example[] {
   const text = readFileSync(join(ROOT, 'docs', page), 'utf8');
-  return [...text.matchAll(/^ {4}\$ (.*)\n((?: {4}(?!\$ ).*\n)*)/gm)].map(([, command = '', answer = '']) => ({
-    command,
-    answer: answer.replace(/^ {4}/gm, '').trim(),
-  }));
+  return [...text.matchAll(/^ {4}\$ (.*)\n((?: {4}(?!\$ ).*\n)*)/gm)].map(
+    ([, command = '', answer = '']) => ({
+      command,
+      answer: answer.replace(/^ {4}/gm, '').trim(),
+    }),
+  );
 }
 
 /** Ids, times and tokens are others each time. */
@@ -40,9 +43,12 @@ t.test('every example of these pages', async (t) => {
   const [daemonLine, ...urls] = readExamples('urls.md');
   const ports = readExamples('ports.md');
   const [, flags = ''] = /^sandboxd (--.*) &$/.exec(daemonLine?.command ?? '') ?? [];
+  const lab = await Lab.open(t);
   const directories = await makeDirectories();
   const config = mkdtempSync(join(tmpdir(), 'docs-'));
-  const daemon = await spawnDaemon(directories, { flags: flags.split(' ') });
+  const daemon = await spawnDaemon(directories, {
+    flags: [...flags.split(' '), '--dns-upstream', lab.names.address],
+  });
   t.teardown(async () => {
     await daemon.end();
     await removeDirectories(directories);
@@ -53,10 +59,24 @@ t.test('every example of these pages', async (t) => {
     ...{ name: 'web', profile: 'python-3.11', memory_mib: 256 },
     network: { enabled: true, allowlist: ['host.invalid'] },
   });
-  const env = { ...process.env, PATH: `${join(ROOT, 'dist')}:${process.env.PATH}`, XDG_CONFIG_HOME: config, ID: id };
+  const env = {
+    ...process.env,
+    PATH: `${join(ROOT, 'dist')}:${process.env.PATH}`,
+    XDG_CONFIG_HOME: config,
+    ID: id,
+  };
   const curl = async (...words: string[]): Promise<string> =>
-    (await promisify(execFile)('curl', ['-sS', '--retry', '60', '--retry-all-errors', '--retry-delay', '1', ...words]))
-      .stdout;
+    (
+      await promisify(execFile)('curl', [
+        '-sS',
+        '--retry',
+        '60',
+        '--retry-all-errors',
+        '--retry-delay',
+        '1',
+        ...words,
+      ])
+    ).stdout;
   /** It listens until it is interrupted. */
   const forward = async ({ command, answer }: Example): Promise<void> => {
     const child = spawn('bash', ['-c', `exec ${command}`], { env });
@@ -73,7 +93,8 @@ t.test('every example of these pages', async (t) => {
       continue;
     }
     // The list of published ports is of a sandbox without open ones.
-    if (command.startsWith('sandbox ports publish')) await daemon.api.ask('closePort', { params: { id, port: '3000' } });
+    if (command.startsWith('sandbox ports publish'))
+      await daemon.api.ask('closePort', { params: { id, port: '3000' } });
     const { stdout } = await promisify(execFile)('bash', ['-c', command], { env });
     t.equal(toShape(stdout), toShape(answer), command);
     if (command.startsWith('sandbox ports publish'))
@@ -81,7 +102,11 @@ t.test('every example of these pages', async (t) => {
     if (!command.startsWith('sandbox open')) continue;
     await daemon.api.sh(id, 'nohup python3 -m http.server 3000 > /dev/null 2>&1 &');
     await sleep(100);
-    t.match(await curl('-L', '-c', '/dev/null', '--fail', stdout.trim()), 'Directory listing', 'the link opens it');
+    t.match(
+      await curl('-L', '-c', '/dev/null', '--fail', stdout.trim()),
+      'Directory listing',
+      'the link opens it',
+    );
   }
   t.ok(ports.length > 5 && urls.length > 0);
 });
