@@ -86,11 +86,22 @@ static void close_port(int index) {
   free(port);
 }
 
+/** No event of them may be pending. */
+static void end_clients(void) {
+  for (struct end *client = clients, *next; client != NULL; client = next) {
+    next = client->next;
+    if (!client->other->is_connecting) end_pair(client, true);
+  }
+  tell('x');
+}
+
 static void obey_byte(unsigned char byte) {
   static int missing, index;
   if (missing == 0 && byte == 'c') {
     missing = 2;
     index = 0;
+  } else if (missing == 0 && byte == 'x') {
+    end_clients();
   } else if (missing == 0) {
     change_mode(byte);
   } else {

@@ -15,7 +15,7 @@
 //
 // A byte on the control connection is the new mode, and is sent back. `k`: the first connection is held since then.
 // `c` and two bytes, the higher first, close the port with that index among those of the arguments, and end its
-// connections; `c` is sent back.
+// connections; `c` is sent back. `x` ends all connections but those that are held, and is sent back.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
