@@ -1,5 +1,6 @@
 // envd's watches: as a stream, and as watchers whose events a client fetches.
 import { posix } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { BadRequestError, type WatchEvent } from '@sandboxd/client';
 import { readLines } from '@sandboxd/client/requests';
 import { z } from 'zod';
@@ -132,10 +133,11 @@ export class Watchers {
     return { watcherId };
   }
 
-  /** What has happened since the last call. */
-  take(call: EnvdCall, watcherId: string): object {
+  /** What has happened since the last call, with what is on its way. */
+  async take(call: EnvdCall, watcherId: string): Promise<object> {
     const watcher = this.#find(call, watcherId);
     watcher.timer.refresh();
+    await settle(watcher);
     const { events } = watcher;
     watcher.events = [];
     if (events.length === 0 && watcher.failure !== undefined) throw watcher.failure;
@@ -166,6 +168,23 @@ export class Watchers {
     watcher?.stop.abort();
   }
 }
+
+/** A client that has just written a file expects the event: in E2B's sandboxes it is there at once. */
+async function settle(watcher: Watcher): Promise<void> {
+  const endMs = performance.now() + SETTLE_MS;
+  let quietMs = performance.now() + FIRST_EVENT_MS;
+  for (let seen = 0; performance.now() < Math.min(quietMs, endMs) && watcher.failure === undefined; ) {
+    const { length } = watcher.events;
+    if (length > seen) quietMs = performance.now() + QUIET_MS;
+    seen = length;
+    await sleep(POLL_MS);
+  }
+}
+
+const FIRST_EVENT_MS = 300;
+const QUIET_MS = 100;
+const SETTLE_MS = 1000;
+const POLL_MS = 10;
 
 async function collect(watcher: Watcher, events: AsyncGenerator<'armed' | object, void>): Promise<void> {
   try {
