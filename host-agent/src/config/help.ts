@@ -42,13 +42,16 @@ export function renderConfig(values: SettingValues): string {
   const listen = formatListen(values.listen);
   const allowed_host = values.allowed_host.map(formatHostName);
   const ingress_domain = formatHostName(values.ingress_domain);
+  const e2b_domain = formatHostName(values.e2b_domain);
+  const e2b_listen = values.e2b_listen && formatListen(values.e2b_listen);
   const ingress_listen = values.ingress_listen && formatListen(values.ingress_listen);
   const { network_subnet: subnet } = values;
   const networks = {
     network_subnet: subnet === 'auto' ? subnet : formatIpv4Range(subnet),
     network_allow_range: values.network_allow_range.map(formatIpv4Range),
   };
-  return `${JSON.stringify({ ...values, listen, allowed_host, ingress_listen, ingress_domain, ...networks }, null, 2)}\n`;
+  const fronts = { ingress_listen, ingress_domain, e2b_listen, e2b_domain };
+  return `${JSON.stringify({ ...values, listen, allowed_host, ...fronts, ...networks }, null, 2)}\n`;
 }
 
 function renderFlag(flag: string, help: string): string {

@@ -9,7 +9,7 @@ export type SandboxRecord = {
   /** As the create named it. */
   readonly templateId: string;
   readonly metadata: Readonly<Record<string, string>>;
-  /** Who may use its ports: everyone, holders of the traffic token, or nobody. */
+  /** Who may use its ports: all clients, holders of the traffic token, or none. */
   readonly ports: 'public' | 'token' | 'closed';
   /** Its servers get `localhost` with the port as Host. */
   readonly masksHost: boolean;

@@ -181,8 +181,8 @@ async function settle(watcher: Watcher): Promise<void> {
   }
 }
 
-const FIRST_EVENT_MS = 300;
-const QUIET_MS = 100;
+const FIRST_EVENT_MS = 500;
+const QUIET_MS = 150;
 const SETTLE_MS = 1000;
 const POLL_MS = 10;
 
