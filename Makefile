@@ -15,7 +15,7 @@ export KERNEL INITRD
 # Baking, network setup, guests and tests of the agent as root need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-package test-docker test-cloud-hypervisor need-cloud-hypervisor \
+.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-package test-docker test-e2b test-cloud-hypervisor need-cloud-hypervisor \
   bench run demo clean soak client install deb image test-images
 
 help: ## show this list
@@ -54,6 +54,9 @@ test: setup-tests test-images deb ## run every test suite, with its prerequisite
 	@scripts/build-sanitized.sh
 	@echo 'not included: test-docker, test-kvm, test-cloud-hypervisor, and the booted Debian of test-package (hours on an emulated host, or an extra program)'
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http package vm
+
+test-e2b: build ## run the published SDK of E2B against this build (needs a package index; VERSION=2.63.0)
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" VERSION="$(VERSION)" scripts/test-e2b.sh
 
 test-unit: setup-tests build ## run unit tests, and engine tests against stand-ins of VMMs (ONLY=sandboxes)
 	@$(AS_ROOT) $(NODE) scripts/test.ts unit contract $(if $(ONLY),--only "$(ONLY)")

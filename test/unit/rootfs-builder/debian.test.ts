@@ -130,6 +130,12 @@ t.test('the mmdebstrap command line', async (t) => {
   const args = mmdebstrapArguments(recipe, '/t.tar.zst', { sources, aptSettings: ['A "b"'] });
   t.ok(args.includes('--include=a,b'));
   t.ok(args.includes('--aptopt=A "b"'));
+  t.notOk(args.some((arg) => arg.startsWith('--customize-hook')));
+  const hooked = mmdebstrapArguments({ ...recipe, users: ['user'] }, '/t', { sources, aptSettings: [] });
+  t.match(
+    hooked.find((arg) => arg.startsWith('--customize-hook')),
+    /chroot "\$1" useradd .* user$/,
+  );
   t.same(args.slice(-3), ['bookworm', '/t.tar.zst', 'deb http://m/debian bookworm main']);
   const bare = mmdebstrapArguments({ ...recipe, packages: [] }, '/t', {
     sources,

@@ -11,7 +11,7 @@ import t from 'tap';
 
 t.test('the built-in recipes resolve, and inherit from base', async (t) => {
   const book = await openRecipeBook();
-  t.same([...book.keys()].sort(), ['base', 'node', 'python-3.11']);
+  t.same([...book.keys()].sort(), ['base', 'e2b-base', 'node', 'python-3.11']);
   const base = resolveRecipe(findRecipe(book, 'base'), book);
   const python = resolveRecipe(findRecipe(book, 'python-3.11'), book);
   const node = resolveRecipe(findRecipe(book, 'node'), book);
@@ -25,6 +25,8 @@ t.test('the built-in recipes resolve, and inherit from base', async (t) => {
   for (const name of ['python3-pip', 'python3-venv']) t.ok(python.packages.includes(name));
   t.equal(node.env.LANG, 'C.UTF-8');
   t.equal(node.workdir, '/');
+  const e2b = resolveRecipe(findRecipe(book, 'e2b-base'), book);
+  t.same([e2b.users, base.users], [['user'], undefined], 'a recipe without users is as it was');
 });
 
 t.test('mistakes are refused with the field and the reason', async (t) => {

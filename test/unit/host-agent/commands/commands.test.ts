@@ -200,7 +200,10 @@ t.test('baking says what it lacks before it begins', async (t) => {
     status: 1,
     stderr: /^sandboxd: the program mmdebstrap was not found; as root: apt-get install mmdebstrap/,
   });
-  t.match(run([...words, 'nosuch']), { status: 1, stderr: /no recipe named "nosuch"; known: base, node/ });
+  t.match(run([...words, 'nosuch']), {
+    status: 1,
+    stderr: /no recipe named "nosuch"; known: base, e2b-base, node/,
+  });
   t.match(run([...words, '/nonexistent.json']), {
     status: 1,
     stderr: /cannot read recipe file \/nonexistent/,
