@@ -11,7 +11,7 @@ import type { AppContext } from './context.ts';
 import { toPortHost } from './open-ingress.ts';
 import type { OpenedStore } from './open-store.ts';
 
-/** E2B's Python client keeps idle connections for 300 s; a server that closes them earlier races with its next request. */
+/** E2B's Python client keeps idle connections for 300 s. A server that closes earlier races with its next request. */
 const KEEP_ALIVE_MS = 640_000;
 const DRAIN_MS = 3000;
 const SANDBOX_REQUESTS_PER_S = 1000;
