@@ -71,7 +71,7 @@ for (const mode of ['silent', 'garbage', 'zeros', 'lengths', 'pongs', 'mute', 'c
       `slowest health check ${Math.round(slowestMs)} ms, daemon ${Math.round(await daemonRssMib())} MiB`,
     );
     t.equal(await api.sh(bystander.id, 'echo fine'), 'fine');
-    const left = await leftovers(daemon.directories, { isRunning: true, ignore: bystander.id });
+    const left = await leftovers(daemon.directories, { isRunning: true, ignore: [bystander.id] });
     t.same(left, []);
   });
 }
