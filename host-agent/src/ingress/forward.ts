@@ -49,9 +49,15 @@ export function forward(exchange: Exchange, agents: Agents): Promise<void> {
   if (!isRepeatable) return attempt(exchange, agents.single);
   return attempt(exchange, agents.pool).catch((error: unknown) => {
     // The guest may close a kept connection just when a request is sent on it.
-    if (!(error instanceof StaleConnection) || exchange.response.destroyed) throw error;
+    if (!(error instanceof StaleConnection) || isClosed(exchange.response)) throw error;
     return attempt(exchange, agents.single);
   });
+}
+
+/** That of HTTP/2 has no `destroyed`, and emits `close` once, maybe before anything listens for it. */
+export function isClosed(response: ServerResponse): boolean {
+  const { stream } = response as unknown as { readonly stream?: Duplex };
+  return stream?.destroyed ?? response.destroyed;
 }
 
 /** A kept connection ended before any byte of the answer. */
