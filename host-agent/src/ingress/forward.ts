@@ -17,7 +17,7 @@ import type { SandboxPorts } from './port-host.ts';
 const MAX_ANSWER_HEAD_BYTES = 64 * 1024;
 const MAX_ANSWER_HEADERS = 256;
 /** Informational answers before the one that counts. */
-const MAX_INTERIM_ANSWERS = 16;
+export const MAX_INTERIM_ANSWERS = 16;
 /** For the last bytes of a client that left. */
 const LAST_BYTES_MS = 30_000;
 
