@@ -15,6 +15,8 @@ export type EgressOptions = {
   readonly flows: Flows;
   readonly gateway: string;
   readonly resolver: { readonly resolverIp: string; readonly resolverPort: number };
+  /** Gets connections that a changed policy ended. */
+  readonly onClosed: (flow: Flow) => void;
 };
 
 /** Pairs of an address and a name that led to it are remembered. A guest decides how many there could be. */
@@ -127,6 +129,7 @@ export class Egress implements AllowedNames {
       const denied = (await this.#options.flows.list()).filter((flow) => !this.#passes(flow, owners, before));
       if (denied.length > 0) await this.#options.flows.close(denied);
       closed.push(...denied);
+      for (const flow of denied.filter(isLive)) this.#options.onClosed(flow);
       if (round > 0 && !isStale && denied.length === 0) return closed.filter(isLive).length;
     }
     throw new AppError(

@@ -9,6 +9,7 @@ import { AppError, isAppError } from '../lib/errors.ts';
 import { formatIpv4Range } from '../lib/ipv4.ts';
 import { DenialLog } from './denial-log.ts';
 import { Egress } from './egress.ts';
+import { EgressReports } from './egress-reports.ts';
 import { Flows } from './flows.ts';
 import { NetHelper } from './helper.ts';
 import { HostSide, type HostSideOptions, hostLacks, listLinks } from './host-side.ts';
@@ -40,7 +41,7 @@ export class Network {
   #host: Promise<HostSide> | undefined;
   /** Names of the links of allocated slots. */
   readonly #taken = new Set<string>();
-  readonly #denials = new Map<string, DenialLog>();
+  readonly #reports = new Map<string, EgressReports>();
   /** Guest addresses by watched namespace. */
   readonly #listening = new Map<string, string>();
   /** By guest address. */
@@ -58,7 +59,7 @@ export class Network {
     this.#dir = join(runDir, 'net');
     const onLogged = (guestIp: string, packet: Buffer): void => {
       if (isToGuest(packet, guestIp)) this.#published.received(guestIp);
-      else this.#denials.get(guestIp)?.packet(packet);
+      else this.#reports.get(guestIp)?.refused(packet);
     };
     this.#quick = new NetHelper(program, onLogged, () => this.#listenAgain());
     this.#slow = new NetHelper(program);
@@ -173,7 +174,8 @@ export class Network {
   }
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
-  async start(slot: NetworkSlot, { wasServed, before, onDenied, ...policy }: ServeOptions): Promise<void> {
+  async start(slot: NetworkSlot, options: ServeOptions): Promise<void> {
+    const { wasServed, before, onDenied, onEgress, ...policy } = options;
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
     const { namespace, guestIp, resolverIp, gateway } = slot;
@@ -185,21 +187,23 @@ export class Network {
       flows,
       gateway,
       resolver: { resolverIp, resolverPort: RESOLVER_PORT },
+      onClosed: (flow) => reports.closed(flow),
     });
+    const reports = new EgressReports(egress, denials, onEgress);
     // Before anything can fail: what an earlier daemon left open can be changed in any case.
     this.#egress.set(guestIp, { egress, flows });
     if (!wasServed) await egress.begin();
     else if (before === undefined) await egress.restore();
     else await egress.change(egress.policy, before === 'unknown' ? before : new EgressPolicy(before));
     const { upstream, allowedRanges, log } = this.#options;
-    this.#denials.set(guestIp, denials);
+    this.#reports.set(guestIp, reports);
     await this.#listen(slot);
     const client = new ResolverClient({
       names: egress,
       upstream,
       addresses: { allowed: allowedRanges, subnet: subnet.range },
-      open: (addresses, name) => egress.open(addresses, name),
-      onDenied: (name, reason) => denials.name(name, reason),
+      open: (addresses, name) => reports.open(addresses, name),
+      onDenied: (name, reason) => reports.deniedName(name, reason),
       onFailed: (name, error, step) => {
         const level = denials.failure(name, step) && step === 'open' ? 'warn' : 'debug';
         log[level]({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
@@ -232,7 +236,7 @@ export class Network {
 
   /** Stops the resolver and the denial log, and frees the published ports. Idempotent. */
   async stop(slot: NetworkSlot): Promise<void> {
-    this.#denials.delete(slot.guestIp);
+    this.#reports.delete(slot.guestIp);
     this.#listening.delete(slot.namespace);
     await this.#resolvers.get(slot.guestIp)?.close();
     this.#resolvers.delete(slot.guestIp);

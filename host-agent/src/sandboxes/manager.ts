@@ -142,6 +142,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const ids = new Set(adopted.map(({ id }) => id));
     await context.network.tidy();
     await context.logs?.start(ids);
+    await context.egressLog.start(ids);
     await this.#snapshots.start();
     await this.#templates.start();
     await forgetIdle(context.directories, ids);

@@ -7,6 +7,7 @@ import { AppError, firstLine, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { parseIpv4 } from '../lib/ipv4.ts';
 import {
+  type EgressLog,
   EgressPolicy,
   type NamedPresets,
   type NetworkPolicy,
@@ -23,6 +24,7 @@ import type { Sandbox } from './sandbox.ts';
 
 export type NetworkChangeDeps = {
   readonly network: Pick<SandboxNetworks, 'change'>;
+  readonly egressLog: Pick<EgressLog, 'change'>;
   readonly presets: NamedPresets;
   readonly limits: Pick<Limits, 'admitNetwork'>;
   readonly events: LifecycleEvents;
@@ -81,8 +83,9 @@ async function carryOutChange(
   sandbox: Sandbox,
   change: NetworkChange,
   request: RequestContext,
-  { network, presets, limits, events, faults }: NetworkChangeDeps,
+  deps: NetworkChangeDeps,
 ): Promise<number> {
+  const { network, presets, limits, events, egressLog, faults } = deps;
   const { id } = sandbox;
   assertExists(sandbox);
   sandbox.use.touch();
@@ -109,9 +112,10 @@ async function carryOutChange(
     throw asNoSpace(error, 'change the network of the sandbox', 'record') ?? error;
   });
   faults.reach('network.recorded');
+  egressLog.change(id, { mode: policy.log, generation });
   const closed = await network
     .change(slot, policy)
-    .catch((error: unknown) => undo(sandbox, record, network, error));
+    .catch((error: unknown) => undo(sandbox, record, deps, error));
   faults.reach('network.changed');
   assertExists(sandbox);
   const event = events.prepare(
@@ -128,7 +132,7 @@ async function carryOutChange(
 async function undo(
   sandbox: Sandbox,
   record: SandboxRecord,
-  network: NetworkChangeDeps['network'],
+  { network, egressLog }: NetworkChangeDeps,
   cause: unknown,
 ): Promise<never> {
   assertExists(sandbox);
@@ -139,7 +143,10 @@ async function undo(
     () => false,
   );
   assertExists(sandbox);
-  if (isRestored) await sandbox.replaceRecord(record);
+  if (isRestored) {
+    await sandbox.replaceRecord(record);
+    egressLog.change(sandbox.id, { mode: policy.log, generation: generationOf(record) });
+  }
   const state = isRestored
     ? 'the earlier policy holds'
     : 'either policy may hold until the next change, or until the daemon starts again';
@@ -168,8 +175,8 @@ export async function settleNetworks(
 }
 
 function patchPolicy(before: NetworkPolicy, change: NetworkChange, presets: NamedPresets): NetworkPolicy {
-  const { allowlist = before.allowlist, rules = before.rules } = change;
-  const policy = resolvePolicy({ allowlist, rules, presets: change.presets }, presets);
+  const { allowlist = before.allowlist, rules = before.rules, log = before.log } = change;
+  const policy = resolvePolicy({ allowlist, rules, presets: change.presets, log }, presets);
   if (change.presets !== undefined || before.presets === undefined) return policy;
   const kept = { ...policy, presets: before.presets };
   assertFew(kept);
@@ -177,9 +184,10 @@ function patchPolicy(before: NetworkPolicy, change: NetworkChange, presets: Name
 }
 
 function findChanges(before: NetworkPolicy, after: NetworkPolicy): string[] {
-  return (['allowlist', 'rules', 'presets'] as const).filter(
+  const lists = (['allowlist', 'rules', 'presets'] as const).filter(
     (field) => !isDeepStrictEqual(before[field] ?? [], after[field] ?? []),
   );
+  return before.log === after.log ? lists : [...lists, 'log'];
 }
 
 function networkOf(id: string, record: SandboxRecord): { slot: NetworkSlot; policy: NetworkPolicy } {

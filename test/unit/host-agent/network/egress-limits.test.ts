@@ -88,6 +88,7 @@ function start(parts: Partial<NetworkPolicy>) {
     flows: new Flows({ request } as unknown as NetHelper, slot),
     gateway: GATEWAY,
     resolver: { resolverIp: '10.0.0.3', resolverPort: 53 },
+    onClosed: () => undefined,
   });
   const resolve = (name: string, from: number, count: number, ttlS = 600) =>
     egress.open(
