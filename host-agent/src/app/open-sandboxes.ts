@@ -152,7 +152,7 @@ export async function openSandboxes(
 
 function measure(
   config: Config,
-  { metrics, registryPath, network }: SandboxDeps,
+  { metrics, registryPath, network, egressLog }: SandboxDeps,
   sandboxes: SandboxManager,
 ): void {
   measureSandboxes(metrics, {
@@ -165,5 +165,6 @@ function measure(
     registryPath,
     users: config.jail && { leasesDir: LEASES_DIR, count: config.uids.count },
     usedNetworks: () => network.usedSlots,
+    egressCounts: () => egressLog.counts,
   });
 }

@@ -148,9 +148,12 @@ type HostOptions = {
   /** User ids of VMMs; absent: VMMs have none of their own. */
   readonly users?: { readonly leasesDir: string; readonly count: number } | undefined;
   readonly usedNetworks: () => number;
+  /** By verdict and protocol. */
+  readonly egressCounts: () => Iterable<Reading>;
 };
 
-export function measureHost(metrics: Metrics, { registryPath, users, usedNetworks }: HostOptions): void {
+export function measureHost(metrics: Metrics, options: HostOptions): void {
+  const { registryPath, users, usedNetworks, egressCounts } = options;
   let registryBytes = 0;
   let usedUsers = 0;
   metrics.before(async () => {
@@ -161,6 +164,13 @@ export function measureHost(metrics: Metrics, { registryPath, users, usedNetwork
     metrics.series('gauge', name, help, [], () => [{ value: read() }]);
   gauge('sandboxd_registry_bytes', 'Size of the registry file', () => registryBytes);
   gauge('sandboxd_networks_used', 'Networks that sandboxes have', usedNetworks);
+  metrics.series(
+    'counter',
+    'sandboxd_egress_total',
+    'Connections and names that guests were allowed and denied',
+    ['verdict', 'protocol'],
+    egressCounts,
+  );
   if (users === undefined) return;
   gauge('sandboxd_jail_users_used', 'Users of the host that VMMs have', () => usedUsers);
   gauge('sandboxd_jail_users', 'Users of the host that there are for VMMs', () => users.count);
