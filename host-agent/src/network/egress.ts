@@ -4,9 +4,9 @@ import { AppError } from '../lib/errors.ts';
 import { parseIpv4 } from '../lib/ipv4.ts';
 import { AllowedAddresses, type Opening, readElements, readSetNames } from './allowed-addresses.ts';
 import { type Flow, type Flows, isLive, trafficOf } from './flows.ts';
-import type { EgressPolicy, SetOwner } from './policy.ts';
+import { EgressPolicy, type SetOwner } from './policy.ts';
 import type { AllowedNames } from './resolver/client.ts';
-import { type Element, GUEST_TABLE, maxOpen, policyRules, setNames } from './rules/guest.ts';
+import { type Element, GUEST_TABLE, maxOpen, policyRules, setNames, shutRules } from './rules/guest.ts';
 
 export type EgressOptions = {
   readonly policy: EgressPolicy;
@@ -14,6 +14,8 @@ export type EgressOptions = {
   readonly nft: (commands: string) => Promise<string>;
   readonly flows: Flows;
   readonly gateway: string;
+  /** The range of all sandboxes. */
+  readonly subnet: string;
   readonly resolver: { readonly resolverIp: string; readonly resolverPort: number };
   /** Gets connections that a changed policy ended. */
   readonly onClosed: (flow: Flow) => void;
@@ -113,6 +115,18 @@ export class Egress implements AllowedNames {
     return done;
   }
 
+  /** After a change that failed: nothing passes, and no name is resolved, until the next one. */
+  shut(): Promise<void> {
+    const shut = async (): Promise<void> => {
+      this.#policy = new EgressPolicy({ allowlist: [] });
+      this.#isSettled = false;
+      await this.#options.nft(shutRules());
+    };
+    const done = this.#changing.then(shut, shut);
+    this.#changing = done.catch(() => undefined);
+    return done;
+  }
+
   async #enforce(policy: EgressPolicy, before: EgressPolicy | undefined): Promise<number> {
     const isWider = before !== undefined && policy.includes(before);
     const byName = this.#findOwners();
@@ -143,12 +157,12 @@ export class Egress implements AllowedNames {
   }
 
   async #apply(kept: readonly Element[], present: readonly string[]): Promise<void> {
-    const { nft, resolver } = this.#options;
+    const { nft, resolver, subnet } = this.#options;
     const { classes, isInternet } = this.#policy;
     const named = classes.filter(({ patterns }) => patterns.length > 0);
     const needed = new Set(named.flatMap(({ set }) => setNames(set)));
     const unused = present.filter((set) => /^(?:open|used)_/.test(set) && !needed.has(set));
-    await nft(policyRules({ ...resolver, classes, isInternet, elements: kept, unused }));
+    await nft(policyRules({ ...resolver, subnet, classes, isInternet, elements: kept, unused }));
     this.#addresses.reset(kept.filter(({ set }) => !set.startsWith('used')));
   }
 

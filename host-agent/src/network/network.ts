@@ -185,7 +185,7 @@ export class Network {
       policy: new EgressPolicy(policy),
       nft: (commands) => this.#quick.request(['rules', namespace], commands),
       flows,
-      gateway,
+      ...{ gateway, subnet: String(subnet) },
       resolver: { resolverIp, resolverPort: RESOLVER_PORT },
       onClosed: (flow) => reports.closed(flow),
     });
@@ -216,12 +216,17 @@ export class Network {
 
   /**
    * Resolves with the number of connections that were closed: the new policy holds, and nothing passes that it does not
-   * allow. AppError conflict where the network was lost. If it rejects, either policy may hold.
+   * allow. AppError conflict where the network was lost. If it rejects, either policy may hold: it has to be shut.
    */
   async change({ guestIp }: NetworkSlot, policy: NetworkPolicy): Promise<number> {
     const served = this.#egress.get(guestIp);
     if (served === undefined) throw new AppError('conflict', 'the network of the sandbox was lost');
     return await served.egress.change(new EgressPolicy(policy));
+  }
+
+  /** Nothing that the guest sends passes until the next change. Of a network that was lost, nothing does anyway. */
+  async shut({ guestIp }: NetworkSlot): Promise<void> {
+    await this.#egress.get(guestIp)?.egress.shut();
   }
 
   /** Whether names are resolved for the guest, by the policy of its last start or change. */

@@ -22,7 +22,7 @@ import type { LifecycleEvent } from './lifecycle-events.ts';
 import { toMetadata } from './metadata.ts';
 import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
-import { changeNetwork, checkNetwork, settleNetworks } from './network-changes.ts';
+import { changeNetwork, checkNetwork, closeInternet, settleNetworks } from './network-changes.ts';
 import type { SandboxManagerOptions } from './options.ts';
 import { changePort, connectPort } from './ports.ts';
 import { changePublished } from './publish.ts';
@@ -148,6 +148,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await forgetIdle(context.directories, ids);
     for (const sandbox of adopted) this.#register(sandbox);
     await settleNetworks(adopted, context.network, log);
+    await closeInternet(adopted, { ...context, presets: this.#options.creates.presets }, log);
     await Promise.all(adopted.map((sandbox) => this.sleep.adopt(sandbox)));
     const { settings, events } = context;
     const timeoutMs = settings.watchdogTimeoutMs;

@@ -103,6 +103,12 @@ export class RecordingNetwork implements SandboxNetworks {
     return this.closes;
   }
 
+  async shut(slot: NetworkSlot) {
+    this.#call('shut', slot);
+    await this.onShut();
+  }
+
+  onShut: () => Promise<void> = async () => undefined;
   onChange: () => Promise<void> = async () => undefined;
 
   isServed() {

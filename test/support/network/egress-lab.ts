@@ -1,6 +1,6 @@
 // Guests under rules by port: an internet whose servers say what arrives, and programs in the guests.
 import type { Test } from 'tap';
-import type { EgressRecord, NetworkPolicy } from '../../../host-agent/src/network/index.ts';
+import type { EgressRecord, NetworkOptions, NetworkPolicy } from '../../../host-agent/src/network/index.ts';
 import { Lab, OTHER_IP, PRIVATE_IP, WEB_IP } from './lab.ts';
 
 export const SSH = { host: 'ok.test', protocol: 'tcp', ports: [22, '9000-9005'] } as const;
@@ -55,8 +55,8 @@ export async function openEgressLab(t: Test) {
   lab.names.set('a.ok.test', [OTHER_IP]);
   lab.names.set('inside.test', [PRIVATE_IP]);
 
-  async function open(t: Test, policy: Partial<NetworkPolicy>) {
-    const network = await lab.openNetwork();
+  async function open(t: Test, policy: Partial<NetworkPolicy>, options: Partial<NetworkOptions> = {}) {
+    const network = await lab.openNetwork(options);
     const slot = await network.allocate();
     await network.create(slot);
     /** Of the daemon that runs now. */
@@ -94,7 +94,7 @@ export async function openEgressLab(t: Test) {
       await owner.network.start(slot, { allowlist: [], ...to, wasServed: true, onDenied, onEgress });
       return (next: NetworkPolicy) => owner.network.change(slot, next);
     };
-    return { slot, run, change, background, denied, records, replace };
+    return { slot, run, change, background, denied, records, network, replace };
   }
   return { lab, seen, open };
 }

@@ -137,6 +137,8 @@ export function maxOpen(set: string): number {
 export type Element = { readonly set: string; readonly address: string; readonly ttlS: number };
 
 export type PolicyRulesInput = Pick<GuestRulesInput, 'resolverIp' | 'resolverPort'> & {
+  /** The range of all sandboxes, which no policy opens: it may be a public one. */
+  readonly subnet: string;
   readonly classes: readonly RuleClass[];
   readonly isInternet: boolean;
   /** What is open of all sets; the rest of the sets is emptied. */
@@ -147,7 +149,7 @@ export type PolicyRulesInput = Pick<GuestRulesInput, 'resolverIp' | 'resolverPor
 
 /** Replaces the policy in one transaction, also in a table that an earlier version of the daemon made. */
 export function policyRules(input: PolicyRulesInput): string {
-  const { classes, isInternet, elements, unused } = input;
+  const { subnet, classes, isInternet, elements, unused } = input;
   const named = classes
     .filter(({ patterns }) => patterns.length > 0)
     .map((each) => ({ ...each, sets: setNames(each.set) }));
@@ -178,6 +180,7 @@ table ${GUEST_TABLE} {
       .join('\n    ')}
   }
   chain ruled {
+    ip daddr ${subnet} goto refuse
     ${[
       ...named.flatMap(({ protocol, ports, sets }) =>
         sets.map((set) => `${protocol} dport { ${ports} } ip daddr @${set} goto open`),
@@ -198,6 +201,11 @@ ${sets.map((set) => `flush set ${GUEST_TABLE} ${set}`).join('\n')}
 ${unused.map((set) => `delete set ${GUEST_TABLE} ${set}`).join('\n')}
 ${addElements(elements)}
 `;
+}
+
+/** Nothing that the guest sends passes, until `policyRules` follow. Short, so that it works where those have failed. */
+export function shutRules(): string {
+  return `flush chain ${GUEST_TABLE} outward\nadd rule ${GUEST_TABLE} outward goto refuse`;
 }
 
 function addElements(elements: readonly Element[]): string {

@@ -31,6 +31,7 @@ export type SandboxNetworks = Pick<
   | 'setPorts'
   | 'connections'
   | 'change'
+  | 'shut'
   | 'namesOf'
   | 'isServed'
   | 'stop'

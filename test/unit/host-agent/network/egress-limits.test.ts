@@ -89,6 +89,7 @@ function start(parts: Partial<NetworkPolicy>) {
     gateway: GATEWAY,
     resolver: { resolverIp: '10.0.0.3', resolverPort: 53 },
     onClosed: () => undefined,
+    subnet: '10.0.0.0/24',
   });
   const resolve = (name: string, from: number, count: number, ttlS = 600) =>
     egress.open(
