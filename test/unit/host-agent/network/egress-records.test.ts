@@ -14,6 +14,7 @@ t.test(
   'names, refused packets and connections that a change closed are records, with names and reasons',
   async (t) => {
     const { run, background, change, records } = await open(t, { rules: [SSH] });
+    const isClosed = ({ reason }: { reason: string }) => reason.includes('closed: the changed policy');
     await run(`out.a = await resolve('ok.test'); out.b = await resolve('ok.test'); out.c = await resolve('evil.test');
     out.port = await tcp('${WEB_IP}', 80); out.other = await tcp('${OTHER_IP}', 22); out.private = await tcp('10.9.9.9', 22);`);
     await background(
@@ -21,7 +22,7 @@ t.test(
     );
     await until(() => seen.some((line) => line.endsWith(' 22')));
     await change({ rules: [] });
-    await until(() => records.length >= 6);
+    await until(() => records.some(isClosed));
     t.match(
       records.filter(({ protocol }) => protocol === 'dns'),
       [
@@ -30,21 +31,12 @@ t.test(
       ],
       'a name that is asked for again is not reported again',
     );
-    t.match(
-      records.filter(({ protocol }) => protocol === 'tcp'),
-      [
-        { verdict: 'denied', name: 'ok.test', address: WEB_IP, port: 80, reason: /have no tcp port 80/ },
-        { verdict: 'denied', address: OTHER_IP, port: 22, reason: /no rule has the address/ },
-        { verdict: 'denied', address: '10.9.9.9', port: 22, reason: /private/ },
-        {
-          verdict: 'denied',
-          name: 'ok.test',
-          address: WEB_IP,
-          port: 22,
-          reason: /closed: the changed policy/,
-        },
-      ],
-    );
+    t.match(records.filter(({ protocol }) => protocol === 'tcp').slice(0, 3), [
+      { verdict: 'denied', name: 'ok.test', address: WEB_IP, port: 80, reason: /have no tcp port 80/ },
+      { verdict: 'denied', address: OTHER_IP, port: 22, reason: /no rule has the address/ },
+      { verdict: 'denied', address: '10.9.9.9', port: 22, reason: /private/ },
+    ]);
+    t.match(records.filter(isClosed), [{ verdict: 'denied', name: 'ok.test', address: WEB_IP, port: 22 }]);
   },
 );
 
