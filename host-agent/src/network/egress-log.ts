@@ -2,7 +2,6 @@
 // records are rate-limited before they are written, and gaps are counted.
 import type { EGRESS_LOG_MODES, EGRESS_PROTOCOLS } from '@sandboxd/api';
 import { TokenBucket } from '../lib/token-bucket.ts';
-import type { LogPage, LogQuery, LogSource, SandboxLog } from '../logs/index.ts';
 
 export type EgressProtocol = (typeof EGRESS_PROTOCOLS)[number];
 /** Which records are kept. */
@@ -46,13 +45,33 @@ export type EgressQuery = {
   readonly tenant?: string | undefined;
 };
 
+type EgressSource = 'service' | 'exec';
+
+type EgressFile = {
+  append(record: {
+    readonly source: EgressSource;
+    readonly stream: 'stdout';
+    readonly timeMs: number;
+    readonly data: Buffer;
+  }): void;
+};
+
+/** What it wrote by itself has the stream `event`. */
+type FilePage = {
+  readonly nextOffset: number;
+  readonly records: readonly { readonly stream: string; readonly text: string; readonly timeMs: number }[];
+};
+
 /** The part of `LogStore` that this log needs. */
 export interface EgressStore {
   start(alive: ReadonlySet<string>): Promise<void>;
-  open(id: string, tenant?: string): Promise<Pick<SandboxLog, 'append'> | undefined>;
+  open(id: string, tenant?: string): Promise<EgressFile | undefined>;
   /** Opens the log if it exists. */
-  reopen(id: string): Promise<Pick<SandboxLog, 'append'> | undefined>;
-  read(id: string, query: LogQuery): Promise<LogPage | undefined>;
+  reopen(id: string): Promise<EgressFile | undefined>;
+  read(
+    id: string,
+    query: { readonly since?: number; readonly source?: EgressSource; readonly tenant?: string },
+  ): Promise<FilePage | undefined>;
   end(id: string): Promise<void>;
   remove(id: string): Promise<void>;
 }
@@ -62,7 +81,7 @@ export type EgressSettings = {
   readonly generation: number;
 };
 
-/** Records a second and at once. Denials have a limit of their own: a guest that floods keeps its connections' records. */
+/** Records a second and at once. Denials have their own: a guest that floods does not hide its connections. */
 const RATES: Readonly<Record<EgressVerdict, readonly [perS: number, burst: number]>> = {
   allowed: [50, 400],
   denied: [5, 100],
@@ -72,14 +91,14 @@ const GAP_MS = 5000;
 const MAX_NAME_CHARS = 253;
 const MAX_TEXT_CHARS = 512;
 /** The store keeps a source with each record and can filter by it. */
-const SOURCES: Readonly<Record<EgressVerdict, LogSource>> = { allowed: 'service', denied: 'exec' };
+const SOURCES: Readonly<Record<EgressVerdict, EgressSource>> = { allowed: 'service', denied: 'exec' };
 
 type Budget = { readonly bucket: TokenBucket; dropped: number };
 
 type Entry = {
   readonly tenant: string | undefined;
   settings: EgressSettings;
-  log: Promise<Pick<SandboxLog, 'append'> | undefined> | undefined;
+  log: Promise<EgressFile | undefined> | undefined;
   readonly budgets: Readonly<Record<EgressVerdict, Budget>>;
   gapTimer: NodeJS.Timeout | undefined;
   readonly listeners: Set<() => void>;
@@ -227,7 +246,7 @@ function bounded(record: EgressRecord): EgressRecord {
 }
 
 /** What the store wrote by itself is the report of a gap. */
-function toStored({ stream, text, timeMs }: LogPage['records'][number]): StoredEgress {
+function toStored({ stream, text, timeMs }: FilePage['records'][number]): StoredEgress {
   if (stream === 'event') return { verdict: 'missing', reason: text, timeMs };
   return { ...(JSON.parse(text) as Omit<StoredEgress, 'timeMs'>), timeMs };
 }
