@@ -166,5 +166,6 @@ function measure(
     users: config.jail && { leasesDir: LEASES_DIR, count: config.uids.count },
     usedNetworks: () => network.usedSlots,
     egressCounts: () => egressLog.counts,
+    countPublished: () => network.countConnections(),
   });
 }

@@ -150,14 +150,17 @@ type HostOptions = {
   readonly usedNetworks: () => number;
   /** By verdict and protocol. */
   readonly egressCounts: () => Iterable<Reading>;
+  readonly countPublished: () => Promise<number>;
 };
 
 export function measureHost(metrics: Metrics, options: HostOptions): void {
-  const { registryPath, users, usedNetworks, egressCounts } = options;
+  const { registryPath, users, usedNetworks, egressCounts, countPublished } = options;
   let registryBytes = 0;
+  let published = 0;
   let usedUsers = 0;
   metrics.before(async () => {
     registryBytes = (await stat(registryPath).catch(() => undefined))?.size ?? registryBytes;
+    published = await countPublished().catch(() => published);
     if (users !== undefined) usedUsers = (await readdir(users.leasesDir).catch(() => [])).length;
   });
   const gauge = (name: string, help: string, read: () => number): void =>
@@ -171,6 +174,7 @@ export function measureHost(metrics: Metrics, options: HostOptions): void {
     ['verdict', 'protocol'],
     egressCounts,
   );
+  gauge('sandboxd_published_connections', 'Open connections to published ports', () => published);
   if (users === undefined) return;
   gauge('sandboxd_jail_users_used', 'Users of the host that VMMs have', () => usedUsers);
   gauge('sandboxd_jail_users', 'Users of the host that there are for VMMs', () => users.count);

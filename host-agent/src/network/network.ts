@@ -21,13 +21,17 @@ import { Published } from './published.ts';
 import { ResolverClient } from './resolver/client.ts';
 import { RESOLVER_PORT, Resolver } from './resolver/resolver.ts';
 import { guestRules, isToGuest } from './rules/guest.ts';
+import type { PortMap } from './rules/host.ts';
 import type { NetworkSlot } from './subnet.ts';
-import { assertNoClash, assertOwnAddresses, findClash, readRoutes, Subnet } from './subnet.ts';
-
-const TAP = 'tap0';
-/** The same for every guest: each is alone on its link, and a fork does not need a new address. */
-const GUEST_MAC = '02:00:00:00:00:02';
-const GATEWAY_MAC = '02:00:00:00:00:01';
+import {
+  assertNoClash,
+  assertOwnAddresses,
+  findClash,
+  GUEST_LINK,
+  linkOf,
+  readRoutes,
+  Subnet,
+} from './subnet.ts';
 
 /** 65,536 connections, of 8 bytes each. */
 const MAX_CONNECTIONS_HEX = 65_536 * 8 * 2;
@@ -68,7 +72,7 @@ export class Network {
       dir: join(runDir, 'ports'),
       users: options.portUsers,
       change: (namespace, commands) => this.#quick.request(['rules', namespace], commands),
-      cut: (namespace, { guestIp, guestPort, hostIp = '-', hostPort }) =>
+      cut: ({ namespace, guestIp }, { guestPort = 0, hostIp = '-', hostPort = 0 }: Partial<PortMap> = {}) =>
         this.#slow.request(['cut', namespace, guestIp, String(guestPort), hostIp, String(hostPort)]),
     });
   }
@@ -105,8 +109,7 @@ export class Network {
       const link = subnet.link(number);
       if (!subnet.isForSandboxes(number) || this.#taken.has(link)) continue;
       this.#taken.add(link);
-      const macs = { mac: GUEST_MAC, gatewayMac: GATEWAY_MAC };
-      return { namespace: join(this.#dir, link), tap: TAP, ...macs, ...subnet.addresses(number) };
+      return { namespace: join(this.#dir, link), ...GUEST_LINK, ...subnet.addresses(number) };
     }
     throw new AppError('exhausted', `all ${subnet.slots - 2} networks of ${subnet} are taken`);
   }
@@ -162,6 +165,17 @@ export class Network {
   async setPorts(slot: NetworkSlot, mode: PortMode, onHeld?: () => void): Promise<void> {
     const { subnet } = await this.#open();
     await this.#published.setMode(subnet, slot, mode, onHeld);
+  }
+
+  /** How many connections to published ports of all guests are open. */
+  async countConnections(): Promise<number> {
+    const range = HostSide.recorded(this.#options.records)?.subnet.range;
+    return range ? Number(await this.#slow.request(['inward', ...formatIpv4Range(range).split('/')])) : 0;
+  }
+
+  /** See `Published.endConnections`. */
+  async endConnections(slot: NetworkSlot): Promise<void> {
+    await this.#published.endConnections(slot);
   }
 
   /** The guest's TCP connections that its network tracks, as its agent gets them. AppError exhausted: too many. */
@@ -339,9 +353,4 @@ export class Network {
         this.#options.log.warn({ err, guestIp }, 'denials of a sandbox are no longer logged');
       });
   }
-}
-
-/** The namespace file has the same name as the link. */
-function linkOf({ namespace }: NetworkSlot): string {
-  return namespace.slice(namespace.lastIndexOf('/') + 1);
 }

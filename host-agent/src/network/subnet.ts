@@ -172,3 +172,15 @@ export function assertOwnAddresses({ guestIp, resolverIp }: Partial<NetworkSlot>
       throw new AppError('conflict', `the network's record has no ${name} of ${formatIpv4Range(range)}`);
   }
 }
+
+/** The same for every guest: each is alone on its link, and a fork does not need a new address. */
+export const GUEST_LINK = {
+  tap: 'tap0',
+  mac: '02:00:00:00:00:02',
+  gatewayMac: '02:00:00:00:00:01',
+} as const;
+
+/** The namespace file has the same name as the link. */
+export function linkOf({ namespace }: NetworkSlot): string {
+  return namespace.slice(namespace.lastIndexOf('/') + 1);
+}
