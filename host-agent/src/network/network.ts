@@ -23,15 +23,7 @@ import { RESOLVER_PORT, Resolver } from './resolver/resolver.ts';
 import { guestRules, isToGuest } from './rules/guest.ts';
 import type { PortMap } from './rules/host.ts';
 import type { NetworkSlot } from './subnet.ts';
-import {
-  assertNoClash,
-  assertOwnAddresses,
-  findClash,
-  GUEST_LINK,
-  linkOf,
-  readRoutes,
-  Subnet,
-} from './subnet.ts';
+import { assertNoClash, assertOwnAddresses, findClash, linkOf, readRoutes, Subnet } from './subnet.ts';
 
 /** 65,536 connections, of 8 bytes each. */
 const MAX_CONNECTIONS_HEX = 65_536 * 8 * 2;
@@ -45,13 +37,12 @@ export class Network {
   #host: Promise<HostSide> | undefined;
   /** Names of the links of allocated slots. */
   readonly #taken = new Set<string>();
-  readonly #reports = new Map<string, EgressReports>();
   /** Guest addresses by watched namespace. */
   readonly #listening = new Map<string, string>();
   /** By guest address. */
   readonly #resolvers = new Map<string, Resolver>();
   /** By guest address. */
-  readonly #egress = new Map<string, { readonly egress: Egress; readonly flows: Flows }>();
+  readonly #egress = new Map<string, { egress: Egress; flows: Flows; reports: EgressReports }>();
   readonly #published: Published;
   #next: number | undefined;
   /** A network was created before, so the host has everything that networks need. */
@@ -63,7 +54,7 @@ export class Network {
     this.#dir = join(runDir, 'net');
     const onLogged = (guestIp: string, packet: Buffer): void => {
       if (isToGuest(packet, guestIp)) this.#published.received(guestIp);
-      else this.#reports.get(guestIp)?.refused(packet);
+      else this.#egress.get(guestIp)?.reports.refused(packet);
     };
     this.#quick = new NetHelper(program, onLogged, () => this.#listenAgain());
     this.#slow = new NetHelper(program);
@@ -109,7 +100,7 @@ export class Network {
       const link = subnet.link(number);
       if (!subnet.isForSandboxes(number) || this.#taken.has(link)) continue;
       this.#taken.add(link);
-      return { namespace: join(this.#dir, link), ...GUEST_LINK, ...subnet.addresses(number) };
+      return { namespace: join(this.#dir, link), ...subnet.addresses(number) };
     }
     throw new AppError('exhausted', `all ${subnet.slots - 2} networks of ${subnet} are taken`);
   }
@@ -205,12 +196,11 @@ export class Network {
     });
     const reports = new EgressReports(egress, denials, onEgress);
     // Before anything can fail: what an earlier daemon left open can be changed in any case.
-    this.#egress.set(guestIp, { egress, flows });
+    this.#egress.set(guestIp, { egress, flows, reports });
     if (!wasServed) await egress.begin();
     else if (before === undefined) await egress.restore();
     else await egress.change(egress.policy, before === 'unknown' ? before : new EgressPolicy(before));
     const { upstream, allowedRanges, log } = this.#options;
-    this.#reports.set(guestIp, reports);
     await this.#listen(slot);
     const client = new ResolverClient({
       names: egress,
@@ -255,7 +245,6 @@ export class Network {
 
   /** Stops the resolver and the denial log, and frees the published ports. Idempotent. */
   async stop(slot: NetworkSlot): Promise<void> {
-    this.#reports.delete(slot.guestIp);
     this.#listening.delete(slot.namespace);
     await this.#resolvers.get(slot.guestIp)?.close();
     this.#resolvers.delete(slot.guestIp);
