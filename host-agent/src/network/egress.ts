@@ -6,7 +6,15 @@ import { AllowedAddresses, type Opening, readElements, readSetNames } from './al
 import { type Flow, type Flows, isLive, trafficOf } from './flows.ts';
 import { EgressPolicy, type SetOwner } from './policy.ts';
 import type { AllowedNames } from './resolver/client.ts';
-import { type Element, GUEST_TABLE, maxOpen, policyRules, setNames, shutRules } from './rules/guest.ts';
+import {
+  type Element,
+  firstPolicyRules,
+  GUEST_TABLE,
+  maxOpen,
+  policyRules,
+  setNames,
+  shutRules,
+} from './rules/guest.ts';
 
 export type EgressOptions = {
   readonly policy: EgressPolicy;
@@ -77,7 +85,9 @@ export class Egress implements AllowedNames {
 
   /** In a new namespace, which has the rules of an allowlist. */
   async begin(): Promise<void> {
-    if (this.#policy.classes.length > 0 || this.#policy.isInternet) await this.#apply([], []);
+    const { classes, isInternet } = this.#policy;
+    const { nft, subnet } = this.#options;
+    if (classes.length > 0 || isInternet) await nft(firstPolicyRules({ subnet, classes, isInternet }));
   }
 
   /** Lets the guest reach the addresses of a name; resolves when it can. What the policy does not have stays closed. */
