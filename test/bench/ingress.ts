@@ -96,3 +96,4 @@ const table = WAYS.map(({ name }) => ({
   'MiB/s': median(speeds.get(name) ?? []).toFixed(1),
 }));
 console.table(table);
+t.end();

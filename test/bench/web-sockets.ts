@@ -42,3 +42,4 @@ for (let at = 0; at < COUNT; at++) {
 const opened = readMib();
 await sleep(IDLE_MS);
 console.table({ before, opened, idle: readMib() });
+t.end();
