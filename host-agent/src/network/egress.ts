@@ -4,9 +4,17 @@ import { AppError } from '../lib/errors.ts';
 import { parseIpv4 } from '../lib/ipv4.ts';
 import { AllowedAddresses, type Opening, readElements, readSetNames } from './allowed-addresses.ts';
 import { type Flow, type Flows, isLive, trafficOf } from './flows.ts';
-import type { EgressPolicy, SetOwner } from './policy.ts';
+import { EgressPolicy, type SetOwner } from './policy.ts';
 import type { AllowedNames } from './resolver/client.ts';
-import { type Element, GUEST_TABLE, maxOpen, policyRules, setNames } from './rules/guest.ts';
+import {
+  type Element,
+  firstPolicyRules,
+  GUEST_TABLE,
+  maxOpen,
+  policyRules,
+  setNames,
+  shutRules,
+} from './rules/guest.ts';
 
 export type EgressOptions = {
   readonly policy: EgressPolicy;
@@ -14,7 +22,11 @@ export type EgressOptions = {
   readonly nft: (commands: string) => Promise<string>;
   readonly flows: Flows;
   readonly gateway: string;
+  /** The range of all sandboxes. */
+  readonly subnet: string;
   readonly resolver: { readonly resolverIp: string; readonly resolverPort: number };
+  /** Gets connections that a changed policy ended. */
+  readonly onClosed: (flow: Flow) => void;
 };
 
 /** Pairs of an address and a name that led to it are remembered. A guest decides how many there could be. */
@@ -73,7 +85,9 @@ export class Egress implements AllowedNames {
 
   /** In a new namespace, which has the rules of an allowlist. */
   async begin(): Promise<void> {
-    if (this.#policy.classes.length > 0 || this.#policy.isInternet) await this.#apply([], []);
+    const { classes, isInternet } = this.#policy;
+    const { nft, subnet } = this.#options;
+    if (classes.length > 0 || isInternet) await nft(firstPolicyRules({ subnet, classes, isInternet }));
   }
 
   /** Lets the guest reach the addresses of a name; resolves when it can. What the policy does not have stays closed. */
@@ -111,6 +125,18 @@ export class Egress implements AllowedNames {
     return done;
   }
 
+  /** After a change that failed: nothing passes, and no name is resolved, until the next one. */
+  shut(): Promise<void> {
+    const shut = async (): Promise<void> => {
+      this.#policy = new EgressPolicy({ allowlist: [] });
+      this.#isSettled = false;
+      await this.#options.nft(shutRules());
+    };
+    const done = this.#changing.then(shut, shut);
+    this.#changing = done.catch(() => undefined);
+    return done;
+  }
+
   async #enforce(policy: EgressPolicy, before: EgressPolicy | undefined): Promise<number> {
     const isWider = before !== undefined && policy.includes(before);
     const byName = this.#findOwners();
@@ -127,6 +153,7 @@ export class Egress implements AllowedNames {
       const denied = (await this.#options.flows.list()).filter((flow) => !this.#passes(flow, owners, before));
       if (denied.length > 0) await this.#options.flows.close(denied);
       closed.push(...denied);
+      for (const flow of denied.filter(isLive)) this.#options.onClosed(flow);
       if (round > 0 && !isStale && denied.length === 0) return closed.filter(isLive).length;
     }
     throw new AppError(
@@ -140,12 +167,12 @@ export class Egress implements AllowedNames {
   }
 
   async #apply(kept: readonly Element[], present: readonly string[]): Promise<void> {
-    const { nft, resolver } = this.#options;
+    const { nft, resolver, subnet } = this.#options;
     const { classes, isInternet } = this.#policy;
     const named = classes.filter(({ patterns }) => patterns.length > 0);
     const needed = new Set(named.flatMap(({ set }) => setNames(set)));
     const unused = present.filter((set) => /^(?:open|used)_/.test(set) && !needed.has(set));
-    await nft(policyRules({ ...resolver, classes, isInternet, elements: kept, unused }));
+    await nft(policyRules({ ...resolver, subnet, classes, isInternet, elements: kept, unused }));
     this.#addresses.reset(kept.filter(({ set }) => !set.startsWith('used')));
   }
 

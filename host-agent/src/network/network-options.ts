@@ -2,6 +2,7 @@
 import type { Logger } from 'pino';
 import type { Ipv4Range } from '../lib/ipv4.ts';
 import type { Table } from '../store/store.ts';
+import type { EgressRecord } from './egress-log.ts';
 import type { HostSideRecord } from './host-side.ts';
 import type { NetworkPolicy } from './policy.ts';
 import type { Users } from './port-holder.ts';
@@ -32,4 +33,6 @@ export type ServeOptions = NetworkPolicy & {
   readonly wasServed: boolean;
   /** Gets a line for the sandbox's log for each denial. */
   readonly onDenied: (text: string) => void;
+  /** Gets what the guest reached, and what it was denied. */
+  readonly onEgress: (record: EgressRecord) => void;
 };

@@ -137,6 +137,8 @@ export function maxOpen(set: string): number {
 export type Element = { readonly set: string; readonly address: string; readonly ttlS: number };
 
 export type PolicyRulesInput = Pick<GuestRulesInput, 'resolverIp' | 'resolverPort'> & {
+  /** The range of all sandboxes, which no policy opens: it may be a public one. */
+  readonly subnet: string;
   readonly classes: readonly RuleClass[];
   readonly isInternet: boolean;
   /** What is open of all sets; the rest of the sets is emptied. */
@@ -147,12 +149,33 @@ export type PolicyRulesInput = Pick<GuestRulesInput, 'resolverIp' | 'resolverPor
 
 /** Replaces the policy in one transaction, also in a table that an earlier version of the daemon made. */
 export function policyRules(input: PolicyRulesInput): string {
-  const { classes, isInternet, elements, unused } = input;
+  const { classes, elements, unused } = input;
+  const named = classes.filter(({ patterns }) => patterns.length > 0).map(({ set }) => setNames(set));
+  const sets = ['allowed', 'used', ...named.flat()];
+  return `
+table ${GUEST_TABLE} {
+  chain keep {}
+  chain ruled {}
+}
+flush chain ${GUEST_TABLE} outward
+flush chain ${GUEST_TABLE} keep
+flush chain ${GUEST_TABLE} ruled
+table ${GUEST_TABLE} {
+  ${outwardChain(input)}
+}
+${firstPolicyRules(input)}
+${sets.map((set) => `flush set ${GUEST_TABLE} ${set}`).join('\n')}
+${unused.map((set) => `delete set ${GUEST_TABLE} ${set}`).join('\n')}
+${addElements(elements)}
+`;
+}
+
+/** The policy in a table of `guestRules`, which has none yet. */
+export function firstPolicyRules(input: Pick<PolicyRulesInput, 'subnet' | 'classes' | 'isInternet'>): string {
+  const { subnet, classes, isInternet } = input;
   const named = classes
     .filter(({ patterns }) => patterns.length > 0)
     .map((each) => ({ ...each, sets: setNames(each.set) }));
-  const sets = ['allowed', 'used', ...named.flatMap((each) => each.sets)];
-  const special = `ip daddr != { ${SPECIAL_RANGES.join(', ')} }`;
   return `
 table ${GUEST_TABLE} {
   ${named
@@ -162,14 +185,6 @@ table ${GUEST_TABLE} {
   set ${used} { type ipv4_addr; flags dynamic,timeout; size ${MAX_OPEN_BY_PORT}; timeout ${USED_S}s; }`,
     )
     .join('')}
-  chain keep {}
-  chain ruled {}
-}
-flush chain ${GUEST_TABLE} outward
-flush chain ${GUEST_TABLE} keep
-flush chain ${GUEST_TABLE} ruled
-table ${GUEST_TABLE} {
-  ${outwardChain(input)}
   chain keep {
     ${named
       .flatMap(({ protocol, ports, sets }) =>
@@ -178,6 +193,7 @@ table ${GUEST_TABLE} {
       .join('\n    ')}
   }
   chain ruled {
+    ip daddr ${subnet} goto refuse
     ${[
       ...named.flatMap(({ protocol, ports, sets }) =>
         sets.map((set) => `${protocol} dport { ${ports} } ip daddr @${set} goto open`),
@@ -189,15 +205,21 @@ table ${GUEST_TABLE} {
             `${protocol} dport { ${ports} } ip daddr { ${cidrs.join(', ')} } goto open`,
         ),
       ...(isInternet
-        ? [`tcp dport != ${MAIL_PORT} ${special} goto open`, `ip protocol { udp, icmp } ${special} goto open`]
+        ? [
+            `ip daddr { ${SPECIAL_RANGES.join(', ')} } goto refuse`,
+            `tcp dport != ${MAIL_PORT} goto open`,
+            'ip protocol { udp, icmp } goto open',
+          ]
         : []),
     ].join('\n    ')}
   }
 }
-${sets.map((set) => `flush set ${GUEST_TABLE} ${set}`).join('\n')}
-${unused.map((set) => `delete set ${GUEST_TABLE} ${set}`).join('\n')}
-${addElements(elements)}
 `;
+}
+
+/** Nothing that the guest sends passes, until `policyRules` follow. Short, so that it works where those have failed. */
+export function shutRules(): string {
+  return `flush chain ${GUEST_TABLE} outward\nadd rule ${GUEST_TABLE} outward goto refuse`;
 }
 
 function addElements(elements: readonly Element[]): string {
