@@ -110,7 +110,8 @@ export function chooseProtocol(offered: ReadonlySet<string>): string | false {
   return plain ?? first ?? false;
 }
 
-function readKey({ authorization, protocols }: Credentials): string | undefined {
+/** The key as it was sent. */
+export function readKey({ authorization, protocols }: Omit<Credentials, 'address'>): string | undefined {
   if (authorization !== undefined) return /^bearer +(\S+) *$/i.exec(authorization)?.[1] ?? '';
   const offered = protocols?.split(',').map((protocol) => protocol.trim());
   return offered?.find((protocol) => protocol.startsWith(PROTOCOL_PREFIX))?.slice(PROTOCOL_PREFIX.length);

@@ -43,6 +43,8 @@ export type HttpEnv = {
     readonly takeover?: Takeover;
     readonly direct?: DirectAnswer;
     readonly ending?: AbortSignal;
+    /** Of a request that the daemon makes for a client: the address of that client. */
+    readonly madeFor?: string;
   };
   Variables: {
     requestId: string;
@@ -99,7 +101,7 @@ export function endingOf(c: HttpContext): AbortSignal | undefined {
 /** The IP address of the client, or `local`. */
 export function addressOf(c: HttpContext): string {
   const env: HttpContext['env'] | undefined = c.env;
-  return env?.incoming?.socket.remoteAddress ?? 'local';
+  return env?.madeFor ?? env?.incoming?.socket.remoteAddress ?? 'local';
 }
 
 /** Emits `close` at the end of the response. Undefined without a server. */
