@@ -1,6 +1,7 @@
 // Composes the modules of the daemon. Starts them in order and stops them in reverse order.
 import type { Logger } from 'pino';
 import type { AppContext, Helpers } from './app/context.ts';
+import { type OpenedE2b, openE2b } from './app/open-e2b.ts';
 import { openEngines } from './app/open-engines.ts';
 import { openHttp } from './app/open-http.ts';
 import { type OpenedIngress, openIngress } from './app/open-ingress.ts';
@@ -62,23 +63,27 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const authenticator = new Authenticator(registry.keys, log);
     const ingress = openIngress(context, { ...opened, sandboxes, authenticator });
     const served = { sandboxes, authenticator, portLinks: ingress?.links };
-    const server = await openHttp(context, { ...opened, ...served, certificate, maxConnections, stopping });
-    return serve(server, sandboxes, ingress);
+    const rest = { ...opened, ...served, certificate, maxConnections, stopping };
+    const { server, app } = await openHttp(context, rest);
+    const e2b = await openE2b(context, { ...rest, app });
+    return serve(server, sandboxes, [ingress, e2b]);
   };
 
   /** Resources are disposed in reverse order: drain requests, end or release the sandboxes, close the connections. */
   const serve = async (
     server: HttpServer,
     sandboxes: SandboxManager,
-    ingress: OpenedIngress | undefined,
+    fronts: readonly (OpenedIngress | OpenedE2b | undefined)[],
   ): Promise<ListenAddress> => {
     resources.defer(() => server.close());
     let isServing = false;
     // A failed start, for example on a port in use, must not end the running sandboxes.
     resources.defer(() => sandboxes.stop(isServing ? config.onExit : 'keep'));
     signal.throwIfAborted();
-    resources.defer(() => ingress?.stop());
-    await ingress?.listen();
+    for (const front of fronts) {
+      resources.defer(() => front?.stop());
+      await front?.listen();
+    }
     const address = await server.listen(config.listen);
     isServing = true;
     resources.defer(() => {

@@ -12,12 +12,11 @@ export type Exchange = Pick<ServerOptions, 'version' | 'tools'> & {
   readonly bounds: Bounds;
   /** Leads to the daemon. */
   readonly transport: Transport;
-  readonly apiKey: string | undefined;
 };
 
 /** The answer to one message: JSON, or a stream of events. */
-export function answerMessage({ request, message, bounds, transport, apiKey, ...options }: Exchange) {
-  const client = new Client({ transport, ...(apiKey !== undefined && { apiKey }) });
+export function answerMessage({ request, message, bounds, transport, ...options }: Exchange) {
+  const client = new Client({ transport });
   const scope = new Scope(client, bounds);
   const handler = createMcpHandler(() => makeServer({ ...options, scope, running: new Set() }));
   return handler.fetch(request, { parsedBody: message });

@@ -1,5 +1,4 @@
-// The MCP server, for programs that bring their own connections to agents and to a daemon.
-export type { Transport, WireAnswer, WireRequest } from '../connection/transport.ts';
+// The MCP server, for programs that bring their own connections to agents.
 export { answerMessage } from './http.ts';
-export { type Bounds, covers, Scope } from './scope.ts';
+export type { Bounds } from './scope.ts';
 export { TOOL_NAMES, TRANSFER_NAMES } from './server.ts';

@@ -6,6 +6,7 @@ import {
   type Certificate,
   createHttpApp,
   createMetricsApp,
+  type HttpApp,
   HttpServer,
   type HttpServices,
   NO_AUDIT,
@@ -42,13 +43,14 @@ export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
 export async function openHttp(
   { config, log, helpers, resources }: AppContext,
   deps: HttpDeps,
-): Promise<HttpServer> {
+): Promise<{ readonly server: HttpServer; readonly app: HttpApp }> {
   const { audit = NO_AUDIT, certificate, maxConnections, authenticator } = deps;
   const services = toServices(config, { ...deps, audit, log });
   const shared = { log, authenticator, audit, allowedHosts: config.allowedHosts, certificate };
+  const app = createHttpApp(services);
   const server = new HttpServer({
     ...shared,
-    app: createHttpApp(services),
+    app,
     corsOrigins: config.corsOrigins,
     maxConnections,
     clientShare: {
@@ -57,13 +59,14 @@ export async function openHttp(
     },
   });
   if (config.metrics.listen !== undefined) {
-    const app = createMetricsApp(services);
-    const metricsServer = new HttpServer({ ...shared, app, maxConnections: METRICS_CONNECTIONS });
+    const metricsApp = createMetricsApp(services);
+    const options = { ...shared, app: metricsApp, maxConnections: METRICS_CONNECTIONS };
+    const metricsServer = new HttpServer(options);
     resources.defer(() => metricsServer.close());
     const address = await metricsServer.listen(config.metrics.listen);
     log.info(`metrics are served on ${formatListen(address)}`);
   }
-  return server;
+  return { server, app };
 }
 
 function toServices(

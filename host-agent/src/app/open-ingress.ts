@@ -106,7 +106,7 @@ function toPublic({ scheme, domain, port, hasOwnPort }: Ingress, ownPort: number
 }
 
 /** Names are hosts only of sandboxes without a tenant: those of tenants may be alike. */
-function toPortHost(sandboxes: SandboxManager): PortHost {
+export function toPortHost(sandboxes: SandboxManager): PortHost {
   return {
     find: (principal, sought) => {
       const id = 'id' in sought ? sought.id : sandboxes.findNamed(sought.name);

@@ -75,8 +75,8 @@ function followKeys(keys: KeyRegistry, audit: AuditTrail | undefined, log: Logge
 
 // Checks at start: exposure without keys, and the descriptor limit.
 /** AppError conflict for a listen address that other machines can reach while no key is required. */
-function assertNotExposed({ listen: main, metrics, ingress }: Config, keys: KeyRegistry): void {
-  const listen = [main, metrics.listen, ingress?.listen].find(
+function assertNotExposed({ listen: main, metrics, ingress, e2b }: Config, keys: KeyRegistry): void {
+  const listen = [main, metrics.listen, ingress?.listen, e2b?.listen].find(
     (at) => at && !('path' in at) && !isLoopback(at.host),
   );
   if (listen === undefined || keys.hasValidKey) return;

@@ -22,6 +22,7 @@ export function toConfig(
     ...(file !== undefined && { file }),
     ...toAccess(values),
     ingress: toIngress(values),
+    e2b: toE2b(values),
     /** Every client needs a key, even when none exists. */
     requiresKeys: values.require_keys,
     /** Browser origins that may use the API (CORS). */
@@ -166,6 +167,22 @@ function toIngress(values: SettingValues) {
     maxConnections: values.ingress_max_connections,
     rateLimits: { clientPerS: values.ingress_client_rate, sandboxPerS: values.ingress_sandbox_rate },
     logsAccess: values.ingress_access_log,
+  };
+}
+
+/** Undefined: no front for clients of E2B. It has the certificate of the API. */
+function toE2b(values: SettingValues) {
+  const { e2b_listen, e2b_domain, tls_cert, tls_key } = values;
+  if (e2b_listen === undefined) return undefined;
+  const { scheme, at } = e2b_domain;
+  const hasTls = tls_cert !== undefined && tls_key !== undefined;
+  return {
+    listen: toListen(e2b_listen, values),
+    domain: at.host,
+    scheme: scheme ?? (hasTls ? ('https' as const) : ('http' as const)),
+    /** Absent: that of the listener, or the default one of a scheme that was given. */
+    ...(at.port !== undefined && { port: at.port }),
+    hasOwnPort: at.port === undefined && scheme === undefined,
   };
 }
 

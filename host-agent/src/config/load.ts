@@ -146,6 +146,7 @@ function checkExposure(
     );
   }
   checkIngress(values, placeOf, problems);
+  checkE2b(values, placeOf, problems);
   if ('path' in listen) {
     if (hasTls)
       problems.push(
@@ -180,6 +181,20 @@ function checkIngress(
         'ingress_tls_key, or listen on 127.0.0.1, [::1] or unix:/path behind a proxy',
     );
   }
+}
+
+function checkE2b(
+  { e2b_listen, tls_cert, tls_key }: SettingValues,
+  placeOf: (key: SettingKey) => string | undefined,
+  problems: string[],
+): void {
+  if (e2b_listen === undefined) return;
+  const hasTls = tls_cert !== undefined && tls_key !== undefined;
+  if ('path' in e2b_listen || isLoopback(e2b_listen.host) || hasTls) return;
+  problems.push(
+    `${placeOf('e2b_listen')}: ${e2b_listen.host} can be reached from other machines; give tls_cert and tls_key, or ` +
+      'listen on 127.0.0.1, [::1] or unix:/path behind a proxy',
+  );
 }
 
 export function isLoopback(host: string): boolean {

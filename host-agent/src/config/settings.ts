@@ -10,6 +10,7 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
+import { E2B_SETTINGS } from './e2b-settings.ts';
 import { INGRESS_SETTINGS } from './ingress-settings.ts';
 import { METRICS_SETTINGS } from './metrics-settings.ts';
 import {
@@ -274,6 +275,7 @@ export function createSettings(engineNames: readonly string[]) {
       help: 'size limit of kept lifecycle events; the oldest are removed first',
     }),
     ...INGRESS_SETTINGS,
+    ...E2B_SETTINGS,
     ...METRICS_SETTINGS,
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
@@ -299,6 +301,7 @@ type OptionalKey =
   | 'tls_client_ca'
   | 'metrics_listen'
   | 'ingress_listen'
+  | 'e2b_listen'
   | 'ingress_tls_cert'
   | 'ingress_tls_key';
 

@@ -110,8 +110,7 @@ export function chooseProtocol(offered: ReadonlySet<string>): string | false {
   return plain ?? first ?? false;
 }
 
-/** The key as it was sent. */
-export function readKey({ authorization, protocols }: Omit<Credentials, 'address'>): string | undefined {
+function readKey({ authorization, protocols }: Credentials): string | undefined {
   if (authorization !== undefined) return /^bearer +(\S+) *$/i.exec(authorization)?.[1] ?? '';
   const offered = protocols?.split(',').map((protocol) => protocol.trim());
   return offered?.find((protocol) => protocol.startsWith(PROTOCOL_PREFIX))?.slice(PROTOCOL_PREFIX.length);
@@ -168,13 +167,14 @@ export function authentication(authenticator: Authenticator) {
   return createMiddleware<HttpEnv>(async (c, next) => {
     c.set('principal', ANONYMOUS);
     const isPublic = findRoute(c.req.method, c.req.path)?.access === 'public';
-    const principal = isPublic
-      ? ANONYMOUS
-      : await authenticator.authenticate({
-          authorization: headerOf(c, 'authorization'),
-          protocols: headerOf(c, 'sec-websocket-protocol'),
-          address: addressOf(c),
-        });
+    const { caller }: Partial<HttpContext['env']> = c.env ?? {};
+    const authenticate = (): Promise<Principal> =>
+      authenticator.authenticate({
+        authorization: headerOf(c, 'authorization'),
+        protocols: headerOf(c, 'sec-websocket-protocol'),
+        address: addressOf(c),
+      });
+    const principal = isPublic ? ANONYMOUS : (caller?.principal ?? (await authenticate()));
     c.set('principal', principal);
     if (principal.kind === 'key') {
       trackOpen(authenticator, principal, c);

@@ -36,15 +36,18 @@ export type AuditNotes = {
   reached?: true;
 };
 
+/** The client of a request that another front of this daemon makes, which has authenticated it. */
+export type Caller = { readonly principal: Principal; readonly address: string };
+
 export type HttpEnv = {
   Bindings: {
+    /** Only of requests within this process. */
+    readonly caller?: Caller;
     readonly incoming?: IncomingMessage;
     readonly outgoing?: ServerResponse;
     readonly takeover?: Takeover;
     readonly direct?: DirectAnswer;
     readonly ending?: AbortSignal;
-    /** Of a request that the daemon makes for a client: the address of that client. */
-    readonly madeFor?: string;
   };
   Variables: {
     requestId: string;
@@ -101,7 +104,7 @@ export function endingOf(c: HttpContext): AbortSignal | undefined {
 /** The IP address of the client, or `local`. */
 export function addressOf(c: HttpContext): string {
   const env: HttpContext['env'] | undefined = c.env;
-  return env?.madeFor ?? env?.incoming?.socket.remoteAddress ?? 'local';
+  return env?.caller?.address ?? env?.incoming?.socket.remoteAddress ?? 'local';
 }
 
 /** Emits `close` at the end of the response. Undefined without a server. */

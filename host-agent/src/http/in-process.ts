@@ -1,5 +1,5 @@
 // Requests that the daemon makes to its own API for a client. Each is checked, recorded and counted as that client's.
-import type { Transport, WireAnswer, WireRequest } from '@sandboxd/client/mcp';
+import type { Transport, WireAnswer, WireRequest } from '@sandboxd/client/requests';
 import type { HttpEnv } from './context.ts';
 
 export type Fetch = (request: Request, env: HttpEnv['Bindings']) => Response | Promise<Response>;
@@ -7,8 +7,8 @@ export type Fetch = (request: Request, env: HttpEnv['Bindings']) => Response | P
 type Options = {
   readonly fetch: Fetch;
   readonly env: HttpEnv['Bindings'];
-  /** Aborts when the client leaves. */
-  readonly signal: AbortSignal;
+  /** Aborts when the client leaves, beside the signals of requests. */
+  readonly signal?: AbortSignal;
 };
 
 export class InProcessTransport implements Transport {
@@ -20,7 +20,7 @@ export class InProcessTransport implements Transport {
 
   async send({ method, path, headers, body, signal: own }: WireRequest): Promise<WireAnswer> {
     const { fetch, env } = this.#options;
-    const signal = AbortSignal.any([own, this.#options.signal]);
+    const signal = this.#options.signal === undefined ? own : AbortSignal.any([own, this.#options.signal]);
     signal.throwIfAborted();
     const request = new Request(`http://localhost${path}`, {
       method,

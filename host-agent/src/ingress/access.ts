@@ -69,8 +69,8 @@ export class Access {
       return this.#grant('public', sought, found, () => true, 'public');
     const { authorization } = request.headers;
     const headerToken = one(request.headers['x-access-token']);
-    const key = [/^bearer +(sbk_\S*) *$/i.exec(authorization ?? '')?.[1], headerToken].find((text) =>
-      text?.startsWith('sbk_'),
+    const key = [/^bearer +((?:sbk|e2b)_\S*) *$/i.exec(authorization ?? '')?.[1], headerToken].find((text) =>
+      /^(?:sbk|e2b)_/.test(text ?? ''),
     );
     if (key !== undefined) return await this.#admitKey(asked, key);
     const presented = [token, headerToken].find((text) => text !== undefined && isLinkToken(text));

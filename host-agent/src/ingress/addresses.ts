@@ -12,6 +12,8 @@ export type PublicAddress = {
   readonly domain: string;
   /** Absent: the default port of the scheme. */
   readonly port?: number | undefined;
+  /** Other names of the domain itself, where headers name the port. */
+  readonly aliases?: readonly string[];
 };
 
 export type Sought = { readonly port: number } & ({ readonly id: string } | { readonly name: string });
@@ -38,6 +40,12 @@ export class Addresses {
     this.#public = address;
   }
 
+  /** The domain with its port, unless that is the default one of the scheme. */
+  get publicHost(): string {
+    const { scheme, domain, port } = this.#public;
+    return port === undefined || port === DEFAULT_PORTS[scheme] ? domain : `${domain}:${port}`;
+  }
+
   get scheme(): Scheme {
     return this.#public.scheme;
   }
@@ -46,8 +54,8 @@ export class Addresses {
   find(host: string, headers: IncomingHttpHeaders): Sought | undefined {
     const at = parseAuthority(host);
     if (at === undefined) return undefined;
-    const { domain } = this.#public;
-    if (isBare(at, domain)) return readHeaders(headers);
+    const { domain, aliases = [] } = this.#public;
+    if (isBare(at, domain) || aliases.includes(at.host)) return readHeaders(headers);
     const suffix = [domain, LOCAL].find((each) => at.host.endsWith(`.${each}`));
     if (suffix === undefined) return undefined;
     const [, port, sandbox] = /^(\d{1,5})-([a-z0-9_-]+)$/.exec(at.host.slice(0, -suffix.length - 1)) ?? [];
@@ -56,9 +64,7 @@ export class Addresses {
 
   /** Host names of URLs have no underscore, which certificates and some clients refuse. */
   urlOf(id: string, port: number): URL {
-    const { scheme, domain, port: ownPort } = this.#public;
-    const isDefault = ownPort === undefined || ownPort === DEFAULT_PORTS[scheme];
-    return new URL(`${scheme}://${port}-${id.replace('_', '-')}.${domain}${isDefault ? '' : `:${ownPort}`}/`);
+    return new URL(`${this.scheme}://${port}-${id.replace('_', '-')}.${this.publicHost}/`);
   }
 }
 

@@ -25,13 +25,15 @@ const REFUSED_MS = 1000;
 
 export type GatewayOptions = {
   readonly addresses: Addresses;
-  readonly access: Access;
+  readonly access: Pick<Access, 'admit'>;
   readonly log: Logger;
   /** Called at the end of each request. */
   readonly onEnd: (ended: EndedRequest) => void;
   readonly rateLimits: RateLimits;
   /** Each request is a line of the log. */
   readonly logsAccess: boolean;
+  /** How a failure is answered; default: a page for browsers, else JSON. */
+  readonly refuse?: typeof refuse;
   readonly idleMs?: number;
   readonly checkMs?: number;
 };
@@ -125,7 +127,7 @@ export class Gateway {
       tunnel?.client.once('close', finish);
     } catch (failure) {
       error = failure;
-      refuse(request, response, failure, requestId);
+      (this.#options.refuse ?? refuse)(request, response, failure, requestId);
       if (request.httpVersionMajor === 2) limitRefusal(response as unknown as Http2ServerResponse);
     }
   }

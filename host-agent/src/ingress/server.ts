@@ -34,14 +34,21 @@ const WINDOW_BYTES = 64 * 1024;
 /** What every connection of HTTP/2 begins with. */
 const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
 
+/** What answers requests: the gateway, or a front before it. */
+export type ServedGateway = Pick<Gateway, 'serve' | 'serveUpgrade' | 'open' | 'close'>;
+
 export type IngressServerOptions = {
-  readonly gateway: Gateway;
+  readonly gateway: ServedGateway;
   readonly log: Logger;
   readonly certificate: Certificate | undefined;
   readonly maxConnections?: number;
   readonly clientShare?: { readonly connections: number; readonly peersProgram: string };
   readonly headersTimeoutMs?: number;
   readonly silentMs?: number;
+  /** How long an idle connection is kept between two requests. */
+  readonly keepAliveMs?: number;
+  /** Absent: HTTP/2 and HTTP/1.1. */
+  readonly protocols?: readonly string[];
   /** A client that reads nothing of its answers for this long may lose its connection to a new one. */
   readonly slowReaderMs?: number;
 };
@@ -49,7 +56,7 @@ export type IngressServerOptions = {
 export class IngressServer {
   readonly #server: Server;
   readonly #http2: Http2Sessions;
-  readonly #gateway: Gateway;
+  readonly #gateway: ServedGateway;
   readonly #certificate: Certificate | undefined;
   readonly #log: Logger;
   readonly #silentMs: number;
@@ -78,7 +85,8 @@ export class IngressServer {
     this.#server = createNodeServer(certificate, {
       headersTimeoutMs: options.headersTimeoutMs,
       isUpgrade: isWebSocket,
-      protocols: ['h2', 'http/1.1'],
+      protocols: options.protocols ?? ['h2', 'http/1.1'],
+      keepAliveMs: options.keepAliveMs,
     });
     this.#silentMs = options.silentMs ?? SILENT_MS;
     this.#http2 = new Http2Sessions(this.#createHttp2(), this.#connections, this.#silentMs);

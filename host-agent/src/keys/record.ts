@@ -58,13 +58,15 @@ export type Quota = Readonly<z.output<typeof quota>>;
 
 export const QUOTA_KEYS = Object.keys(quota.shape) as (keyof Quota)[];
 
-const SHAPE = /^sbk_[A-Za-z0-9_-]{32}$/;
+/** E2B's SDKs take the second form only. Both have the same random bytes. */
+const SHAPE = /^(?:sbk_[A-Za-z0-9_-]{32}|e2b_[0-9a-f]{48})$/;
 const RANDOM_BYTES = 24;
+export type KeyForm = 'sbk' | 'e2b';
 /** Leading characters of the hash: the key's id, by which it is looked up and shown. It does not reveal the key. */
 const ID_CHARS = 16;
 
-export function mintKey(): string {
-  return `sbk_${randomBytes(RANDOM_BYTES).toString('base64url')}`;
+export function mintKey(form: KeyForm = 'sbk'): string {
+  return `${form}_${randomBytes(RANDOM_BYTES).toString(form === 'sbk' ? 'base64url' : 'hex')}`;
 }
 
 export function isKeyText(text: string): boolean {

@@ -15,6 +15,7 @@ import {
   hashKey,
   isKeyText,
   type KeyChange,
+  type KeyForm,
   type KeyRecord,
   type KeyUse,
   mintKey,
@@ -115,6 +116,12 @@ export class KeyRegistry {
     return { state, principal: toPrincipal(record) };
   }
 
+  /** Of a valid key, by its id. */
+  holder(id: string): KeyHolder | undefined {
+    const record = this.#keys.latest(id);
+    return record !== undefined && stateOf(record) === 'valid' ? toPrincipal(record) : undefined;
+  }
+
   /** Whether a key that was found earlier is still valid. */
   isStillValid({ id }: KeyHolder): boolean {
     const record = this.#keys.latest(id);
@@ -130,8 +137,8 @@ export class KeyRegistry {
   }
 
   /** Resolves with the text of the key, which is not stored. AppError conflict when a valid key has the name. */
-  async create(newKey: NewKey): Promise<{ readonly text: string; readonly key: ListedKey }> {
-    const text = mintKey();
+  async create(newKey: NewKey, form?: KeyForm): Promise<{ readonly text: string; readonly key: ListedKey }> {
+    const text = mintKey(form);
     const hash = hashKey(text);
     const id = toKeyId(hash);
     const record = { ...newKey, hash, createdAtMs: Date.now() };

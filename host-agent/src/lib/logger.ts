@@ -52,8 +52,12 @@ function openStandardError(): DestinationStream {
 const either = (plain: string, codes: string): string => `(?:${plain}|%(?:25)*${codes})`;
 
 /** Case-insensitive: a host name is lower-cased, and most of a key survives that. */
+const PREFIXES = [
+  `${either('s', '[57]3')}${either('b', '[46]2')}${either('k', '[46]b')}`,
+  `${either('e', '[46]5')}${either('2', '32')}${either('b', '[46]2')}`,
+];
 const KEY = new RegExp(
-  `${either('s', '[57]3')}${either('b', '[46]2')}${either('k', '[46]b')}${either('_', '5f')}${either('[\\w-]', '[0-9a-f]{2}')}{4,}`,
+  `(?:${PREFIXES.join('|')})${either('_', '5f')}${either('[\\w-]', '[0-9a-f]{2}')}{4,}`,
   'gi',
 );
 

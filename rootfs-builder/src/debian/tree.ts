@@ -57,6 +57,7 @@ export async function ensurePackageTree(
     suite: recipe.suite,
     variant: recipe.variant,
     packages: recipe.packages,
+    ...(recipe.users && { users: recipe.users }),
   };
   const directory = treesDirectory(options.dataDir);
   const stem = join(directory, shortDigest(digestValue(inputs)));
@@ -125,7 +126,7 @@ async function buildArchive(
 
 /** The mmdebstrap command line. */
 export function mmdebstrapArguments(
-  recipe: Pick<ResolvedRecipe, 'suite' | 'variant' | 'packages'>,
+  recipe: Pick<ResolvedRecipe, 'suite' | 'variant' | 'packages' | 'users'>,
   archive: string,
   host: { sources: AptSource[]; mirror?: string | undefined; aptSettings: string[] },
 ): string[] {
@@ -136,6 +137,10 @@ export function mmdebstrapArguments(
     ...(recipe.packages.length > 0 ? [`--include=${recipe.packages.join(',')}`] : []),
     ...host.aptSettings.map((setting) => `--aptopt=${setting}`),
     ...DPKG_OPTIONS.map((option) => `--dpkgopt=${option}`),
+    // mmdebstrap runs the line with the root directory as its first argument. Names have no special characters.
+    ...(recipe.users ?? []).map(
+      (name) => `--customize-hook=chroot "$1" useradd --create-home --user-group --shell /bin/bash ${name}`,
+    ),
     recipe.suite,
     archive,
     ...(host.mirror === undefined ? host.sources.map(toSourceLine) : [host.mirror]),

@@ -30,6 +30,10 @@ const packageName = z
   .string()
   .regex(/^[a-z0-9][a-z0-9+.-]+(=[A-Za-z0-9.+:~-]+)?$/, 'a Debian package name, optionally with "=version"');
 
+const userName = z
+  .string()
+  .regex(/^[a-z][a-z0-9_-]{0,31}$/, 'lower-case letters, digits, "_" and "-", at most 32 characters');
+
 const recipeFile = z.strictObject({
   path: writablePath,
   mode: z
@@ -64,6 +68,8 @@ const recipeSchema = z.strictObject({
     .optional(),
   variant: z.enum(['apt', 'minbase', 'important', 'standard']).optional(),
   packages: z.array(packageName).default([]),
+  /** Each gets a home directory below /home, a group of its name, and bash. */
+  users: z.array(userName).default([]),
   files: z.array(recipeFile).default([]),
   env: environment.default({}),
   workdir: guestPath.optional(),

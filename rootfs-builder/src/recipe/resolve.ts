@@ -9,6 +9,8 @@ export type ResolvedRecipe = {
   suite: string;
   variant: string;
   packages: string[];
+  /** Absent: none. */
+  users?: string[];
   files: RecipeFile[];
   env: Record<string, string>;
   workdir: string;
@@ -34,12 +36,14 @@ export function resolveRecipe(recipe: Recipe, book: RecipeBook): ResolvedRecipe 
     parentName = parent.extends;
   }
   const npmRuntime = lastDefined(chain.map((member) => member.npmRuntime));
+  const users = [...new Set(chain.flatMap((member) => member.users))].sort();
   return {
     name: recipe.name,
     description: recipe.description,
     suite: lastDefined(chain.map((member) => member.suite)) ?? DEFAULT_SUITE,
     variant: lastDefined(chain.map((member) => member.variant)) ?? DEFAULT_VARIANT,
     packages: [...new Set(chain.flatMap((member) => member.packages))].sort(),
+    ...(users.length > 0 && { users }),
     files: mergeFiles(chain.flatMap((member) => member.files)),
     env: Object.assign({}, ...chain.map((member) => member.env)),
     workdir: lastDefined(chain.map((member) => member.workdir)) ?? '/',

@@ -100,6 +100,7 @@ const create: Command = {
       help: 'expiry: 30d, 12h, 2027-01-31T00:00:00Z; default: never',
     },
     ...POLICY_FLAGS,
+    e2b: { type: 'boolean', help: 'a key in the form that the SDKs of E2B take; the rights are the same' },
     json: { type: 'boolean', help: 'print the key and its record as JSON' },
   },
   run: async (input) => {
@@ -117,7 +118,7 @@ const create: Command = {
     };
     const isJson = input.isSet('json');
     const dataDir = await withKeys(input, async (keys, dir) => {
-      const { text, key } = await keys.create(newKey);
+      const { text, key } = await keys.create(newKey, input.isSet('e2b') ? 'e2b' : 'sbk');
       const shown = isJson ? JSON.stringify({ key: text, ...toJson(key) }, null, 2) : text;
       await printOnce(`${shown}\n`, () => keys.revoke(key.id));
       return dir;

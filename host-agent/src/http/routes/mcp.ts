@@ -6,7 +6,6 @@ import { ownerOf, sharerOf } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
-import { readKey } from '../authentication.ts';
 import { addressOf, clientSignal, endingOf, type HttpContext, headerOf } from '../context.ts';
 import { type Fetch, InProcessTransport } from '../in-process.ts';
 import type { Handlers } from '../serve-routes.ts';
@@ -35,13 +34,13 @@ export function mcpHandlers({ stopping }: HttpServices, fetch: Fetch) {
           'invalid_argument',
           `there is no tool ${JSON.stringify(unknown)}; there are ${names.join(', ')}`,
         );
-      const caller = toCaller(c);
+      const toCall = nameCalls(c);
       const message = body as Message;
       if (message.method === 'notifications/cancelled')
-        inFlight.get(caller(message.params?.requestId))?.abort();
+        inFlight.get(toCall(message.params?.requestId))?.abort();
       const slot = limit.acquire(sharerOf(ownerOf(c.get('principal'))));
       const cancelled = new AbortController();
-      const call = caller(message.id);
+      const call = toCall(message.id);
       if (message.id !== undefined) inFlight.set(call, cancelled);
       const onEnd = (): void => {
         slot[Symbol.dispose]();
@@ -49,7 +48,8 @@ export function mcpHandlers({ stopping }: HttpServices, fetch: Fetch) {
       };
       const signal = AbortSignal.any([clientSignal(c), stopping, cancelled.signal]);
       const ending = endingOf(c);
-      const env = { madeFor: addressOf(c), ...(ending !== undefined && { ending }) };
+      const caller = { principal: c.get('principal'), address: addressOf(c) };
+      const env = { caller, ...(ending !== undefined && { ending }) };
       try {
         const response = await answerMessage({
           request: toRequest(c.req.raw, signal),
@@ -58,7 +58,6 @@ export function mcpHandlers({ stopping }: HttpServices, fetch: Fetch) {
           tools,
           version: VERSION,
           transport: new InProcessTransport({ fetch, env, signal }),
-          apiKey: readKey({ authorization: headerOf(c, 'authorization'), protocols: undefined }),
         });
         if (message.method === 'initialize') response.headers.set(SESSION_HEADER, randomUUID());
         return whole(response, signal, onEnd);
@@ -80,7 +79,7 @@ type Message = {
  * Names calls of one client: nothing is kept of a session but its id, which tells apart clients with the same key and
  * the same numbers of calls.
  */
-function toCaller(c: HttpContext): (call: unknown) => string {
+function nameCalls(c: HttpContext): (call: unknown) => string {
   const { key, id } = { key: '', id: '', ...c.get('principal') };
   const session = headerOf(c, SESSION_HEADER);
   return (call) => JSON.stringify([key, id, session, call]);

@@ -42,6 +42,8 @@ export type Listening = {
 
 export type NodeServerOptions = {
   readonly headersTimeoutMs?: number | undefined;
+  /** How long an idle connection is kept between two requests. */
+  readonly keepAliveMs?: number | undefined;
   /** Which requests are upgrades; default: WebSockets on routes that have them. */
   readonly isUpgrade?: (request: IncomingMessage) => boolean;
   /** Protocols of TLS connections, in the order of preference. */
@@ -51,9 +53,9 @@ export type NodeServerOptions = {
 /** A server with our timeouts and limits that does not listen yet. Speaks TLS if there is a certificate. */
 export function createNodeServer(
   certificate: Certificate | undefined,
-  { headersTimeoutMs, isUpgrade, protocols = ['http/1.1'] }: NodeServerOptions = {},
+  { headersTimeoutMs, isUpgrade, keepAliveMs, protocols = ['http/1.1'] }: NodeServerOptions = {},
 ): Server {
-  const options = toNodeOptions(headersTimeoutMs, isUpgrade);
+  const options = toNodeOptions(headersTimeoutMs, isUpgrade, keepAliveMs);
   const server =
     certificate === undefined ? createServer(options) : createTlsNodeServer(certificate, options, protocols);
   allowHalfOpen(server);
@@ -62,13 +64,17 @@ export function createNodeServer(
   return server;
 }
 
-function toNodeOptions(headersTimeoutMs = HEADERS_TIMEOUT_MS, isUpgrade = isWebSocketRequest): ServerOptions {
+function toNodeOptions(
+  headersTimeoutMs = HEADERS_TIMEOUT_MS,
+  isUpgrade = isWebSocketRequest,
+  keepAliveMs = KEEP_ALIVE_TIMEOUT_MS,
+): ServerOptions {
   return {
     // No time limit for a whole request, because uploads may be long. Bodies have an idle timeout instead.
     requestTimeout: 0,
     headersTimeout: headersTimeoutMs,
     maxHeaderSize: MAX_HEAD_BYTES,
-    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    keepAliveTimeout: keepAliveMs,
     connectionsCheckingInterval: Math.min(5000, headersTimeoutMs),
     // request-check.ts checks it and responds with JSON.
     requireHostHeader: false,

@@ -1,0 +1,92 @@
+// Step of the start: the front for clients of E2B.
+import { type Config, formatListen } from '../config/index.ts';
+import { E2bFront, PortAccess, refuseAs, SandboxRecords } from '../e2b/index.ts';
+import type { Authenticator, Certificate, HttpApp } from '../http/index.ts';
+import { NO_AUDIT } from '../http/index.ts';
+import { Addresses, Gateway, IngressServer, RateLimits } from '../ingress/index.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
+import type { SandboxManager } from '../sandboxes/manager.ts';
+import type { AppContext } from './context.ts';
+import { toPortHost } from './open-ingress.ts';
+import type { OpenedStore } from './open-store.ts';
+
+/** E2B's Python client keeps idle connections for 300 s; whoever closes first must not be the server. */
+const KEEP_ALIVE_MS = 640_000;
+const DRAIN_MS = 3000;
+const SANDBOX_REQUESTS_PER_S = 1000;
+
+export type E2bDeps = Pick<OpenedStore, 'store' | 'keys' | 'audit'> & {
+  readonly events: LifecycleEvents;
+  readonly metrics: Metrics;
+  readonly sandboxes: SandboxManager;
+  readonly authenticator: Authenticator;
+  readonly certificate: Certificate | undefined;
+  /** The REST interface. */
+  readonly app: HttpApp;
+  readonly maxConnections: number;
+  readonly stopping: AbortSignal;
+};
+
+export type OpenedE2b = { listen(): Promise<void>; stop(): Promise<void> };
+
+/** Undefined when there is none. */
+export async function openE2b(context: AppContext, deps: E2bDeps): Promise<OpenedE2b | undefined> {
+  const { config, log, helpers } = context;
+  const { e2b } = config;
+  if (e2b === undefined) return undefined;
+  const { store, keys, audit = NO_AUDIT, events, sandboxes, authenticator, maxConnections } = deps;
+  const records = await SandboxRecords.open(store, keys);
+  events.subscribe((event) => {
+    if (event.kind !== 'deleted') return;
+    records.delete(event.sandbox).catch((err: unknown) => log.warn({ err }, 'cannot remove a record of E2B'));
+  });
+  const aliases = config.allowedHosts.map(({ at }) => at.host);
+  const addresses = new Addresses({ ...toPublic(e2b), aliases });
+  const ports = new Gateway({
+    addresses,
+    access: new PortAccess(toPortHost(sandboxes), records),
+    log,
+    rateLimits: new RateLimits({ clientPerS: 0, sandboxPerS: SANDBOX_REQUESTS_PER_S }),
+    logsAccess: false,
+    onEnd: () => undefined,
+    refuse: refuseAs(addresses),
+  });
+  const front = new E2bFront({
+    app: deps.app,
+    sandboxes,
+    authenticator,
+    audit,
+    records,
+    addresses,
+    ports,
+    domain: () => addresses.publicHost,
+    allowedHosts: config.allowedHosts,
+    log,
+    ending: deps.stopping,
+  });
+  const server = new IngressServer({
+    gateway: front,
+    log,
+    certificate: deps.certificate,
+    maxConnections,
+    clientShare: { connections: Math.ceil(maxConnections / 2), peersProgram: helpers.peers },
+    keepAliveMs: KEEP_ALIVE_MS,
+    protocols: ['http/1.1'],
+  });
+  return {
+    listen: async () => {
+      await records.sweep((id) => sandboxes.find(id) !== undefined);
+      const address = await server.listen(e2b.listen);
+      if ('port' in address) addresses.use({ ...toPublic(e2b, address.port), aliases });
+      log.info(`clients of E2B are served on ${formatListen(address)}`);
+    },
+    stop: () => server.close(DRAIN_MS),
+  };
+}
+
+type E2b = NonNullable<Config['e2b']>;
+
+function toPublic({ scheme, domain, port, hasOwnPort }: E2b, ownPort?: number) {
+  return { scheme, domain, port: hasOwnPort ? ownPort : port };
+}

@@ -1,0 +1,36 @@
+// What the handlers of the control plane share.
+import type { SandboxInfo } from '@sandboxd/client';
+import { addressOf, type HttpContext } from '../../http/context.ts';
+import type { Requests, Rest } from '../rest.ts';
+import type { SandboxRecords } from '../sandbox-records.ts';
+import { type Tokens, toSandbox } from './views.ts';
+
+export class ControlContext {
+  readonly records: SandboxRecords;
+  readonly #domain: () => string;
+  readonly #rest: Rest;
+
+  /** `domain` is that of the host names of sandboxes, with its port. */
+  constructor(rest: Rest, records: SandboxRecords, domain: () => string) {
+    this.#rest = rest;
+    this.records = records;
+    this.#domain = domain;
+  }
+
+  get domain(): string {
+    return this.#domain();
+  }
+
+  /** The REST interface for the client of a request. */
+  readonly requestsOf = (c: HttpContext): Requests =>
+    this.#rest.as({ principal: c.get('principal'), address: addressOf(c) });
+
+  async tokensFor(c: HttpContext, id: string): Promise<Tokens> {
+    const traffic = this.records.find(id)?.ports === 'token' ? this.records.trafficToken(id) : null;
+    return { envd: await this.records.tokenFor(id, c.get('principal')), traffic };
+  }
+
+  async show(c: HttpContext, info: SandboxInfo): Promise<ReturnType<typeof toSandbox>> {
+    return toSandbox(info, this.records.find(info.id), await this.tokensFor(c, info.id), this.domain);
+  }
+}

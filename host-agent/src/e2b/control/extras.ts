@@ -1,0 +1,153 @@
+// The rest of the control plane: snapshots, forks, networks, metrics and logs.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ConflictError, type LogRecord } from '@sandboxd/client';
+import type { Hono } from 'hono';
+import type { HttpEnv } from '../../http/context.ts';
+import { E2bError, unsupported } from '../errors.ts';
+import type { Requests } from '../rest.ts';
+import { toOwnId } from '../sandbox-records.ts';
+import { findSnapshot } from '../templates.ts';
+import type { ControlContext } from './context.ts';
+import { NEXT_TOKEN, toPage } from './lists.ts';
+import { toTargets } from './network.ts';
+import { forkBody, putNetworkBody, readBodyAs, snapshotBody } from './requests.ts';
+import { idOf, setTimeoutOf } from './sandboxes.ts';
+
+const DEFAULT_FORK_TIMEOUT_S = 15;
+/** Between the two samples that give the CPU usage. */
+const SAMPLE_MS = 500;
+const DEFAULT_LOG_LINES = 1000;
+
+export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
+  const { records, requestsOf } = context;
+  app.post('/sandboxes/:id/snapshots', async (c) => {
+    const { name, memory } = await readBodyAs(c, snapshotBody);
+    if (memory === false) throw unsupported('a snapshot with memory false');
+    const requests = requestsOf(c);
+    const take = () =>
+      requests.call('takeSnapshot', { params: { id: idOf(c) }, body: name == null ? {} : { name } });
+    const snapshot = await take().catch(async (error: unknown) => {
+      const older = name != null && error instanceof ConflictError && (await findSnapshot(requests, name));
+      if (!older) throw error;
+      await requests.call('changeSnapshot', { params: { id: older }, body: { name: null } });
+      return await take();
+    });
+    return c.json(toSnapshot(snapshot), 201);
+  });
+  app.get('/snapshots', async (c) => {
+    const query = c.req.query();
+    const source = query.sandboxID ? (toOwnId(query.sandboxID) ?? '') : undefined;
+    const { snapshots } = await requestsOf(c).call('listSnapshots');
+    const found = snapshots.filter(
+      ({ source_id, name }) =>
+        (source === undefined || source_id === source) && (!query.name || name === query.name),
+    );
+    const { entries, next } = toPage(found, ({ id, created_at }) => ({ id, startedAt: created_at }), query);
+    if (next !== undefined) c.header(NEXT_TOKEN, next);
+    return c.json(entries.map(toSnapshot));
+  });
+  app.delete('/templates/:id', async (c) => {
+    const requests = requestsOf(c);
+    const id = await findSnapshot(requests, c.req.param('id'));
+    if (id === undefined) throw new E2bError(404, 'template not found; only snapshots can be deleted here');
+    await requests.call('deleteSnapshot', { params: { id } });
+    return c.body(null, 204);
+  });
+  app.post('/sandboxes/:id/fork', async (c) => {
+    const { timeout, count } = await readBodyAs(c, forkBody);
+    const requests = requestsOf(c);
+    const id = idOf(c);
+    const body = { count: count ?? 1 };
+    const { sandboxes } = await requests.call('forkSandbox', { params: { id }, body });
+    const record = records.find(id);
+    const made = await Promise.all(
+      sandboxes.map(async (copy) => {
+        if (record !== undefined) await records.put(copy.id, { ...record, keyIds: [] });
+        const info = await setTimeoutOf(requests, copy.id, timeout ?? DEFAULT_FORK_TIMEOUT_S);
+        return { sandbox: await context.show(c, info) };
+      }),
+    );
+    return c.json(made, 201);
+  });
+  app.put('/sandboxes/:id/network', async (c) => {
+    const body = await readBodyAs(c, putNetworkBody);
+    const id = idOf(c);
+    const targets = toTargets(body, body.allow_internet_access !== false);
+    await requestsOf(c).call('replaceNetwork', { params: { id }, body: targets ?? {} });
+    const record = records.find(id);
+    const allowInternetAccess = body.allow_internet_access ?? null;
+    const network = { ...record?.network, ...body, egressProxy: undefined };
+    if (record !== undefined) await records.put(id, { ...record, allowInternetAccess, network });
+    return c.body(null, 204);
+  });
+  app.get('/sandboxes/:id/metrics', async (c) => {
+    const { start, end } = c.req.query();
+    const sample = await measure(requestsOf(c), idOf(c));
+    const isWithin =
+      (!start || sample.timestampUnix >= Number(start)) && (!end || sample.timestampUnix <= Number(end));
+    return c.json(isWithin ? [sample] : []);
+  });
+  app.get('/sandboxes/:id/logs', async (c) => {
+    const startMs = Number(c.req.query('start') ?? 0);
+    const all = await readAllLogs(requestsOf(c), idOf(c));
+    const shown = all.filter((each) => each.time_ms >= startMs).slice(0, toLimit(c.req.query('limit')));
+    return c.json({ logs: shown.map(toLine), logEntries: shown.map(toEntry) });
+  });
+  app.get('/v2/sandboxes/:id/logs', async (c) => {
+    const { cursor, direction, search, limit } = c.req.query();
+    const all = await readAllLogs(requestsOf(c), idOf(c));
+    const isBackward = direction === 'backward';
+    const at = cursor === undefined ? undefined : Number(cursor);
+    const found = (isBackward ? all.toReversed() : all).filter(
+      ({ time_ms, text }) =>
+        (at === undefined || (isBackward ? time_ms <= at : time_ms >= at)) &&
+        (!search || text.includes(search)),
+    );
+    return c.json({ logs: found.slice(0, toLimit(limit)).map(toEntry) });
+  });
+}
+
+type Snapshot = { readonly id: string; readonly name?: string };
+
+function toSnapshot({ id, name }: Snapshot) {
+  return { snapshotID: id, names: name === undefined ? [] : [name] };
+}
+
+/** One sample, of now. Memory and disk are as the host sees them. */
+export async function measure(requests: Requests, id: string) {
+  const first = await requests.call('readStats', { params: { id } });
+  await sleep(SAMPLE_MS);
+  const stats = await requests.call('readStats', { params: { id } });
+  const timestamp = new Date(stats.read_at);
+  const us = (timestamp.getTime() - Date.parse(first.read_at)) * 1000;
+  const used = us > 0 ? ((stats.cpu_us - first.cpu_us) / us / stats.vcpus) * 100 : 0;
+  return {
+    timestamp: timestamp.toISOString(),
+    timestampUnix: Math.floor(timestamp.getTime() / 1000),
+    cpuCount: stats.vcpus,
+    cpuUsedPct: Math.round(Math.max(0, used) * 100) / 100,
+    memUsed: Math.min(stats.resident_bytes, stats.memory_limit_bytes),
+    memTotal: stats.memory_limit_bytes,
+    memCache: 0,
+    diskUsed: stats.layer_bytes,
+    diskTotal: stats.disk_limit_bytes,
+  };
+}
+
+/** The newest page of the log. */
+async function readAllLogs(requests: Requests, id: string): Promise<readonly LogRecord[]> {
+  return (await requests.call('readLogs', { params: { id } })).records;
+}
+
+function toLimit(text: string | undefined): number {
+  return text !== undefined && /^\d{1,4}$/.test(text) ? Number(text) : DEFAULT_LOG_LINES;
+}
+
+function toLine({ time_ms, text }: LogRecord) {
+  return { timestamp: new Date(time_ms).toISOString(), line: text };
+}
+
+function toEntry({ time_ms, text, stream, source }: LogRecord) {
+  const level = stream === 'stderr' ? 'error' : 'info';
+  return { timestamp: new Date(time_ms).toISOString(), message: text, level, fields: { source, stream } };
+}

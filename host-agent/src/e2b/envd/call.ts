@@ -1,0 +1,52 @@
+// One request to envd: who asks, which sandbox, as which user of the guest.
+import { addressOf, type HttpContext, headerOf } from '../../http/context.ts';
+import type { Principal } from '../../keys/index.ts';
+import type { Requests, Rest } from '../rest.ts';
+import { type GuestUser, type GuestUsers, resolvePath } from './guest-users.ts';
+
+export class EnvdCall {
+  readonly id: string;
+  readonly requests: Requests;
+  readonly #users: GuestUsers;
+  readonly #userName: string | undefined;
+  #user: Promise<GuestUser> | undefined;
+
+  constructor(
+    c: HttpContext,
+    options: {
+      readonly id: string;
+      readonly principal: Principal;
+      readonly rest: Rest;
+      readonly users: GuestUsers;
+      readonly userName: string | undefined;
+    },
+  ) {
+    this.id = options.id;
+    this.requests = options.rest.as({ principal: options.principal, address: addressOf(c) });
+    this.#users = options.users;
+    this.#userName = options.userName;
+  }
+
+  get params() {
+    return { id: this.id };
+  }
+
+  /** ConnectError unauthenticated. */
+  user(): Promise<GuestUser> {
+    this.#user ??= this.#users.find(this.requests, this.id, this.#userName);
+    return this.#user;
+  }
+
+  /** ConnectError. */
+  async path(text: string): Promise<string> {
+    if (text.startsWith('/') && !text.includes('\0')) return text.replace(/(?<=.)\/+$/, '');
+    return resolvePath(text, await this.user());
+  }
+}
+
+/** The name before the colon of Basic credentials; the password has no meaning. */
+export function userNameOf(c: HttpContext): string | undefined {
+  const basic = /^basic +([A-Za-z0-9+/=_-]+) *$/i.exec(headerOf(c, 'authorization') ?? '')?.[1];
+  if (basic === undefined) return undefined;
+  return Buffer.from(basic, 'base64').toString().split(':', 1)[0] || undefined;
+}

@@ -1,0 +1,144 @@
+// envd's `/files`: downloads and uploads over plain HTTP.
+import { basename } from 'node:path';
+import { Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import { Busboy, type BusboyHeaders } from '@fastify/busboy';
+import { ApiError } from '@sandboxd/client';
+import { type HttpContext, headerOf } from '../../http/context.ts';
+import { type BodySource, readBody } from '../../http/input/body-source.ts';
+import { E2bError, unsupported } from '../errors.ts';
+import type { EnvdCall } from './call.ts';
+import { ensureParents, giveToUser } from './filesystem.ts';
+
+/** Of a request that uploads several. */
+const MAX_FILES = 1000;
+const MAX_FILE_NAME_BYTES = 4096;
+/** Headers of a part; the names of files are in them. */
+const MAX_PART_HEADER_BYTES = 16 * 1024;
+const METADATA = /^x-metadata-/i;
+
+type Written = { readonly name: string; readonly path: string; readonly type: 'file' };
+
+export async function download(c: HttpContext, call: EnvdCall): Promise<Response> {
+  const path = await call.path(c.req.query('path') ?? '');
+  const range = headerOf(c, 'range');
+  const answer = await call.requests.stream('readContent', {
+    params: call.params,
+    query: { path },
+    ...(range !== undefined && { headers: { range } }),
+  });
+  const kept = ['content-length', 'content-range', 'last-modified', 'accept-ranges'];
+  for (const name of kept) {
+    const value = answer.header(name);
+    if (value !== undefined) c.header(name, value);
+  }
+  c.header('content-type', 'application/octet-stream');
+  c.header('content-disposition', `inline; filename*=utf-8''${encodeURIComponent(basename(path))}`);
+  if (c.req.method !== 'HEAD')
+    return c.body(ReadableStream.from(answer.body), answer.status === 206 ? 206 : 200);
+  return c.body(null, 200);
+}
+
+export async function upload(c: HttpContext, call: EnvdCall): Promise<Response> {
+  const named = c.req.query('path');
+  const type = (headerOf(c, 'content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase();
+  const names = Object.keys(c.req.header());
+  if (names.some((name) => METADATA.test(name))) throw unsupported('metadata of files');
+  const body = readBody(c);
+  try {
+    const content = decode(body, headerOf(c, 'content-encoding'));
+    if (type === 'multipart/form-data') return c.json(await writeParts(c, call, named, content));
+    if (type !== 'application/octet-stream')
+      throw new E2bError(
+        400,
+        `content type ${JSON.stringify(type)} is neither multipart/form-data nor a byte stream`,
+      );
+    if (!named) throw new E2bError(400, 'an upload of bytes needs the query path');
+    return c.json([await write(call, await call.path(named), content)]);
+  } finally {
+    body.discard();
+  }
+}
+
+function decode(body: BodySource, coding = 'identity'): Readable {
+  const plain = Readable.from(toIterable(body), { objectMode: false });
+  if (coding.toLowerCase() === 'identity') return plain;
+  if (coding.toLowerCase() !== 'gzip')
+    throw new E2bError(400, `content encoding ${JSON.stringify(coding)} is not known`);
+  const gunzip = createGunzip();
+  plain.once('error', (error) => gunzip.destroy(error));
+  return plain.pipe(gunzip);
+}
+
+async function* toIterable({ read }: BodySource): AsyncGenerator<Uint8Array, void> {
+  for (let chunk = await read(); chunk !== undefined; chunk = await read()) yield chunk;
+}
+
+/** Writes each file while its part arrives, one after the other. */
+async function writeParts(
+  c: HttpContext,
+  call: EnvdCall,
+  named: string | undefined,
+  content: Readable,
+): Promise<Written[]> {
+  const headers = { 'content-type': headerOf(c, 'content-type') ?? '' } as BusboyHeaders;
+  const limits = {
+    files: MAX_FILES,
+    headerSize: MAX_PART_HEADER_BYTES,
+    fieldNameSize: MAX_FILE_NAME_BYTES,
+    fields: 100,
+  };
+  const parts = createParser({ headers, preservePath: true, limits });
+  const written: Promise<Written>[] = [];
+  const paths = new Set<string>();
+  let last: Promise<unknown> = Promise.resolve();
+  const done = Promise.withResolvers<void>();
+  const fail = (error: unknown): void => {
+    done.reject(error);
+    content.destroy();
+  };
+  parts.on('file', (field, part, fileName) => {
+    if (field !== 'file') return void part.resume();
+    const work = last.then(async () => {
+      const path = await call.path(named || fileName || '');
+      if (paths.has(path)) throw new E2bError(400, `path ${path} is in the upload twice`);
+      paths.add(path);
+      return await write(call, path, part);
+    });
+    last = work;
+    written.push(work);
+    work.catch(fail);
+  });
+  parts.on('filesLimit', () => fail(new E2bError(400, `an upload has at most ${MAX_FILES} files`)));
+  parts.on('finish', () => done.resolve());
+  parts.on('error', (error) =>
+    fail(new E2bError(400, `the upload is no multipart form: ${(error as Error).message}`)),
+  );
+  content.once('error', fail);
+  content.pipe(parts);
+  await done.promise;
+  return await Promise.all(written);
+}
+
+function createParser(options: ConstructorParameters<typeof Busboy>[0]): Busboy {
+  try {
+    return new Busboy(options);
+  } catch (error) {
+    throw new E2bError(400, `the upload is no multipart form: ${(error as Error).message}`);
+  }
+}
+
+async function write(call: EnvdCall, path: string, content: Readable): Promise<Written> {
+  const { name: user } = await call.user();
+  if (user !== 'root') await ensureParents(call, path);
+  try {
+    await call.requests.call('writeContent', { params: call.params, query: { path }, bytes: content });
+  } catch (error) {
+    if (content.errored) throw new E2bError(400, `the upload is damaged: ${content.errored.message}`);
+    if (error instanceof ApiError && /no space|disk .*full/i.test(error.message))
+      throw new E2bError(507, `not enough disk space available: ${error.message}`);
+    throw error;
+  }
+  await giveToUser(call, path);
+  return { name: basename(path), path, type: 'file' };
+}

@@ -1,0 +1,203 @@
+// envd's watches: as a stream, and as watchers whose events a client fetches.
+import { posix } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BadRequestError, type WatchEvent } from '@sandboxd/client';
+import { readLines } from '@sandboxd/client/requests';
+import { z } from 'zod';
+import { AppError } from '../../lib/errors.ts';
+import { randomSuffix } from '../../lib/ids.ts';
+import type { EnvdCall } from './call.ts';
+import { ConnectError } from './connect-protocol.ts';
+import { describe } from './filesystem.ts';
+
+export const watchRequests = {
+  WatchDir: z.object({
+    path: z.string().default(''),
+    recursive: z.boolean().default(false),
+    includeEntry: z.boolean().default(false),
+  }),
+  GetWatcherEvents: z.object({ watcherId: z.string() }),
+};
+type WatchRequest = z.output<typeof watchRequests.WatchDir>;
+
+const MAX_WATCHERS = 256;
+const MAX_WATCHERS_OF_SANDBOX = 32;
+/** Events that wait to be fetched; with more, the oldest are dropped. */
+const MAX_EVENTS = 10_000;
+/** A watcher that its client has forgotten. */
+const UNUSED_MS = 10 * 60_000;
+
+/** What an upload writes before it has its name. */
+const PART = /^\.sandbox-[0-9a-f]+\.part$/;
+
+const TYPES = {
+  create: 'EVENT_TYPE_CREATE',
+  write: 'EVENT_TYPE_WRITE',
+  remove: 'EVENT_TYPE_REMOVE',
+  attrib: 'EVENT_TYPE_CHMOD',
+} as const;
+
+/** `start` first; ends by the signal. ConnectError. */
+export async function* watch(
+  call: EnvdCall,
+  request: WatchRequest,
+  signal: AbortSignal,
+): AsyncGenerator<object, void> {
+  for await (const event of watchEvents(call, request, signal))
+    yield event === 'armed' ? { start: {} } : { filesystem: event };
+}
+
+async function* watchEvents(
+  call: EnvdCall,
+  { path, recursive, includeEntry }: WatchRequest,
+  signal: AbortSignal,
+): AsyncGenerator<'armed' | object, void> {
+  const directory = await call.path(path);
+  const { type } = await call.requests.call('statFile', { params: call.params, query: { path: directory } });
+  if (type !== 'directory')
+    throw new ConnectError('invalid_argument', `path ${directory} is not a directory`);
+  const { body } = await call.requests.stream('watchFiles', {
+    params: call.params,
+    query: { path: directory, ...(recursive && { recursive: 'true' }) },
+    accept: 'application/x-ndjson',
+    signal,
+  });
+  const nameOf = (changed = ''): string => posix.relative(directory, changed);
+  const isPart = (changed = ''): boolean => PART.test(posix.basename(changed));
+  for await (const line of readLines(body)) {
+    if (line === '') continue;
+    const event = JSON.parse(line) as WatchEvent;
+    if (event.type === 'end') return assertRemoved(event);
+    if (event.type === 'armed') yield 'armed';
+    if (event.type === 'rename') {
+      if (!isPart(event.from)) yield { name: nameOf(event.from), type: 'EVENT_TYPE_RENAME' };
+      yield await withEntry(call, { name: nameOf(event.path), type: TYPES.create }, event.path, includeEntry);
+    }
+    if (!(event.type in TYPES) || isPart(event.path)) continue;
+    const change = { name: nameOf(event.path), type: TYPES[event.type as keyof typeof TYPES] };
+    yield await withEntry(call, change, event.path, includeEntry && event.type !== 'remove');
+  }
+  throw new AppError('cancelled', 'the watch was lost');
+}
+
+/** Another end than that of the directory is an error. */
+function assertRemoved({ reason, message = 'the watch has ended' }: WatchEvent): void {
+  if (reason === 'removed') return;
+  if (reason === 'limit') throw new ConnectError('resource_exhausted', message);
+  if (reason === 'unreadable') throw new ConnectError('permission_denied', message);
+  throw new AppError('cancelled', message);
+}
+
+async function withEntry(
+  call: EnvdCall,
+  change: { readonly name: string; readonly type: string },
+  path: string | undefined,
+  isWanted: boolean,
+): Promise<object> {
+  if (!isWanted || path === undefined) return change;
+  // It may be gone by now.
+  const entry = await describe(call, path).catch(() => undefined);
+  return entry === undefined ? change : { ...change, entry };
+}
+
+type Watcher = {
+  readonly sandbox: string;
+  events: object[];
+  failure: Error | undefined;
+  isOver: boolean;
+  readonly stop: AbortController;
+  timer: NodeJS.Timeout;
+};
+
+/** Watchers by id. They end with the daemon, and when they are not used. */
+export class Watchers {
+  readonly #all = new Map<string, Watcher>();
+
+  async create(call: EnvdCall, request: WatchRequest): Promise<object> {
+    const ofSandbox = [...this.#all.values()].filter(({ sandbox }) => sandbox === call.id);
+    if (this.#all.size >= MAX_WATCHERS || ofSandbox.length >= MAX_WATCHERS_OF_SANDBOX)
+      throw new ConnectError('resource_exhausted', 'there are too many watchers; remove some');
+    const stop = new AbortController();
+    const watcherId = randomSuffix();
+    const timer = setTimeout(() => this.#remove(watcherId), UNUSED_MS).unref();
+    const watcher: Watcher = { sandbox: call.id, events: [], failure: undefined, isOver: false, stop, timer };
+    this.#all.set(watcherId, watcher);
+    const events = watchEvents(call, request, stop.signal);
+    try {
+      await events.next();
+    } catch (error) {
+      this.#remove(watcherId);
+      throw error instanceof BadRequestError ? new ConnectError('invalid_argument', error.message) : error;
+    }
+    void collect(watcher, events);
+    return { watcherId };
+  }
+
+  /** What has happened since the last call, with what is on its way. */
+  async take(call: EnvdCall, watcherId: string): Promise<object> {
+    const watcher = this.#find(call, watcherId);
+    watcher.timer.refresh();
+    await settle(watcher);
+    const { events } = watcher;
+    watcher.events = [];
+    if (events.length === 0 && watcher.failure !== undefined) throw watcher.failure;
+    return { events };
+  }
+
+  remove(call: EnvdCall, watcherId: string): object {
+    this.#find(call, watcherId);
+    this.#remove(watcherId);
+    return {};
+  }
+
+  close(): void {
+    for (const id of this.#all.keys()) this.#remove(id);
+  }
+
+  /** A watcher of another sandbox does not exist. */
+  #find(call: EnvdCall, watcherId: string): Watcher {
+    const watcher = this.#all.get(watcherId);
+    if (watcher?.sandbox === call.id) return watcher;
+    throw new ConnectError('not_found', `watcher with id ${watcherId.slice(0, 64)} not found`);
+  }
+
+  #remove(id: string): void {
+    const watcher = this.#all.get(id);
+    this.#all.delete(id);
+    clearTimeout(watcher?.timer);
+    watcher?.stop.abort();
+  }
+}
+
+/** A client that has just written a file expects the event: in E2B's sandboxes it is there at once. */
+async function settle(watcher: Watcher): Promise<void> {
+  const endMs = performance.now() + SETTLE_MS;
+  let quietMs = performance.now() + FIRST_EVENT_MS;
+  for (let seen = 0; performance.now() < Math.min(quietMs, endMs) && watcher.failure === undefined; ) {
+    const { length } = watcher.events;
+    if (length > seen) quietMs = performance.now() + QUIET_MS;
+    seen = length;
+    await sleep(POLL_MS);
+  }
+}
+
+const FIRST_EVENT_MS = 300;
+const QUIET_MS = 100;
+const SETTLE_MS = 1000;
+const POLL_MS = 10;
+
+async function collect(watcher: Watcher, events: AsyncGenerator<'armed' | object, void>): Promise<void> {
+  try {
+    for await (const event of events) {
+      if (event === 'armed') continue;
+      watcher.events.push(event);
+      if (watcher.events.length > MAX_EVENTS) watcher.events.shift();
+    }
+  } catch (error) {
+    if (!watcher.stop.signal.aborted)
+      watcher.failure = new ConnectError(
+        'unavailable',
+        error instanceof Error ? error.message : 'the watch was lost',
+      );
+  }
+}

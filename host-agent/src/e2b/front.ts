@@ -1,0 +1,238 @@
+// The front for E2B's SDKs, behind one address: the control plane, envd of each sandbox, and the ports of sandboxes.
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { getRequestListener } from '@hono/node-server';
+import { Hono } from 'hono';
+import type { Logger } from 'pino';
+import type { Authenticator } from '../http/authentication.ts';
+import { addressOf, endOf, type HttpApp, type HttpContext, type HttpEnv, headerOf } from '../http/context.ts';
+import { type AuditSink, auditRefusal } from '../http/middleware/audit.ts';
+import { newRequestId } from '../http/middleware/logging.ts';
+import {
+  type AllowedHost,
+  Cors,
+  findExcess,
+  findRefusal,
+  HostNames,
+  malformed,
+  readHosts,
+} from '../http/server/request-check.ts';
+import { answerDirectly, toResponse } from '../http/server/responses.ts';
+import {
+  ADDRESS_HEADERS,
+  type Addresses,
+  type Gateway,
+  type ServedGateway,
+  type Sought,
+} from '../ingress/index.ts';
+import { ANONYMOUS, type Principal } from '../keys/index.ts';
+import { AppError } from '../lib/errors.ts';
+import type { SandboxHost } from '../sandboxes/interface.ts';
+import { ControlContext } from './control/context.ts';
+import { serveExtras } from './control/extras.ts';
+import { serveSandboxes } from './control/sandboxes.ts';
+import { EnvdAccess } from './envd/access.ts';
+import { serveEnvd } from './envd/serve-envd.ts';
+import { E2bError, toE2bAnswer, unsupported } from './errors.ts';
+import { refuse } from './port-access.ts';
+import { Rest } from './rest.ts';
+import type { SandboxRecords } from './sandbox-records.ts';
+
+/** The port of envd in E2B's sandboxes. Nothing listens there; this front answers. */
+const ENVD_PORT = 49983;
+/** Paths of E2B's interface that are known, but not served. */
+const KNOWN =
+  /^\/(?:v\d\/)?(?:sandboxes|snapshots|templates|volumes|volumecontent|secrets|teams|nodes|admin|access-tokens|api-keys)(?:\/|$)/;
+const RPC = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
+
+export type E2bFrontOptions = {
+  /** The REST interface. */
+  readonly app: HttpApp;
+  readonly sandboxes: SandboxHost;
+  readonly authenticator: Authenticator;
+  readonly audit: AuditSink;
+  readonly records: SandboxRecords;
+  readonly addresses: Addresses;
+  /** Of the ports of sandboxes. */
+  readonly ports: Gateway;
+  /** Of the host names of sandboxes, with its port. */
+  readonly domain: () => string;
+  readonly allowedHosts: readonly AllowedHost[];
+  readonly log: Logger;
+  /** Aborts when the daemon stops. */
+  readonly ending: AbortSignal;
+};
+
+type Serve = (request: IncomingMessage, response: ServerResponse) => void;
+
+export class E2bFront implements ServedGateway {
+  readonly #options: E2bFrontOptions;
+  readonly #names: HostNames;
+  readonly #control: Serve;
+  readonly #envd: Serve;
+  readonly #watchers: { close(): void };
+
+  constructor(options: E2bFrontOptions) {
+    this.#options = options;
+    this.#names = new HostNames(options.allowedHosts, options.addresses.scheme);
+    const rest = new Rest(options.app);
+    const envd = this.#createApp();
+    const access = new EnvdAccess(options.records, options.authenticator);
+    this.#watchers = serveEnvd(envd, {
+      access,
+      rest,
+      sandboxes: options.sandboxes,
+      sandboxOf: (c) => this.#sandboxOf(c),
+    });
+    this.#envd = this.#toListener(finish(envd));
+    this.#control = this.#toListener(finish(this.#createControl(rest)));
+  }
+
+  get open(): Gateway['open'] {
+    return this.#options.ports.open;
+  }
+
+  async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const sought = this.#check(request);
+      if (sought !== undefined && sought.port !== ENVD_PORT)
+        return await this.#options.ports.serve(request, response);
+      const path = request.url?.split('?', 1)[0] ?? '';
+      // URLs of files that are signed name no sandbox.
+      const isEnvd = sought !== undefined || path === '/files' || path === '/health';
+      return isEnvd ? this.#envd(request, response) : this.#control(request, response);
+    } catch (error) {
+      this.#refuse(request, response, error);
+    }
+  }
+
+  async serveUpgrade(request: IncomingMessage, head: Buffer): Promise<void> {
+    await this.#options.ports.serveUpgrade(request, head);
+  }
+
+  close(): void {
+    this.#watchers.close();
+    this.#options.ports.close();
+  }
+
+  /** The port that a request is for; undefined: the control plane. */
+  #check(request: IncomingMessage): Sought | undefined {
+    const { addresses } = this.#options;
+    const hosts = readHosts(request);
+    if (hosts instanceof Error) throw hosts;
+    const [host = ''] = hosts;
+    const sought = addresses.find(host, request.headers);
+    const byName = addresses.find(host, {});
+    const names = ADDRESS_HEADERS.filter((name) => request.headers[name] !== undefined);
+    if (names.length > 0) {
+      // The header of an SDK is there beside a host name, too.
+      const byHeader = addresses.find('localhost', request.headers);
+      if (byHeader === undefined || (byName !== undefined && !isSame(byName, byHeader)))
+        throw malformed(
+          `${names.join(' and ')} name no port of a sandbox, or another one than the host name`,
+        );
+    }
+    // The gateway has checks of its own.
+    if (sought !== undefined && sought.port !== ENVD_PORT) return sought;
+    const fault = byName === undefined ? findRefusal(request, this.#names, NO_CORS) : findExcess(request);
+    if (fault !== undefined) throw fault;
+    return sought;
+  }
+
+  #sandboxOf(c: HttpContext): string | undefined {
+    const sought = this.#options.addresses.find(headerOf(c, 'host') ?? '', headersOf(c));
+    return sought !== undefined && 'id' in sought ? sought.id : undefined;
+  }
+
+  #createApp(): HttpApp {
+    const app: HttpApp = new Hono<HttpEnv>();
+    app.use(async (c, next) => {
+      c.set('requestId', newRequestId());
+      c.set('log', this.#options.log);
+      c.set('principal', ANONYMOUS);
+      await next();
+      this.#track(c);
+    });
+    app.onError((error, c) => {
+      const requestId = c.get('requestId');
+      const { status, headers, body } = toE2bAnswer(error, requestId);
+      const { incoming } = c.env;
+      // Other refusals are those of the REST interface, which has recorded them.
+      if (status === 401 && incoming !== undefined) this.#audit(incoming, error, requestId);
+      if (status === 500) this.#options.log.error({ err: error, requestId }, 'e2b request failed');
+      return c.json(body, status as 400, headers);
+    });
+    return app;
+  }
+
+  #createControl(rest: Rest): HttpApp {
+    const { authenticator, records, domain } = this.#options;
+    const app = this.#createApp();
+    app.use(async (c, next) => {
+      c.set('principal', await this.#authenticate(c, authenticator));
+      await next();
+    });
+    const context = new ControlContext(rest, records, domain);
+    serveSandboxes(app, context);
+    serveExtras(app, context);
+    return app;
+  }
+
+  #authenticate(c: HttpContext, authenticator: Authenticator): Promise<Principal> {
+    const key = headerOf(c, 'x-api-key');
+    return authenticator.authenticate({
+      authorization: key === undefined ? headerOf(c, 'authorization') : `Bearer ${key}`,
+      protocols: undefined,
+      address: addressOf(c),
+    });
+  }
+
+  /** Connections of keys that are revoked are closed. */
+  #track(c: HttpContext): void {
+    const principal = c.get('principal');
+    const { incoming } = c.env;
+    const lifetime = endOf(c);
+    if (principal.kind !== 'key' || incoming === undefined || lifetime === undefined) return;
+    this.#options.authenticator.open.add(principal, incoming.socket, lifetime);
+  }
+
+  #audit(request: IncomingMessage, error: unknown, requestId: string): void {
+    const known = error instanceof E2bError ? new AppError('unauthenticated', error.message) : error;
+    auditRefusal(this.#options.audit, request, known, requestId);
+  }
+
+  #refuse(request: IncomingMessage, response: ServerResponse, error: unknown): void {
+    const requestId = newRequestId();
+    auditRefusal(this.#options.audit, request, error, requestId);
+    refuse(request, response, error, requestId);
+  }
+
+  #toListener(app: HttpApp): Serve {
+    const { log, ending } = this.#options;
+    const listener = getRequestListener(answerDirectly({ app, log, ending }), {
+      hostname: 'localhost',
+      errorHandler: (error) => toResponse(error, log),
+      autoCleanupIncoming: false,
+    });
+    return (request, response) => void listener(request, response);
+  }
+}
+
+/** Browsers of other origins are refused. */
+const NO_CORS = new Cors([]);
+
+function isSame(a: Sought, b: Sought): boolean {
+  return a.port === b.port && 'id' in a && 'id' in b && a.id === b.id;
+}
+
+function headersOf(c: HttpContext): IncomingHttpHeaders {
+  return c.env.incoming?.headers ?? c.req.header();
+}
+
+function finish(app: HttpApp): HttpApp {
+  app.notFound((c) => {
+    const { method, path } = c.req;
+    if (KNOWN.test(path) || RPC.test(path)) throw unsupported(`${method} ${path.slice(0, 200)}`);
+    throw new E2bError(404, `there is no ${method} ${path.slice(0, 200)}`);
+  });
+  return app;
+}

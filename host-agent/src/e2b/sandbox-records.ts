@@ -1,0 +1,125 @@
+// What E2B's interface keeps with a sandbox and the REST interface does not have. Also the access tokens of sandboxes,
+// which are computed: each is of one sandbox and of one key, and allows what that key does now.
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { KeyHolder, KeyRegistry, Principal } from '../keys/index.ts';
+import { OPERATOR } from '../keys/index.ts';
+import type { Store, Table } from '../store/store.ts';
+
+export type SandboxRecord = {
+  /** As the create named it. */
+  readonly templateId: string;
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Who may use its ports: everyone, holders of the traffic token, or nobody. */
+  readonly ports: 'public' | 'token' | 'closed';
+  /** Its servers get `localhost` with the port as Host. */
+  readonly masksHost: boolean;
+  readonly allowInternetAccess: boolean | null;
+  readonly network?: object;
+  /** Ids of the keys that got a token; one signs file URLs that name no sandbox. */
+  readonly keyIds: readonly string[];
+};
+
+/** In place of a key's id, where every client is the operator. */
+const NO_KEY = '0'.repeat(16);
+const MAX_KEYS = 16;
+
+type Keys = Pick<KeyRegistry, 'holder' | 'isClosed'>;
+
+export class SandboxRecords {
+  readonly #table: Table<SandboxRecord>;
+  readonly #keys: Keys;
+  readonly #secret: Buffer;
+
+  private constructor(table: Table<SandboxRecord>, keys: Keys, secret: string) {
+    this.#table = table;
+    this.#keys = keys;
+    this.#secret = Buffer.from(secret, 'hex');
+  }
+
+  static async open(store: Store, keys: Keys): Promise<SandboxRecords> {
+    const secrets = store.table<string>('e2b_secrets');
+    const secret = secrets.get('tokens') ?? randomBytes(32).toString('hex');
+    await secrets.put('tokens', secret);
+    return new SandboxRecords(store.table('e2b_sandboxes'), keys, secret);
+  }
+
+  find(id: string): SandboxRecord | undefined {
+    return this.#table.get(id);
+  }
+
+  async put(id: string, record: SandboxRecord): Promise<void> {
+    await this.#table.put(id, record);
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.#table.remove(id);
+  }
+
+  /** Removes the records of sandboxes that an earlier daemon deleted. */
+  async sweep(exists: (id: string) => boolean): Promise<void> {
+    for (const { id } of this.#table.all()) if (!exists(id)) await this.#table.remove(id);
+  }
+
+  /** The access token of a sandbox for one client. */
+  async tokenFor(id: string, principal: Principal): Promise<string> {
+    const keyId = principal.kind === 'key' ? principal.id : NO_KEY;
+    const record = this.#table.get(id);
+    if (record !== undefined && !record.keyIds.includes(keyId))
+      await this.#table.put(id, { ...record, keyIds: [...record.keyIds, keyId].slice(-MAX_KEYS) });
+    return this.#token(id, keyId);
+  }
+
+  /** The client that has the token of a sandbox. Undefined for another token, and when its key is no longer valid. */
+  holderOf(id: string, token: string): Principal | undefined {
+    const keyId = token.slice(0, NO_KEY.length);
+    if (!areEqual(token, this.#token(id, keyId))) return undefined;
+    return this.#principal(keyId);
+  }
+
+  /** The clients whose token may have signed a URL, with these tokens; of one sandbox or of all. */
+  *tokens(
+    sandbox?: string,
+  ): Generator<{ readonly id: string; readonly token: string; readonly principal: Principal }> {
+    const all =
+      sandbox === undefined ? this.#table.all() : [{ id: sandbox, record: this.#table.get(sandbox) }];
+    for (const { id, record } of all)
+      for (const keyId of record?.keyIds ?? []) {
+        const principal = this.#principal(keyId);
+        if (principal !== undefined) yield { id, token: this.#token(id, keyId), principal };
+      }
+  }
+
+  trafficToken(id: string): string {
+    return this.#hmac(`traffic ${id}`);
+  }
+
+  #principal(keyId: string): KeyHolder | typeof OPERATOR | undefined {
+    if (!this.#keys.isClosed) return OPERATOR;
+    return keyId === NO_KEY ? undefined : this.#keys.holder(keyId);
+  }
+
+  #token(id: string, keyId: string): string {
+    return `${keyId}${this.#hmac(`access ${id} ${keyId}`)}`;
+  }
+
+  #hmac(text: string): string {
+    return createHmac('sha256', this.#secret).update(text).digest('hex');
+  }
+}
+
+/** Constant-time comparison. */
+export function areEqual(a: string, b: string): boolean {
+  const [x, y] = [Buffer.from(a), Buffer.from(b)];
+  return x.length === y.length && timingSafeEqual(x, y);
+}
+
+/** Ids of E2B have letters and digits only. */
+export function toE2bId(id: string): string {
+  return id.replace('_', '');
+}
+
+/** Undefined for text that is no id of a sandbox. Older SDKs append a client id behind a hyphen. */
+export function toOwnId(text: string): string | undefined {
+  const suffix = /^sbx_?([0-9a-v]{13})(?:-[\w-]*)?$/.exec(text)?.[1];
+  return suffix === undefined ? undefined : `sbx_${suffix}`;
+}

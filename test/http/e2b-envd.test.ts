@@ -1,0 +1,225 @@
+// envd of sandboxes: the Connect protocol, processes, files and ports, as E2B's SDKs speak to them.
+import { gzipSync } from 'node:zlib';
+import t, { type Test } from 'tap';
+import type { ByteSource } from '../../host-agent/src/guest/files.ts';
+import type { PortHost } from '../../host-agent/src/ingress/index.ts';
+import { AppError } from '../../host-agent/src/lib/errors.ts';
+import { type Created, decode, envelope, serveE2b } from './e2b-front.ts';
+import { FILE } from './fake-sandboxes.ts';
+import { openKeyring } from './keyed.ts';
+import { makeApp } from './support.ts';
+
+async function start(t: Test, portHost?: PortHost) {
+  const keyring = await openKeyring(t);
+  const fixture = makeApp({ authenticator: keyring.authenticator });
+  const e2b = await serveE2b(t, { ...fixture, keyring, ...(portHost && { portHost }) });
+  const { text: key } = await keyring.registry.create({ name: 'one' }, 'e2b');
+  const body = { templateID: 'base', allow_internet_access: false };
+  const made: Created = (await e2b.ask('POST', '/v2/sandboxes', { key, body })).json;
+  return { ...fixture, e2b, key, made };
+}
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+t.test('a process starts, writes and ends, in envelopes', async (t) => {
+  const { e2b, made, sandboxes } = await start(t);
+  const requests: unknown[] = [];
+  const info = { id: 'cmd_0123456789abc', cmd: ['x'], isCmdCut: false, isDetached: true, hasStdin: false };
+  const running = { ...info, pid: 7, startedUnixMs: 1000 };
+  sandboxes.commandCalls.start = async (request) => {
+    requests.push(request);
+    return running;
+  };
+  let outcome: object = { exitCode: 3, durationMs: 1 };
+  sandboxes.commandCalls.attach = (_id, _request, events) => {
+    queueMicrotask(() => {
+      events.records([{ kind: 'ring', seq: 0 } as never], 0);
+      const data = Buffer.from('hello\n');
+      events.records([{ kind: 'output', seq: 0, stream: 'stdout', unixMs: 1, data }], 0);
+      events.end({ nextSeq: 1, info: { ...running, endedUnixMs: 2, outcome } as never });
+    });
+    const nothing = (): void => undefined;
+    return {
+      consumed: nothing,
+      closeStdin: nothing,
+      signal: nothing,
+      resize: nothing,
+      write: () => true,
+      cancel: nothing,
+    } as never;
+  };
+  const process = { cmd: '/bin/bash', args: ['-l', '-c', 'echo'], envs: { A: 'b' }, cwd: 'work' };
+  const answers = await e2b.stream('process.Process/Start', { process, stdin: false }, made);
+  t.same(answers, [
+    { flags: 0, message: { event: { start: { pid: 7 } } } },
+    { flags: 0, message: { event: { data: { stdout: base64('hello\n') } } } },
+    {
+      flags: 0,
+      message: {
+        event: { end: { exitCode: 3, exited: true, status: 'exit status 3', error: 'exit status 3' } },
+      },
+    },
+    { flags: 2, message: {} },
+  ]);
+  t.match(requests, [
+    { cmd: ['/bin/bash', '-l', '-c', 'echo'], env: { A: 'b' }, cwd: '/root/work', user: 'root' },
+  ]);
+  outcome = { exitCode: -1, signal: 'SIGKILL', durationMs: 1 };
+  const killed = await e2b.stream('process.Process/Start', { process }, made);
+  t.match(killed.at(-2)?.message.event.end, {
+    exitCode: -1,
+    status: 'signal: killed',
+    error: 'signal: killed',
+  });
+
+  sandboxes.commandCalls.list = async () => [running];
+  const listed = await e2b.call('process.Process/List', {}, made);
+  t.match(listed.json, { processes: [{ pid: 7, config: process }] }, 'with the request as it was sent');
+  const missing = await e2b.call(
+    'process.Process/SendSignal',
+    { process: { pid: 8 }, signal: 'SIGNAL_SIGKILL' },
+    made,
+  );
+  t.match([missing.status, missing.json.code], [404, 'not_found']);
+  t.equal(
+    (await e2b.call('process.Process/SendSignal', { process: { pid: 7 }, signal: 9 }, made)).status,
+    200,
+  );
+  const other = await e2b.call(
+    'process.Process/SendSignal',
+    { process: { pid: 7 }, signal: 'SIGNAL_X' },
+    made,
+  );
+  t.match([other.status, other.json.code], [501, 'unimplemented']);
+});
+
+t.test('failures of a stream come in its end, and a lost guest cuts the connection', async (t) => {
+  const { e2b, made, sandboxes } = await start(t);
+  const none = await e2b.stream('process.Process/Connect', { process: { pid: 99 } }, made);
+  t.match(none, [{ flags: 2, message: { error: { code: 'not_found' } } }]);
+  t.match(await e2b.stream('process.Process/Start', { process: {} }, made), [
+    { flags: 2, message: { error: { code: 'invalid_argument' } } },
+  ]);
+  sandboxes.commandCalls.start = async () => ({
+    ...{ id: 'cmd_0123456789abc', cmd: ['x'], isCmdCut: false, isDetached: true, hasStdin: false },
+    ...{ pid: 7, startedUnixMs: 1000 },
+  });
+  sandboxes.commandCalls.attach = (_id, _request, events) => {
+    queueMicrotask(() => {
+      events.records([{ kind: 'ring', seq: 0 } as never], 0);
+      events.failed(new AppError('not_found', 'the sandbox was deleted'));
+    });
+    const nothing = (): void => undefined;
+    return {
+      consumed: nothing,
+      closeStdin: nothing,
+      signal: nothing,
+      resize: nothing,
+      write: () => true,
+      cancel: nothing,
+    } as never;
+  };
+  await t.rejects(e2b.stream('process.Process/Start', { process: { cmd: 'x' } }, made), 'no end envelope');
+});
+
+t.test('giant and broken messages are refused', async (t) => {
+  const { e2b, made } = await start(t);
+  const head = Buffer.from([0, 0xff, 0xff, 0xff, 0xff]);
+  const headers = {
+    'x-access-token': made.envdAccessToken,
+    'e2b-sandbox-id': made.sandboxID,
+    'e2b-sandbox-port': '49983',
+  };
+  const half = envelope({ process: { cmd: 'x' } }).subarray(0, 8);
+  for (const [body, code] of [
+    [head, 'resource_exhausted'],
+    [half, 'invalid_argument'],
+    [envelope({}, 1), 'unimplemented'],
+    [Buffer.from([0, 0, 0, 0, 1, 0x7b]), 'invalid_argument'],
+  ] as const) {
+    const { text } = await e2b.ask('POST', '/process.Process/Start', { body: new Uint8Array(body), headers });
+    t.match(decode(Buffer.from(text, 'latin1')), [{ flags: 2, message: { error: { code } } }], code);
+  }
+  t.equal((await e2b.ask('POST', '/filesystem.Filesystem/Stat', { body: '{', headers })).status, 400);
+  t.equal((await e2b.ask('POST', '/process.Process/Nonsense', { body: '{}', headers })).status, 501);
+});
+
+t.test('files are described, and links show what they lead to', async (t) => {
+  const { e2b, made, sandboxes } = await start(t);
+  sandboxes.onFileCall = async ({ place, stat }) => {
+    const path = Buffer.from(place?.path ?? '');
+    const isLink = path.toString() === '/l' && stat?.isLink === true;
+    const entry = {
+      ...FILE,
+      path,
+      sizeBytes: 5,
+      mode: isLink ? 0o777 : 0o640,
+      ...(isLink && { type: 'symlink' as const, target: Buffer.from('f') }),
+    };
+    return { entry, entries: [entry], hasMore: false, count: 1 };
+  };
+  const { json } = await e2b.call('filesystem.Filesystem/Stat', { path: '/a/b.txt' }, made);
+  t.match(json.entry, {
+    name: 'b.txt',
+    path: '/a/b.txt',
+    type: 'FILE_TYPE_FILE',
+    size: '5',
+    mode: 0o640,
+    permissions: '-rw-r-----',
+    owner: 'root',
+  });
+  const relative = await e2b.call('filesystem.Filesystem/Stat', { path: '~/x' }, made);
+  t.equal(relative.json.entry.path, '/root/x');
+  const foreign = await e2b.call('filesystem.Filesystem/Stat', { path: '~other/x' }, made);
+  t.match([foreign.status, foreign.json.code], [400, 'invalid_argument']);
+  const up = await e2b.call('filesystem.Filesystem/Stat', { path: '../../etc' }, made);
+  t.equal(up.json.entry.path, '/etc');
+});
+
+t.test('uploads of every form arrive, and what is no form is refused', async (t) => {
+  const { e2b, made, sandboxes } = await start(t);
+  const written: [string, string][] = [];
+  sandboxes.onWrite = async (write, read: ByteSource) => {
+    const parts: Uint8Array[] = [];
+    for (let part = await read(); part !== undefined; part = await read()) parts.push(part);
+    written.push([Buffer.from(write.place?.path ?? '').toString(), Buffer.concat(parts).toString()]);
+    return FILE;
+  };
+  const headers = {
+    'x-access-token': made.envdAccessToken,
+    'e2b-sandbox-id': made.sandboxID,
+    'e2b-sandbox-port': '49983',
+  };
+  const form = new FormData();
+  form.append('file', new Blob(['one']), '/tmp/a/1');
+  form.append('other', 'passed over');
+  form.append('file', new Blob(['two']), '../2');
+  const many = await e2b.ask('POST', '/files', { body: form, headers });
+  t.same(many.json, [
+    { name: '1', path: '/tmp/a/1', type: 'file' },
+    { name: '2', path: '/2', type: 'file' },
+  ]);
+  const raw = { ...headers, 'content-type': 'application/octet-stream' };
+  await e2b.ask('POST', '/files?path=x.txt', { body: 'plain', headers: raw });
+  const packed = new Uint8Array(gzipSync('packed'));
+  await e2b.ask('POST', '/files?path=/y', { body: packed, headers: { ...raw, 'content-encoding': 'gzip' } });
+  t.same(written, [
+    ['/tmp/a/1', 'one'],
+    ['/2', 'two'],
+    ['/root/x.txt', 'plain'],
+    ['/y', 'packed'],
+  ]);
+  const twice = new FormData();
+  for (const text of ['a', 'b']) twice.append('file', new Blob([text]), '/same');
+  for (const [path, body, extra] of [
+    ['/files', twice, {}],
+    ['/files', 'x', { 'content-type': 'application/octet-stream' }],
+    ['/files?path=/x', 'x', { 'content-type': 'text/plain' }],
+    ['/files?path=/x', 'no gzip', { 'content-type': 'application/octet-stream', 'content-encoding': 'gzip' }],
+    ['/files?path=/x', 'no form', { 'content-type': 'multipart/form-data; boundary=b' }],
+    ['/files?path=/x', 'no form', { 'content-type': 'multipart/form-data' }],
+  ] as const) {
+    const { status, json } = await e2b.ask('POST', path, { body, headers: { ...headers, ...extra } });
+    t.match([status, json.code], [400, 400], JSON.stringify(extra));
+  }
+});

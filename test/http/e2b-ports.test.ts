@@ -1,0 +1,143 @@
+import t, { type Test } from 'tap';
+import { sign } from '../../host-agent/src/e2b/envd/access.ts';
+import type { PortHost } from '../../host-agent/src/ingress/index.ts';
+import { type Created, serveE2b } from './e2b-front.ts';
+import { FILE, outflow } from './fake-sandboxes.ts';
+import { watchOf } from './fake-watch.ts';
+import { ask as askHost, exchangeRaw, FakeSandbox, serveGuest } from './ingress-host.ts';
+import { openKeyring } from './keyed.ts';
+import { makeApp } from './support.ts';
+
+async function start(t: Test, portHost?: PortHost) {
+  const keyring = await openKeyring(t);
+  const fixture = makeApp({ authenticator: keyring.authenticator });
+  const e2b = await serveE2b(t, { ...fixture, keyring, ...(portHost && { portHost }) });
+  const { text: key } = await keyring.registry.create({ name: 'one' }, 'e2b');
+  const body = { templateID: 'base', allow_internet_access: false };
+  const made: Created = (await e2b.ask('POST', '/v2/sandboxes', { key, body })).json;
+  return { ...fixture, e2b, key, made };
+}
+
+t.test('signed URLs name their sandbox by their signature', async (t) => {
+  const { e2b, made, sandboxes } = await start(t);
+  sandboxes.onRead = async () => ({
+    body: outflow('content'),
+    entry: FILE,
+    sizeBytes: 7,
+    contentBytes: 7,
+    offsetBytes: 0,
+  });
+  const known = sign({
+    path: 'hello.txt',
+    operation: 'read',
+    username: 'user',
+    token: '0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0',
+  });
+  t.equal(known, 'v1_gUtH/s9YCJWgCizjfUxuWfhFE4QSydOWEIIvfLwDr6E', 'the known answer of their tests');
+  const token = made.envdAccessToken;
+  const ask = (values: {
+    readonly signature: string;
+    readonly expiration?: string;
+    readonly path?: string;
+  }) => {
+    const { signature, expiration, path = 'a b' } = values;
+    const query = new URLSearchParams({
+      path,
+      signature,
+      ...(expiration && { signature_expiration: expiration }),
+    });
+    return e2b.ask('GET', `/files?${query}`);
+  };
+  const signature = sign({ path: 'a b', operation: 'read', username: '', token });
+  t.match(await ask({ signature }), { status: 200, text: 'content' });
+  t.equal((await ask({ signature, path: 'other' })).status, 401);
+  t.equal((await ask({ signature: `${signature}x` })).status, 401);
+  t.equal((await ask({ signature, expiration: '9999999999' })).status, 401, 'the end is signed, too');
+  const past = sign({ path: 'a b', operation: 'read', username: '', token, expiration: '1' });
+  t.match(await ask({ signature: past, expiration: '1' }), {
+    status: 401,
+    text: '{"code":401,"message":"signature is already expired"}',
+  });
+  const write = sign({ path: 'a b', operation: 'write', username: '', token });
+  t.equal((await ask({ signature: write })).status, 401, 'one for uploads reads nothing');
+  t.equal((await e2b.ask('GET', '/files?path=a')).status, 401);
+});
+
+t.test('watchers collect events, of their own sandbox only', async (t) => {
+  const { e2b, made, key, sandboxes } = await start(t);
+  sandboxes.onFileCall = async ({ place }) => {
+    const entry = { ...FILE, type: 'directory' as const, path: Buffer.from(place?.path ?? '') };
+    return { entry, entries: [entry], hasMore: false, count: 1 };
+  };
+  sandboxes.onWatch = watchOf([{ type: 'create', path: '/w/a' } as never]);
+  const { json } = await e2b.call('filesystem.Filesystem/CreateWatcher', { path: '/w' }, made);
+  t.type(json.watcherId, 'string');
+  const body = { templateID: 'base', allow_internet_access: false };
+  const other: Created = (await e2b.ask('POST', '/v2/sandboxes', { key, body })).json;
+  const events = 'filesystem.Filesystem/GetWatcherEvents';
+  t.equal((await e2b.call(events, { watcherId: json.watcherId }, other)).status, 404);
+  t.equal((await e2b.call(events, { watcherId: json.watcherId }, made)).status, 200);
+  t.equal(
+    (await e2b.call('filesystem.Filesystem/RemoveWatcher', { watcherId: json.watcherId }, made)).status,
+    200,
+  );
+  t.equal((await e2b.call(events, { watcherId: json.watcherId }, made)).status, 404);
+  const stream = await e2b.stream('filesystem.Filesystem/WatchDir', { path: '/w' }, made);
+  t.same(stream[0]?.message, { start: {} });
+});
+
+t.test('health tells sandboxes that are gone', async (t) => {
+  const { e2b, made, sandboxes } = await start(t);
+  const headers = { 'e2b-sandbox-id': made.sandboxID, 'e2b-sandbox-port': '49983' };
+  t.equal((await e2b.ask('GET', '/health', { headers })).status, 204);
+  await sandboxes.delete(`sbx_${made.sandboxID.slice(3)}`);
+  const { status, json } = await e2b.ask('GET', '/health', { headers });
+  t.match(
+    [status, json],
+    [502, { sandboxId: made.sandboxID, message: 'The sandbox was not found', code: 502 }],
+  );
+});
+
+t.test('ports are reached by headers and host names, which must agree', async (t) => {
+  const guest = new FakeSandbox();
+  const host: PortHost = {
+    find: (_principal, sought) => ('id' in sought && sought.id === guest.id ? guest : undefined),
+  };
+  const { e2b } = await start(t, host);
+  const to = await serveGuest(t, (request, response) => response.end(`guest ${request.headers.host}`));
+  guest.ports.set(3000, { to, access: 'private' });
+  const id = guest.id.replace('_', '');
+  const record = {
+    templateId: 'base',
+    metadata: {},
+    masksHost: false,
+    allowInternetAccess: null,
+    keyIds: [],
+  };
+  const named = { 'e2b-sandbox-id': id, 'e2b-sandbox-port': '3000' };
+  t.equal(
+    (await e2b.ask('GET', '/', { headers: named })).status,
+    502,
+    'a sandbox of the REST interface has none',
+  );
+  await e2b.records.put(guest.id, { ...record, ports: 'public' });
+  t.match((await e2b.ask('GET', '/', { headers: named })).text, /^guest/);
+  t.match(await askHost(e2b.port, `3000-${id}.box.example`), { status: 200 });
+  t.match(await askHost(e2b.port, `3000-${id}.box.example`, { headers: named }), { status: 200 });
+  const crossed = { ...named, 'e2b-sandbox-port': '3001' };
+  t.equal((await askHost(e2b.port, `3000-${id}.box.example`, { headers: crossed })).status, 400);
+  t.equal(
+    (await askHost(e2b.port, 'evil.example', { headers: named })).status,
+    403,
+    'of no name of this daemon',
+  );
+  t.match(await askHost(e2b.port, 'gate.example', { headers: named }), { status: 200 }, 'another name of it');
+  await e2b.records.put(guest.id, { ...record, ports: 'token' });
+  t.equal((await e2b.ask('GET', '/', { headers: named })).status, 403);
+  const token = { 'e2b-traffic-access-token': e2b.records.trafficToken(guest.id) };
+  t.equal((await e2b.ask('GET', '/', { headers: { ...named, ...token } })).status, 200);
+  const raw = await exchangeRaw(e2b.port, 'GET /v2/sandboxes HTTP/1.1\r\nHost: evil.example\r\n\r\n', (all) =>
+    all.includes('}'),
+  );
+  t.match(raw, /^HTTP\/1.1 403/, 'DNS rebinding');
+});
