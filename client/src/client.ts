@@ -1,7 +1,7 @@
 // The client: the daemon and the collections of its resources.
 import { platform } from '#platform';
 import { Requests } from './connection/requests.ts';
-import type { Bytes } from './connection/transport.ts';
+import type { Bytes, Transport } from './connection/transport.ts';
 import type {
   CallOptions,
   CreateOptions,
@@ -34,11 +34,18 @@ export type ClientOptions = {
    * Trusted CA certificates (PEM) instead of the system's. Default: the file that `SANDBOXD_CA` names. Not in browsers.
    */
   readonly ca?: string;
+  /** Replaces the connection to `host`. */
+  readonly transport?: Transport;
   /** Maximum retries of idempotent requests and of requests that never reached the daemon. Default: 2. */
   readonly retries?: number;
   /** Maximum wait for an answer, for calls without their own limit. Default: none. */
   readonly timeoutMs?: number;
 };
+
+function connect({ host, ca }: ClientOptions, apiKey: string | undefined): Transport {
+  const options = { host: host ?? platform.defaultHost(), ca: ca ?? platform.defaultCa(), apiKey };
+  return platform.createTransport(options);
+}
 
 export class Client {
   readonly sandboxes: Sandboxes;
@@ -47,11 +54,12 @@ export class Client {
   readonly #requests: Requests;
 
   constructor(options: ClientOptions = {}) {
-    const { host = platform.defaultHost(), ca = platform.defaultCa() } = options;
+    const { transport } = options;
     // An empty key counts as no key, as an empty variable does.
-    const apiKey = (options.apiKey ?? platform.defaultApiKey()) || undefined;
+    const apiKey =
+      (transport === undefined ? (options.apiKey ?? platform.defaultApiKey()) : options.apiKey) || undefined;
     this.#requests = new Requests({
-      transport: platform.createTransport({ host, apiKey, ca }),
+      transport: transport ?? connect(options, apiKey),
       apiKey,
       retries: options.retries ?? DEFAULT_RETRIES,
       timeoutMs: options.timeoutMs,

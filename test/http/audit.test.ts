@@ -23,6 +23,8 @@ class Recorder {
   }
 }
 
+t.setTimeout(120_000);
+
 /** A trail on disk, as the daemon has it. */
 async function openTrail(t: Test) {
   const root = mkdtempSync(join(tmpdir(), 'audit-'));
@@ -53,7 +55,7 @@ t.test('each route is recorded in each form, with the key and the result', async
     const before = trail.entries.length;
     const { access } = route;
     // The body of what the key may ask is awaited.
-    const isAsked = access !== 'public' && access !== 'any-key' && includesOperation(['read'], access);
+    const isAsked = access === 'any-key' || (access !== 'public' && includesOperation(['read'], access));
     const body = isAsked && route.body !== undefined ? 'hello' : '';
     await answered(t, port, `${bytes(`Authorization: Bearer ${key}\r\n`)}${body}`);
     const isPublic = access === 'public';
@@ -67,7 +69,7 @@ t.test('each route is recorded in each form, with the key and the result', async
       { route: name, request: /^req_/, address: '127.0.0.1', ms: Number },
       `${name}, ${transport}`,
     );
-    if (access !== 'any-key' && !isAsked) {
+    if (!isAsked) {
       t.match(
         entry,
         { decision: 'denied', status: 403, operation: route.access, reason: /is not among read/ },

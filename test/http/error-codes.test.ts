@@ -16,6 +16,7 @@ import { FakeImages } from './fake-images.ts';
 import { allSamples, openKeyring, READ_ONLY } from './keyed.ts';
 import { ask, decodeFrames, makeApp, RawClient, serve, summarize } from './support.ts';
 
+t.setTimeout(120_000);
 const strict = errorResponse.strict();
 
 /** Status and code of the one answer in what came over a connection. */

@@ -1,5 +1,5 @@
-// An agent's client of `sandbox mcp`.
-import { Client } from '@modelcontextprotocol/client';
+// An agent's client of `sandbox mcp`, and of the daemon's `/mcp`.
+import { Client, StreamableHTTPClientTransport, type Transport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { COMMAND } from './command.ts';
 
@@ -13,23 +13,32 @@ export type Answer = {
 
 export class Agent implements AsyncDisposable {
   readonly client = new Client({ name: 'test', version: '1' });
-  readonly #transport: StdioClientTransport;
   readonly complaints: string[] = [];
 
-  constructor(words: readonly string[], env: Readonly<Record<string, string>>) {
+  static async start(words: readonly string[], env: Readonly<Record<string, string>>): Promise<Agent> {
     const [command = '', ...first] = COMMAND;
-    this.#transport = new StdioClientTransport({
+    const transport = new StdioClientTransport({
       command,
       args: [...first, 'mcp', ...words],
       env: { ...(process.env as Record<string, string>), ...env },
       stderr: 'pipe',
     });
-    this.#transport.stderr?.on('data', (bytes: Buffer) => this.complaints.push(bytes.toString()));
+    const agent = await Agent.#connect(transport);
+    transport.stderr?.on('data', (bytes: Buffer) => agent.complaints.push(bytes.toString()));
+    return agent;
   }
 
-  static async start(words: readonly string[], env: Readonly<Record<string, string>>): Promise<Agent> {
-    const agent = new Agent(words, env);
-    await agent.client.connect(agent.#transport);
+  /** `query`: bounds. */
+  static over(url: string, key?: string, query = ''): Promise<Agent> {
+    const headers = key === undefined ? {} : { authorization: `Bearer ${key}` };
+    return Agent.#connect(
+      new StreamableHTTPClientTransport(new URL(`${url}/mcp${query}`), { requestInit: { headers } }),
+    );
+  }
+
+  static async #connect(transport: Transport): Promise<Agent> {
+    const agent = new Agent();
+    await agent.client.connect(transport);
     return agent;
   }
 

@@ -232,6 +232,28 @@ t.test('what is outside of the bounds cannot be reached', async (t) => {
   await api.ask('deleteSnapshot', { params: { id: snapshot.id } });
 });
 
+t.test('over HTTP, in the daemon itself', async (t) => {
+  await using remote = await Agent.over(daemon.url, undefined, '?label=agent=one&profile=base');
+  const input = { sandbox: 'work', command: 'cat; seq 1 20000; echo over >&2', stdin: 'given\n' };
+  const { text, isError } = await remote.call('run_command', input);
+  t.equal(isError, false, text);
+  t.match(text, /^given\n1\n2\n.*\n20000\n\[stderr\]\nover\n\[exit code 0\]$/s);
+  const file = { sandbox: id, path: '/root/remote.txt' };
+  t.equal((await remote.call('write_file', { ...file, content: 'x'.repeat(900_000) })).isError, false);
+  t.match((await remote.call('read_file', file)).text, /^x+/);
+  const started = await remote.call('start_command', { sandbox: id, command: 'echo one; sleep 1; echo two' });
+  const { command } = started.value;
+  const output = await remote.call('read_command_output', { sandbox: id, command, wait_s: 60 });
+  t.match(output.text, /^one\ntwo\n\[exited|^one\ntwo\n\[exit/);
+  const isRunning = async () => (await api.sh(id, 'pgrep -f "sleep 543[2]" || true')) !== '';
+  const stop = new AbortController();
+  const running = remote.call('run_command', { sandbox: id, command: 'sleep 5432' }, stop.signal);
+  running.catch(() => undefined);
+  while (!(await isRunning()));
+  stop.abort();
+  while (await isRunning());
+});
+
 t.test('the end of its client ends the server, and no sandbox', async (t) => {
   await using narrow = await Agent.start(['--profile', 'none', '--tool', 'create_sandbox'], env);
   t.same(

@@ -7,6 +7,7 @@ import { fileRoutes } from './files.ts';
 import { imageRoutes } from './images.ts';
 import { linkRoutes } from './links.ts';
 import { logRoutes } from './logs.ts';
+import { mcpRoutes } from './mcp.ts';
 import { metaRoutes } from './meta.ts';
 import { networkRoutes } from './network.ts';
 import { portRoutes } from './ports.ts';
@@ -18,6 +19,7 @@ import { snapshotRoutes } from './snapshots.ts';
 export function routesWithin(limits: RequestLimits) {
   return {
     ...metaRoutes,
+    ...mcpRoutes,
     ...imageRoutes,
     ...sandboxRoutes(limits),
     ...eventRoutes,

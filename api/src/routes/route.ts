@@ -25,7 +25,7 @@ export type JsonContent = { readonly kind: 'json'; readonly schema: z.ZodType };
 export type LinesContent = { readonly kind: 'lines'; readonly schema: z.ZodType };
 
 export type Answer = {
-  readonly status: 101 | 200 | 201 | 204 | 206 | 304;
+  readonly status: 101 | 200 | 201 | 202 | 204 | 206 | 304;
   readonly description: string;
   /** By content type. Absent if the answer has no body. */
   readonly content?: Readonly<Record<string, JsonContent | BytesContent | LinesContent>>;

@@ -16,6 +16,7 @@ import { fileHandlers } from './routes/files.ts';
 import { imageHandlers } from './routes/images.ts';
 import { linkHandlers } from './routes/links.ts';
 import { logHandlers } from './routes/logs.ts';
+import { mcpHandlers } from './routes/mcp.ts';
 import { metaHandlers } from './routes/meta.ts';
 import { networkHandlers } from './routes/network.ts';
 import { portHandlers } from './routes/ports.ts';
@@ -42,6 +43,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
   const webSockets = new ExecWebSockets();
   const handlers = {
     ...metaHandlers(services),
+    ...mcpHandlers(services, (request, env) => app.fetch(request, env)),
     ...imageHandlers(services),
     ...sandboxHandlers(services),
     ...eventHandlers(services),

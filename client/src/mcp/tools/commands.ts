@@ -1,6 +1,8 @@
 // Tools for commands: at once, and in the background.
 import { z } from 'zod';
 import type { CommandInfo, ExecResult } from '../../contract.ts';
+import type { Chunk, ExecOptions } from '../../exec/exec.ts';
+import type { Sandbox } from '../../sandbox.ts';
 import { Excerpt } from '../excerpt.ts';
 import { json, listed, text, toCut, tool, toPlain, withoutUndefined } from '../tool.ts';
 import { sandboxWord } from './sandboxes.ts';
@@ -57,19 +59,23 @@ export const runCommand = tool({
   }),
   async run({ sandbox, command, timeout_s: timeoutS, ...rest }, { scope, signal, progress }) {
     const found = await scope.sandbox(sandbox, { signal });
-    const exec = found.exec([...SHELL, command], { ...withoutUndefined(rest), timeoutS, signal });
+    const { chunks, result: ended } = await start(found, command, {
+      ...withoutUndefined(rest),
+      timeoutS,
+      signal,
+    });
     const output = {
       stdout: new Excerpt(HEAD_CHARS, TAIL_CHARS),
       stderr: new Excerpt(HEAD_CHARS, TAIL_CHARS),
     };
     const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
     let bytes = 0;
-    for await (const { stream, data } of exec) {
+    for await (const { stream, data } of chunks) {
       output[stream].push(decoders[stream].decode(data, { stream: true }));
       bytes += data.length;
       progress(`${bytes} bytes of output`);
     }
-    const result = await exec.result();
+    const result = await ended();
     for (const stream of ['stdout', 'stderr'] as const) output[stream].push(decoders[stream].decode());
     const parts: string[] = [];
     const [stdout, stderr] = [toPlain(`${output.stdout}`), toPlain(`${output.stderr}`)];
@@ -79,6 +85,39 @@ export const runCommand = tool({
     return { ...text(parts.join('\n')), isError: result.error !== undefined };
   },
 });
+
+type StartOptions = Omit<ExecOptions, 'stdin' | 'signal'> & {
+  readonly stdin?: string;
+  readonly signal: AbortSignal;
+};
+
+type Started = { readonly chunks: AsyncIterable<Chunk>; result(): Promise<ExecResult> };
+
+/** Input goes to a detached command by a request of its own, as not every transport sends while it receives. */
+async function start(
+  sandbox: Sandbox,
+  line: string,
+  { stdin, signal, ...options }: StartOptions,
+): Promise<Started> {
+  if (stdin === undefined) {
+    const exec = sandbox.exec([...SHELL, line], { ...options, signal });
+    return { chunks: exec, result: () => exec.result() };
+  }
+  const command = await sandbox.commands.start([...SHELL, line], { ...options, stdin: true, signal });
+  const kill = (): void => void command.kill().catch(() => undefined);
+  if (signal.aborted) kill();
+  signal.addEventListener('abort', kill, { once: true });
+  // A command may end, or stop reading, before it has read all of its input.
+  command.write(stdin, { close: true, signal }).catch(() => undefined);
+  return {
+    chunks: command.output({ signal }),
+    async result() {
+      const result = await command.wait({ signal });
+      signal.removeEventListener('abort', kill);
+      return result;
+    },
+  };
+}
 
 export const startCommand = tool({
   name: 'start_command',

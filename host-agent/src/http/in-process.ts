@@ -1,0 +1,65 @@
+// Requests that the daemon makes to its own API for a client. Each is checked, recorded and counted as that client's.
+import type { Transport, WireAnswer, WireRequest } from '@sandboxd/client/requests';
+import type { HttpEnv } from './context.ts';
+
+export type Fetch = (request: Request, env: HttpEnv['Bindings']) => Response | Promise<Response>;
+
+type Options = {
+  readonly fetch: Fetch;
+  readonly env: HttpEnv['Bindings'];
+  /** Aborts when the client leaves, beside the signals of requests. */
+  readonly signal?: AbortSignal;
+};
+
+export class InProcessTransport implements Transport {
+  readonly #options: Options;
+
+  constructor(options: Options) {
+    this.#options = options;
+  }
+
+  async send({ method, path, headers, body, signal: own }: WireRequest): Promise<WireAnswer> {
+    const { fetch, env } = this.#options;
+    const signal = this.#options.signal === undefined ? own : AbortSignal.any([own, this.#options.signal]);
+    signal.throwIfAborted();
+    const request = new Request(`http://localhost${path}`, {
+      method,
+      headers,
+      signal,
+      ...(body !== undefined && { body: toBody(body), duplex: 'half' }),
+    });
+    const response = await fetch(request, env);
+    return {
+      status: response.status,
+      header: (name) => response.headers.get(name) ?? undefined,
+      body: read(response, signal),
+    };
+  }
+
+  open(): never {
+    throw new Error('a request within the daemon has no connection to hijack');
+  }
+}
+
+function toBody(body: NonNullable<WireRequest['body']>): string | Uint8Array<ArrayBuffer> | ReadableStream {
+  if (typeof body === 'string') return body;
+  return body instanceof Uint8Array ? new Uint8Array(body) : ReadableStream.from(body);
+}
+
+async function* read({ body }: Response, signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
+  if (body === null) return;
+  const reader = body.getReader();
+  const cancel = (): void => void reader.cancel(signal.reason).catch(() => undefined);
+  signal.addEventListener('abort', cancel, { once: true });
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      signal.throwIfAborted();
+      if (done) return;
+      yield value;
+    }
+  } finally {
+    signal.removeEventListener('abort', cancel);
+    cancel();
+  }
+}
