@@ -2,11 +2,11 @@
 // changed policy holds, and what it does not allow is closed, before the change resolves.
 import { AppError } from '../lib/errors.ts';
 import { parseIpv4 } from '../lib/ipv4.ts';
-import { AllowedAddresses, type Opening, readElements, readSetNames } from './allowed-addresses.ts';
+import { AllowedAddresses, hasChain, type Opening, readElements, readSetNames } from './allowed-addresses.ts';
 import { type Flow, type Flows, isLive, trafficOf } from './flows.ts';
 import type { EgressPolicy, SetOwner } from './policy.ts';
 import type { AllowedNames } from './resolver/client.ts';
-import { type Element, GUEST_TABLE, maxOpen, policyRules, setNames } from './rules/guest.ts';
+import { BOUND_CHAIN, type Element, GUEST_TABLE, maxOpen, policyRules, setNames } from './rules/guest.ts';
 
 export type EgressOptions = {
   readonly policy: EgressPolicy;
@@ -14,7 +14,7 @@ export type EgressOptions = {
   readonly nft: (commands: string) => Promise<string>;
   readonly flows: Flows;
   readonly gateway: string;
-  readonly resolver: { readonly resolverIp: string; readonly resolverPort: number };
+  readonly resolver: { readonly resolverIp: string; readonly resolverPort: number; readonly guestIp: string };
 };
 
 /** Pairs of an address and a name that led to it are remembered. A guest decides how many there could be. */
@@ -68,12 +68,18 @@ export class Egress implements AllowedNames {
 
   /** Restores what an earlier daemon opened. Names are not known of it. */
   async restore(): Promise<void> {
-    this.#addresses.reset(readElements(await this.#list()));
+    const listed = await this.#list();
+    const elements = readElements(listed);
+    this.#addresses.reset(elements);
+    // An earlier version bound nothing to names. The connections that there are stay.
+    if (this.#policy.boundPorts !== '' && !hasChain(listed, BOUND_CHAIN))
+      await this.#apply(this.#select(elements), readSetNames(listed));
   }
 
-  /** In a new namespace, which has the rules of an allowlist. */
+  /** In a new namespace, whose rules open nothing. */
   async begin(): Promise<void> {
-    if (this.#policy.classes.length > 0 || this.#policy.isInternet) await this.#apply([], []);
+    const { classes, isInternet, boundPorts } = this.#policy;
+    if (classes.length > 0 || isInternet || boundPorts !== '') await this.#apply([], []);
   }
 
   /** Lets the guest reach the addresses of a name; resolves when it can. What the policy does not have stays closed. */
@@ -140,12 +146,14 @@ export class Egress implements AllowedNames {
   }
 
   async #apply(kept: readonly Element[], present: readonly string[]): Promise<void> {
-    const { nft, resolver } = this.#options;
-    const { classes, isInternet } = this.#policy;
+    const { nft, resolver, gateway } = this.#options;
+    const { classes, isInternet, boundPorts, allowlist } = this.#policy;
+    const bound = { boundPorts, hasAllowlist: allowlist.length > 0 };
     const named = classes.filter(({ patterns }) => patterns.length > 0);
     const needed = new Set(named.flatMap(({ set }) => setNames(set)));
     const unused = present.filter((set) => /^(?:open|used)_/.test(set) && !needed.has(set));
-    await nft(policyRules({ ...resolver, classes, isInternet, elements: kept, unused }));
+    const rules = { ...resolver, gateway, classes, isInternet, ...bound, elements: kept, unused };
+    await nft(policyRules(rules));
     this.#addresses.reset(kept.filter(({ set }) => !set.startsWith('used')));
   }
 

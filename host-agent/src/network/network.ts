@@ -8,6 +8,8 @@ import type { ConnectionsInput } from '@sandboxd/proto';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { formatIpv4Range } from '../lib/ipv4.ts';
 import { DenialLog } from './denial-log.ts';
+import type { Dialler } from './dialler.ts';
+import { Diallers } from './diallers.ts';
 import { Egress } from './egress.ts';
 import { Flows } from './flows.ts';
 import { NetHelper } from './helper.ts';
@@ -31,6 +33,15 @@ const GATEWAY_MAC = '02:00:00:00:00:01';
 /** 65,536 connections, of 8 bytes each. */
 const MAX_CONNECTIONS_HEX = 65_536 * 8 * 2;
 
+/** What a guest is served with. */
+type Served = {
+  readonly egress: Egress;
+  readonly flows: Flows;
+  readonly dialler: Dialler;
+  /** Of the policy. */
+  generation: number | undefined;
+};
+
 export class Network {
   readonly #options: NetworkOptions;
   readonly #dir: string;
@@ -46,8 +57,9 @@ export class Network {
   /** By guest address. */
   readonly #resolvers = new Map<string, Resolver>();
   /** By guest address. */
-  readonly #egress = new Map<string, { readonly egress: Egress; readonly flows: Flows }>();
+  readonly #egress = new Map<string, Served>();
   readonly #published: Published;
+  readonly #diallers: Diallers;
   #next: number | undefined;
   /** A network was created before, so the host has everything that networks need. */
   #hasCreated = false;
@@ -62,10 +74,17 @@ export class Network {
     };
     this.#quick = new NetHelper(program, onLogged, () => this.#listenAgain());
     this.#slow = new NetHelper(program);
+    const { egressProgram, portUsers, log } = options;
+    this.#diallers = new Diallers({
+      program: egressProgram,
+      dir: join(runDir, 'egress'),
+      users: portUsers,
+      log,
+    });
     this.#published = new Published({
       program: options.portProgram,
       dir: join(runDir, 'ports'),
-      users: options.portUsers,
+      users: portUsers,
       change: (namespace, commands) => this.#quick.request(['rules', namespace], commands),
       cut: (namespace, { guestIp, guestPort, hostIp = '-', hostPort }) =>
         this.#slow.request(['cut', namespace, guestIp, String(guestPort), hostIp, String(hostPort)]),
@@ -173,7 +192,8 @@ export class Network {
   }
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
-  async start(slot: NetworkSlot, { wasServed, before, onDenied, ...policy }: ServeOptions): Promise<void> {
+  async start(slot: NetworkSlot, options: ServeOptions): Promise<void> {
+    const { wasServed, before, onDenied, onConnection, generation, ...policy } = options;
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
     const { namespace, guestIp, resolverIp, gateway } = slot;
@@ -184,10 +204,22 @@ export class Network {
       nft: (commands) => this.#quick.request(['rules', namespace], commands),
       flows,
       gateway,
-      resolver: { resolverIp, resolverPort: RESOLVER_PORT },
+      resolver: { resolverIp, resolverPort: RESOLVER_PORT, guestIp },
     });
+    const dialler = this.#diallers.open(slot, {
+      nft: (commands) => this.#quick.request(['rules', namespace], commands),
+      policy: () => egress.policy,
+      generation: () => served.generation,
+      resolve: (name) => client.addressesOf(name),
+      open: (openings, name) => egress.open(openings, name),
+      onConnection: (record) => {
+        denials.connection(record);
+        onConnection?.(record);
+      },
+    });
+    const served = { egress, flows, dialler, generation };
     // Before anything can fail: what an earlier daemon left open can be changed in any case.
-    this.#egress.set(guestIp, { egress, flows });
+    this.#egress.set(guestIp, served);
     if (!wasServed) await egress.begin();
     else if (before === undefined) await egress.restore();
     else await egress.change(egress.policy, before === 'unknown' ? before : new EgressPolicy(before));
@@ -198,13 +230,18 @@ export class Network {
       names: egress,
       upstream,
       addresses: { allowed: allowedRanges, subnet: subnet.range },
-      open: (addresses, name) => egress.open(addresses, name),
+      open: async (addresses, name) => {
+        await egress.open(addresses, name);
+        dialler.learn(addresses, name);
+      },
       onDenied: (name, reason) => denials.name(name, reason),
       onFailed: (name, error, step) => {
         const level = denials.failure(name, step) && step === 'open' ? 'warn' : 'debug';
         log[level]({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
       },
     });
+    if (egress.policy.boundPorts !== '') await dialler.ensure();
+    if (before !== undefined) await dialler.settle();
     // One resolver per sandbox: a full socket queue of one guest does not delay the others.
     const at = { host: resolverIp, port: RESOLVER_PORT };
     this.#resolvers.set(guestIp, await Resolver.open(at, { address: guestIp, client }, log));
@@ -214,10 +251,15 @@ export class Network {
    * Resolves with the number of connections that were closed: the new policy holds, and nothing passes that it does not
    * allow. AppError conflict where the network was lost. If it rejects, either policy may hold.
    */
-  async change({ guestIp }: NetworkSlot, policy: NetworkPolicy): Promise<number> {
+  async change({ guestIp }: NetworkSlot, policy: NetworkPolicy, generation?: number): Promise<number> {
     const served = this.#egress.get(guestIp);
     if (served === undefined) throw new AppError('conflict', 'the network of the sandbox was lost');
-    return await served.egress.change(new EgressPolicy(policy));
+    const { egress, dialler } = served;
+    const next = new EgressPolicy(policy);
+    const closed = await egress.change(next);
+    served.generation = generation;
+    if (next.boundPorts !== '') await dialler.ensure();
+    return closed + (await dialler.settle());
   }
 
   /** Whether names are resolved for the guest, by the policy of its last start or change. */
@@ -238,6 +280,7 @@ export class Network {
     this.#resolvers.delete(slot.guestIp);
     this.#egress.get(slot.guestIp)?.flows.stop();
     this.#egress.delete(slot.guestIp);
+    await this.#diallers.stop(slot);
     await this.#published.remove(HostSide.recorded(this.#options.records)?.subnet, slot);
   }
 
@@ -272,6 +315,7 @@ export class Network {
       await this.#removeSlot(name, subnet.guestIp(name));
       this.#options.log.info({ link: name }, 'removed an unused network of an earlier daemon');
     }
+    await this.#diallers.tidy(retained);
     await this.#published.tidy(subnet, this.#dir);
     if (this.#taken.size === 0) await this.#removeHostSide();
   }
@@ -282,6 +326,7 @@ export class Network {
     await this.#host?.catch(() => undefined);
     for (const resolver of this.#resolvers.values()) await resolver.close();
     this.#published.detach();
+    this.#diallers.detach();
     if (this.#taken.size === 0)
       await this.#removeHostSide().catch((err) =>
         log.warn({ err }, 'cannot remove the rules and links of the host for sandbox networks'),

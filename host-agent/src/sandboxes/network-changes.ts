@@ -110,7 +110,7 @@ async function carryOutChange(
   });
   faults.reach('network.recorded');
   const closed = await network
-    .change(slot, policy)
+    .change(slot, policy, generation)
     .catch((error: unknown) => undo(sandbox, record, network, error));
   faults.reach('network.changed');
   assertExists(sandbox);
@@ -134,7 +134,7 @@ async function undo(
   assertExists(sandbox);
   const { slot, policy } = networkOf(sandbox.id, record);
   const reason = firstLine(toError(cause));
-  const isRestored = await network.change(slot, policy).then(
+  const isRestored = await network.change(slot, policy, generationOf(record)).then(
     () => true,
     () => false,
   );

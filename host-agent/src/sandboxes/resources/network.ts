@@ -75,7 +75,7 @@ async function startNetwork(
   wasServed: boolean,
 ): Promise<void> {
   const { allowlist = [], rules, presets } = record.options.network ?? {};
-  const { networkBefore: before } = record;
+  const { networkBefore: before, networkGeneration: generation = 1 } = record;
   const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
-  await network.start(slot, { allowlist, rules, presets, before, wasServed, onDenied });
+  await network.start(slot, { allowlist, rules, presets, before, wasServed, generation, onDenied });
 }

@@ -1,0 +1,67 @@
+// The diallers of all sandboxes of a daemon.
+import { readdir, rmdir } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import type { Logger } from 'pino';
+import { Dialler, type DiallerOptions } from './dialler.ts';
+import { endHeld, isControl, type Users } from './held-process.ts';
+import type { NetworkSlot } from './subnet.ts';
+
+export type DiallersOptions = {
+  /** Path of the program (native/egressd.c). */
+  readonly program: string;
+  /** Directory of their process records, private to the daemon; created and removed as needed. */
+  readonly dir: string;
+  readonly users: Users;
+  readonly log: Logger;
+};
+
+export class Diallers {
+  readonly #options: DiallersOptions;
+  /** By the slot's namespace. */
+  readonly #all = new Map<string, Dialler>();
+
+  constructor(options: DiallersOptions) {
+    this.#options = options;
+  }
+
+  /** Starts nothing. */
+  open(
+    slot: NetworkSlot,
+    options: Omit<DiallerOptions, 'slot' | 'program' | 'record' | 'users' | 'log'>,
+  ): Dialler {
+    const { program, users, log } = this.#options;
+    const dialler = new Dialler({ ...options, slot, program, users, log, record: this.#recordOf(slot) });
+    this.#all.set(slot.namespace, dialler);
+    return dialler;
+  }
+
+  /** Also that of an earlier daemon. Idempotent. */
+  async stop(slot: NetworkSlot): Promise<void> {
+    await this.#all.get(slot.namespace)?.stop();
+    this.#all.delete(slot.namespace);
+    await this.#end(this.#recordOf(slot));
+  }
+
+  /** The processes stay. */
+  detach(): void {
+    for (const dialler of this.#all.values()) dialler.detach();
+  }
+
+  /** Garbage collection: ends those of links that no sandbox has. */
+  async tidy(retained: ReadonlySet<string>): Promise<void> {
+    const names = await readdir(this.#options.dir).catch(() => []);
+    const unused = names.filter((name) => !isControl(name) && !retained.has(name));
+    const ended = await Promise.allSettled(unused.map((name) => this.#end(join(this.#options.dir, name))));
+    for (const each of ended) if (each.status === 'rejected') throw each.reason;
+  }
+
+  async #end(record: string): Promise<void> {
+    await endHeld(record, this.#options.users);
+    // Fails while the directory contains records of other sandboxes.
+    await rmdir(this.#options.dir).catch(() => undefined);
+  }
+
+  #recordOf({ namespace }: NetworkSlot): string {
+    return join(this.#options.dir, basename(namespace));
+  }
+}
