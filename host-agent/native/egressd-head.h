@@ -44,8 +44,10 @@ static bool take_word(struct view *line, struct view *word) {
 static bool read_request_line(struct view line, struct head *head, bool *is_get, bool *is_old) {
   static const char *const REFUSED[] = {"CONNECT", "TRACE", "TRACK", "PRI"};
   struct view method, target;
-  head->status = 400;
+  head->status = 0;
   if (!take_word(&line, &method) || !take_word(&line, &target)) return false;
+  if (line.left < 5 || memcmp(line.at, "HTTP/", 5) != 0) return false;
+  head->status = 400;
   *is_old = is_equal(line, "HTTP/1.0");
   if (line.left != 8 || memcmp(line.at, "HTTP/1.", 7) != 0 || (line.at[7] != '0' && line.at[7] != '1')) return false;
   if (method.left == 0 || method.left > 32) return false;
@@ -125,6 +127,7 @@ static enum parsed read_head(unsigned char *bytes, size_t count, struct head *he
   if (end == NULL) {
     for (size_t at = 0; at < count; at++)
       if (bytes[at] == '\0' || (bytes[at] == '\n' && (at == 0 || bytes[at - 1] != '\r'))) return INVALID;
+    if (take_line(&rest, &line) && !read_request_line(line, head, &is_get, &is_old)) return INVALID;
     return INCOMPLETE;
   }
   if (!take_line(&rest, &line) || !read_request_line(line, head, &is_get, &is_old)) return INVALID;

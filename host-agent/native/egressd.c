@@ -295,6 +295,8 @@ int main(int count, char **args) {
     fprintf(stderr, "usage: egressd UID PIN ADDRESS PORT CONTROL\n");
     return 2;
   }
+  // A library of the daemon may have left files open.
+  if (close_range(3, ~0U, 0) < 0) die("close", "files");
   struct rlimit files = {2 * MAX_LINKS + 64, 2 * MAX_LINKS + 64};
   setrlimit(RLIMIT_NOFILE, &files);
   signal(SIGPIPE, SIG_IGN);

@@ -22,7 +22,8 @@ export type DiallerOptions = {
   readonly nft: (commands: string) => Promise<unknown>;
   /** What holds now. */
   readonly policy: () => EgressPolicy;
-  readonly generation: () => number | undefined;
+  /** Of the policy; undefined: not known. */
+  readonly generation: number | undefined;
   /** The addresses of an allowed name; empty: it has none that the guest may reach. Rejects if none are known. */
   readonly resolve: (name: string) => Promise<readonly string[]>;
   /** Lets the process connect to these addresses of the name; resolves when it can. */
@@ -71,17 +72,19 @@ export class Dialler {
   /** Resolved names. */
   readonly #fresh = new Map<string, { readonly addresses: readonly string[]; readonly untilMs: number }>();
   #control: DiallerControl | undefined;
+  #generation: number | undefined;
   #isStopped = false;
   /** Starts, changes and ends are made one at a time. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: DiallerOptions) {
     this.#options = options;
+    this.#generation = options.generation;
   }
 
-  /** Starts the process, or adopts that of an earlier daemon. AppError exhausted, internal. */
-  ensure(): Promise<void> {
-    return this.#inTurn(() => this.#ensure());
+  /** Starts the process where the policy needs it, or adopts that of an earlier daemon. AppError exhausted, internal. */
+  async begin(): Promise<void> {
+    if (this.#options.policy().boundPorts !== '') await this.#inTurn(() => this.#ensure());
   }
 
   /** Names that the guest has just resolved are not resolved again. */
@@ -99,9 +102,11 @@ export class Dialler {
    * The policy has changed: resolves with the number of connections that were closed. A process that does not answer is
    * ended, and its connections with it.
    */
-  settle(): Promise<number> {
+  change(generation: number | undefined): Promise<number> {
+    this.#generation = generation;
     return this.#inTurn(async () => {
-      if (this.#control === undefined && !isHeld(this.#options.record)) return 0;
+      const isNeeded = this.#options.policy().boundPorts !== '';
+      if (!isNeeded && this.#control === undefined && !isHeld(this.#options.record)) return 0;
       try {
         await this.#ensure();
         return (await this.#control?.settle((connection) => this.#mayStay(connection))) ?? 0;
@@ -171,7 +176,7 @@ export class Dialler {
   async #startAgain(): Promise<void> {
     for (let waitMs = RETRY_MS; !this.#isStopped; waitMs = Math.min(2 * waitMs, MAX_RETRY_MS)) {
       try {
-        await this.ensure();
+        await this.#inTurn(() => this.#ensure());
         return;
       } catch (err) {
         this.#options.log.warn({ err }, 'cannot start the egress process of a sandbox');
@@ -233,7 +238,7 @@ export class Dialler {
   }
 
   #toTag({ by, reason }: Verdict): string {
-    const tag: Tag = [this.#options.generation() ?? null, by === undefined ? null : nameRule(by), reason];
+    const tag: Tag = [this.#generation ?? null, by === undefined ? null : nameRule(by), reason];
     return Buffer.from(JSON.stringify(tag)).toString('base64url').slice(0, MAX_TAG_CHARS);
   }
 }

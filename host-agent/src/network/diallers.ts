@@ -3,6 +3,7 @@ import { readdir, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Logger } from 'pino';
 import { Dialler, type DiallerOptions } from './dialler.ts';
+import type { Egress } from './egress.ts';
 import { endHeld, isControl, type Users } from './held-process.ts';
 import type { NetworkSlot } from './subnet.ts';
 
@@ -15,6 +16,10 @@ export type DiallersOptions = {
   readonly log: Logger;
 };
 
+type Parts = Pick<DiallerOptions, 'nft' | 'resolve' | 'onConnection'> & {
+  readonly egress: Pick<Egress, 'policy' | 'open'>;
+};
+
 export class Diallers {
   readonly #options: DiallersOptions;
   /** By the slot's namespace. */
@@ -25,12 +30,14 @@ export class Diallers {
   }
 
   /** Starts nothing. */
-  open(
-    slot: NetworkSlot,
-    options: Omit<DiallerOptions, 'slot' | 'program' | 'record' | 'users' | 'log'>,
-  ): Dialler {
+  open(slot: NetworkSlot, generation: number | undefined, { egress, ...options }: Parts): Dialler {
     const { program, users, log } = this.#options;
-    const dialler = new Dialler({ ...options, slot, program, users, log, record: this.#recordOf(slot) });
+    const dialler = new Dialler({
+      ...{ ...options, slot, program, users, log, generation },
+      record: this.#recordOf(slot),
+      policy: () => egress.policy,
+      open: (openings, name) => egress.open(openings, name),
+    });
     this.#all.set(slot.namespace, dialler);
     return dialler;
   }

@@ -33,15 +33,6 @@ const GATEWAY_MAC = '02:00:00:00:00:01';
 /** 65,536 connections, of 8 bytes each. */
 const MAX_CONNECTIONS_HEX = 65_536 * 8 * 2;
 
-/** What a guest is served with. */
-type Served = {
-  readonly egress: Egress;
-  readonly flows: Flows;
-  readonly dialler: Dialler;
-  /** Of the policy. */
-  generation: number | undefined;
-};
-
 export class Network {
   readonly #options: NetworkOptions;
   readonly #dir: string;
@@ -57,7 +48,7 @@ export class Network {
   /** By guest address. */
   readonly #resolvers = new Map<string, Resolver>();
   /** By guest address. */
-  readonly #egress = new Map<string, Served>();
+  readonly #egress = new Map<string, { readonly egress: Egress; flows: Flows; dialler: Dialler }>();
   readonly #published: Published;
   readonly #diallers: Diallers;
   #next: number | undefined;
@@ -65,7 +56,7 @@ export class Network {
   #hasCreated = false;
 
   private constructor(options: NetworkOptions) {
-    const { program, runDir } = options;
+    const { program, egressProgram, portUsers, runDir, log } = options;
     this.#options = options;
     this.#dir = join(runDir, 'net');
     const onLogged = (guestIp: string, packet: Buffer): void => {
@@ -74,13 +65,8 @@ export class Network {
     };
     this.#quick = new NetHelper(program, onLogged, () => this.#listenAgain());
     this.#slow = new NetHelper(program);
-    const { egressProgram, portUsers, log } = options;
-    this.#diallers = new Diallers({
-      program: egressProgram,
-      dir: join(runDir, 'egress'),
-      users: portUsers,
-      log,
-    });
+    const dir = join(runDir, 'egress');
+    this.#diallers = new Diallers({ program: egressProgram, dir, users: portUsers, log });
     this.#published = new Published({
       program: options.portProgram,
       dir: join(runDir, 'ports'),
@@ -206,20 +192,17 @@ export class Network {
       gateway,
       resolver: { resolverIp, resolverPort: RESOLVER_PORT, guestIp },
     });
-    const dialler = this.#diallers.open(slot, {
+    const dialler = this.#diallers.open(slot, generation, {
       nft: (commands) => this.#quick.request(['rules', namespace], commands),
-      policy: () => egress.policy,
-      generation: () => served.generation,
+      egress,
       resolve: (name) => client.addressesOf(name),
-      open: (openings, name) => egress.open(openings, name),
       onConnection: (record) => {
         denials.connection(record);
         onConnection?.(record);
       },
     });
-    const served = { egress, flows, dialler, generation };
     // Before anything can fail: what an earlier daemon left open can be changed in any case.
-    this.#egress.set(guestIp, served);
+    this.#egress.set(guestIp, { egress, flows, dialler });
     if (!wasServed) await egress.begin();
     else if (before === undefined) await egress.restore();
     else await egress.change(egress.policy, before === 'unknown' ? before : new EgressPolicy(before));
@@ -240,8 +223,7 @@ export class Network {
         log[level]({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
       },
     });
-    if (egress.policy.boundPorts !== '') await dialler.ensure();
-    if (before !== undefined) await dialler.settle();
+    await (before === undefined ? dialler.begin() : dialler.change(generation));
     // One resolver per sandbox: a full socket queue of one guest does not delay the others.
     const at = { host: resolverIp, port: RESOLVER_PORT };
     this.#resolvers.set(guestIp, await Resolver.open(at, { address: guestIp, client }, log));
@@ -254,12 +236,8 @@ export class Network {
   async change({ guestIp }: NetworkSlot, policy: NetworkPolicy, generation?: number): Promise<number> {
     const served = this.#egress.get(guestIp);
     if (served === undefined) throw new AppError('conflict', 'the network of the sandbox was lost');
-    const { egress, dialler } = served;
-    const next = new EgressPolicy(policy);
-    const closed = await egress.change(next);
-    served.generation = generation;
-    if (next.boundPorts !== '') await dialler.ensure();
-    return closed + (await dialler.settle());
+    const closed = await served.egress.change(new EgressPolicy(policy));
+    return closed + (await served.dialler.change(generation));
   }
 
   /** Whether names are resolved for the guest, by the policy of its last start or change. */

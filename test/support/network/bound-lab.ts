@@ -115,6 +115,11 @@ export async function openBoundLab(t: Test) {
        net.createServer((s) => { s.on('error', () => {}); database.emit('connection', s); }).listen(5432, host);
        net.createServer((s) => { s.on('error', () => {}); echo.emit('connection', s); }).listen(7, host);
      }
+     // A server that asks for a second hello, and says what comes then.
+     const retry = Buffer.concat([Buffer.from([22, 3, 3, 0, 56, 2, 0, 0, 52, 3, 3]),
+       Buffer.from('cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c', 'hex'), Buffer.alloc(18)]);
+     net.createServer((s) => { s.on('error', () => {}); s.once('data', () => { s.write(retry); s.on('data', (d) => { seen('second', d.toString('latin1')); s.write('second'); }); }); })
+       .listen(8444, '${WEB_IP}');
      const u = require('dgram').createSocket('udp4');
      u.on('message', (m, from) => { seen('udp'); u.send(m, from.port, from.address); }); u.bind(443, '${WEB_IP}');
      setTimeout(() => console.log('up'), 300);`,
@@ -158,7 +163,7 @@ export async function openBoundLab(t: Test) {
     const background = async (script: string) => {
       const child = await lab.serve(
         guest.namespace,
-        `(async () => {${PROGRAM(slot.gateway)} ${script}})(); setInterval(() => {}, 1000);`,
+        `console.log('started'); setTimeout(async () => {${PROGRAM(slot.gateway)} ${script}}, 100); setInterval(() => {}, 1000);`,
       );
       const lines: string[] = [];
       child.stdout?.on('data', (data) => lines.push(...String(data).trim().split('\n')));
