@@ -1,33 +1,12 @@
 // Guests whose connections are bound to names: an internet whose servers say what arrives, and programs in the guests.
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Test } from 'tap';
 import type { NetworkOptions, NetworkPolicy } from '../../../host-agent/src/network/index.ts';
+import { makeCertificate } from './certificate.ts';
 import { Lab, OTHER_IP, WEB_IP } from './lab.ts';
 
 export { OTHER_IP, WEB_IP };
 /** Leads nowhere: what a guest takes for the address of a name. */
 export const FORGED_IP = '93.184.215.99';
-
-/** A self-signed certificate; guests do not check it. */
-function makeCertificate(): { key: string; cert: string } {
-  const dir = mkdtempSync('/tmp/cert-');
-  try {
-    const [key, cert] = [join(dir, 'key'), join(dir, 'cert')];
-    const names = ['-subj', '/CN=ok.test', '-days', '2', '-keyout', key, '-out', cert];
-    execFileSync(
-      'openssl',
-      ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', ...names],
-      {
-        stdio: 'ignore',
-      },
-    );
-    return { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') };
-  } finally {
-    rmSync(dir, { recursive: true });
-  }
-}
 
 /** Functions of a guest's program, which return a word. */
 const PROGRAM = (gateway: string) => `
