@@ -87,19 +87,19 @@ static const void *find_value(struct rtattr *at, int outer, int inner, size_t le
   return at != NULL && RTA_PAYLOAD(at) == length ? RTA_DATA(at) : NULL;
 }
 
-/** The connections to end: the clients' ends, with addresses and ports in network order. */
+/** The connections to end: the clients' ends and the host's, with addresses and ports in network order. */
 struct client {
-  uint32_t address;
-  uint16_t port;
+  uint32_t address, to;
+  uint16_t port, to_port;
 };
 static struct client *cut_clients;
 static size_t cut_count;
-/** In network order; address 0: any. */
+/** In network order; 0: any. */
 static uint32_t cut_address;
 static uint16_t cut_port, cut_guest_port;
 
 /** The client's end of a TCP connection from outside to the guest's port; NULL for another entry. */
-static struct client *client_of(struct nlmsghdr *entry, struct in_addr guest, uint32_t *to, uint16_t *to_port) {
+static struct client *client_of(struct nlmsghdr *entry, struct in_addr guest) {
   static struct client client;
   struct rtattr *first = (struct rtattr *)((char *)NLMSG_DATA(entry) + NLMSG_ALIGN(sizeof(struct nfgenmsg)));
   int length = (int)entry->nlmsg_len - (int)NLMSG_LENGTH(sizeof(struct nfgenmsg));
@@ -113,23 +113,20 @@ static struct client *client_of(struct nlmsghdr *entry, struct in_addr guest, ui
   const uint16_t *port = find_value(original, CTA_TUPLE_PROTO, CTA_PROTO_DST_PORT, 2);
   if (protocol == NULL || *protocol != IPPROTO_TCP || guest_port == NULL || from == NULL) return NULL;
   if (from_port == NULL || address == NULL || port == NULL) return NULL;
-  if (!is_from(reply, guest) || *guest_port != cut_guest_port) return NULL;
-  *to = *address;
-  *to_port = *port;
-  client = (struct client){.address = *from, .port = *from_port};
+  if (!is_from(reply, guest) || (cut_guest_port != 0 && *guest_port != cut_guest_port)) return NULL;
+  client = (struct client){.address = *from, .to = *address, .port = *from_port, .to_port = *port};
   return &client;
 }
 
 /** Not one of portd, which connects to the guest's own address. */
-static bool is_to_cut_port(uint32_t address, uint16_t port, struct in_addr guest) {
-  return port == cut_port && address != guest.s_addr && (cut_address == 0 || address == cut_address);
+static bool is_to_cut_port(const struct client *client, struct in_addr guest) {
+  bool is_address = cut_address == 0 || client->to == cut_address;
+  return is_address && client->to != guest.s_addr && (cut_port == 0 || client->to_port == cut_port);
 }
 
 static void note_client(struct nlmsghdr *entry, struct in_addr guest) {
-  uint32_t address;
-  uint16_t port;
-  struct client *client = client_of(entry, guest, &address, &port);
-  if (client == NULL || !is_to_cut_port(address, port, guest)) return;
+  struct client *client = client_of(entry, guest);
+  if (client == NULL || !is_to_cut_port(client, guest)) return;
   struct client *more = realloc(cut_clients, (cut_count + 1) * sizeof *more);
   if (more == NULL) fail("list connections");
   cut_clients = more;
@@ -138,9 +135,7 @@ static void note_client(struct nlmsghdr *entry, struct in_addr guest) {
 
 /** In the guest's namespace, where the destination is the guest itself. */
 static void cut_inside(struct nlmsghdr *entry, struct in_addr guest) {
-  uint32_t address;
-  uint16_t port;
-  struct client *client = client_of(entry, guest, &address, &port);
+  struct client *client = client_of(entry, guest);
   for (size_t at = 0; client != NULL && at < cut_count; at++) {
     if (cut_clients[at].address != client->address || cut_clients[at].port != client->port) continue;
     remove_entry(entry);
@@ -149,9 +144,8 @@ static void cut_inside(struct nlmsghdr *entry, struct in_addr guest) {
 }
 
 static void cut_outside(struct nlmsghdr *entry, struct in_addr guest) {
-  uint32_t address;
-  uint16_t port;
-  if (client_of(entry, guest, &address, &port) != NULL && is_to_cut_port(address, port, guest)) remove_entry(entry);
+  struct client *client = client_of(entry, guest);
+  if (client != NULL && is_to_cut_port(client, guest)) remove_entry(entry);
 }
 
 /** First in the namespace: the gate there then refuses packets of both ends, and nothing tracks them again. */
@@ -167,6 +161,29 @@ static void cut_connections(char **args) {
   each_connection(cut_inside, guest);
   go_home();
   each_connection(cut_outside, guest);
+}
+
+static uint32_t counted_mask;
+static size_t inward_count;
+
+/** Counts an established TCP connection to a guest of the range. */
+static void count_inward(struct nlmsghdr *entry, struct in_addr range) {
+  struct rtattr *first = (struct rtattr *)((char *)NLMSG_DATA(entry) + NLMSG_ALIGN(sizeof(struct nfgenmsg)));
+  int length = (int)entry->nlmsg_len - (int)NLMSG_LENGTH(sizeof(struct nfgenmsg));
+  const uint32_t *guest = find_value(find_attribute(first, length, CTA_TUPLE_REPLY), CTA_TUPLE_IP, CTA_IP_V4_SRC, 4);
+  struct rtattr *about = find_attribute(first, length, CTA_PROTOINFO);
+  const uint8_t *tcp = find_value(about, CTA_PROTOINFO_TCP, CTA_PROTOINFO_TCP_STATE, 1);
+  if (guest == NULL || (*guest & counted_mask) != range.s_addr || tcp == NULL) return;
+  if (*tcp == TCP_CONNTRACK_ESTABLISHED) inward_count++;
+}
+
+static char *count_connections(struct in_addr range, int prefix) {
+  char *text = NULL;
+  counted_mask = htonl(prefix == 0 ? 0 : ~0u << (32 - prefix));
+  inward_count = 0;
+  each_connection(count_inward, range);
+  if (asprintf(&text, "%zu", inward_count) < 0) fail("count connections");
+  return text;
 }
 
 static FILE *listing;

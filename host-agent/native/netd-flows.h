@@ -127,6 +127,22 @@ static struct probe make_probe(uint32_t from, uint16_t port, uint32_t to, uint16
   return probe;
 }
 
+/** Tells the clients that `cut_connections` has found. Nothing of the host has a connection to them any more. */
+static void tell_clients(void) {
+  int sock = cut_count == 0 ? -1 : socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+  if (cut_count > 0 && sock < 0) fail("open a raw socket");
+  for (size_t at = 0; at < cut_count; at++) {
+    const struct client *client = &cut_clients[at];
+    uint16_t from_port = ntohs(client->to_port), to_port = ntohs(client->port);
+    struct probe probe = make_probe(ntohl(client->to), from_port, ntohl(client->address), to_port);
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = client->address};
+    // One that is lost, or not let through, leaves a client that notices when it sends.
+    if (sendto(sock, &probe.ip, sizeof probe.ip + sizeof probe.tcp, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof to) < 0)
+      errno = 0;
+  }
+  if (sock >= 0) close(sock);
+}
+
 struct notice {
   struct ethhdr ethernet;
   struct iphdr ip;

@@ -18,7 +18,9 @@
 //   forget ADDRESS     removes the conntrack entries of that guest on the host
 //   cut PIN GUEST GUEST-PORT ADDRESS PORT
 //                      ends the connections from outside to that port of the host, on that address or, for `-`, on any,
-//                      which lead to that port of the guest
+//                      which lead to that port of the guest; port 0 is any. Nothing may forward the port by then
+//   inward ADDRESS PREFIX
+//                      counts the established TCP connections to guests of that network that the host tracks
 //   connections PIN ADDRESS
 //                      lists the TCP connections of that guest that the namespace tracks, without those that were
 //                      reset: 16 hex digits for each, the guest's port, the peer's port and the peer's address
@@ -224,8 +226,12 @@ static char *handle(char **args, int count, const char *body) {
     make_anchor(arguments[0], arguments[1], atoi(arguments[2]), strcmp(arguments[3], "new") == 0);
   else if (strcmp(verb, "unlink") == 0 && given == 1) unlink_link(arguments[0]);
   else if (strcmp(verb, "forget") == 0 && given == 1) forget_connections(address(arguments[0]));
-  else if (strcmp(verb, "cut") == 0 && given == 5) cut_connections(arguments);
-  else if (strcmp(verb, "connections") == 0 && given == 2) {
+  else if (strcmp(verb, "cut") == 0 && given == 5) {
+    cut_connections(arguments);
+    tell_clients();
+  } else if (strcmp(verb, "inward") == 0 && given == 2) {
+    output = count_connections(address(arguments[0]), atoi(arguments[1]));
+  } else if (strcmp(verb, "connections") == 0 && given == 2) {
     enter(arguments[0]);
     output = list_connections(address(arguments[1]), list_entry);
   } else if (strcmp(verb, "flows") == 0 && given == 2) {

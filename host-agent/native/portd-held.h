@@ -21,7 +21,9 @@ static void wait_for_guest(struct end *inner) {
     end_pair(inner, true);
     return;
   }
-  if (waiting_count == 0) next_try = now_ms() + RETRY_MS;
+  long long now = now_ms();
+  if (inner->held_since == 0) inner->held_since = now;
+  if (waiting_count == 0) next_try = now + RETRY_MS;
   waiting[waiting_count++] = inner;
   knock();
 }
@@ -53,7 +55,8 @@ static void settle_waiting(void) {
   memcpy(all, waiting, count * sizeof *all);
   waiting_count = 0;
   for (int at = 0; at < count; at++) {
-    if (all[at]->patient_until == 0) all[at]->patient_until = now + PATIENCE_MS;
+    long long held_ms = now - all[at]->held_since;
+    if (all[at]->patient_until == 0) all[at]->patient_until = now + (held_ms > PATIENCE_MS ? held_ms : PATIENCE_MS);
     if (mode == 'r' || now > all[at]->patient_until) end_pair(all[at], true);
     else dial(all[at]);
   }
@@ -83,11 +86,22 @@ static void close_port(int index) {
   free(port);
 }
 
+/** No event of them may be pending. */
+static void end_clients(void) {
+  for (struct end *client = clients, *next; client != NULL; client = next) {
+    next = client->next;
+    if (!client->other->is_connecting) end_pair(client, true);
+  }
+  tell('x');
+}
+
 static void obey_byte(unsigned char byte) {
   static int missing, index;
   if (missing == 0 && byte == 'c') {
     missing = 2;
     index = 0;
+  } else if (missing == 0 && byte == 'x') {
+    end_clients();
   } else if (missing == 0) {
     change_mode(byte);
   } else {

@@ -15,7 +15,7 @@
 //
 // A byte on the control connection is the new mode, and is sent back. `k`: the first connection is held since then.
 // `c` and two bytes, the higher first, close the port with that index among those of the arguments, and end its
-// connections; `c` is sent back.
+// connections; `c` is sent back. `x` ends all connections but those that are held, and is sent back.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -38,7 +38,10 @@
 #include <unistd.h>
 
 enum { BACKLOG = 512, MAX_CONNECTIONS = 2000, BUFFER_BYTES = 65536, MAX_EVENTS = 64 };
-/** A guest that has just booted may not listen yet: connections that were held try for this long. */
+/**
+ * A guest that has just booted may not listen yet: connections that were held try for this long, or for as long as they
+ * were held: where a guest took that long to boot, its programs take long to start.
+ */
 enum { MAX_HELD = 256, RETRY_MS = 50, PATIENCE_MS = 10000 };
 
 /** One end of a connection, or a listening port. */
@@ -48,8 +51,8 @@ struct end {
   struct end *other;
   /** For a listening port, and for the guest's end: the port in the guest. */
   int guest_port;
-  /** For the guest's end: it may be refused until then, in milliseconds. */
-  long long patient_until;
+  /** For the guest's end: it is held since then, and may be refused until then, in milliseconds. */
+  long long held_since, patient_until;
   bool is_connecting, is_broken;
   /** End of input was read, and was passed on. */
   bool is_read_out, is_shut;

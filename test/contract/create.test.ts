@@ -255,7 +255,8 @@ t.test('a guest that hangs, and a VMM that does, are named while the other answe
   t.match(line, { kernel: /^\[ +245.10\] INFO: task sync:512 blocked for more than 120 seconds\.$/ });
   // From here on it answers nothing any more.
   host.fault({ at: 'vmm.ping', kind: 'hang' });
-  await until(() => said('the VMM of a sandbox does not answer'));
+  // Two polls, each of which may wait for 5 s.
+  await until(() => said('the VMM of a sandbox does not answer'), 'the second poll', 60_000);
   t.equal(sandbox.awake.hang, undefined, 'its guest can be used');
   sandbox.assertAlive();
   await sandbox.remove();

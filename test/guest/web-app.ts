@@ -1,6 +1,7 @@
 // A web app as people develop one: pages with absolute paths, modules that reload over a WebSocket, a chat, events,
 // uploads and downloads. Runs in a guest, or in a test. usage: web-app PORT
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { WebSocket, WebSocketServer } from 'ws';
 
@@ -42,6 +43,7 @@ export function createApp(): Server {
     const path = request.url?.replace(/\?.*$/s, '') ?? '/';
     if (path === '/events') return void sendEvents(request, response);
     if (path === '/upload') return void digest(request, response);
+    if (path.startsWith('/bytes/')) return void sendBytes(Number(path.slice(7)), response);
     if (path === '/headers') return void response.end(JSON.stringify(request.headers));
     if (path === '/edit') {
       version += 1;
@@ -66,6 +68,19 @@ function sendEvents(request: IncomingMessage, response: ServerResponse): void {
   let count = 0;
   const timer = setInterval(() => response.write(`id: ${++count}\ndata: event ${count}\n\n`), 100);
   request.once('close', () => clearInterval(timer));
+}
+
+/** Their digest is a trailer. */
+async function sendBytes(count: number, response: ServerResponse): Promise<void> {
+  const hash = createHash('sha256');
+  response.writeHead(200, { 'content-type': 'application/octet-stream', trailer: 'x-digest' });
+  for (let left = count; left > 0; left -= DOWNLOAD.length) {
+    const piece = DOWNLOAD.subarray(0, left);
+    hash.update(piece);
+    if (!response.write(piece)) await once(response, 'drain');
+  }
+  response.addTrailers({ 'x-digest': hash.digest('hex') });
+  response.end();
 }
 
 async function digest(request: IncomingMessage, response: ServerResponse): Promise<void> {

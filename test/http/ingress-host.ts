@@ -99,6 +99,7 @@ export async function serveIngress(
     domain = 'localhost',
     maxConnections,
     silentMs,
+    slowReaderMs,
     rateLimits,
   }: {
     readonly issued?: Issued;
@@ -106,6 +107,7 @@ export async function serveIngress(
     readonly domain?: string;
     readonly maxConnections?: number;
     readonly silentMs?: number;
+    readonly slowReaderMs?: number;
     readonly rateLimits?: { readonly clientPerS?: number; readonly sandboxPerS?: number };
   } = {},
 ): Promise<Served> {
@@ -136,6 +138,7 @@ export async function serveIngress(
     certificate,
     ...(maxConnections !== undefined && { maxConnections }),
     ...(silentMs !== undefined && { silentMs }),
+    ...(slowReaderMs !== undefined && { slowReaderMs }),
   });
   t.teardown(() => server.close());
   const address = await server.listen({ host: '127.0.0.1', port: 0 });

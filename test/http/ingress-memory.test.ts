@@ -1,4 +1,5 @@
 // Memory of the ingress while visitors do not read what guests send.
+import { connect as connectHttp2 } from 'node:http2';
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
@@ -52,3 +53,14 @@ for (const [what, more] of [
     t.comment(`${tookMib.toFixed(1)} MiB, ${sentBytes} bytes sent`);
     t.ok(tookMib < MAX_MIB, `${tookMib.toFixed(1)} MiB`);
   });
+
+t.test('uploads of one HTTP/2 connection that a guest does not read have a bound', async (t) => {
+  const served = await serveIngress(t);
+  const client = connectHttp2(`http://127.0.0.1:${served.port}`);
+  client.on('error', () => undefined);
+  t.teardown(() => client.destroy());
+  await new Promise((resolve) => client.once('remoteSettings', resolve));
+  const { maxConcurrentStreams = 0, initialWindowSize = 0 } = client.remoteSettings;
+  const mayBytes = maxConcurrentStreams * initialWindowSize;
+  t.ok(mayBytes <= 8 * 2 ** 20, `${mayBytes} bytes in ${maxConcurrentStreams} streams`);
+});

@@ -93,3 +93,30 @@ t.test(
     await until(() => silent.destroyed, 'the end of the silent one');
   },
 );
+
+t.test(
+  'a client that reads nothing of its answers gives way to a new one, one that reads does not',
+  async (t) => {
+    const served = await serveIngress(t, { maxConnections: 2, slowReaderMs: 300 });
+    const guest = await serveRaw(t, (socket) => {
+      socket.resume().write('HTTP/1.1 200 OK\r\n\r\n');
+      const timer = setInterval(() => socket.write(Buffer.alloc(20_000)), 20);
+      socket.once('close', () => clearInterval(timer));
+    });
+    const sandbox = served.add(guest, 'public');
+    const url = `http://127.0.0.1:${served.port}`;
+    const [reading, stalled] = [await dial(t, url), await dial(t, url)];
+    const head = { ':path': '/', ':authority': served.hostOf(sandbox) };
+    reading
+      .request(head)
+      .on('error', () => undefined)
+      .resume();
+    for (let at = 0; at < 5; at++) stalled.request(head).on('error', () => undefined);
+    await until(() => sandbox.streams.size === 6);
+    const isServed = async () => (await ask(served.port, 'nothing.localhost')).status === 404;
+    for (let isFree = false; !isFree; isFree = await isServed()) await sleep(200);
+    await until(() => stalled.destroyed, 'the end of the client that does not read');
+    t.equal(reading.destroyed, false);
+    await until(() => sandbox.streams.size === 1, 'the end of its connections to the guest');
+  },
+);

@@ -29,6 +29,7 @@ export const ENVIRONMENT: NodeJS.ProcessEnv = {
     SANDBOXD_PROBE_TIMEOUT_S: String(Math.min(600, scaled(60))),
     SANDBOXD_BOOT_TIMEOUT_S: String(scaled(60)),
     SANDBOXD_WATCHDOG_TIMEOUT_S: String(scaled(30)),
+    SANDBOXD_RESUME_TIMEOUT_S: String(scaled(60)),
   }),
 };
 

@@ -2,6 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { ApiError } from '../support/api.ts';
 import {
@@ -158,11 +159,14 @@ t.test('SIGTERM lets a running command finish, then leaves nothing', async (t) =
   t.teardown(() => removeDirectories(own));
   const other = await spawnDaemon(own);
   const sandbox = await other.api.create();
-  const running = other.api.exec(sandbox.id, ['sh', '-c', 'sleep 2; echo finished']);
-  await new Promise((resolve) => setTimeout(resolve, 700));
+  let isOver = false;
+  const running = other.api.exec(sandbox.id, ['sh', '-c', 'sleep 6; echo finished']).finally(() => {
+    isOver = true;
+  });
+  while ((await other.api.sh(sandbox.id, 'pgrep -x sleep || true')) === '') await sleep(50);
   const ended = other.end('SIGTERM');
-  await new Promise((resolve) => setTimeout(resolve, 200));
-  await t.rejects(other.api.fetch('/healthz'), 'it accepts nothing new');
+  while (await other.api.fetch('/healthz').catch(() => undefined)) await sleep(50);
+  t.equal(isOver, false, 'it accepts nothing new while the command runs');
   t.equal((await running).stdout, 'finished\n');
   t.equal(await ended, 0);
   t.same(await leftovers(own), []);

@@ -65,9 +65,16 @@ t.test('a client that stops reading stalls its command, at little cost', async (
   });
   const usedMs = async (): Promise<string> =>
     api.sh(id, 'for p in $(pgrep -x yes; pgrep -x cat); do cut -d" " -f14,15 /proc/$p/stat; done');
-  const usedBefore = await usedMs();
+  // What lies between command and client fills first, which takes a busy host its time.
+  let used: string | undefined;
+  for (let tries = 0; tries < scaled(60); tries++) {
+    const now = await usedMs();
+    if (now === used) break;
+    used = now;
+    await sleep(500);
+  }
   await sleep(500);
-  t.equal(await usedMs(), usedBefore, 'the commands stand still');
+  t.equal(await usedMs(), used, 'the commands stand still');
   const agentGrowth = (await agentMib()) - agentBefore;
   t.comment(`4 stalled streams: daemon +${growth.toFixed(1)} MiB, agent +${agentGrowth.toFixed(1)} MiB`);
   // 1 MiB a stream, and what a JavaScript heap swings by on its own.
@@ -83,7 +90,7 @@ t.test('a client that stops reading stalls its command, at little cost', async (
 });
 
 t.test('a command that does not read stalls its client, at little cost', async (t) => {
-  const exec = new RawExec(url, id, { cmd: ['sh', '-c', 'sleep 4; wc -c'] });
+  const exec = new RawExec(url, id, { cmd: ['sh', '-c', 'until [ -e /run/go ]; do sleep 0.1; done; wc -c'] });
   const block = encodeExecFrame(EXEC_FRAME.stdin, Buffer.alloc(65_536, 1));
   let sentBytes = 0;
   let isDone = false;
@@ -98,6 +105,7 @@ t.test('a command that does not read stalls its client, at little cost', async (
     // What sockets and pipes of the operating systems hold, and 1 MiB each in host and guest.
     t.ok(sentBytes < 16 * MIB, `${sentBytes / MIB} MiB went out`);
     isDone = true;
+    await api.sh(id, 'touch /run/go');
     await sending;
   });
   t.ok(growth < 32, `${growth} MiB`);
@@ -160,7 +168,8 @@ t.test(`${isLong ? 2000 : 60} in turn leave nothing behind`, async (t) => {
   const state = async () => ({
     agentFds: Number(await api.sh(id, 'ls /proc/1/fd | wc -l')),
     cgroups: Number(await api.sh(id, 'ls -d /sys/fs/cgroup/exec/*/ | wc -l')),
-    processes: Number(await api.sh(id, 'ls -d /proc/[0-9]* | wc -l')),
+    // The kernel has as many threads as it likes.
+    processes: Number(await api.sh(id, 'ps --ppid 2 -p 2 --deselect -o pid= | wc -l')),
     daemonFds: daemonFds(),
   });
   const some = (n: number): Promise<unknown> => {
@@ -191,7 +200,7 @@ t.test(`${isLong ? 2000 : 60} in turn leave nothing behind`, async (t) => {
   await runAll(count);
   const after = { ...(await state()), agentMib: await agentMib(), daemonMib: daemonMib() };
   t.comment(JSON.stringify({ before, after }));
-  t.equal(after.agentFds, before.agentFds);
+  t.ok(after.agentFds <= before.agentFds, `${after.agentFds} descriptors of the agent`);
   t.ok(after.cgroups <= before.cgroups, `${after.cgroups} cgroups`);
   t.ok(after.processes <= before.processes + 1, `${after.processes} processes`);
   t.ok(after.daemonFds <= before.daemonFds + 4, `${after.daemonFds} descriptors of the daemon`);

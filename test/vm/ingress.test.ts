@@ -70,10 +70,14 @@ t.test('a link opens a private port, and leaves a cookie', async (t) => {
 });
 
 t.test('events, a WebSocket of 500 messages, an upload, HTTP/2', async (t) => {
-  const events = await run('curl', ['-sN', '--max-time', '4', ...auth, `${origin}/events`]).catch(
-    (error: { readonly stdout: string }) => error,
-  );
-  t.match(events.stdout, /data: event 1\n\nid: 2\ndata: event 2/);
+  const portal = { 'x-access-token': token, 'x-sandbox-id': id, 'x-sandbox-port': String(PORT) };
+  const { body: stream } = await fetch(`http://127.0.0.1:${ingress}/events`, { headers: portal });
+  let events = '';
+  for await (const chunk of stream as ReadableStream<Uint8Array>) {
+    events += Buffer.from(chunk).toString();
+    if (events.includes('data: event 2')) break;
+  }
+  t.match(events, /data: event 1\n\nid: 2\ndata: event 2/);
 
   const socket = new WebSocket(`ws://127.0.0.1:${ingress}/chat`, {
     headers: { 'x-access-token': token, host: new URL(origin).host },
@@ -96,7 +100,7 @@ t.test('events, a WebSocket of 500 messages, an upload, HTTP/2', async (t) => {
   const answer = await fetch(`http://127.0.0.1:${ingress}/upload`, {
     method: 'PUT',
     body,
-    headers: { 'x-access-token': token, 'x-sandbox-id': id, 'x-sandbox-port': String(PORT) },
+    headers: portal,
   });
   t.equal(await answer.text(), createHash('sha256').update(body).digest('hex'));
 

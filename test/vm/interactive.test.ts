@@ -207,7 +207,8 @@ t.test('a guest that dies in the middle', async (t) => {
   const early = api.exec(victim.id, ['true']).catch((error: unknown) => error);
   const earlySocket = new WebSocketExec(url, victim.id, { cmd: ['true'] });
   const earlyRaw = new RawExec(url, victim.id, { cmd: ['true'] });
-  await new Promise((resolve) => setTimeout(resolve, 500));
+  // Until the daemon has sent them on.
+  await new Promise((resolve) => setTimeout(resolve, 3000));
   process.kill(pid, 'SIGKILL');
   for (const exec of running) t.match(await exec.ended(), { exit_code: -1, error: /lost/ });
   t.equal(running[1].closeCode, 1000, 'the exit frame was the end');

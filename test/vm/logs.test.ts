@@ -197,7 +197,10 @@ t.test('a daemon killed in the middle of a flood has lost nothing that could be 
   );
   t.ok(all.records.length > seen.records.length, 'and it goes on behind that');
   t.same(checkLines(all.records).wrong, [], 'nothing is missing without an event, nothing comes twice');
-  t.same((await after.wholeLog('', seen.next_offset)).records, all.records.slice(seen.records.length));
+  // More may have come since.
+  const behind = (await after.wholeLog('', seen.next_offset)).records;
+  const known = all.records.slice(seen.records.length);
+  t.same(behind.slice(0, known.length), known);
   t.equal(await next.end(), 0);
   t.same(await leftovers(directories), []);
 });

@@ -74,8 +74,11 @@ t.test('commands in the background', async (t) => {
   const line = 'echo one; read x; echo got $x; sleep 1000';
   const { value } = await agent.call('start_command', { sandbox: id, command: line, stdin: true });
   const command = String(value.command);
-  const first = await agent.call('read_command_output', { sandbox: id, command, wait_s: 2 });
+  const begun = { sandbox: id, command, wait_s: 60, wait_for: 'output' };
+  const first = await agent.call('read_command_output', begun);
   t.match(first.text, /^one\n\[running; next: from (\d+)\]$/);
+  const more = { sandbox: id, command, wait_s: 2 };
+  t.equal((await agent.call('read_command_output', more)).text, first.text);
   t.equal((await agent.call('read_command_output', { sandbox: id, command })).text, first.text);
   await agent.call('write_command', { sandbox: id, command, input: 'this\n' });
   const from = Number(/from (\d+)/.exec(first.text)?.[1]);

@@ -42,6 +42,12 @@ async function connectTo(port: number, target = sandbox): Promise<Duplex> {
   }
 }
 
+/** How connections ended, once so many have. */
+async function ends(of: string, count = 1): Promise<string> {
+  const script = `until [ $(wc -l < /root/ends) -ge ${count} ]; do sleep 0.1; done; cat /root/ends`;
+  return api.sh(of, script);
+}
+
 async function say(connection: Duplex, text: string): Promise<string> {
   connection.write(text);
   const [chunk] = await once(connection, 'data');
@@ -58,7 +64,7 @@ t.test('a guest without a network is reached at each of its addresses', async (t
     connection.end();
     await once(connection, 'end');
   }
-  t.equal(await api.sh(id, 'cat /root/ends'), 'end\nend\nend', 'the ends of the clients were ends');
+  t.equal(await ends(id, 3), 'end\nend\nend', 'the ends of the clients were ends');
 });
 
 t.test('64 MiB both ways arrive whole', async (t) => {
@@ -81,8 +87,7 @@ t.test('a reset is a reset', async (t) => {
   const connection = await connectTo(8000);
   t.equal(await say(connection, 'x'), 'x');
   (connection as Duplex & { resetAndDestroy(): void }).resetAndDestroy();
-  while ((await api.sh(id, 'cat /root/ends')) === '') await sleep(100);
-  t.equal(await api.sh(id, 'cat /root/ends'), 'reset');
+  t.equal(await ends(id), 'reset');
 });
 
 t.test('a connection resumes what sleeps, and those from before are reset', async (t) => {
@@ -95,7 +100,7 @@ t.test('a connection resumes what sleeps, and those from before are reset', asyn
   const after = await connectTo(8000);
   t.equal(await say(after, 'awake'), 'awake');
   t.equal((await sandbox.info()).state, 'running');
-  t.equal(await api.sh(id, 'cat /root/ends'), 'reset', 'the server has learnt of it');
+  t.equal(await ends(id), 'reset', 'the server has learnt of it');
   after.end();
   await once(after, 'end');
 });
@@ -109,7 +114,7 @@ t.test('a copy has the server, and none of the connections', async (t) => {
   const [copy] = await snapshot.fork();
   if (copy === undefined) throw new Error('there is no copy');
   t.equal(await say(await connectTo(8000, copy), 'copy'), 'copy');
-  t.equal(await api.sh(copy.id, 'cat /root/ends'), 'reset');
+  t.equal(await ends(copy.id), 'reset');
   t.same(await copy.ports.list(), [], 'the copy has no open ports');
   t.equal(await say(connection, 'still'), 'still', 'that of the source goes on');
   t.equal(await api.sh(id, 'cat /root/ends'), '');

@@ -5,6 +5,7 @@ import { EXEC_FRAME, ExecFrameDecoder } from '@sandboxd/api';
 import t from 'tap';
 import { startDaemon } from '../support/daemon.ts';
 import { ServiceClient } from '../support/service.ts';
+import { settled } from '../support/settled.ts';
 import { scaled } from '../support/time-scale.ts';
 
 t.setTimeout(scaled(600_000));
@@ -89,8 +90,8 @@ t.test('one that ignores its signal is killed after the grace, with all its chil
   const script = `trap '' TERM; sleep 1001 & setsid sh -c 'sleep 1002 & sleep 1003' & while :; do sleep 1004; done`;
   await service.put({ cmd: shell(script), stop_grace_s: 2 });
   await service.reaches('running');
-  await sleep(500);
-  t.not(await alive('sleep'), '0');
+  // It ignores the signal from then on.
+  while ((await alive('sleep')) === '0') await sleep(50);
   const stopping = await service.post('stop');
   t.equal(stopping.state, 'stopping', 'answered after a second with the state then');
   t.match(await service.reaches('stopped'), {
@@ -100,7 +101,6 @@ t.test('one that ignores its signal is killed after the grace, with all its chil
   t.equal(await alive('sleep'), '0', 'the whole tree is gone');
   await service.post('start');
   await service.reaches('running');
-  // It ignores the signal from then on.
   while ((await alive('sleep')) === '0') await sleep(50);
   const graceful = await service.post('stop', { grace_s: 0 });
   t.equal(graceful.state, 'stopping', '0 is the grace of the spec');
@@ -214,11 +214,14 @@ t.test(
     const slow = new AbortController();
     const unread = await api.fetch(`/sandboxes/${id}/service/logs`, { signal: slow.signal });
     const first = await service.status();
-    await sleep(3000);
-    const status = await service.status();
+    let status = first;
+    const writtenBytes = () => (status.log_dropped_bytes ?? 0) - (first.log_dropped_bytes ?? 0);
+    for (let tries = 0; tries < scaled(120) && writtenBytes() <= 3_000_000; tries++) {
+      await sleep(500);
+      status = await service.status();
+    }
     t.equal(status.state, 'running');
-    const writtenBytes = (status.log_dropped_bytes ?? 0) - (first.log_dropped_bytes ?? 0);
-    t.ok(writtenBytes > 3_000_000, `it wrote on: ${Math.round(writtenBytes / 2 ** 20)} MiB in 3 s`);
+    t.ok(writtenBytes() > 3_000_000, `it wrote on: ${writtenBytes()} bytes more than its buffer has`);
     t.ok((status.log_first_seq ?? 0) > 0 && (status.log_next_seq ?? 0) > (status.log_first_seq ?? 0));
     const page = await service.page('&max_bytes=100000');
     t.ok(
@@ -244,20 +247,26 @@ t.test(
 );
 
 t.test('a reader does not hold up the daemon’s end', async (t) => {
-  const other = await startDaemon(t, { flags: ['--template-disk-bytes', '0'] });
+  // Nor would requests be given up before the test is.
+  const flags = ['--template-disk-bytes', '0', '--drain-timeout-s', '3600'];
+  const other = await startDaemon(t, { flags });
   const created = await other.api.create({ service: { cmd: ['sleep', '1000'] } });
   const response = await other.api.fetch(`/sandboxes/${created.id}/service/logs`);
-  const startedAt = performance.now();
   const ended = other.end();
   t.equal((await response.arrayBuffer()).byteLength, 0);
   t.equal(await ended, 0);
-  t.ok(performance.now() - startedAt < 25_000, 'before requests are given up');
 });
 
 t.test('the agent keeps nothing of what is over', async (t) => {
   await service.put({ cmd: ['true'] });
   await service.reaches('stopped');
-  const cgroups = Number(await api.sh(id, 'ls -d /sys/fs/cgroup/exec/*/ | wc -l'));
-  t.ok(cgroups <= 2, `${cgroups} cgroups`);
-  t.equal(await api.sh(id, "ps -eo stat= | grep -c '^Z' || true"), '0', 'no zombies');
+  const left = async (): Promise<string[]> => {
+    const cgroups = Number(await api.sh(id, 'ls -d /sys/fs/cgroup/exec/*/ | wc -l'));
+    const zombies = await api.sh(id, "ps -eo stat= | grep -c '^Z' || true");
+    return [
+      ...(cgroups <= 2 ? [] : [`${cgroups} cgroups`]),
+      ...(zombies === '0' ? [] : [`${zombies} zombies`]),
+    ];
+  };
+  t.same(await settled(left), []);
 });

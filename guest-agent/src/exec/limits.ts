@@ -26,6 +26,12 @@ const KERNEL_SHARE = 1 / 32;
  */
 const KEPT_SHARE = 1 / 2;
 const COMMAND_MEMORY_SHARE = 15 / 16;
+/**
+ * What the agent and the kernel take in a guest of any size, measured. One command is bounded by the rest: otherwise
+ * the guest runs out of memory before the command reaches its limit, and the kernel may kill another command for it.
+ */
+const TAKEN_BYTES = 79 * MIB;
+const MIN_COMMAND_BYTES = 12 * MIB;
 const PIDS_SHARE = 3 / 4;
 const COMMAND_PIDS_SHARE = 1 / 4;
 /** /dev/shm and /run together (boot/mounts.ts). */
@@ -47,12 +53,13 @@ const DEFAULT_SEMAPHORE_SETS = 32_000;
 export function toLimits({ memoryBytes, threadsMax, pidMax }: GuestSize, pids: number): Limits {
   const keptBytes = Math.min(memoryBytes * KEPT_SHARE, AGENT_BYTES + memoryBytes * KERNEL_SHARE);
   const togetherBytes = memoryBytes - keptBytes;
+  const freeBytes = Math.max(MIN_COMMAND_BYTES, memoryBytes - TAKEN_BYTES);
   const kernelPids = Math.min(threadsMax, pidMax);
   return {
     together: { pids: Math.floor(kernelPids * PIDS_SHARE), memoryBytes: Math.floor(togetherBytes) },
     command: {
       pids: pids > 0 ? pids : Math.floor(kernelPids * COMMAND_PIDS_SHARE),
-      memoryBytes: Math.floor(togetherBytes * COMMAND_MEMORY_SHARE),
+      memoryBytes: Math.floor(Math.min(togetherBytes * COMMAND_MEMORY_SHARE, freeBytes)),
     },
   };
 }

@@ -4,7 +4,7 @@ import type { Authenticator } from '../http/index.ts';
 import { Certificate } from '../http/index.ts';
 import type { PortLinks } from '../http/services.ts';
 import { Access, Addresses, Gateway, IngressServer, type PortHost, RateLimits } from '../ingress/index.ts';
-import { type KeyRegistry, LinkRegistry, OPERATOR } from '../keys/index.ts';
+import { type KeyRegistry, LinkRegistry } from '../keys/index.ts';
 import { isAppError } from '../lib/errors.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
@@ -109,7 +109,7 @@ function toPublic({ scheme, domain, port, hasOwnPort }: Ingress, ownPort: number
 function toPortHost(sandboxes: SandboxManager): PortHost {
   return {
     find: (principal, sought) => {
-      const id = 'id' in sought ? sought.id : findNamed(sandboxes, sought.name);
+      const id = 'id' in sought ? sought.id : sandboxes.findNamed(sought.name);
       if (id === undefined) return undefined;
       const get = () => sandboxes.as(principal).get(id);
       try {
@@ -127,9 +127,4 @@ function toPortHost(sandboxes: SandboxManager): PortHost {
       };
     },
   };
-}
-
-function findNamed(sandboxes: SandboxManager, name: string): string | undefined {
-  const named = sandboxes.as(OPERATOR).list({ name });
-  return named.find(({ id }) => sandboxes.find(id)?.record.owner?.tenant === undefined)?.id;
 }

@@ -137,5 +137,6 @@ function measure(
     registryPath,
     users: config.jail && { leasesDir: LEASES_DIR, count: config.uids.count },
     usedNetworks: () => network.usedSlots,
+    countPublished: () => network.countConnections(),
   });
 }

@@ -43,14 +43,25 @@ export class Http2Sessions {
   }
 
   #track(session: ServerHttp2Session, socket: Socket): void {
-    let streams = 0;
+    const streams = new Set<ServerHttp2Stream>();
+    let writtenBytes = 0;
+    // A stream waits for its window, of which the socket knows nothing.
+    this.#connections.measureBy(socket, () => {
+      const bytes = streams.values().reduce((sum, { writableLength }) => sum + writableLength, 0);
+      return { bytes, progress: writtenBytes - bytes };
+    });
     this.#sessions.add(session);
     session.on('error', () => session.destroy());
     session.on('stream', (stream: ServerHttp2Stream) => {
-      streams += 1;
+      streams.add(stream);
       const end = this.#connections.occupy(socket);
+      const write = stream.write.bind(stream) as (chunk: Buffer, ...rest: unknown[]) => boolean;
+      stream.write = (chunk: Buffer, ...rest: unknown[]): boolean => {
+        writtenBytes += chunk.length;
+        return write(chunk, ...rest);
+      };
       stream.once('close', () => {
-        streams -= 1;
+        streams.delete(stream);
         end();
       });
       // The client may never send the rest of a request that was answered.
@@ -60,7 +71,7 @@ export class Http2Sessions {
     session.setTimeout(this.#silentMs, () => {
       session.close();
       // Open streams have limits of their own, and the session ends with the last of them.
-      grace ??= setTimeout(() => streams === 0 && session.destroy(), GRACE_MS);
+      grace ??= setTimeout(() => streams.size === 0 && session.destroy(), GRACE_MS);
     });
     session.once('close', () => {
       clearTimeout(grace);

@@ -28,9 +28,9 @@ const SLOW_READER_MS = 10_000;
 const HANDSHAKE_SHARE = 1 / 4;
 /** How long a connection may be silent before its first request, and one of HTTP/2 between two. */
 const SILENT_MS = 75_000;
-const MAX_STREAMS = 128;
-/** Of a request body in HTTP/2 that the guest has not read. */
-const WINDOW_BYTES = 256 * 1024;
+const MAX_STREAMS = 100;
+/** Of a request body in HTTP/2 that the guest has not read. Node bounds those of a connection by this alone. */
+const WINDOW_BYTES = 64 * 1024;
 /** What every connection of HTTP/2 begins with. */
 const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
 
@@ -42,6 +42,8 @@ export type IngressServerOptions = {
   readonly clientShare?: { readonly connections: number; readonly peersProgram: string };
   readonly headersTimeoutMs?: number;
   readonly silentMs?: number;
+  /** A client that reads nothing of its answers for this long may lose its connection to a new one. */
+  readonly slowReaderMs?: number;
 };
 
 export class IngressServer {
@@ -69,7 +71,7 @@ export class IngressServer {
     this.#connections = new Connections(
       maxConnections,
       clientShare?.connections ?? maxConnections,
-      SLOW_READER_MS,
+      options.slowReaderMs ?? SLOW_READER_MS,
     );
     this.#handshakes = new Handshakes(Math.ceil(maxConnections * HANDSHAKE_SHARE));
     this.#gate = new AcceptGate(this.#connections, clientShare && nameClients(clientShare.peersProgram), log);

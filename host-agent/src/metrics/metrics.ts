@@ -148,19 +148,26 @@ type HostOptions = {
   /** User ids of VMMs; absent: VMMs have none of their own. */
   readonly users?: { readonly leasesDir: string; readonly count: number } | undefined;
   readonly usedNetworks: () => number;
+  readonly countPublished: () => Promise<number>;
 };
 
-export function measureHost(metrics: Metrics, { registryPath, users, usedNetworks }: HostOptions): void {
+export function measureHost(
+  metrics: Metrics,
+  { registryPath, users, usedNetworks, countPublished }: HostOptions,
+): void {
   let registryBytes = 0;
+  let published = 0;
   let usedUsers = 0;
   metrics.before(async () => {
     registryBytes = (await stat(registryPath).catch(() => undefined))?.size ?? registryBytes;
+    published = await countPublished().catch(() => published);
     if (users !== undefined) usedUsers = (await readdir(users.leasesDir).catch(() => [])).length;
   });
   const gauge = (name: string, help: string, read: () => number): void =>
     metrics.series('gauge', name, help, [], () => [{ value: read() }]);
   gauge('sandboxd_registry_bytes', 'Size of the registry file', () => registryBytes);
   gauge('sandboxd_networks_used', 'Networks that sandboxes have', usedNetworks);
+  gauge('sandboxd_published_connections', 'Open connections to published ports', () => published);
   if (users === undefined) return;
   gauge('sandboxd_jail_users_used', 'Users of the host that VMMs have', () => usedUsers);
   gauge('sandboxd_jail_users', 'Users of the host that there are for VMMs', () => users.count);

@@ -22,6 +22,7 @@ import { Published } from './published.ts';
 import { ResolverClient } from './resolver/client.ts';
 import { RESOLVER_PORT, Resolver } from './resolver/resolver.ts';
 import { guestRules, isToGuest } from './rules/guest.ts';
+import type { PortMap } from './rules/host.ts';
 import type { NetworkSlot } from './subnet.ts';
 import { assertNoClash, assertOwnAddresses, findClash, readRoutes, Subnet } from './subnet.ts';
 
@@ -72,7 +73,7 @@ export class Network {
       dir: join(runDir, 'ports'),
       users: portUsers,
       change: (namespace, commands) => this.#quick.request(['rules', namespace], commands),
-      cut: (namespace, { guestIp, guestPort, hostIp = '-', hostPort }) =>
+      cut: ({ namespace, guestIp }, { guestPort = 0, hostIp = '-', hostPort = 0 }: Partial<PortMap> = {}) =>
         this.#slow.request(['cut', namespace, guestIp, String(guestPort), hostIp, String(hostPort)]),
     });
   }
@@ -166,6 +167,17 @@ export class Network {
   async setPorts(slot: NetworkSlot, mode: PortMode, onHeld?: () => void): Promise<void> {
     const { subnet } = await this.#open();
     await this.#published.setMode(subnet, slot, mode, onHeld);
+  }
+
+  /** How many connections to published ports of all guests are open. */
+  async countConnections(): Promise<number> {
+    const range = HostSide.recorded(this.#options.records)?.subnet.range;
+    return range ? Number(await this.#slow.request(['inward', ...formatIpv4Range(range).split('/')])) : 0;
+  }
+
+  /** See `Published.endConnections`. */
+  async endConnections(slot: NetworkSlot): Promise<void> {
+    await this.#published.endConnections(slot);
   }
 
   /** The guest's TCP connections that its network tracks, as its agent gets them. AppError exhausted: too many. */

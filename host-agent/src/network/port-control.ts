@@ -10,6 +10,7 @@ export type PortMode = 'open' | 'hold' | 'refuse';
 
 export const MODE_LETTERS = { open: 'o', hold: 'h', refuse: 'r' } as const;
 const CLOSE = 'c'.charCodeAt(0);
+const END_ALL = 'x';
 const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 16;
 
@@ -48,6 +49,11 @@ export class PortControl {
   /** Closes the port of that index, and its connections. As `set`. */
   async closePort(index: number): Promise<void> {
     await this.#ask(Buffer.from([CLOSE, index >> 8, index & 255]));
+  }
+
+  /** Ends all connections but those that are held. As `set`. */
+  async endAll(): Promise<void> {
+    await this.#ask(Buffer.from(END_ALL));
   }
 
   async #ask(command: Buffer): Promise<void> {

@@ -1,14 +1,13 @@
 // The published ports of all sandboxes. A holder process keeps each port, and nftables maps forward IPv4 connections to
 // the guest.
 import { readdir, rmdir } from 'node:fs/promises';
-import { isIPv6 } from 'node:net';
 import { basename, join } from 'node:path';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { controlOf, endHeld, isControl, isHeld, type Users } from './held-process.ts';
 import { PortControl, type PortMode } from './port-control.ts';
 import { indexesOf, type PublishedPort, readHeldPorts, startHolder } from './port-holder.ts';
 import { asleepRules, closePort, openPorts } from './rules/guest.ts';
-import { addPorts, type PortMap, removePorts, replacePorts } from './rules/host.ts';
+import { addPorts, type PortMap, removePorts, replacePorts, toMaps } from './rules/host.ts';
 import type { NetworkSlot, Subnet } from './subnet.ts';
 
 export type PublishedOptions = {
@@ -20,8 +19,8 @@ export type PublishedOptions = {
   readonly users: Users;
   /** Runs nftables commands in a namespace; `-` is the host's namespace. */
   readonly change: (namespace: string, commands: string) => Promise<unknown>;
-  /** Ends the connections from outside of a map, whose guest is in the namespace. */
-  readonly cut: (namespace: string, map: PortMap) => Promise<unknown>;
+  /** Ends the connections from outside to the guest, of one map or all. The maps are removed by then. */
+  readonly cut: (slot: NetworkSlot, map?: PortMap) => Promise<unknown>;
 };
 
 /** The published ports of one sandbox. */
@@ -91,7 +90,7 @@ export class Published {
     if (holder !== undefined) await this.#closeHeld(subnet, entry, holder, port);
     const isReached = portsOf(entry).some(({ guestPort }) => guestPort === port.guestPort);
     if (!isReached) await change(slot.namespace, closePort(port.guestPort));
-    for (const map of maps) await cut(slot.namespace, map);
+    for (const map of maps) await cut(slot, map);
   }
 
   async #closeHeld(subnet: Subnet, entry: Entry, holder: Holder, port: PublishedPort): Promise<void> {
@@ -156,6 +155,25 @@ export class Published {
     return this.#inTurn(entry, () => this.#setMode(subnet, entry, mode));
   }
 
+  /** Resets all connections; call it after `hold`, whose later ones stay. Rejects if a holder has ended. */
+  async endConnections(slot: NetworkSlot): Promise<void> {
+    const entry = this.#ports.get(slot.namespace);
+    if (entry !== undefined) await this.#inTurn(entry, () => this.#endConnections(entry));
+  }
+
+  async #endConnections(entry: Entry): Promise<void> {
+    await this.#options.cut(entry.slot);
+    for (const holder of entry.holders) {
+      try {
+        await (await this.#controlOf(entry, holder)).endAll();
+      } catch (error) {
+        // The next change of the mode replaces it, which ends its connections.
+        holder.control = undefined;
+        throw error;
+      }
+    }
+  }
+
   /** A rule has logged a packet for the guest. */
   received(guestIp: string): void {
     for (const { slot, holders } of this.#ports.values())
@@ -209,7 +227,10 @@ export class Published {
     if (entry === undefined) return;
     await entry.last;
     for (const holder of entry.holders) this.#endControl(holder);
-    if (subnet !== undefined) await this.#removeMaps(subnet, toMaps(entry.slot, portsOf(entry)));
+    const maps = toMaps(entry.slot, portsOf(entry));
+    if (subnet !== undefined) await this.#removeMaps(subnet, maps);
+    // Without it they notice when they send next.
+    if (maps.length > 0) await this.#options.cut(entry.slot).catch(() => undefined);
     // Also one whose start failed.
     for (const record of await this.#recordsOf(entry.slot)) await this.#end(record);
     this.#ports.delete(namespace);
@@ -319,12 +340,4 @@ async function succeeds(change: Promise<unknown>): Promise<boolean> {
     if (isAppError(error) && /File exists|No such file/.test(error.message)) return false;
     throw error;
   }
-}
-
-/** Maps cover IPv4 connections from outside. The holder process forwards all others. */
-function toMaps({ guestIp }: NetworkSlot, ports: readonly PublishedPort[]): PortMap[] {
-  return ports.flatMap(({ hostIp, hostPort, guestPort }) => {
-    if (hostIp !== undefined && (isIPv6(hostIp) || hostIp.startsWith('127.'))) return [];
-    return [{ hostIp: hostIp === '0.0.0.0' ? undefined : hostIp, hostPort, guestIp, guestPort }];
-  });
 }

@@ -220,6 +220,9 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   find = (id: string): Sandbox | undefined => this.#sandboxes.get(id);
 
+  /** The id of the sandbox without a tenant that has the name. */
+  findNamed = (name: string): string | undefined => this.#names.findShared(name)?.id;
+
   /** AppError not_found. */
   get(id: string): Sandbox {
     const sandbox = this.find(id);

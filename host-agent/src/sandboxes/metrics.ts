@@ -60,7 +60,21 @@ export function measureSandboxes(
   gauge('sandboxd_creates_open', 'Requests that will add sandboxes', () => starting.size);
   gauge('sandboxd_sweeps', 'Deleted sandboxes of which something is left', () => sweeps.sandboxes.length);
   gauge('sandboxd_paused_bytes', 'Disk space of what pauses saved', () => sleep.storedBytes);
+  gauge('sandboxd_published_ports', 'Ports of the host that lead to sandboxes', () =>
+    [...source.sandboxes.values()].reduce((sum, { record }) => sum + (record.options.publish?.length ?? 0), 0),
+  );
   gauge('sandboxd_snapshots', 'Snapshots that there are', () => snapshots.owners.length);
+  let snapshotBytes = 0;
+  metrics.before(async () => {
+    snapshotBytes = await snapshots.diskBytes();
+  });
+  gauge(
+    'sandboxd_snapshot_bytes',
+    'Disk space of snapshots, with what their files share counted for each',
+    () => {
+      return snapshotBytes;
+    },
+  );
   gauge('sandboxd_templates', 'Templates that creates can be copies of', () => templates.count);
   metrics.series(
     'counter',
@@ -202,7 +216,7 @@ function toReadings(label: string, counts: Iterable<readonly [string, number]>) 
 
 export type SandboxMetricsSource = {
   readonly sandboxes: ReadonlyMap<string, Sandbox>;
-  readonly snapshots: Pick<Snapshots, 'owners'>;
+  readonly snapshots: Pick<Snapshots, 'owners' | 'diskBytes'>;
   readonly templates: Pick<Templates, 'count' | 'lookups'>;
   readonly admission: Pick<Admission, 'refusals'>;
   /** Starts in progress and queued starts. */

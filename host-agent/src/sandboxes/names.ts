@@ -14,7 +14,11 @@ type NamedSandbox = Pick<Sandbox, 'id' | 'record' | 'isGone'>;
 /** `existing`: the sandbox that has the name already and can be returned instead. */
 export type AcquiredName<S> = Disposable & { readonly existing?: S };
 
+/** Of names that were found; beyond it all are sought again. */
+const MAX_KNOWN = 4096;
+
 export class Names<S extends NamedSandbox> {
+  readonly #known = new Map<string, S>();
   readonly #names: ReservedNames<Named & { readonly sandbox: S }>;
 
   /** `sandboxes` includes those that are being deleted: a delete may fail. */
@@ -30,6 +34,18 @@ export class Names<S extends NamedSandbox> {
       change: 'created or renamed',
       advice: ({ sandbox }) => (sandbox.isGone ? 'which is being deleted' : 'use another name, or delete it'),
     });
+  }
+
+  /** The sandbox without a tenant that has the name. Made for many calls: it is sought among all once. */
+  findShared(name: string): S | undefined {
+    const known = this.#known.get(name);
+    if (known !== undefined && isShared(known, name)) return known;
+    this.#known.delete(name);
+    const found = this.#names.find(undefined, name)?.sandbox;
+    if (found === undefined || !isShared(found, name)) return undefined;
+    if (this.#known.size >= MAX_KNOWN) this.#known.clear();
+    this.#known.set(name, found);
+    return found;
   }
 
   /** See ReservedNames. */
@@ -71,6 +87,10 @@ export class Names<S extends NamedSandbox> {
     }
     return this.reserve(owner, name);
   }
+}
+
+function isShared({ record, isGone }: NamedSandbox, name: string): boolean {
+  return !isGone && record.owner?.tenant === undefined && metadataOf(record).name === name;
 }
 
 /** Without the fields that an absent list may lack. */

@@ -51,6 +51,8 @@ export type SnapshotsOptions = {
 export type Entry = {
   record: SnapshotRecord;
   readonly saved: SavedGuest;
+  /** Of its files, which never change; absent until it is asked for. */
+  diskBytes?: number | undefined;
   /** A delete in progress. */
   deletion?: Promise<void> | undefined;
 };

@@ -12,6 +12,7 @@ import {
   type DiskUse,
   measureSaved,
   SavedGuest,
+  savedBytes,
   snapshotsRoot,
   sweepSaved,
 } from './saved/saved-guest.ts';
@@ -181,6 +182,13 @@ export class Snapshots {
   /** The owner of each existing snapshot. */
   get owners(): (Owner | undefined)[] {
     return [...this.#entries.values()].map(({ record }) => record.owner);
+  }
+
+  /** Disk space of all; what files share is counted for each of them. */
+  async diskBytes(): Promise<number> {
+    let sum = 0;
+    for (const entry of [...this.#entries.values()]) sum += entry.diskBytes ??= await savedBytes(entry.saved);
+    return sum;
   }
 
   /** Oldest first. */

@@ -77,6 +77,10 @@ export class RecordingNetwork implements SandboxNetworks {
     if (onHeld !== undefined) this.knock.set(slot.namespace, onHeld);
   }
 
+  async endConnections(slot: NetworkSlot) {
+    this.#call('end connections', slot);
+  }
+
   /** What the network tracks of the guest. */
   tracked = Buffer.alloc(0);
 

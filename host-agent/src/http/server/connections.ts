@@ -97,6 +97,11 @@ export class Connections {
     this.#busy.set(socket, (this.#busy.get(socket) ?? 0) + 1);
   }
 
+  /** For a connection whose streams wait for its client, which its socket does not show. */
+  measureBy(socket: Duplex, measure: () => Pending): void {
+    this.#slowReaders.measureBy(socket, measure);
+  }
+
   /** Marks a connection as busy until the returned function is called, for example by a stream of HTTP/2. */
   occupy(socket: Duplex): () => void {
     if (socket.destroyed) return () => undefined;
@@ -174,7 +179,10 @@ export class Connections {
 /** Minimum interval between two scans, because a scan visits every connection. */
 const SCAN_MS = 100;
 
-type Progress = { readonly sentBytes: number; readonly atMs: number };
+/** What waits for a client, and a number that changes when it has read some of it. */
+export type Pending = { readonly bytes: number; readonly progress: number };
+
+type Progress = { readonly value: number; readonly atMs: number };
 
 /**
  * Finds clients that do not read their response (slow readers). Such a client loses its connection only if the server
@@ -183,11 +191,16 @@ type Progress = { readonly sentBytes: number; readonly atMs: number };
 export class SlowReaders {
   readonly #afterMs: number;
   readonly #progress = new WeakMap<Duplex, Progress>();
+  readonly #measures = new WeakMap<Duplex, () => Pending>();
   #scannedAtMs = Number.NEGATIVE_INFINITY;
 
   /** A client that has read nothing for `afterMs` is a slow reader. */
   constructor(afterMs: number) {
     this.#afterMs = afterMs;
+  }
+
+  measureBy(socket: Duplex, measure: () => Pending): void {
+    this.#measures.set(socket, measure);
   }
 
   /** The slowest client that has pending data and has read none of it for `afterMs`, measured between calls. */
@@ -205,19 +218,24 @@ export class SlowReaders {
   }
 
   /** Undefined for a client without pending data. */
-  #measure(socket: Duplex & { readonly bytesWritten?: number }, atMs: number): Progress | undefined {
-    if (socket.writableLength === 0) {
+  #measure(socket: Duplex, atMs: number): Progress | undefined {
+    const { bytes, progress: value } = this.#measures.get(socket)?.() ?? toPending(socket);
+    if (bytes === 0) {
       this.#progress.delete(socket);
       return undefined;
     }
-    // bytesWritten includes the bytes that are still in our buffer.
-    const sentBytes = (socket.bytesWritten ?? 0) - socket.writableLength;
     const before = this.#progress.get(socket);
-    if (before?.sentBytes === sentBytes) return before;
-    const progress = { sentBytes, atMs };
+    if (before?.value === value) return before;
+    const progress = { value, atMs };
     this.#progress.set(socket, progress);
     return progress;
   }
+}
+
+/** bytesWritten includes the bytes that are still in our buffer. */
+function toPending(socket: Duplex & { readonly bytesWritten?: number }): Pending {
+  const { writableLength: bytes, bytesWritten = 0 } = socket;
+  return { bytes, progress: bytesWritten - bytes };
 }
 
 /** Connections in the TLS handshake. They have a separate limit, because they have sent no request. */

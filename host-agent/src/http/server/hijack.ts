@@ -12,7 +12,7 @@ import { BodyMemoryLimit, GrowingBuffer } from '../input/json-body.ts';
 import { type AuditSink, auditRefusal } from '../middleware/audit.ts';
 import { resolveRequestId } from '../middleware/logging.ts';
 import { toPath } from '../serve-routes.ts';
-import { type ConnectionEvent, upgradeRequests } from './node-internals.ts';
+import { type ConnectionEvent, continueResponses, upgradeRequests } from './node-internals.ts';
 import { refuse, sendLast } from './responses.ts';
 
 const hijacked = (transport: Route['transport']) =>
@@ -51,6 +51,7 @@ export function installHijack(server: Server, event: ConnectionEvent, options: H
   server.on(event, (socket: Socket) => upgradeRequests(socket, takesConnection));
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     options.onOpen(socket);
+    continueResponses(socket);
     socket.on('error', () => socket.destroy());
     serve(request, socket, head, options).catch((error: unknown) => {
       const requestId = resolveRequestId(readHeader(request, 'x-request-id'));

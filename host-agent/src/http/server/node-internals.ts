@@ -1,6 +1,6 @@
 // Everything that relies on undocumented behaviour of Node's HTTP server. The contract test node-internals.test.ts
 // fails if a version of Node changes it.
-import type { IncomingMessage, Server } from 'node:http';
+import { type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex, Readable } from 'node:stream';
 
@@ -61,6 +61,17 @@ function isParser(value: unknown): value is Parser {
   );
 }
 
+/**
+ * For a connection that was taken away from the HTTP parser while responses to earlier requests are sent: Node no
+ * longer tells these when to continue. Throws nothing; without such a response nothing happens.
+ */
+export function continueResponses(socket: Duplex): void {
+  socket.on('drain', () => {
+    const response: unknown = Reflect.get(socket, '_httpMessage');
+    if (response instanceof ServerResponse && !response.writableEnded) response.emit('drain');
+  });
+}
+
 /** The file descriptor of an open socket, from its libuv handle; undefined if it is closed. */
 export function descriptorOf(socket: Socket): number | undefined {
   const descriptor: unknown = Reflect.get(Reflect.get(socket, '_handle') ?? {}, 'fd');
@@ -95,23 +106,37 @@ const MAX_CHUNKS_PER_TURN = 64;
 /**
  * Merges small chunks of a request body before they are queued. A client can send chunks of one byte. Node's parser
  * creates an object of hundreds of bytes for each, but counts only the byte for backpressure: tens of MiB for one
- * connection. Relies on the parser calling `request.push`; a stream of HTTP/2 is filled
- * in the same way. Call it before the first byte of the body arrives.
+ * connection. While nothing reads the body, chunks are merged over any time. Relies on the parser calling
+ * `request.push`, and readers calling `request.read`; a stream of HTTP/2 is filled in the same way. Call it before the
+ * first byte of the body arrives.
  */
 export function coalesceChunks(request: Readable): void {
   const push = request.push.bind(request);
+  const read = request.read.bind(request);
   let block = Buffer.alloc(0);
   let usedBytes = 0;
   let chunkCount = 0;
+  /** The reader has taken all that was queued, or has asked for more than that. */
+  let isWanted = true;
   const flush = (): void => {
     const merged = block.subarray(0, usedBytes);
     block = block.subarray(usedBytes);
     usedBytes = 0;
-    if (merged.length > 0 && !request.destroyed) push(merged);
+    if (merged.length === 0 || request.destroyed) return;
+    isWanted = false;
+    push(merged);
   };
   const endTurn = (): void => {
     chunkCount = 0;
+    if (isWanted || request.readableLength === 0) flush();
+  };
+  request.read = (size?: number): unknown => {
+    // Node reads 0 bytes to start the source.
+    if (size === 0) return read(size);
     flush();
+    const chunk: unknown = read(size);
+    isWanted = chunk === null;
+    return chunk;
   };
   request.push = (chunk: Buffer | null): boolean => {
     if (chunk === null || chunk.length >= SMALL_BYTES) {

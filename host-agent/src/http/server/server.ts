@@ -185,6 +185,9 @@ export class HttpServer {
         this.#connections.hijacked(socket);
         socket.once('close', () => {
           this.#hijacked.delete(socket);
+          // Node tells only one of the earlier responses.
+          for (const response of this.#open)
+            if (response.req.socket === socket && !response.closed) response.emit('close');
           this.#checkIdle();
         });
       },

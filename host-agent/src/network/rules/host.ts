@@ -1,5 +1,8 @@
 // nftables rules of the host, in one table for all sandboxes of a daemon. The namespace of a sandbox decides what its
 // guest may reach. These rules isolate the host and other guests once more, and forward published ports.
+import { isIPv6 } from 'node:net';
+import type { PublishedPort } from '../port-holder.ts';
+import type { NetworkSlot } from '../subnet.ts';
 
 type HostRulesInput = {
   readonly table: string;
@@ -111,4 +114,12 @@ function element({ hostIp, hostPort, guestIp, guestPort }: PortMap): string {
   const [map, key] =
     hostIp === undefined ? ['every_address_ports', hostPort] : ['ports', `${hostIp} . ${hostPort}`];
   return `${map} { ${key} : ${guestIp} . ${guestPort} }`;
+}
+
+/** Maps cover IPv4 connections from outside. The holder process forwards all others. */
+export function toMaps({ guestIp }: NetworkSlot, ports: readonly PublishedPort[]): PortMap[] {
+  return ports.flatMap(({ hostIp, hostPort, guestPort }) => {
+    if (hostIp !== undefined && (isIPv6(hostIp) || hostIp.startsWith('127.'))) return [];
+    return [{ hostIp: hostIp === '0.0.0.0' ? undefined : hostIp, hostPort, guestIp, guestPort }];
+  });
 }

@@ -29,6 +29,7 @@ export type SandboxNetworks = Pick<
   | 'adopt'
   | 'adoptPorts'
   | 'setPorts'
+  | 'endConnections'
   | 'connections'
   | 'change'
   | 'namesOf'

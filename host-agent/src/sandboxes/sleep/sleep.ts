@@ -138,6 +138,7 @@ export class Sleep {
       return sandbox.snapshotQueue.add(async () => {
         try {
           await rollBackSandbox({ ...input, onAsleep, endVm, holdPorts });
+          await this.#ports.endConnections(sandbox);
         } finally {
           if (sandbox.state === 'paused') await this.#ports.hold(sandbox);
           else await this.#ports.open(sandbox);
@@ -226,6 +227,7 @@ export class Sleep {
           });
           const input = { context, sandbox, signal, log: log.child({ sandbox: sandbox.id }) };
           await enqueue(startQueue, () => resumeSandbox(input), signal);
+          if (!hasMemory) await this.#ports.endConnections(sandbox);
         } finally {
           // It did not come to a start.
           if (sandbox.state === 'resuming') sandbox.transition('paused');

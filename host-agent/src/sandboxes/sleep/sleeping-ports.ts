@@ -9,7 +9,7 @@ import type { Sandbox } from '../sandbox.ts';
 const REFUSED_MS = 5000;
 
 type SleepingPortsDeps = {
-  readonly network: Pick<SandboxNetworks, 'setPorts'>;
+  readonly network: Pick<SandboxNetworks, 'setPorts' | 'endConnections'>;
   /** Resumes it for a connection. Rejects when it stays paused, or takes too long. */
   readonly wake: (sandbox: Sandbox) => Promise<void>;
   readonly log: Logger;
@@ -36,6 +36,17 @@ export class SleepingPorts {
   /** When its guest can be reached: held connections continue. Never rejects. */
   async open(sandbox: Sandbox): Promise<void> {
     await this.#set(sandbox, 'open');
+  }
+
+  /** Before `open`, where another guest runs, which knows none of the connections. Never rejects. */
+  async endConnections(sandbox: Sandbox): Promise<void> {
+    const { network: slot, options } = sandbox.record;
+    if (slot === undefined || (options.publish ?? []).length === 0) return;
+    await this.#deps.network
+      .endConnections(slot)
+      .catch((err) =>
+        this.#log(sandbox).warn({ err }, 'cannot end the connections to published ports of a sandbox'),
+      );
   }
 
   async #set(sandbox: Sandbox, mode: PortMode): Promise<void> {

@@ -142,6 +142,35 @@ t.test('a connection from outside ends also where both ports have one number', a
   await close();
 });
 
+t.test('clients that only read are reset, too, when a port is freed or another guest runs', async (t) => {
+  const { network, slot, close } = await open(t, [at(8080), at(8081)]);
+  const locals = [new Client(8081), new Client(8081, '::1')];
+  for (const client of locals) await client.greeted();
+  const [freed, kept] = [outside(8080), outside(8081)];
+  await until(() => freed.text() !== '' && kept.text() !== '');
+  await network.unpublish(slot, at(8080));
+  await until(() => freed.text().includes('ECONNRESET'), 'the end of one whose port is freed');
+  t.equal(kept.text().trim(), CLIENT_IP);
+
+  let knocks = 0;
+  await network.setPorts(slot, 'hold', () => void knocks++);
+  const held = new Client(8081);
+  await until(() => knocks === 1);
+  await network.endConnections(slot);
+  await until(() => kept.text().includes('ECONNRESET'), 'the end of one from outside');
+  await until(() => locals.every(({ end }) => end === 'ECONNRESET'), 'the end of those of the holder');
+  t.same([held.text, held.end], ['', ''], 'one that is held stays');
+  await network.setPorts(slot, 'open');
+  t.equal(await held.greeted(), '10.87.0.1');
+  held.socket.destroy();
+  const later = outside(8081);
+  await until(() => later.text() !== '');
+  t.equal(later.text().trim(), CLIENT_IP, 'later ones come as before');
+  await network.destroy(slot);
+  await until(() => later.text().includes('ECONNRESET'), 'the end with the sandbox');
+  await close();
+});
+
 t.test('while it sleeps, new ports hold connections, and freed ones refuse them', async (t) => {
   const { network, slot, close } = await open(t, [at(8080)]);
   let knocks = 0;

@@ -114,6 +114,21 @@ t.test('a guest that has just booted is tried until it listens', async (t) => {
   await close();
 });
 
+t.test('one that took long to boot is tried for as long', { skip: process.env.SOAK !== '1' }, async (t) => {
+  const { guest, set, knocks, close } = await open(t);
+  await set('hold');
+  const client = new Client('127.0.0.1');
+  await until(() => knocks() === 1);
+  await sleep(20_000);
+  await set('open');
+  await sleep(12_000);
+  t.same([client.text, client.end], ['', undefined]);
+  await lab.serve(guest.namespace, SERVER);
+  await until(() => client.text === '10.87.0.1\nhello\n');
+  client.socket.destroy();
+  await close();
+});
+
 t.test('refused at once, and at most 256 are held', async (t) => {
   const { guest, set, knocks, close } = await open(t);
   await lab.serve(guest.namespace, SERVER);

@@ -87,7 +87,7 @@ t.test('what was done above a root image', async (t) => {
     lower: LOWER,
     change: `
       cd root
-      echo one > one; mkdir -p new/deep; echo 1 > new/deep/f; head -c 3000000 /dev/urandom > big
+      echo one > one; mkdir -p new/deep; echo 1 > new/deep/f; head -c 3000000 /dev/urandom | tr X Y > big
       truncate -s 40G sparse; ln -s somewhere link; mkfifo pipe; echo kept > kept
       cd ..; save before; cd root
       rm etc/a; echo changed > etc/b; chmod 600 one; mv usr usr2; echo more >> usr2/share/doc/x

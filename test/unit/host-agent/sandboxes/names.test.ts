@@ -261,3 +261,19 @@ t.test('names that JavaScript has a use for are names like any other, also over 
   const [fork] = await manager.fork(snapshot?.id ?? '', 1);
   t.strictSame(fork?.envNames, info.envNames);
 });
+
+t.test('a name of a URL leads to the sandbox without a tenant that has it now', async (t) => {
+  const daemon = await startMemoryDaemon(t);
+  const { manager } = daemon;
+  t.equal(manager.findNamed('web'), undefined);
+  await as(daemon, 'acme').create({ name: 'web' });
+  t.equal(manager.findNamed('web'), undefined, 'names of tenants may be alike');
+  const first = await manager.create({ name: 'web' });
+  for (let at = 0; at < 2; at++) t.equal(manager.findNamed('web'), first.id);
+  await manager.as(OPERATOR).update(first.id, { name: 'old' });
+  t.same([manager.findNamed('web'), manager.findNamed('old')], [undefined, first.id]);
+  const second = await manager.create({ name: 'web' });
+  t.equal(manager.findNamed('web'), second.id);
+  await manager.delete(second.id);
+  t.equal(manager.findNamed('web'), undefined);
+});

@@ -80,7 +80,7 @@ t.test('memory and disk of the snapshot; id, name, labels, addresses and ports o
   t.same(readState(), ['running', 1]);
   t.match(handle().info, { ...before, lastUsedAt: Date });
   t.same(host.of(id).spec, spec);
-  const ports = ['ports hold tap1', 'ports open tap1'];
+  const ports = ['ports hold tap1', 'end connections tap1', 'ports open tap1'];
   t.same(network.calls.slice(calls), ports, 'its network and its ports stay; connections wait');
   t.match(host.of(id).agent.identities, [{ hostname: id.replace('_', '-') }], 'entropy, clock and name');
   t.same(await read(), OLD);
@@ -333,5 +333,5 @@ t.test('without auto_resume connections wait for a rollback, too', async (t) => 
   const snapshot = await handle().snapshot();
   const before = network.calls.length;
   await handle().rollback(snapshot.id);
-  t.same(network.calls.slice(before), ['ports hold tap1', 'ports open tap1']);
+  t.same(network.calls.slice(before), ['ports hold tap1', 'end connections tap1', 'ports open tap1']);
 });

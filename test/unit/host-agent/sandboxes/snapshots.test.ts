@@ -195,3 +195,15 @@ t.test('a guest that was saved in the middle of a frame is marked', async (t) =>
   const [fork] = await manager.fork(busy.id, 1);
   t.equal(await execText(manager, fork!.id, ['note', 'a', 'b']), '');
 });
+
+t.test('the space of all is that of each', async (t) => {
+  const { manager } = await startMemoryDaemon(t);
+  t.equal(await manager.snapshots.diskBytes(), 0);
+  const { id } = await manager.create({});
+  const [first, second] = [await manager.get(id).snapshot(), await manager.get(id).snapshot()];
+  const each = async (snapshot: string) => (await manager.snapshots.measure(snapshot)).diskBytes;
+  t.ok((await each(first.id)) > 0);
+  t.equal(await manager.snapshots.diskBytes(), (await each(first.id)) + (await each(second.id)));
+  await manager.deleteSnapshot(first.id);
+  t.equal(await manager.snapshots.diskBytes(), await each(second.id));
+});

@@ -113,6 +113,8 @@ async function receive(t: Test, body: string, isCoalesced: boolean): Promise<Inc
 const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\r\n`;
 const LETTERS = Array.from({ length: 30_000 }, (_, at) => String.fromCharCode(97 + (at % 26)));
 
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
 /** Waits without reading until the buffer stops growing. Returns its number of chunks and bytes. */
 async function buffer(request: IncomingMessage): Promise<{ chunkCount: number; bytes: number }> {
   for (let before = -1; before !== request.readableLength; await sleep(200)) before = request.readableLength;
@@ -127,6 +129,41 @@ t.test('one-byte chunks of a body are merged', async (t) => {
   const request = await receive(t, body, true);
   const { chunkCount, bytes } = await buffer(request);
   t.ok(bytes >= 10_000 && chunkCount <= 100, `${chunkCount} chunkCount of ${bytes} bytes`);
+});
+
+t.test('chunks of one byte that come one by one are merged while nothing reads them', async (t) => {
+  const request = await receive(t, '', true);
+  const TURNS = 3000;
+  for (let at = 0; at < TURNS; at++) {
+    request.push(Buffer.from([97 + (at % 26)]));
+    await turn();
+  }
+  const { chunkCount, bytes } = await buffer(request);
+  t.ok(chunkCount <= 2, `${chunkCount} chunks of ${bytes} bytes`);
+  let text = '';
+  request.on('data', (piece: Buffer) => {
+    text += String(piece);
+  });
+  await turn();
+  await turn();
+  t.equal(text, LETTERS.slice(0, TURNS).join(''), 'all of them come when they are read');
+  request.push(Buffer.from('!'));
+  await turn();
+  t.ok(text.endsWith('!'), 'and a later one at once');
+});
+
+t.test('a reader that asks for more than there is gets it', async (t) => {
+  const request = await receive(t, '', true);
+  const pieces: string[] = [];
+  request.on('readable', () => {
+    for (let piece = request.read(2); piece !== null; piece = request.read(2)) pieces.push(String(piece));
+  });
+  for (const letter of 'abcdef') {
+    request.push(Buffer.from(letter));
+    await turn();
+    await turn();
+  }
+  t.same(pieces, ['ab', 'cd', 'ef']);
 });
 
 t.test('a merged body is complete and in order', async (t) => {
@@ -155,6 +192,7 @@ function buffered() {
       return 'result of push';
     },
     destroyed: false,
+    read: () => null,
     readableLength: 0,
     readableHighWaterMark: 65_536,
   };
@@ -162,7 +200,6 @@ function buffered() {
   const push = (bytes: string | null): unknown => request.push(bytes === null ? null : Buffer.from(bytes));
   return { request, pushed, push };
 }
-const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 t.test('small chunks are merged until a large one, the end, a full block or the next turn', async (t) => {
   const { pushed, push } = buffered();
@@ -192,7 +229,7 @@ t.test('small chunks are merged until a large one, the end, a full block or the 
 t.test('pushed bytes never change, and a destroyed request gets nothing', async (t) => {
   const views: Buffer[] = [];
   const request = { push: (bytes: Buffer) => views.push(bytes), destroyed: false, readableLength: 0 };
-  Object.assign(request, { readableHighWaterMark: 65_536 });
+  Object.assign(request, { read: () => null, readableHighWaterMark: 65_536 });
   coalesceChunks(request as unknown as IncomingMessage);
   for (const text of ['first', 'second']) {
     request.push(Buffer.from(text));
