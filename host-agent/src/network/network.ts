@@ -11,7 +11,7 @@ import { DenialLog } from './denial-log.ts';
 import type { Dialler } from './dialler.ts';
 import { Diallers } from './diallers.ts';
 import { Egress } from './egress.ts';
-import { Flows } from './flows.ts';
+import { Flows, listTracked } from './flows.ts';
 import { NetHelper } from './helper.ts';
 import { HostSide, type HostSideOptions, hostLacks, listLinks } from './host-side.ts';
 import type { NetworkOptions, ServeOptions } from './network-options.ts';
@@ -30,9 +30,6 @@ const TAP = 'tap0';
 /** The same for every guest: each is alone on its link, and a fork does not need a new address. */
 const GUEST_MAC = '02:00:00:00:00:02';
 const GATEWAY_MAC = '02:00:00:00:00:01';
-
-/** 65,536 connections, of 8 bytes each. */
-const MAX_CONNECTIONS_HEX = 65_536 * 8 * 2;
 
 export class Network {
   readonly #options: NetworkOptions;
@@ -181,12 +178,8 @@ export class Network {
   }
 
   /** The guest's TCP connections that its network tracks, as its agent gets them. AppError exhausted: too many. */
-  async connections({ namespace, guestIp }: NetworkSlot): Promise<ConnectionsInput> {
-    const hex = await this.#quick.request(['connections', namespace, guestIp]);
-    // A message to the agent has a bound, and without the list its programs notice by themselves.
-    if (hex.length > MAX_CONNECTIONS_HEX)
-      throw new AppError('exhausted', 'the guest has too many connections');
-    return { address: Uint8Array.from(guestIp.split('.'), Number), tracked: Buffer.from(hex, 'hex') };
+  connections(slot: NetworkSlot): Promise<ConnectionsInput> {
+    return listTracked(this.#quick, slot);
   }
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
