@@ -2,6 +2,7 @@
 import { readdir, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Logger } from 'pino';
+import type { DenialLog } from './denial-log.ts';
 import { Dialler, type DiallerOptions } from './dialler.ts';
 import type { Egress } from './egress.ts';
 import { endHeld, isControl, type Users } from './held-process.ts';
@@ -10,32 +11,41 @@ import type { NetworkSlot } from './subnet.ts';
 export type DiallersOptions = {
   /** Path of the program (native/egressd.c). */
   readonly program: string;
-  /** Directory of their process records, private to the daemon; created and removed as needed. */
-  readonly dir: string;
+  readonly runDir: string;
   readonly users: Users;
   readonly log: Logger;
 };
 
-type Parts = Pick<DiallerOptions, 'nft' | 'resolve' | 'onConnection'> & {
+type Parts = Pick<DiallerOptions, 'nft' | 'resolve'> & {
+  readonly denials: Pick<DenialLog, 'connection'>;
+  readonly onConnection: DiallerOptions['onConnection'] | undefined;
   readonly egress: Pick<Egress, 'policy' | 'open'>;
 };
 
 export class Diallers {
   readonly #options: DiallersOptions;
+  /** Of their process records, private to the daemon; created and removed as needed. */
+  readonly #dir: string;
   /** By the slot's namespace. */
   readonly #all = new Map<string, Dialler>();
 
   constructor(options: DiallersOptions) {
     this.#options = options;
+    this.#dir = join(options.runDir, 'egress');
   }
 
   /** Starts nothing. */
-  open(slot: NetworkSlot, generation: number | undefined, { egress, ...options }: Parts): Dialler {
+  open(slot: NetworkSlot, generation: number | undefined, parts: Parts): Dialler {
+    const { egress, denials, onConnection, ...options } = parts;
     const { program, users, log } = this.#options;
     const dialler = new Dialler({
       ...{ ...options, slot, program, users, log, generation },
       record: this.#recordOf(slot),
       policy: () => egress.policy,
+      onConnection: (record) => {
+        denials.connection(record);
+        onConnection?.(record);
+      },
       open: (openings, name) => egress.open(openings, name),
     });
     this.#all.set(slot.namespace, dialler);
@@ -56,19 +66,19 @@ export class Diallers {
 
   /** Garbage collection: ends those of links that no sandbox has. */
   async tidy(retained: ReadonlySet<string>): Promise<void> {
-    const names = await readdir(this.#options.dir).catch(() => []);
+    const names = await readdir(this.#dir).catch(() => []);
     const unused = names.filter((name) => !isControl(name) && !retained.has(name));
-    const ended = await Promise.allSettled(unused.map((name) => this.#end(join(this.#options.dir, name))));
+    const ended = await Promise.allSettled(unused.map((name) => this.#end(join(this.#dir, name))));
     for (const each of ended) if (each.status === 'rejected') throw each.reason;
   }
 
   async #end(record: string): Promise<void> {
     await endHeld(record, this.#options.users);
     // Fails while the directory contains records of other sandboxes.
-    await rmdir(this.#options.dir).catch(() => undefined);
+    await rmdir(this.#dir).catch(() => undefined);
   }
 
   #recordOf({ namespace }: NetworkSlot): string {
-    return join(this.#options.dir, basename(namespace));
+    return join(this.#dir, basename(namespace));
   }
 }

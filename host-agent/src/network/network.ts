@@ -63,8 +63,7 @@ export class Network {
     };
     this.#quick = new NetHelper(program, onLogged, () => this.#listenAgain());
     this.#slow = new NetHelper(program);
-    const dir = join(runDir, 'egress');
-    this.#diallers = new Diallers({ program: egressProgram, dir, users: portUsers, log });
+    this.#diallers = new Diallers({ program: egressProgram, runDir, users: portUsers, log });
     this.#published = new Published({
       program: options.portProgram,
       dir: join(runDir, 'ports'),
@@ -201,10 +200,8 @@ export class Network {
       nft: (commands) => this.#quick.request(['rules', namespace], commands),
       egress,
       resolve: (name) => client.addressesOf(name),
-      onConnection: (record) => {
-        denials.connection(record);
-        onConnection?.(record);
-      },
+      denials,
+      onConnection,
     });
     // Before anything can fail: what an earlier daemon left open can be changed in any case.
     this.#egress.set(guestIp, { egress, flows, dialler });
