@@ -14,7 +14,7 @@
 //   ask ID KIND NAME PORT          may this connection pass? KIND: tls, tls+ech, http, postgres
 //   end ID VERDICT REASON KIND NAME ADDRESS PORT UP DOWN MS TAG
 //                                  a connection is over; ADDRESS: where it led, or was meant to
-//   lost COUNT                     so many are over of which nothing else is said
+//   lost COUNT                     so many are over of which nothing else is reported
 //   flow ID KIND NAME PORT         one for each connection that had a verdict, then `flows`
 //   synced WORD                    everything before it is done
 // Lines from the daemon:

@@ -82,7 +82,7 @@ export class Dialler {
     this.#generation = options.generation;
   }
 
-  /** Starts the process where the policy needs it, or adopts that of an earlier daemon. AppError exhausted, internal. */
+  /** Starts the process if the policy needs it, or adopts an earlier daemon's. AppError exhausted, internal. */
   async begin(): Promise<void> {
     if (this.#options.policy().boundPorts !== '') await this.#inTurn(() => this.#ensure());
   }

@@ -35,7 +35,7 @@ type HeldOptions = {
   /** What the next daemon wants to know of it. */
   readonly about?: unknown;
   readonly toArguments: (uid: number) => readonly string[];
-  /** From what it said before it ended. */
+  /** From what it reported before it ended. */
   readonly toError: (errorText: string) => AppError;
 };
 
