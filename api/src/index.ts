@@ -18,6 +18,7 @@ export * from './routes/route.ts';
 export { errorResponse } from './schemas/answers.ts';
 export * from './schemas/command.ts';
 export * from './schemas/commands.ts';
+export * from './schemas/egress.ts';
 export * from './schemas/event.ts';
 export * from './schemas/exec.ts';
 export * from './schemas/exec-output.ts';

@@ -39,6 +39,7 @@ export type ChangedNetwork = Schemas['ChangedNetworkPolicy'];
 export type NetworkChanges = Schemas['NetworkPatch'];
 export type NetworkTargets = Schemas['NetworkReplacement'];
 export type NetworkVerdict = Schemas['NetworkVerdict'];
+export type EgressRecord = Schemas['EgressRecord'];
 export type NetworkPreset = Schemas['NetworkPresetList']['presets'][number];
 export type OpenPort = Schemas['OpenPort'];
 export type PublishedPort = Schemas['PublishedPort'];

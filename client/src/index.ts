@@ -26,7 +26,7 @@ export type {
 } from './files/files.ts';
 export { Images, type ImportOptions, type PullOptions, type PullProgress } from './images.ts';
 export type { LogOptions } from './logs.ts';
-export type { CheckOptions, Network } from './network.ts';
+export type { CheckOptions, EgressOptions, Network } from './network.ts';
 export type { LinkOptions, OpenPortOptions, Ports, PublishOptions } from './ports.ts';
 export { Sandbox, Snapshot, type TerminalOptions } from './sandbox.ts';
 export type { Service } from './service.ts';

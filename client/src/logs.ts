@@ -13,20 +13,29 @@ export type LogOptions = CallOptions & {
   readonly follow?: boolean;
 };
 
-export async function* readLogs(
+export function readLogs(
   requests: Requests,
   id: string,
-  { source = 'all', since, follow = false, ...options }: LogOptions = {},
+  { source = 'all', ...options }: LogOptions = {},
 ): AsyncGenerator<LogRecord, void> {
+  const { since: _, follow: __, ...rest } = options;
+  return readPages(options, (since) =>
+    requests.call('readLogs', { params: { id }, query: { source, since }, ...rest }),
+  );
+}
+
+export async function* readPages<R>(
+  { since, follow = false, signal }: Pick<LogOptions, 'since' | 'follow' | 'signal'>,
+  read: (
+    since: number | undefined,
+  ) => Promise<{ readonly next_offset: number; readonly records: readonly R[] }>,
+): AsyncGenerator<R, void> {
   const reconnect = new Reconnect();
   for (let from = since; ; ) {
-    const query = { source, since: from };
-    const page = await requests
-      .call('readLogs', { params: { id }, query, ...options })
-      .catch(async (error: unknown) => {
-        if (!follow) throw error;
-        await reconnect.wait(error, options.signal);
-      });
+    const page = await read(from).catch(async (error: unknown) => {
+      if (!follow) throw error;
+      await reconnect.wait(error, signal);
+    });
     if (page === undefined) continue;
     reconnect.answered();
     reconnect.progressed();
@@ -34,7 +43,7 @@ export async function* readLogs(
     // An empty page marks the current end of the log.
     if (page.next_offset === from || (from === undefined && page.records.length === 0)) {
       if (!follow) return;
-      await pause(POLL_MS, options.signal);
+      await pause(POLL_MS, signal);
     }
     from = page.next_offset;
   }

@@ -3,11 +3,13 @@ import type { Requests } from './connection/requests.ts';
 import type {
   CallOptions,
   ChangedNetwork,
+  EgressRecord,
   NetworkChanges,
   NetworkPolicy,
   NetworkTargets,
   NetworkVerdict,
 } from './contract.ts';
+import { readPages } from './logs.ts';
 
 export class Network {
   readonly #requests: Requests;
@@ -41,7 +43,23 @@ export class Network {
     const body = { host, port, ...(protocol !== undefined && { protocol }) };
     return this.#requests.call('checkNetwork', { params: this.#params, body, ...options });
   }
+
+  /** What the guest reached and what it was denied, also of a deleted sandbox. */
+  egress({ verdict = 'all', ...options }: EgressOptions = {}): AsyncGenerator<EgressRecord, void> {
+    const { since: _, follow: __, ...rest } = options;
+    return readPages(options, (since) =>
+      this.#requests.call('readEgress', { params: this.#params, query: { verdict, since }, ...rest }),
+    );
+  }
 }
 
 /** Default: tcp. */
 export type CheckOptions = CallOptions & { readonly protocol?: 'tcp' | 'udp' };
+
+export type EgressOptions = CallOptions & {
+  readonly verdict?: 'allowed' | 'denied' | 'all';
+  /** Byte offset of the first record, 0 for the whole log; default: the last 64 KiB. */
+  readonly since?: number;
+  /** Polls twice a second until the loop ends, also across restarts of the daemon. */
+  readonly follow?: boolean;
+};

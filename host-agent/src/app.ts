@@ -5,7 +5,7 @@ import { openEngines } from './app/open-engines.ts';
 import { openHttp } from './app/open-http.ts';
 import { type OpenedIngress, openIngress } from './app/open-ingress.ts';
 import { openRootfs } from './app/open-rootfs.ts';
-import { openLogs, openNetwork, openPresets, openSandboxes } from './app/open-sandboxes.ts';
+import { openEgressLog, openLogs, openNetwork, openPresets, openSandboxes } from './app/open-sandboxes.ts';
 import { openEvents, openStore, splitDescriptors } from './app/open-store.ts';
 import { refuseExchangeable } from './app/weak-settings.ts';
 import type { Config, ListenAddress } from './config/index.ts';
@@ -47,10 +47,12 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const virtualization = await openEngines(context);
     const rootfs = await openRootfs(context, registry.store, virtualization.isolation);
     const logs = openLogs(context);
+    const egressLog = openEgressLog(context);
     const observers = await openEvents(context, registry.store);
     const network = await openNetwork(context, registry.store);
     const presets = openPresets(context);
-    const opened = { ...registry, ...virtualization, ...rootfs, ...observers, logs, limits, presets };
+    const kept = { logs, egressLog };
+    const opened = { ...registry, ...virtualization, ...rootfs, ...observers, ...kept, limits, presets };
     const sandboxes = await openSandboxes(context, { ...opened, network });
     const webhooks = new Dispatcher({
       registry: new WebhookRegistry(registry.store),

@@ -55,6 +55,8 @@ export function createApp(): Server {
     response.writeHead(200, { 'content-type': type, 'cache-control': 'no-cache' });
     response.end(body);
   });
+  // A large upload to a slow guest takes longer than Node's 5 minutes.
+  server.requestTimeout = 0;
   server.on('upgrade', (request, socket, head) => {
     const target = { '/hmr': hmr, '/chat': chat }[request.url ?? ''];
     if (target === undefined) return void socket.destroy();

@@ -20,6 +20,7 @@ export async function startKeyed(t: Test, options: MemoryDaemonOptions = {}) {
   const { app } = makeApp({
     sandboxes: daemon.manager,
     logs: daemon.logs,
+    egressLog: daemon.egressLog,
     answers,
     authenticator: keyring.authenticator,
     limits: { vcpus: 4, memoryMib: 4096, diskBytes: GIB, sandboxes: 100, fork: 64 },

@@ -1,4 +1,5 @@
 // The app over fake sandboxes, with and without a socket.
+
 import { connect, type Socket } from 'node:net';
 import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder } from '@sandboxd/api';
 import { type Logger, pino } from 'pino';
@@ -15,6 +16,7 @@ import type { HttpServices } from '../../host-agent/src/http/services.ts';
 import type { Question, Answer as RecordedAnswer } from '../../host-agent/src/idempotency/index.ts';
 import { withoutKeys } from '../../host-agent/src/lib/logger.ts';
 import { Metrics } from '../../host-agent/src/metrics/metrics.ts';
+import { EgressLog } from '../../host-agent/src/network/index.ts';
 import { isJson, withCheckedAnswer } from '../support/answers.ts';
 import { NO_PRESETS } from '../support/no-presets.ts';
 import { until } from '../support/until.ts';
@@ -81,6 +83,7 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
     limits: LIMITS,
     metrics: new Metrics(),
     stopping: new AbortController().signal,
+    egressLog: new EgressLog(undefined),
     presets: NO_PRESETS,
     listUnbakedProfiles: async () => [],
     engine: () => ENGINE,

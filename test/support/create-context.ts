@@ -1,4 +1,5 @@
 // The dependencies of a create for an engine under test: a registry, directories and a placeholder root file system.
+
 import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Logger } from 'pino';
@@ -6,6 +7,7 @@ import type { Test } from 'tap';
 import type { Engine, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
 import type { RootfsSource } from '../../host-agent/src/images/rootfs-source.ts';
 import { NO_FAULTS } from '../../host-agent/src/lib/faults.ts';
+import { EgressLog } from '../../host-agent/src/network/index.ts';
 import { CommandCounts } from '../../host-agent/src/sandboxes/exec.ts';
 import { HOST_IDLE } from '../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import { LifecycleEvents, logLifecycleEvents } from '../../host-agent/src/sandboxes/lifecycle-events.ts';
@@ -71,6 +73,7 @@ export async function makeCreates(t: Test, dir: string, engine: Engine, log: Log
     records,
     faults: NO_FAULTS,
     network: new RecordingNetwork(),
+    egressLog: new EgressLog(undefined),
     idle: HOST_IDLE,
   };
   return {

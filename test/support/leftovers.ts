@@ -14,7 +14,7 @@ export const FAULTY_DAEMON = join(import.meta.dirname, 'faulty-daemon.ts');
 
 export type Directories = { readonly dataDir: string; readonly runDir: string };
 
-type LeftoversOptions = { readonly isRunning?: boolean; readonly ignore?: string };
+type LeftoversOptions = { readonly isRunning?: boolean; readonly ignore?: readonly string[] };
 
 /** Files of a daemon, its tests and its bakery in a data directory. */
 const KNOWN_NAMES: readonly string[] = [
@@ -37,7 +37,7 @@ const SHARED = ['idle', 'used'];
 
 /**
  * Lists what a daemon must not leave after a graceful stop without sandboxes. While it runs, `isRunning` excludes the
- * daemon itself, and `ignore` excludes one sandbox. Snapshots, templates and images are meant to stay.
+ * daemon itself, and `ignore` excludes sandboxes that are kept. Snapshots, templates and images are meant to stay.
  */
 export function leftovers(directories: Directories, options: LeftoversOptions = {}): Promise<string[]> {
   const find = () => findLeftovers(directories, options);
@@ -46,7 +46,7 @@ export function leftovers(directories: Directories, options: LeftoversOptions = 
 
 async function findLeftovers(
   directories: Directories,
-  { isRunning = false, ignore }: LeftoversOptions,
+  { isRunning = false, ignore = [] }: LeftoversOptions,
 ): Promise<string[]> {
   const { dataDir, runDir } = directories;
   const found = [
@@ -67,7 +67,7 @@ async function findLeftovers(
     if (!found.includes(shared) || entries.length === 0) continue;
     found.splice(found.indexOf(shared), 1, ...entries.map((name) => join(shared, name)));
   }
-  return ignore === undefined ? found : found.filter((line) => !line.includes(ignore));
+  return found.filter((line) => !ignore.some((kept) => line.includes(kept)));
 }
 
 /** Unix sockets bound below the directories; a killed VMM's sockets must disappear with its directory. */

@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { scaled } from './time-scale.ts';
 
-const SETTLE_MS = scaled(15_000);
+/** A template may be in the making, at idle priority. */
+const SETTLE_MS = scaled(60_000);
 
 /** Calls `find` until it finds nothing or the time is up; returns the last result. */
 export async function settled(find: () => Promise<string[]>): Promise<string[]> {

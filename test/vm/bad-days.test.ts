@@ -25,7 +25,7 @@ async function onlyBystanderIsLeft(t: Test): Promise<void> {
     (await api.list()).map(({ id }) => id),
     [bystander.id],
   );
-  const left = await leftovers(directories, { isRunning: true, ignore: bystander.id });
+  const left = await leftovers(directories, { isRunning: true, ignore: [bystander.id] });
   t.same(left, [], 'no process, socket or directory of another sandbox');
 }
 

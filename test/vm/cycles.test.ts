@@ -59,7 +59,7 @@ t.test('a daemon that is killed after the response to a delete', async (t) => {
     const { records } = await next.api.call<LogPageJson>('GET', `/sandboxes/${id}/logs?since=0`);
     t.match(records[0]?.text, /^exec: sh /, 'its log is kept');
   }
-  t.same(await leftovers(directories, { isRunning: true, ignore: kept?.id ?? '' }), []);
+  t.same(await leftovers(directories, { isRunning: true, ignore: [kept?.id ?? 'none'] }), []);
   await next.api.delete(kept?.id ?? '');
   t.equal(await next.end(), 0, 'a daemon that stops waits for what is behind its answers');
   t.same(await leftovers(directories), []);

@@ -105,6 +105,7 @@ set +e -o pipefail
   const lookups =
     'getent ahostsv4 example.com > /dev/null && echo found; getent ahostsv4 evil.example || echo denied';
   t.equal(await daemon.api.sh(made.id, lookups), 'found\ndenied');
+  await example('network.md', /\/egress\?/, /"allowed".*"example\.com".*"denied".*"evil\.example"/);
   await example('network.md', /-X PATCH/, /"generation":2,.*"closed":0/);
   await example('network.md', /network\/check/, /"verdict":"allowed"/);
   await example('network.md', /"publish"/, /"host_port":8080/);

@@ -114,7 +114,7 @@ t.test('one child that dies takes all of its fork with it', async (t) => {
     (await api.list()).map(({ id }) => id),
     [source.id],
   );
-  t.same(await leftovers(directories, { isRunning: true, ignore: source.id }), []);
+  t.same(await leftovers(directories, { isRunning: true, ignore: [source.id] }), []);
   t.equal(await api.sh(source.id, 'echo alive'), 'alive');
   await api.delete(source.id);
   await api.call('DELETE', `/snapshots/${snapshot.id}`);

@@ -6,6 +6,7 @@ import { INTERFACE_LIMITS } from '../limits.ts';
 import { errorResponse } from '../schemas/answers.ts';
 import { execResult, resourceUsage } from '../schemas/command.ts';
 import { command, commandLine, commandList } from '../schemas/commands.ts';
+import { egressRecord, egressResponse } from '../schemas/egress.ts';
 import { event } from '../schemas/event.ts';
 import { execRequest, resizeFrame, signalFrame } from '../schemas/exec.ts';
 import { execOutput, execPiece } from '../schemas/exec-output.ts';
@@ -106,6 +107,8 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   NetworkCheck: networkCheck,
   NetworkVerdict: networkVerdict,
   NetworkPresetList: presetList,
+  EgressRecord: egressRecord,
+  EgressPage: egressResponse,
   ResourceUsage: resourceUsage,
   Event: event,
   ExecReq: execRequest,

@@ -1,4 +1,5 @@
 // What the guest of a sandbox may reach: shown, changed while it runs, and explained.
+import { egressQuery, egressRecord, egressResponse } from '../schemas/egress.ts';
 import { sandboxPath } from '../schemas/id.ts';
 import {
   changedNetworkPolicy,
@@ -28,6 +29,7 @@ const POLICY = {
   allowlist: ['example.com'],
   rules: [RULE],
   presets: [],
+  log: 'all',
   gateway: '10.87.0.5',
   guest_ip: '10.87.0.6',
 } as const;
@@ -100,6 +102,52 @@ export const networkRoutes = {
         reason: 'it is open once the guest has resolved the name',
         generation: 2,
         rule: RULE,
+      },
+    },
+  },
+  readEgress: {
+    method: 'GET',
+    path: '/sandboxes/:id/egress',
+    tag: 'network',
+    summary: 'Read the egress log: what the guest reached, and what it was denied',
+    description:
+      'The answer is a page of the log. With follow=1 it is a stream of server-sent events, or of JSON lines if Accept ' +
+      'names application/x-ndjson. The id of an event is a position for Last-Event-ID.',
+    access: 'read',
+    readsGuest: true,
+    params: sandboxPath,
+    query: egressQuery,
+    transport: 'stream',
+    answers: [
+      {
+        status: 200,
+        description: 'records, also after the sandbox was deleted',
+        content: {
+          ...json(egressResponse),
+          'application/x-ndjson': { kind: 'lines', schema: egressRecord },
+          'text/event-stream': { kind: 'bytes' },
+        },
+      },
+    ],
+    errors: {
+      404: 'the sandbox does not exist and has no log',
+      501: 'durable logs are disabled on this daemon',
+    },
+    example: {
+      params: PARAMS,
+      answer: {
+        next_offset: 214,
+        records: [
+          {
+            at: '2026-03-14T15:09:26.535Z',
+            verdict: 'denied',
+            reason: 'no rule has the address; it is open only while an allowed name leads to it',
+            generation: 2,
+            protocol: 'tcp',
+            address: '203.0.113.9',
+            port: 443,
+          },
+        ],
       },
     },
   },

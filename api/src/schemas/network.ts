@@ -12,6 +12,7 @@ import {
   MAX_PUBLISHED_PORTS,
 } from '../limits.ts';
 import { warnings, word } from './answers.ts';
+import { EGRESS_LOG_MODES } from './egress.ts';
 import { hostPattern } from './host-pattern.ts';
 import { answeredRule, checkedHost, networkRule, presetName } from './network-rule.ts';
 
@@ -31,8 +32,11 @@ const presetNames = z
   .array(presetName, { error: 'must be an array of names of presets' })
   .max(MAX_NETWORK_PRESETS, { error: `must have at most ${MAX_NETWORK_PRESETS} entries` });
 
+const logMode = z.enum(EGRESS_LOG_MODES, { error: `must be one of ${EGRESS_LOG_MODES.join(', ')}` });
+
 const networkFields = z.object(
   {
+    log: optional(logMode, 'records that the egress log keeps; default: all'),
     rules: optional(networkRules, 'ports of hosts that the guest may reach as well'),
     presets: optional(presetNames, 'names of lists of rules that the operator keeps'),
     enabled: withDefault(
@@ -122,6 +126,7 @@ export const networkPatch = z
       allowlist: optional(allowlist, 'replaces the allowlist'),
       rules: optional(networkRules, 'replaces all rules'),
       presets: optional(presetNames, 'replaces the presets, and takes the rules that they have now'),
+      log: optional(logMode, 'records that the egress log keeps'),
       if_generation: ifGeneration(),
     },
     { error: 'must be a JSON object' },
@@ -134,6 +139,7 @@ export const networkReplacement = z
       allowlist: withDefault(allowlist, [], 'the hosts that the guest may reach'),
       rules: withDefault(networkRules, [], 'ports of hosts that the guest may reach as well'),
       presets: withDefault(presetNames, [], 'names of lists of rules that the operator keeps'),
+      log: withDefault(logMode, 'all', 'records that the egress log keeps'),
       if_generation: ifGeneration(),
     },
     { error: 'must be a JSON object' },
@@ -159,6 +165,7 @@ const policyFields = {
   presets: z
     .array(z.object(preset).describe('a preset'))
     .describe('presets, with the rules that each had when it was chosen'),
+  log: z.enum(EGRESS_LOG_MODES).describe('records that the egress log keeps'),
   gateway: word('address of the host on the network of the guest'),
   guest_ip: word('address of the guest'),
 };
@@ -217,6 +224,7 @@ export const networkResponse = z
     allowlist: z.array(z.string()).describe('the hosts that the sandbox may reach'),
     rules: z.array(answeredRule).describe('its rules; absent if it has none').optional(),
     presets: z.array(word('name')).describe('its presets; absent if it has none').optional(),
+    log: z.enum(EGRESS_LOG_MODES).describe('records that the egress log keeps; absent: all').optional(),
     gateway: word('address of the host on the network of the guest'),
     guest_ip: word('address of the guest'),
   })

@@ -103,7 +103,6 @@ const ALIASES: Readonly<Record<string, string>> = {
   list: 'ps',
   port: 'ports',
   net: 'network',
-  egress: 'network',
   link: 'open',
   'port-forward': 'forward',
   tunnel: 'forward',

@@ -5,6 +5,7 @@ import { completion } from './verbs/completion.ts';
 import { context } from './verbs/context.ts';
 import { cp } from './verbs/cp.ts';
 import { diff } from './verbs/diff.ts';
+import { egress } from './verbs/egress.ts';
 import { events } from './verbs/events.ts';
 import { exec } from './verbs/exec.ts';
 import { cat, edit, ls, mkdir, mv } from './verbs/files.ts';
@@ -63,6 +64,7 @@ export const VERBS: readonly Verb[] = [
   ssh,
   ports,
   network,
+  egress,
   open,
   service,
   stats,

@@ -66,6 +66,7 @@ export const ROUTES = {
   updateNetwork: {"method":"PATCH","path":"/sandboxes/{id}/network","summary":"Change what the guest may reach"},
   replaceNetwork: {"method":"PUT","path":"/sandboxes/{id}/network","summary":"Replace what the guest may reach"},
   checkNetwork: {"method":"POST","path":"/sandboxes/{id}/network/check","summary":"Explain whether the guest may open a connection"},
+  readEgress: {"method":"GET","path":"/sandboxes/{id}/egress","summary":"Read the egress log: what the guest reached, and what it was denied"},
   listNetworkPresets: {"method":"GET","path":"/network/presets","summary":"List the presets of networks that the key may use"},
   listLinks: {"method":"GET","path":"/sandboxes/{id}/ports/{port}/links","summary":"List the links to a port"},
   makeLink: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/links","summary":"Make a link to a port"},
@@ -153,6 +154,7 @@ export type Calls = {
   updateNetwork: { readonly body: Schemas['NetworkPatch']; readonly answer: Schemas['ChangedNetworkPolicy'] };
   replaceNetwork: { readonly body: Schemas['NetworkReplacement']; readonly answer: Schemas['ChangedNetworkPolicy'] };
   checkNetwork: { readonly body: Schemas['NetworkCheck']; readonly answer: Schemas['NetworkVerdict'] };
+  readEgress: { readonly body: undefined; readonly answer: Schemas['EgressPage'] };
   listNetworkPresets: { readonly body: undefined; readonly answer: Schemas['NetworkPresetList'] };
   listLinks: { readonly body: undefined; readonly answer: Schemas['LinkList'] };
   makeLink: { readonly body: Schemas['LinkRequest']; readonly answer: Schemas['MadeLink'] };

@@ -338,6 +338,8 @@ export interface components {
             readonly ech?: "refuse";
         };
         readonly NetworkRequest: {
+            /** @description records that the egress log keeps; default: all */
+            readonly log?: ("all" | "denied" | "off") | null;
             /** @description ports of hosts that the guest may reach as well */
             readonly rules?: readonly components["schemas"]["NetworkRule"][] | null;
             /** @description names of lists of rules that the operator keeps */
@@ -363,6 +365,11 @@ export interface components {
             readonly rules?: readonly components["schemas"]["AnsweredNetworkRule"][];
             /** @description its presets; absent if it has none */
             readonly presets?: readonly string[];
+            /**
+             * @description records that the egress log keeps; absent: all
+             * @enum {string}
+             */
+            readonly log?: "all" | "denied" | "off";
             /** @description address of the host on the network of the guest */
             readonly gateway: string;
             /** @description address of the guest */
@@ -376,6 +383,8 @@ export interface components {
             readonly rules?: readonly components["schemas"]["NetworkRule"][] | null;
             /** @description replaces the presets, and takes the rules that they have now */
             readonly presets?: readonly (string & (string))[] | null;
+            /** @description records that the egress log keeps */
+            readonly log?: ("all" | "denied" | "off") | null;
             /** @description the generation that the request changes; if another one holds, nothing is changed: 409 */
             readonly if_generation?: number | null;
         };
@@ -396,6 +405,11 @@ export interface components {
              * @default []
              */
             readonly presets?: readonly (string & (string))[] | null;
+            /**
+             * @description records that the egress log keeps
+             * @default all
+             */
+            readonly log?: ("all" | "denied" | "off") | null;
             /** @description the generation that the request changes; if another one holds, nothing is changed: 409 */
             readonly if_generation?: number | null;
         };
@@ -414,6 +428,11 @@ export interface components {
                 /** @description its rules */
                 readonly rules: readonly components["schemas"]["AnsweredNetworkRule"][];
             }[];
+            /**
+             * @description records that the egress log keeps
+             * @enum {string}
+             */
+            readonly log: "all" | "denied" | "off";
             /** @description address of the host on the network of the guest */
             readonly gateway: string;
             /** @description address of the guest */
@@ -434,6 +453,11 @@ export interface components {
                 /** @description its rules */
                 readonly rules: readonly components["schemas"]["AnsweredNetworkRule"][];
             }[];
+            /**
+             * @description records that the egress log keeps
+             * @enum {string}
+             */
+            readonly log: "all" | "denied" | "off";
             /** @description address of the host on the network of the guest */
             readonly gateway: string;
             /** @description address of the guest */
@@ -486,6 +510,51 @@ export interface components {
                 /** @description what it is for */
                 readonly description?: string;
             }[];
+        };
+        /** @description a connection, or a question for a name */
+        readonly EgressRecord: {
+            /**
+             * Format: date-time
+             * @description when it ended or was denied
+             */
+            readonly at: string;
+            /**
+             * @description missing: here are records missing, and reason says why
+             * @enum {string}
+             */
+            readonly verdict: "allowed" | "denied" | "missing";
+            /** @description why */
+            readonly reason: string;
+            /** @description number of the policy that judged */
+            readonly generation?: number;
+            /** @description the rule, entry of the allowlist or preset that allows it */
+            readonly rule?: string;
+            /**
+             * @description protocol; dns: a question for a name
+             * @enum {string}
+             */
+            readonly protocol?: "tls" | "http" | "postgres" | "tcp" | "udp" | "icmp" | "dns" | "other";
+            /** @description host name */
+            readonly name?: string;
+            /** @description IPv4 address */
+            readonly address?: string;
+            /** @description port of the host */
+            readonly port?: number;
+            /** @description bytes that the guest sent */
+            readonly bytes_up?: number;
+            /** @description bytes that the guest received */
+            readonly bytes_down?: number;
+            /** @description duration of the connection, in milliseconds */
+            readonly ms?: number;
+            /** @description number of missing records, where it is known */
+            readonly dropped?: number;
+        };
+        /** @description a page of the egress log */
+        readonly EgressPage: {
+            /** @description value of since for the next page */
+            readonly next_offset: number;
+            /** @description records in order, at most 5000 */
+            readonly records: readonly components["schemas"]["EgressRecord"][];
         };
         /** @description resource usage of the whole process tree */
         readonly ResourceUsage: {

@@ -214,9 +214,13 @@ async function orDeleted<T>(
   }
 }
 
-/** By the rule of allowlists: a wildcard is exactly one more label. */
+/** By the rule of allowlists: `*.` is exactly one more label, `**.` one or more. */
 export function covers(allowed: string, host: string): boolean {
   const [rule, name] = [allowed.toLowerCase(), host.toLowerCase()];
+  if (rule.startsWith('**.') && rule !== name) {
+    const base = name.replace(/^\*\*?\./, 'x.');
+    return /^[^.*]+(?:\.[^.*]+)+$/.test(base) && base.endsWith(rule.slice(2));
+  }
   return rule === name || (rule.startsWith('*.') && /^[^.*]+(\..*)$/.exec(name)?.[1] === rule.slice(1));
 }
 

@@ -26,6 +26,7 @@ export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
   OpenedRootfs & {
     readonly sandboxes: SandboxManager;
     readonly logs: LogStore | undefined;
+    readonly egressLog: HttpServices['egressLog'];
     /** Undefined without TLS. */
     readonly certificate: Certificate | undefined;
     readonly authenticator: Authenticator;
@@ -84,6 +85,7 @@ function toServices(
     sandboxes,
     images,
     logs,
+    egressLog: deps.egressLog,
     presets: deps.presets,
     portLinks: deps.portLinks,
     stopping,

@@ -8,7 +8,13 @@ import { agentRootfs } from '../images/rootfs-source.ts';
 import { lazy } from '../lib/lazy.ts';
 import { LogStore } from '../logs/index.ts';
 import { measureHost } from '../metrics/metrics.ts';
-import { findOrdinaryPorts, type HostSideRecord, HostUpstream, Network } from '../network/index.ts';
+import {
+  EgressLog,
+  findOrdinaryPorts,
+  type HostSideRecord,
+  HostUpstream,
+  Network,
+} from '../network/index.ts';
 import { Presets } from '../network/presets.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
 import { CommandCounts } from '../sandboxes/exec.ts';
@@ -25,6 +31,27 @@ import type { OpenedEvents, OpenedStore } from './open-store.ts';
 
 /** More parallel starts would only slow each other down. */
 const MAX_CONCURRENT_STARTS = 4;
+
+/** One sandbox has at most this much of it. */
+const MAX_EGRESS_LOG_BYTES = 8 * 2 ** 20;
+/** Of the disk space for logs of deleted sandboxes. */
+const EGRESS_LOG_SHARE = 1 / 8;
+
+/** Keeps nothing when logs of sandboxes are off. */
+export function openEgressLog({ config, log, resources }: AppContext): EgressLog {
+  const { dataDir, sandboxLogs: settings } = config;
+  const store =
+    settings &&
+    new LogStore({
+      ...settings,
+      maxBytes: Math.min(settings.maxBytes, MAX_EGRESS_LOG_BYTES),
+      retentionBytes: settings.retentionBytes * EGRESS_LOG_SHARE,
+      dir: join(dataDir, 'egress'),
+      log,
+    });
+  resources.defer(() => store?.stop());
+  return new EgressLog(store);
+}
 
 /** Undefined when logs of sandboxes are off. */
 export function openLogs({ config, log, resources }: AppContext): LogStore | undefined {
@@ -65,6 +92,7 @@ export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys'> &
     readonly network: Network;
     readonly presets: Presets;
     readonly logs: LogStore | undefined;
+    readonly egressLog: EgressLog;
     readonly limits: Config['limits'];
   };
 
@@ -90,6 +118,7 @@ export async function openSandboxes(
       directories: { dataDir, runDir },
       records: store.table<SandboxRecord>('sandboxes'),
       logs,
+      egressLog: deps.egressLog,
       idle: HOST_IDLE,
     },
     creates: {
@@ -124,7 +153,7 @@ export async function openSandboxes(
 
 function measure(
   config: Config,
-  { metrics, registryPath, network }: SandboxDeps,
+  { metrics, registryPath, network, egressLog }: SandboxDeps,
   sandboxes: SandboxManager,
 ): void {
   measureSandboxes(metrics, {
@@ -137,6 +166,7 @@ function measure(
     registryPath,
     users: config.jail && { leasesDir: LEASES_DIR, count: config.uids.count },
     usedNetworks: () => network.usedSlots,
+    egressCounts: () => egressLog.counts,
     countPublished: () => network.countConnections(),
   });
 }

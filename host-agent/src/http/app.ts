@@ -9,6 +9,7 @@ import { audit } from './middleware/audit.ts';
 import { logging, requestId } from './middleware/logging.ts';
 import { metrics, tracing } from './middleware/telemetry.ts';
 import { commandHandlers } from './routes/commands.ts';
+import { egressHandlers } from './routes/egress.ts';
 import { eventHandlers } from './routes/events.ts';
 import { execHandlers } from './routes/exec.ts';
 import { fileHandlers } from './routes/files.ts';
@@ -49,6 +50,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...serviceHandlers(services),
     ...portHandlers(services),
     ...networkHandlers(services),
+    ...egressHandlers(services),
     ...linkHandlers(services),
     ...logHandlers(services),
     ...fileHandlers(services),

@@ -7,6 +7,7 @@ import type { Images } from '../images/index.ts';
 import type { LinkRegistry } from '../keys/index.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/metrics.ts';
+import type { EgressLog } from '../network/index.ts';
 import type { Presets } from '../network/presets.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
 import type { StoredEvent } from '../sandboxes/lifecycle-events.ts';
@@ -64,6 +65,7 @@ export interface HttpServices {
   readonly images?: Images | undefined;
   /** Absent: durable logs are disabled. */
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
+  readonly egressLog: Pick<EgressLog, 'isKept' | 'read' | 'isOpen' | 'onMore'>;
   readonly presets: Pick<Presets, 'list'>;
   /** Absent: the daemon has no ingress. */
   readonly portLinks?: PortLinks | undefined;

@@ -17,7 +17,7 @@ import type { SandboxPorts } from './port-host.ts';
 const MAX_ANSWER_HEAD_BYTES = 64 * 1024;
 const MAX_ANSWER_HEADERS = 256;
 /** Informational answers before the one that counts. */
-const MAX_INTERIM_ANSWERS = 16;
+export const MAX_INTERIM_ANSWERS = 16;
 /** For the last bytes of a client that left. */
 const LAST_BYTES_MS = 30_000;
 
@@ -49,9 +49,15 @@ export function forward(exchange: Exchange, agents: Agents): Promise<void> {
   if (!isRepeatable) return attempt(exchange, agents.single);
   return attempt(exchange, agents.pool).catch((error: unknown) => {
     // The guest may close a kept connection just when a request is sent on it.
-    if (!(error instanceof StaleConnection) || exchange.response.destroyed) throw error;
+    if (!(error instanceof StaleConnection) || isClosed(exchange.response)) throw error;
     return attempt(exchange, agents.single);
   });
+}
+
+/** That of HTTP/2 has no `destroyed`, and emits `close` once, maybe before anything listens for it. */
+export function isClosed(response: ServerResponse): boolean {
+  const { stream } = response as unknown as { readonly stream?: Duplex };
+  return stream?.destroyed ?? response.destroyed;
 }
 
 /** A kept connection ended before any byte of the answer. */

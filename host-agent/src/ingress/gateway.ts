@@ -9,7 +9,7 @@ import { linger } from '../http/server/responses.ts';
 import { isAppError, toError } from '../lib/errors.ts';
 import type { Access, Grant } from './access.ts';
 import type { Addresses } from './addresses.ts';
-import { type Exchange, forward, forwardUpgrade, hasBody, type Tunnel } from './forward.ts';
+import { type Exchange, forward, forwardUpgrade, hasBody, isClosed, type Tunnel } from './forward.ts';
 import { GrpcSessions, isGrpc } from './grpc.ts';
 import { GuestAgent } from './guest-agent.ts';
 import { LINK_COOKIE, SECURE_LINK_COOKIE, takeToken, toGuestHeaders } from './headers.ts';
@@ -115,7 +115,7 @@ export class Gateway {
       const admitted = await this.#options.access.admit({ ...asked, request, token });
       grant = admitted;
       this.#options.rateLimits.countSandbox(admitted.sandbox.id);
-      if (response.destroyed || request.socket.destroyed) return;
+      if (isClosed(response) || request.socket.destroyed) return;
       this.open.add(grant, isUpgrade ? request.socket : response, () => {
         this.#grpc.retire(request, admitted);
         end(request, response);

@@ -9,7 +9,7 @@ import {
   type IncomingHttpHeaders,
 } from 'node:http2';
 import { AppError, isAppError } from '../lib/errors.ts';
-import type { Exchange } from './forward.ts';
+import { type Exchange, MAX_INTERIM_ANSWERS } from './forward.ts';
 import { AnswerBody, passRequest } from './grpc-body.ts';
 import { type GuestSession, GuestSessions } from './grpc-sessions.ts';
 import { toClientHeaders, toTrailers } from './headers.ts';
@@ -98,6 +98,12 @@ function pass(
   response.once('close', cancel);
   passRequest(request, stream);
   request.once('aborted', cancel);
+  let interim = 0;
+  stream.on('headers', () => {
+    if (++interim <= MAX_INTERIM_ANSWERS) return;
+    reject(badAnswer('too many informational answers', undefined));
+    cancel();
+  });
   stream.once('response', (headers: IncomingHttpHeaders, flags: number) => {
     try {
       begin(response, headers, (flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0);

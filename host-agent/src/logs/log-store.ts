@@ -79,6 +79,12 @@ export class LogStore {
     }
   }
 
+  /** Opens the log if it exists: an earlier daemon may have made it. */
+  async reopen(id: string): Promise<SandboxLog | undefined> {
+    if (!(await exists(join(this.#options.dir, id)))) return undefined;
+    return this.#open.get(id) ?? (await this.open(id));
+  }
+
   /** The sandbox was deleted; its log is kept until it expires. */
   async end(id: string): Promise<void> {
     const log = this.#open.get(id);

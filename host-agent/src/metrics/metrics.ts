@@ -148,13 +148,13 @@ type HostOptions = {
   /** User ids of VMMs; absent: VMMs have none of their own. */
   readonly users?: { readonly leasesDir: string; readonly count: number } | undefined;
   readonly usedNetworks: () => number;
+  /** By verdict and protocol. */
+  readonly egressCounts: () => Iterable<Reading>;
   readonly countPublished: () => Promise<number>;
 };
 
-export function measureHost(
-  metrics: Metrics,
-  { registryPath, users, usedNetworks, countPublished }: HostOptions,
-): void {
+export function measureHost(metrics: Metrics, options: HostOptions): void {
+  const { registryPath, users, usedNetworks, egressCounts, countPublished } = options;
   let registryBytes = 0;
   let published = 0;
   let usedUsers = 0;
@@ -167,6 +167,13 @@ export function measureHost(
     metrics.series('gauge', name, help, [], () => [{ value: read() }]);
   gauge('sandboxd_registry_bytes', 'Size of the registry file', () => registryBytes);
   gauge('sandboxd_networks_used', 'Networks that sandboxes have', usedNetworks);
+  metrics.series(
+    'counter',
+    'sandboxd_egress_total',
+    'Connections and names that guests were allowed and denied',
+    ['verdict', 'protocol'],
+    egressCounts,
+  );
   gauge('sandboxd_published_connections', 'Open connections to published ports', () => published);
   if (users === undefined) return;
   gauge('sandboxd_jail_users_used', 'Users of the host that VMMs have', () => usedUsers);

@@ -71,13 +71,29 @@ export class DenialLog {
   }
 }
 
+/** Where a packet goes. */
+export type PacketTarget = {
+  /** `tcp`, `udp`, `icmp`, or another by its number: `protocol 47`. */
+  readonly protocol: string;
+  readonly address: string;
+  readonly port: number | undefined;
+};
+
+/** Undefined if it is not an IPv4 packet. */
+export function readPacket(packet: Buffer): PacketTarget | undefined {
+  if (packet.length < IP_HEADER_BYTES || packet.readUInt8(0) >> 4 !== 4) return undefined;
+  const number = packet.readUInt8(9);
+  const protocol = PROTOCOLS[number] ?? `protocol ${number}`;
+  const address = formatIpv4(packet.readUInt32BE(16));
+  const headerBytes = (packet.readUInt8(0) & 15) * 4;
+  const hasPort = (protocol === 'tcp' || protocol === 'udp') && packet.length >= headerBytes + 4;
+  return { protocol, address, port: hasPort ? packet.readUInt16BE(headerBytes + 2) : undefined };
+}
+
 /** Formats a packet as `tcp 192.0.2.1:443`; undefined if it is not an IPv4 packet. */
 export function describePacket(packet: Buffer): string | undefined {
-  if (packet.length < IP_HEADER_BYTES || packet.readUInt8(0) >> 4 !== 4) return undefined;
-  const protocol = packet.readUInt8(9);
-  const name = PROTOCOLS[protocol] ?? `protocol ${protocol}`;
-  const to = formatIpv4(packet.readUInt32BE(16));
-  const headerBytes = (packet.readUInt8(0) & 15) * 4;
-  const hasPort = (name === 'tcp' || name === 'udp') && packet.length >= headerBytes + 4;
-  return `${name} ${to}${hasPort ? `:${packet.readUInt16BE(headerBytes + 2)}` : ''}`;
+  const target = readPacket(packet);
+  if (target === undefined) return undefined;
+  const { protocol, address, port } = target;
+  return `${protocol} ${address}${port === undefined ? '' : `:${port}`}`;
 }

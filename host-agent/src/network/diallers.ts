@@ -18,7 +18,7 @@ export type DiallersOptions = {
 
 type Parts = Pick<DiallerOptions, 'nft' | 'resolve'> & {
   readonly denials: Pick<DenialLog, 'connection'>;
-  readonly onConnection: DiallerOptions['onConnection'] | undefined;
+  readonly onConnection: DiallerOptions['onConnection'];
   readonly egress: Pick<Egress, 'policy' | 'open'>;
 };
 
@@ -44,7 +44,7 @@ export class Diallers {
       policy: () => egress.policy,
       onConnection: (record) => {
         denials.connection(record);
-        onConnection?.(record);
+        onConnection(record);
       },
       open: (openings, name) => egress.open(openings, name),
     });

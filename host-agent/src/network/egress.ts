@@ -4,9 +4,18 @@ import { AppError } from '../lib/errors.ts';
 import { parseIpv4 } from '../lib/ipv4.ts';
 import { AllowedAddresses, hasChain, type Opening, readElements, readSetNames } from './allowed-addresses.ts';
 import { type Flow, type Flows, isLive, trafficOf } from './flows.ts';
-import type { EgressPolicy, SetOwner } from './policy.ts';
+import { EgressPolicy, type SetOwner } from './policy.ts';
 import type { AllowedNames } from './resolver/client.ts';
-import { BOUND_CHAIN, type Element, GUEST_TABLE, maxOpen, policyRules, setNames } from './rules/guest.ts';
+import {
+  BOUND_CHAIN,
+  type Element,
+  firstPolicyRules,
+  GUEST_TABLE,
+  maxOpen,
+  policyRules,
+  setNames,
+  shutRules,
+} from './rules/guest.ts';
 
 export type EgressOptions = {
   readonly policy: EgressPolicy;
@@ -14,7 +23,11 @@ export type EgressOptions = {
   readonly nft: (commands: string) => Promise<string>;
   readonly flows: Flows;
   readonly gateway: string;
+  /** The range of all sandboxes. */
+  readonly subnet: string;
   readonly resolver: { readonly resolverIp: string; readonly resolverPort: number; readonly guestIp: string };
+  /** Gets connections that a changed policy ended. */
+  readonly onClosed: (flow: Flow) => void;
 };
 
 /** Pairs of an address and a name that led to it are remembered. A guest decides how many there could be. */
@@ -78,8 +91,10 @@ export class Egress implements AllowedNames {
 
   /** In a new namespace, whose rules open nothing. */
   async begin(): Promise<void> {
+    const { nft, subnet } = this.#options;
     const { classes, isInternet, boundPorts } = this.#policy;
-    if (classes.length > 0 || isInternet || boundPorts !== '') await this.#apply([], []);
+    if (classes.length > 0 || isInternet || boundPorts !== '')
+      await nft(firstPolicyRules({ subnet, ...this.#opened() }));
   }
 
   /** Lets the guest reach the addresses of a name; resolves when it can. What the policy does not have stays closed. */
@@ -117,6 +132,18 @@ export class Egress implements AllowedNames {
     return done;
   }
 
+  /** After a change that failed: nothing passes, and no name is resolved, until the next one. */
+  shut(): Promise<void> {
+    const shut = async (): Promise<void> => {
+      this.#policy = new EgressPolicy({ allowlist: [] });
+      this.#isSettled = false;
+      await this.#options.nft(shutRules());
+    };
+    const done = this.#changing.then(shut, shut);
+    this.#changing = done.catch(() => undefined);
+    return done;
+  }
+
   async #enforce(policy: EgressPolicy, before: EgressPolicy | undefined): Promise<number> {
     const isWider = before !== undefined && policy.includes(before);
     const byName = this.#findOwners();
@@ -133,6 +160,7 @@ export class Egress implements AllowedNames {
       const denied = (await this.#options.flows.list()).filter((flow) => !this.#passes(flow, owners, before));
       if (denied.length > 0) await this.#options.flows.close(denied);
       closed.push(...denied);
+      for (const flow of denied.filter(isLive)) this.#options.onClosed(flow);
       if (round > 0 && !isStale && denied.length === 0) return closed.filter(isLive).length;
     }
     throw new AppError(
@@ -145,15 +173,18 @@ export class Egress implements AllowedNames {
     return this.#options.nft(`list table ${GUEST_TABLE}`);
   }
 
-  async #apply(kept: readonly Element[], present: readonly string[]): Promise<void> {
-    const { nft, resolver, gateway } = this.#options;
+  #opened() {
     const { classes, isInternet, boundPorts, allowlist } = this.#policy;
-    const bound = { boundPorts, hasAllowlist: allowlist.length > 0 };
-    const named = classes.filter(({ patterns }) => patterns.length > 0);
+    return { classes, isInternet, boundPorts, hasAllowlist: allowlist.length > 0 };
+  }
+
+  async #apply(kept: readonly Element[], present: readonly string[]): Promise<void> {
+    const { nft, resolver, gateway, subnet } = this.#options;
+    const opened = this.#opened();
+    const named = opened.classes.filter(({ patterns }) => patterns.length > 0);
     const needed = new Set(named.flatMap(({ set }) => setNames(set)));
     const unused = present.filter((set) => /^(?:open|used)_/.test(set) && !needed.has(set));
-    const rules = { ...resolver, gateway, classes, isInternet, ...bound, elements: kept, unused };
-    await nft(policyRules(rules));
+    await nft(policyRules({ ...resolver, ...opened, gateway, subnet, elements: kept, unused }));
     this.#addresses.reset(kept.filter(({ set }) => !set.startsWith('used')));
   }
 

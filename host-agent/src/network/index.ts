@@ -1,3 +1,11 @@
+export {
+  EgressLog,
+  type EgressLogMode,
+  type EgressPage,
+  type EgressQuery,
+  type EgressRecord,
+  type StoredEgress,
+} from './egress-log.ts';
 export type { HostSideRecord } from './host-side.ts';
 export { Network } from './network.ts';
 export type { NetworkOptions } from './network-options.ts';

@@ -2,7 +2,7 @@
 import type { Logger } from 'pino';
 import type { Ipv4Range } from '../lib/ipv4.ts';
 import type { Table } from '../store/store.ts';
-import type { ConnectionRecord } from './connection-record.ts';
+import type { EgressRecord } from './egress-log.ts';
 import type { Users } from './held-process.ts';
 import type { HostSideRecord } from './host-side.ts';
 import type { NetworkPolicy } from './policy.ts';
@@ -37,6 +37,6 @@ export type ServeOptions = NetworkPolicy & {
   readonly onDenied: (text: string) => void;
   /** Of the policy; absent: not known. */
   readonly generation?: number | undefined;
-  /** Gets each connection that is bound to a name, when it is over or was refused. */
-  readonly onConnection?: ((record: ConnectionRecord) => void) | undefined;
+  /** Gets what the guest reached, and what it was denied. */
+  readonly onEgress: (record: EgressRecord) => void;
 };

@@ -11,6 +11,7 @@ import { DenialLog } from './denial-log.ts';
 import type { Dialler } from './dialler.ts';
 import { Diallers } from './diallers.ts';
 import { Egress } from './egress.ts';
+import { EgressReports } from './egress-reports.ts';
 import { Flows, listTracked } from './flows.ts';
 import { NetHelper } from './helper.ts';
 import { HostSide, type HostSideOptions, hostLacks, listLinks } from './host-side.ts';
@@ -24,12 +25,9 @@ import { RESOLVER_PORT, Resolver } from './resolver/resolver.ts';
 import { guestRules, isToGuest } from './rules/guest.ts';
 import type { PortMap } from './rules/host.ts';
 import type { NetworkSlot } from './subnet.ts';
-import { assertNoClash, assertOwnAddresses, findClash, readRoutes, Subnet } from './subnet.ts';
+import { assertNoClash, assertOwnAddresses, findClash, linkOf, readRoutes, Subnet } from './subnet.ts';
 
-const TAP = 'tap0';
-/** The same for every guest: each is alone on its link, and a fork does not need a new address. */
-const GUEST_MAC = '02:00:00:00:00:02';
-const GATEWAY_MAC = '02:00:00:00:00:01';
+type Served = { egress: Egress; flows: Flows; reports: EgressReports; dialler: Dialler };
 
 export class Network {
   readonly #options: NetworkOptions;
@@ -40,13 +38,12 @@ export class Network {
   #host: Promise<HostSide> | undefined;
   /** Names of the links of allocated slots. */
   readonly #taken = new Set<string>();
-  readonly #denials = new Map<string, DenialLog>();
   /** Guest addresses by watched namespace. */
   readonly #listening = new Map<string, string>();
   /** By guest address. */
   readonly #resolvers = new Map<string, Resolver>();
   /** By guest address. */
-  readonly #egress = new Map<string, { readonly egress: Egress; flows: Flows; dialler: Dialler }>();
+  readonly #egress = new Map<string, Served>();
   readonly #published: Published;
   readonly #diallers: Diallers;
   #next: number | undefined;
@@ -59,7 +56,7 @@ export class Network {
     this.#dir = join(runDir, 'net');
     const onLogged = (guestIp: string, packet: Buffer): void => {
       if (isToGuest(packet, guestIp)) this.#published.received(guestIp);
-      else this.#denials.get(guestIp)?.packet(packet);
+      else this.#egress.get(guestIp)?.reports.refused(packet);
     };
     this.#quick = new NetHelper(program, onLogged, () => this.#listenAgain());
     this.#slow = new NetHelper(program);
@@ -106,8 +103,7 @@ export class Network {
       const link = subnet.link(number);
       if (!subnet.isForSandboxes(number) || this.#taken.has(link)) continue;
       this.#taken.add(link);
-      const macs = { mac: GUEST_MAC, gatewayMac: GATEWAY_MAC };
-      return { namespace: join(this.#dir, link), tap: TAP, ...macs, ...subnet.addresses(number) };
+      return { namespace: join(this.#dir, link), ...subnet.addresses(number) };
     }
     throw new AppError('exhausted', `all ${subnet.slots - 2} networks of ${subnet} are taken`);
   }
@@ -183,7 +179,7 @@ export class Network {
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
   async start(slot: NetworkSlot, options: ServeOptions): Promise<void> {
-    const { wasServed, before, onDenied, onConnection, generation, ...policy } = options;
+    const { wasServed, before, onDenied, onEgress, generation, ...policy } = options;
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
     const { namespace, guestIp, resolverIp, gateway } = slot;
@@ -193,33 +189,34 @@ export class Network {
       policy: new EgressPolicy(policy),
       nft: (commands) => this.#quick.request(['rules', namespace], commands),
       flows,
-      gateway,
+      ...{ gateway, subnet: String(subnet) },
       resolver: { resolverIp, resolverPort: RESOLVER_PORT, guestIp },
+      onClosed: (flow) => reports.closed(flow),
     });
     const dialler = this.#diallers.open(slot, generation, {
       nft: (commands) => this.#quick.request(['rules', namespace], commands),
       egress,
       resolve: (name) => client.addressesOf(name),
       denials,
-      onConnection,
+      onConnection: onEgress,
     });
+    const reports = new EgressReports(egress, denials, onEgress);
     // Before anything can fail: what an earlier daemon left open can be changed in any case.
-    this.#egress.set(guestIp, { egress, flows, dialler });
+    this.#egress.set(guestIp, { egress, flows, reports, dialler });
     if (!wasServed) await egress.begin();
     else if (before === undefined) await egress.restore();
     else await egress.change(egress.policy, before === 'unknown' ? before : new EgressPolicy(before));
     const { upstream, allowedRanges, log } = this.#options;
-    this.#denials.set(guestIp, denials);
     await this.#listen(slot);
     const client = new ResolverClient({
       names: egress,
       upstream,
       addresses: { allowed: allowedRanges, subnet: subnet.range },
       open: async (addresses, name) => {
-        await egress.open(addresses, name);
+        await reports.open(addresses, name);
         dialler.learn(addresses, name);
       },
-      onDenied: (name, reason) => denials.name(name, reason),
+      onDenied: (name, reason) => reports.deniedName(name, reason),
       onFailed: (name, error, step) => {
         const level = denials.failure(name, step) && step === 'open' ? 'warn' : 'debug';
         log[level]({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
@@ -233,13 +230,20 @@ export class Network {
 
   /**
    * Resolves with the number of connections that were closed: the new policy holds, and nothing passes that it does not
-   * allow. AppError conflict where the network was lost. If it rejects, either policy may hold.
+   * allow. AppError conflict where the network was lost. If it rejects, either policy may hold: it has to be shut.
    */
   async change({ guestIp }: NetworkSlot, policy: NetworkPolicy, generation?: number): Promise<number> {
     const served = this.#egress.get(guestIp);
     if (served === undefined) throw new AppError('conflict', 'the network of the sandbox was lost');
     const closed = await served.egress.change(new EgressPolicy(policy));
     return closed + (await served.dialler.change(generation));
+  }
+
+  /** Nothing that the guest sends passes until the next change. Of a network that was lost, nothing does anyway. */
+  async shut({ guestIp }: NetworkSlot): Promise<void> {
+    const served = this.#egress.get(guestIp);
+    await served?.egress.shut();
+    await served?.dialler.change(undefined);
   }
 
   /** Whether names are resolved for the guest, by the policy of its last start or change. */
@@ -254,7 +258,6 @@ export class Network {
 
   /** Stops the resolver and the denial log, and frees the published ports. Idempotent. */
   async stop(slot: NetworkSlot): Promise<void> {
-    this.#denials.delete(slot.guestIp);
     this.#listening.delete(slot.namespace);
     await this.#resolvers.get(slot.guestIp)?.close();
     this.#resolvers.delete(slot.guestIp);
@@ -355,9 +358,4 @@ export class Network {
         this.#options.log.warn({ err, guestIp }, 'denials of a sandbox are no longer logged');
       });
   }
-}
-
-/** The namespace file has the same name as the link. */
-function linkOf({ namespace }: NetworkSlot): string {
-  return namespace.slice(namespace.lastIndexOf('/') + 1);
 }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { type BoundRule, INTERNET_PRESET, type NetworkRule } from '@sandboxd/api';
 import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4, parseIpv4Range } from '../lib/ipv4.ts';
+import type { EgressLogMode } from './egress-log.ts';
 import {
   coversPorts,
   doPortsOverlap,
@@ -19,6 +20,8 @@ export type NetworkPolicy = {
   readonly rules?: readonly NetworkRule[] | undefined;
   /** With the rules that each had when it was chosen. */
   readonly presets?: readonly AppliedPreset[] | undefined;
+  /** Which records the egress log keeps; absent: all. */
+  readonly log?: EgressLogMode | undefined;
 };
 
 export type AppliedPreset = { readonly name: string; readonly rules: readonly NetworkRule[] };
@@ -136,6 +139,11 @@ export class EgressPolicy {
   /** Whether the resolver answers for this normalized name. */
   allows(name: string): boolean {
     return this.isInternet ? isName(name) : this.#all.allows(name);
+  }
+
+  /** The most specific entry or rule for a name, in words; undefined if the resolver does not answer for it. */
+  patternFor(name: string): string | undefined {
+    return this.#all.find(name) ?? (this.allows(name) ? INTERNET_PRESET : undefined);
   }
 
   /** As of `Allowlist`. */

@@ -1,10 +1,10 @@
 // Presets of networks: lists of rules that the operator keeps in a file, and the built-in one of the whole internet.
 import { readFileSync, statSync } from 'node:fs';
-import { INTERNET_PRESET, MAX_NETWORK_RULES, networkRule, presetName } from '@sandboxd/api';
+import { INTERNET_PRESET, MAX_NETWORK_RULES, type NetworkRule, networkRule, presetName } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { AppError, toError } from '../lib/errors.ts';
-import type { AppliedPreset, NamedPresets } from './policy.ts';
+import { type AppliedPreset, EgressPolicy, type NamedPresets, type NetworkPolicy } from './policy.ts';
 import { toUsableRules } from './resolve-policy.ts';
 
 export type Preset = AppliedPreset & { readonly description?: string | undefined };
@@ -80,6 +80,22 @@ export class Presets implements NamedPresets {
     this.apply(applied.map(({ name }) => name).filter((name) => name === INTERNET_PRESET));
   }
 
+  /**
+   * For the limits of keys: a stored preset whose rules its name does not have any more is plain rules. A key may use
+   * what the name means now.
+   */
+  withCurrentNames<P extends NetworkPolicy>(policy: P): P {
+    const { rules = [], presets = [] } = policy;
+    if (presets.length === 0) return policy;
+    const all = this.list();
+    const isCurrent = ({ name, rules: stored }: AppliedPreset): boolean => {
+      const now = all.find((each) => each.name === name)?.rules ?? [];
+      return name === INTERNET_PRESET || toPolicy(now).includes(toPolicy(stored));
+    };
+    const stale = presets.filter((preset) => !isCurrent(preset)).flatMap((preset) => preset.rules);
+    return { ...policy, rules: [...rules, ...stale], presets: presets.filter(isCurrent) };
+  }
+
   /** A file that is not valid changes nothing: what was read before is still used. */
   #refresh(): void {
     const { file, log } = this.#options;
@@ -114,6 +130,10 @@ export class Presets implements NamedPresets {
       throw new AppError('invalid_argument', `cannot use the presets of ${file}: ${problem}`, { cause });
     }
   }
+}
+
+function toPolicy(rules: readonly NetworkRule[]): EgressPolicy {
+  return new EgressPolicy({ allowlist: [], rules });
 }
 
 function markOf(file: string): string {

@@ -16,6 +16,7 @@ export type NetworkRequest = {
   readonly rules?: readonly (NetworkRule | GatewayRule)[] | undefined;
   /** By name. */
   readonly presets?: readonly string[] | undefined;
+  readonly log?: NetworkPolicy['log'];
 };
 
 /** AppError invalid_argument, unsupported for a rule that needs the gateway, forbidden for a preset that is off. */
@@ -26,6 +27,7 @@ export function resolvePolicy(request: NetworkRequest, presets: NamedPresets): N
     allowlist: request.allowlist,
     ...(rules.length > 0 && { rules }),
     ...(applied.length > 0 && { presets: applied }),
+    ...(request.log !== undefined && request.log !== 'all' && { log: request.log }),
   };
   assertFew(policy);
   return policy;

@@ -21,6 +21,13 @@ const TAG_CHARS = 5;
 
 export type Route = { readonly range: Ipv4Range; readonly link: string };
 
+/** The same for every guest: each is alone on its link, and a fork does not need a new address. */
+const GUEST_LINK = {
+  tap: 'tap0',
+  mac: '02:00:00:00:00:02',
+  gatewayMac: '02:00:00:00:00:01',
+} as const;
+
 /** An address range, split into slots. The first slot is the host's own. */
 export class Subnet {
   readonly range: Ipv4Range;
@@ -60,16 +67,11 @@ export class Subnet {
     return this.linkPrefix + slot.toString(16).padStart(6, '0');
   }
 
-  addresses(slot: number): {
-    readonly gateway: string;
-    readonly guestIp: string;
-    readonly resolverIp: string;
-    readonly prefixLength: number;
-  } {
+  addresses(slot: number): Omit<NetworkSlot, 'namespace'> {
     const [gateway, guestIp, resolverIp] = [1, 2, 3].map((at) =>
       formatIpv4(this.range.base + slot * SLOT_ADDRESSES + at),
     ) as [string, string, string];
-    return { gateway, guestIp, resolverIp, prefixLength: SLOT_PREFIX };
+    return { ...GUEST_LINK, gateway, guestIp, resolverIp, prefixLength: SLOT_PREFIX };
   }
 
   /** The guest address of the slot that this link belongs to; undefined for any other name. */
@@ -171,4 +173,9 @@ export function assertOwnAddresses({ guestIp, resolverIp }: Partial<NetworkSlot>
     if (address === undefined || !isInRange(address, range))
       throw new AppError('conflict', `the network's record has no ${name} of ${formatIpv4Range(range)}`);
   }
+}
+
+/** The namespace file has the same name as the link. */
+export function linkOf({ namespace }: NetworkSlot): string {
+  return namespace.slice(namespace.lastIndexOf('/') + 1);
 }

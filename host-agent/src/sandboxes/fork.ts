@@ -26,7 +26,7 @@ type ForksDeps = {
   readonly admission: Pick<Admission, 'reserve'>;
   readonly limits: Pick<Limits, 'admit'>;
   readonly names: Pick<Names<Sandbox>, 'reserve'>;
-  readonly presets: Pick<Presets, 'assertAvailable'>;
+  readonly presets: Pick<Presets, 'assertAvailable' | 'withCurrentNames'>;
   readonly snapshots: Pick<Snapshots, 'get' | 'open'>;
   readonly sleep: Pick<Sleep, 'wake' | 'endVm'>;
   readonly startQueue: PQueue;
@@ -111,7 +111,11 @@ export class Forks {
     presets.assertAvailable(options.network?.presets ?? []);
     const { children = new Array<ForkOptions>(count).fill({}), publish = [], ...shared } = own;
     const allPorts = [...publish, ...children.flatMap((each) => each.publish ?? [])];
-    const requested = toRequestedResources(inheritOptions(options, allPorts), children.length);
+    const judged = {
+      ...options,
+      ...(options.network && { network: presets.withCurrentNames(options.network) }),
+    };
+    const requested = toRequestedResources(inheritOptions(judged, allPorts), children.length);
     using _admitted = limits.admit(request, requested);
     assertCanPublish(publish, children.length, options);
     assertOneName(shared.name, children.length);

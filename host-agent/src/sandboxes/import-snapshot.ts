@@ -151,7 +151,7 @@ export async function resolveImport(
  * Presets of another host become rules: here, their names may mean something else, and a key may use more by such a
  * name than otherwise. The built-in one has the same meaning everywhere.
  */
-function toImportedNetwork({ allowlist, rules = [], presets = [] }: NetworkPolicy): NetworkPolicy {
+function toImportedNetwork({ allowlist, rules = [], presets = [], log }: NetworkPolicy): NetworkPolicy {
   const chars = allowlist.reduce((sum, { length }) => sum + length, 0);
   if (allowlist.length > MAX_ALLOWED_HOSTS || chars > MAX_ALLOWLIST_CHARS)
     throw badArchive('its allowlist is too long');
@@ -166,6 +166,7 @@ function toImportedNetwork({ allowlist, rules = [], presets = [] }: NetworkPolic
       allowlist,
       ...(checked.length > 0 && { rules: checked }),
       ...(isInternet && { presets: [{ name: INTERNET_PRESET, rules: [] }] }),
+      ...(log !== undefined && { log }),
     };
     assertFew(network);
     return network;

@@ -61,7 +61,10 @@ export function measureSandboxes(
   gauge('sandboxd_sweeps', 'Deleted sandboxes of which something is left', () => sweeps.sandboxes.length);
   gauge('sandboxd_paused_bytes', 'Disk space of what pauses saved', () => sleep.storedBytes);
   gauge('sandboxd_published_ports', 'Ports of the host that lead to sandboxes', () =>
-    [...source.sandboxes.values()].reduce((sum, { record }) => sum + (record.options.publish?.length ?? 0), 0),
+    [...source.sandboxes.values()].reduce(
+      (sum, { record }) => sum + (record.options.publish?.length ?? 0),
+      0,
+    ),
   );
   gauge('sandboxd_snapshots', 'Snapshots that there are', () => snapshots.owners.length);
   let snapshotBytes = 0;

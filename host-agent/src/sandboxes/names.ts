@@ -95,7 +95,7 @@ function isShared({ record, isGone }: NamedSandbox, name: string): boolean {
 
 /** Without the fields that an absent list may lack. */
 function toRules(network: ResolvedSandboxOptions['network']) {
-  return network && { rules: [], presets: [], ...network };
+  return network && { rules: [], presets: [], log: 'all', ...network };
 }
 
 /** One phrase for each parameter that a create of this request would give another value. No values of variables. */

@@ -1,18 +1,21 @@
 // Changes of what a guest may reach, while it runs or is paused. The record is written before the rules of the kernel
 // are changed, with what held until then: the next daemon completes a change that was cut short.
 import { isDeepStrictEqual } from 'node:util';
+import { INTERNET_PRESET } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import type { Limits, RequestContext } from '../keys/index.ts';
 import { AppError, firstLine, toError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import { parseIpv4 } from '../lib/ipv4.ts';
 import {
+  type EgressLog,
   EgressPolicy,
   type NamedPresets,
   type NetworkPolicy,
   type NetworkSlot,
   type Traffic,
 } from '../network/index.ts';
+import type { Presets } from '../network/presets.ts';
 import { assertFew, resolvePolicy } from '../network/resolve-policy.ts';
 import { asNoSpace } from './admission.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
@@ -21,13 +24,19 @@ import { noSandbox, type SandboxRecord } from './record.ts';
 import type { SandboxNetworks } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 
+/** The part of `Presets` that sandboxes need. */
+export type SandboxPresets = NamedPresets & Pick<Presets, 'assertAvailable' | 'withCurrentNames'>;
+
 export type NetworkChangeDeps = {
-  readonly network: Pick<SandboxNetworks, 'change'>;
-  readonly presets: NamedPresets;
+  readonly network: Pick<SandboxNetworks, 'change' | 'shut'>;
+  readonly egressLog: Pick<EgressLog, 'change'>;
+  readonly presets: SandboxPresets;
   readonly limits: Pick<Limits, 'admitNetwork'>;
   readonly events: LifecycleEvents;
   readonly faults: Faults;
 };
+
+type ApplyDeps = Omit<NetworkChangeDeps, 'limits' | 'presets'>;
 
 /** AppError conflict without a network. */
 export function networkStateOf({ id, record }: Pick<Sandbox, 'id' | 'record'>): NetworkState {
@@ -81,13 +90,14 @@ async function carryOutChange(
   sandbox: Sandbox,
   change: NetworkChange,
   request: RequestContext,
-  { network, presets, limits, events, faults }: NetworkChangeDeps,
+  deps: NetworkChangeDeps,
 ): Promise<number> {
+  const { presets, limits } = deps;
   const { id } = sandbox;
   assertExists(sandbox);
   sandbox.use.touch();
   const { record } = sandbox;
-  const { slot, policy: before } = networkOf(id, record);
+  const { policy: before } = networkOf(id, record);
   const current = generationOf(record);
   const { ifGeneration = current } = change;
   if (ifGeneration !== current)
@@ -96,7 +106,15 @@ async function carryOutChange(
       `the network of sandbox ${id} has generation ${current}, not ${ifGeneration}`,
     );
   const policy = patchPolicy(before, change, presets);
-  limits.admitNetwork(request, policy);
+  limits.admitNetwork(request, presets.withCurrentNames(policy));
+  return applyPolicy(sandbox, policy, deps);
+}
+
+async function applyPolicy(sandbox: Sandbox, policy: NetworkPolicy, deps: ApplyDeps): Promise<number> {
+  const { network, events, egressLog, faults } = deps;
+  const { id, record } = sandbox;
+  const { slot, policy: before } = networkOf(id, record);
+  const current = generationOf(record);
   const changed = findChanges(before, policy);
   if (changed.length === 0 && record.networkBefore === undefined) return 0;
   const generation = current + 1;
@@ -109,9 +127,10 @@ async function carryOutChange(
     throw asNoSpace(error, 'change the network of the sandbox', 'record') ?? error;
   });
   faults.reach('network.recorded');
+  egressLog.change(id, { mode: policy.log, generation });
   const closed = await network
     .change(slot, policy, generation)
-    .catch((error: unknown) => undo(sandbox, record, network, error));
+    .catch((error: unknown) => undo(sandbox, record, deps, error));
   faults.reach('network.changed');
   assertExists(sandbox);
   const event = events.prepare(
@@ -124,11 +143,14 @@ async function carryOutChange(
   return closed;
 }
 
-/** Rejects always. Where the earlier policy cannot be restored, the next change or daemon applies the new one. */
+/**
+ * Rejects always. Where the earlier policy cannot be restored, the network is closed until the next change or daemon
+ * applies the new one.
+ */
 async function undo(
   sandbox: Sandbox,
   record: SandboxRecord,
-  network: NetworkChangeDeps['network'],
+  { network, egressLog }: ApplyDeps,
   cause: unknown,
 ): Promise<never> {
   assertExists(sandbox);
@@ -138,14 +160,29 @@ async function undo(
     () => true,
     () => false,
   );
+  const isShut = isRestored || (await shut(network, slot));
   assertExists(sandbox);
-  if (isRestored) await sandbox.replaceRecord(record);
+  if (isRestored) {
+    await sandbox.replaceRecord(record);
+    egressLog.change(sandbox.id, { mode: policy.log, generation: generationOf(record) });
+  }
+  const until = 'until the next change, or until the daemon starts again';
   const state = isRestored
     ? 'the earlier policy holds'
-    : 'either policy may hold until the next change, or until the daemon starts again';
+    : `${isShut ? 'nothing passes' : 'either policy may hold'} ${until}`;
   throw new AppError('internal', `cannot change the network of sandbox ${sandbox.id}; ${state}: ${reason}`, {
     cause: toError(cause),
   });
+}
+
+/** Tried twice: the program that does it may have been killed, and starts again. */
+async function shut(network: NetworkChangeDeps['network'], slot: NetworkSlot): Promise<boolean> {
+  const tryOnce = () =>
+    network.shut(slot).then(
+      () => true,
+      () => false,
+    );
+  return (await tryOnce()) || (await tryOnce());
 }
 
 /** The changes that an earlier daemon began are complete, as their networks were adopted. */
@@ -167,9 +204,41 @@ export async function settleNetworks(
   await Promise.all(sandboxes.map((sandbox) => sandbox.changes.add(settle(sandbox))));
 }
 
+/** What the operator does not offer any more is closed when the daemon starts: their word is newer. */
+export async function closeInternet(
+  sandboxes: readonly Sandbox[],
+  deps: Omit<NetworkChangeDeps, 'limits'>,
+  log: Logger,
+): Promise<void> {
+  const close = async (sandbox: Sandbox): Promise<void> => {
+    const { network: policy } = sandbox.record.options;
+    if (policy?.presets?.some(({ name }) => name === INTERNET_PRESET) !== true || isLeaving(sandbox)) return;
+    const { presets = [], ...rest } = policy;
+    const left = presets.filter(({ name }) => name !== INTERNET_PRESET);
+    await applyPolicy(sandbox, { ...rest, ...(left.length > 0 && { presets: left }) }, deps);
+    log.info({ sandbox: sandbox.id }, 'closed what the preset internet had opened: it is off now');
+  };
+  const closeLogged = (sandbox: Sandbox) =>
+    sandbox.changes
+      .add(() => close(sandbox))
+      .catch((err) =>
+        log.error({ err, sandbox: sandbox.id }, 'cannot close what the preset internet opened'),
+      );
+  if (!isOffered(deps.presets)) await Promise.all(sandboxes.map(closeLogged));
+}
+
+function isOffered(presets: SandboxPresets): boolean {
+  try {
+    presets.assertAvailable([{ name: INTERNET_PRESET, rules: [] }]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function patchPolicy(before: NetworkPolicy, change: NetworkChange, presets: NamedPresets): NetworkPolicy {
-  const { allowlist = before.allowlist, rules = before.rules } = change;
-  const policy = resolvePolicy({ allowlist, rules, presets: change.presets }, presets);
+  const { allowlist = before.allowlist, rules = before.rules, log = before.log } = change;
+  const policy = resolvePolicy({ allowlist, rules, presets: change.presets, log }, presets);
   if (change.presets !== undefined || before.presets === undefined) return policy;
   const kept = { ...policy, presets: before.presets };
   assertFew(kept);
@@ -177,9 +246,10 @@ function patchPolicy(before: NetworkPolicy, change: NetworkChange, presets: Name
 }
 
 function findChanges(before: NetworkPolicy, after: NetworkPolicy): string[] {
-  return (['allowlist', 'rules', 'presets'] as const).filter(
+  const lists = (['allowlist', 'rules', 'presets'] as const).filter(
     (field) => !isDeepStrictEqual(before[field] ?? [], after[field] ?? []),
   );
+  return before.log === after.log ? lists : [...lists, 'log'];
 }
 
 function networkOf(id: string, record: SandboxRecord): { slot: NetworkSlot; policy: NetworkPolicy } {

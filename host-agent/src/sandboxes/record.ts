@@ -103,7 +103,7 @@ export function toInfo(
   { state, lastUsedAtMs, exit }: LiveFacts,
 ): SandboxInfo {
   const { options, createdAtMs, sourceSnapshotId, sourceSandboxId, network } = record;
-  const { allowlist = [], rules = [], presets = [] } = options.network ?? {};
+  const { allowlist = [], rules = [], presets = [], log: egressLog } = options.network ?? {};
   const { kind, name: source, imageDigest } = options.rootfs;
   const { name, labels, env } = metadataOf(record);
   const parentSnapshotId = parentOf(record);
@@ -136,6 +136,7 @@ export function toInfo(
         allowlist,
         ...(rules.length > 0 && { rules }),
         ...(presets.length > 0 && { presets }),
+        ...(egressLog !== undefined && { log: egressLog }),
         guestIp: network.guestIp,
         gateway: network.gateway,
       },

@@ -15,9 +15,9 @@ import type { RootfsSource } from '../images/rootfs-source.ts';
 import { assertOperation, type Principal } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { PublishedPort } from '../network/index.ts';
-import type { Presets } from '../network/presets.ts';
 import { resolvePolicy } from '../network/resolve-policy.ts';
 import type { Inherited } from './metadata.ts';
+import type { SandboxPresets } from './network-changes.ts';
 import { resolveService } from './service.ts';
 import type { CreateSandboxOptions, ResolvedSandboxOptions, SandboxDefaults } from './types.ts';
 
@@ -25,7 +25,7 @@ export type CreateContext = {
   readonly roots: Pick<RootfsFinder, 'find'>;
   readonly defaults: SandboxDefaults;
   readonly limits: SandboxLimits;
-  readonly presets: Pick<Presets, 'apply' | 'assertAvailable'>;
+  readonly presets: SandboxPresets;
 };
 
 /** Complete for a baked profile; for others, what the request alone determines. AppError invalid_argument. */

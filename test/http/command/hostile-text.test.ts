@@ -92,6 +92,15 @@ const ANSWERS: readonly [RegExp, unknown][] = [
       presets: [{ name: EVIL, rules: [{ cidr: EVIL, protocol: EVIL, ports: [EVIL] }] }],
     },
   ],
+  [
+    /\/egress/,
+    {
+      records: [
+        { at: EVIL, verdict: EVIL, protocol: EVIL, reason: EVIL, name: EVIL, address: EVIL, rule: EVIL },
+      ],
+      next_offset: 0,
+    },
+  ],
   [/\/links$/, { id: EVIL, url: EVIL, created_at: EVIL, expires_at: EVIL }],
   [/\/service/, { state: EVIL, last_exit: { exit_code: -1, error: EVIL } }],
   [/\/files\/list$/, { entries: [{ ...FILE, uid: 0, gid: 0, user: EVIL, group: EVIL, target: EVIL }] }],
@@ -157,6 +166,7 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     ssh: ['sbx_1'],
     ports: ['sbx_1'],
     network: ['sbx_1'],
+    egress: ['--all', 'sbx_1'],
     open: ['sbx_1', '80'],
     service: ['status', 'sbx_1'],
     snapshot: ['sbx_1'],

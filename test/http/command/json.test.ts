@@ -63,6 +63,7 @@ t.test('each verb', async (t) => {
     ssh: { wrong: [id] },
     ports: { fine: ['publish', id, '8080:80'], wrong: [UNKNOWN_ID] },
     network: { fine: [id], wrong: [UNKNOWN_ID] },
+    egress: { wrong: [UNKNOWN_ID] },
     open: { wrong: [id, '3000'] },
     service: { fine: ['status', id], wrong: ['status', UNKNOWN_ID] },
     snapshot: { fine: [id], wrong: [UNKNOWN_ID] },

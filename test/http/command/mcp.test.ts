@@ -318,6 +318,10 @@ t.test('hosts, names and lines', async (t) => {
   for (const host of ['a.x.org', '*.x.org', 'A.X.org']) t.ok(covers('*.x.org', host), host);
   for (const host of ['x.org', 'a.b.x.org', '*.b.x.org', '.x.org', 'ax.org', '*.org'])
     t.notOk(covers('*.x.org', host), host);
+  for (const host of ['a.x.org', 'a.b.X.org', '*.x.org', '**.x.org', '**.b.x.org'])
+    t.ok(covers('**.x.org', host), host);
+  for (const host of ['x.org', '.x.org', 'ax.org', '*.org', '**.org', 'a.*.x.org', 'a..x.org'])
+    t.notOk(covers('**.x.org', host), host);
   t.equal(toShownName('a b'), 'a b');
   t.equal(toShownName('a\u202eb'), '"a\u202eb"');
   t.equal(toPlain('a\r\nb\rc\n\n'), 'a\r\nc\n\n');

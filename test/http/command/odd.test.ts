@@ -187,6 +187,7 @@ t.test('a reader that leaves ends each verb that says much', async (t) => {
   }));
   const images = many((number) => ({ source_ref: `image-${number}`, digest: 'x'.repeat(64), size_bytes: 1 }));
   const record = { source: 'exec', stream: 'stdout', text: `${'y'.repeat(100)}\n`, time_ms: 1 };
+  const egress = { at: '2026-03-14T15:09:26.535Z', verdict: 'denied', reason: 'y'.repeat(100) };
   const line = JSON.stringify({
     seq: 1,
     stream: 'stdout',
@@ -206,6 +207,7 @@ t.test('a reader that leaves ends each verb that says much', async (t) => {
         }),
     ],
     [/\/service\/logs/, () => `${line}\n`.repeat(2000)],
+    [/\/egress/, (offset) => JSON.stringify({ records: Array(2000).fill(egress), next_offset: offset + 1 })],
     [/\/logs/, (offset) => JSON.stringify({ records: Array(2000).fill(record), next_offset: offset + 1 })],
     [
       /\/events/,
@@ -249,6 +251,9 @@ t.test('a reader that leaves ends each verb that says much', async (t) => {
     ['logs', '--all', id],
     ['logs', '-f', id],
     ['logs', '-f', '--json', id],
+    ['egress', '--all', id],
+    ['egress', '-f', id],
+    ['egress', '-f', '--json', id],
     ['service', 'logs', id],
     ['service', 'logs', '-f', id],
     ['events'],

@@ -12,6 +12,7 @@ import type { Owner, Quota } from '../../../host-agent/src/keys/index.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
 import { LogStore } from '../../../host-agent/src/logs/index.ts';
+import { EgressLog } from '../../../host-agent/src/network/index.ts';
 import type { Presets } from '../../../host-agent/src/network/presets.ts';
 import { readHostCapacity } from '../../../host-agent/src/sandboxes/admission.ts';
 import { CommandCounts } from '../../../host-agent/src/sandboxes/exec.ts';
@@ -76,6 +77,7 @@ export type MemoryDaemon = {
   readonly store: Store;
   readonly journal: Journal<StoredEvent>;
   readonly logs: LogStore;
+  readonly egressLog: EgressLog;
   readonly lines: LogLine[];
   /** All lifecycle events, in order. */
   readonly happened: readonly LifecycleEvent[];
@@ -109,7 +111,15 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     retentionBytes: 2 ** 30,
     log,
   });
+  const egressStore = new LogStore({
+    dir: join(home.dataDir, 'egress'),
+    maxBytes: MIB,
+    retentionMs: 3_600_000,
+    retentionBytes: 2 ** 20,
+    log,
+  });
   const journal = await Journal.open<StoredEvent>(store, { keepMs: 3_600_000, maxBytes: 16 * MIB, log });
+  const egressLog = new EgressLog(egressStore);
   const events = new LifecycleEvents(journal);
   const happened: LifecycleEvent[] = [];
   events.subscribe((event) => happened.push(event));
@@ -117,6 +127,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   const manager = new OperatorManager({
     context: {
       network,
+      egressLog,
       events,
       commandCounts: new CommandCounts(),
       engines: oneEngine(engine),
@@ -180,6 +191,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     clearInterval(alive);
     await finish();
     await logs.stop();
+    await egressStore.stop();
     await journal.close();
     await store.close();
   };
@@ -191,6 +203,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     network,
     store,
     logs,
+    egressLog,
     lines,
     happened,
     journal,

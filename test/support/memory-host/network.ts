@@ -1,5 +1,5 @@
 // Networks of sandboxes that exist only as records: each call is recorded, and fails where a test asks for it.
-import type { NetworkPolicy, NetworkSlot } from '../../../host-agent/src/network/index.ts';
+import type { EgressRecord, NetworkPolicy, NetworkSlot } from '../../../host-agent/src/network/index.ts';
 import type { SandboxNetworks } from '../../../host-agent/src/sandboxes/resources/resource.ts';
 
 export class RecordingNetwork implements SandboxNetworks {
@@ -8,6 +8,8 @@ export class RecordingNetwork implements SandboxNetworks {
   /** Called before the call takes effect. */
   onCall: (call: string, slot?: NetworkSlot) => void = () => undefined;
   deny: (text: string) => void = () => undefined;
+  /** Of the guest that was started last. */
+  report: (record: EgressRecord) => void = () => undefined;
   #allocated = 0;
 
   #call(call: string, slot?: NetworkSlot): void {
@@ -52,9 +54,11 @@ export class RecordingNetwork implements SandboxNetworks {
       before?: NetworkPolicy | 'unknown' | undefined;
       wasServed: boolean;
       onDenied: (text: string) => void;
+      onEgress: (record: EgressRecord) => void;
     },
   ) {
     this.deny = options.onDenied;
+    this.report = options.onEgress;
     this.#call(`start [${options.allowlist}] ${options.wasServed ? 'again' : 'first'}`, slot);
     const { before } = options;
     if (before === undefined) return;
@@ -103,6 +107,12 @@ export class RecordingNetwork implements SandboxNetworks {
     return this.closes;
   }
 
+  async shut(slot: NetworkSlot) {
+    this.#call('shut', slot);
+    await this.onShut();
+  }
+
+  onShut: () => Promise<void> = async () => undefined;
   onChange: () => Promise<void> = async () => undefined;
 
   isServed() {

@@ -121,7 +121,10 @@ export async function openBoundLab(t: Test) {
     const records: Record<string, unknown>[] = [];
     const served = {
       onDenied: (text: string) => denied.push(text),
-      onConnection: (record: object) => records.push({ ...record }),
+      onEgress: (record: { readonly protocol: string }) => {
+        // Questions for names are not connections.
+        if (record.protocol !== 'dns' && !('packet' in record)) records.push({ ...record });
+      },
       generation: 1,
     };
     await network.start(slot, { allowlist: [], ...policy, ...served, wasServed: false });

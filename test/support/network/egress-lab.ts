@@ -1,6 +1,6 @@
 // Guests under rules by port: an internet whose servers say what arrives, and programs in the guests.
 import type { Test } from 'tap';
-import type { NetworkPolicy } from '../../../host-agent/src/network/index.ts';
+import type { EgressRecord, NetworkOptions, NetworkPolicy } from '../../../host-agent/src/network/index.ts';
 import { Lab, OTHER_IP, PRIVATE_IP, WEB_IP } from './lab.ts';
 
 export const SSH = { host: 'ok.test', protocol: 'tcp', ports: [22, '9000-9005'] } as const;
@@ -55,15 +55,17 @@ export async function openEgressLab(t: Test) {
   lab.names.set('a.ok.test', [OTHER_IP]);
   lab.names.set('inside.test', [PRIVATE_IP]);
 
-  async function open(t: Test, policy: Partial<NetworkPolicy>) {
-    const network = await lab.openNetwork();
+  async function open(t: Test, policy: Partial<NetworkPolicy>, options: Partial<NetworkOptions> = {}) {
+    const network = await lab.openNetwork(options);
     const slot = await network.allocate();
     await network.create(slot);
     /** Of the daemon that runs now. */
     const owner = { network };
     const denied: string[] = [];
     const onDenied = (text: string) => denied.push(text);
-    await network.start(slot, { allowlist: [], ...policy, wasServed: false, onDenied });
+    const records: EgressRecord[] = [];
+    const onEgress = (record: EgressRecord) => records.push(record);
+    await network.start(slot, { allowlist: [], ...policy, wasServed: false, onDenied, onEgress });
     const guest = await lab.boot(slot);
     t.teardown(async () => {
       guest.unplug();
@@ -89,10 +91,10 @@ export async function openEgressLab(t: Test) {
       await network.close();
       owner.network = await lab.openNetwork();
       owner.network.adopt(slot);
-      await owner.network.start(slot, { allowlist: [], ...to, wasServed: true, onDenied });
+      await owner.network.start(slot, { allowlist: [], ...to, wasServed: true, onDenied, onEgress });
       return (next: NetworkPolicy) => owner.network.change(slot, next);
     };
-    return { slot, run, change, background, denied, replace };
+    return { slot, run, change, background, denied, records, network, replace };
   }
   return { lab, seen, open };
 }

@@ -80,6 +80,7 @@ const DOCUMENTED = [
   ['PATCH', '/sandboxes/:id/network', 'network', 200],
   ['PUT', '/sandboxes/:id/network', 'network', 200],
   ['POST', '/sandboxes/:id/network/check', 'view', 200],
+  ['GET', '/sandboxes/:id/egress', 'read', 200],
   ['GET', '/network/presets', 'view', 200],
   ['GET', '/sandboxes/:id/service', 'read', 200],
   ['PUT', '/sandboxes/:id/service', 'exec', 200],
@@ -161,6 +162,7 @@ t.test('errors: those of every route, of its kind, and its own', (t) => {
   t.same(statuses('createSandbox'), [400, 401, 403, 404, 408, 409, 413, 415, 422, 500, 501, 502, 503]);
   t.ok(statuses('execWebSocket').includes(426));
   t.ok(statuses('readLogs').includes(501));
+  t.ok(statuses('readEgress').includes(501));
   for (const [name, route] of routes) {
     const errors = errorsOf(route);
     if (route.params) t.ok(errors[404], `${name} may be of something unknown`);

@@ -6,6 +6,8 @@ import { showRule, toPortAndProtocol, toTargets } from '../network-targets.ts';
 import type { Session, Verb } from '../verb.ts';
 
 const ACTIONS = ['check', 'presets'] as const;
+const LOG_MODES = ['all', 'denied', 'off'] as const;
+type LogMode = (typeof LOG_MODES)[number];
 
 export const network: Verb = {
   name: 'network',
@@ -26,6 +28,12 @@ export const network: Verb = {
     preset: { type: 'string', multiple: true, placeholder: 'name', help: 'a preset of the operator' },
     none: { type: 'boolean', help: 'nothing at all' },
     add: { type: 'boolean', help: 'keep what the sandbox may reach already' },
+    log: {
+      type: 'string',
+      placeholder: 'which',
+      values: LOG_MODES,
+      help: 'which records its egress log keeps: all, denied or off',
+    },
     'if-generation': { type: 'string', placeholder: 'n', help: 'change nothing if another generation holds' },
   },
   example: 'sandbox network --allow github.com:22 $ID',
@@ -76,6 +84,7 @@ function isChange({ texts, isSet }: Input): boolean {
   const isGiven = texts('allow').length + texts('preset').length > 0;
   if (isGiven && isSet('none')) throw new UsageError('--none excludes --allow and --preset');
   if (isGiven || isSet('none')) return true;
+  if (isSet('log') && !isSet('add')) return true;
   for (const flag of ['add', 'if-generation'] as const)
     if (isSet(flag)) throw new UsageError(`--${flag} needs --allow, --preset or --none`);
   return false;
@@ -88,7 +97,13 @@ async function change(id: string, input: Input, { client, signal }: Session): Pr
   const text = input.text('if-generation');
   if (text !== undefined && !/^[1-9]\d{0,15}$/.test(text))
     throw new UsageError(`--if-generation ${JSON.stringify(text)} is no number of a generation`);
-  const given = text === undefined ? {} : { if_generation: Number(text) };
+  const log = input.text('log') as LogMode | undefined;
+  const given = {
+    ...(text !== undefined && { if_generation: Number(text) }),
+    ...(log !== undefined && { log }),
+  };
+  const isLogOnly = !input.isSet('none') && allowlist.length + rules.length + presets.length === 0;
+  if (isLogOnly) return await target.update(given, { signal });
   if (!input.isSet('add')) return await target.replace({ allowlist, rules, presets, ...given }, { signal });
   const before = await target.get({ signal });
   const changes = {

@@ -11,12 +11,13 @@ export const MAX_AUDITED_ENTRIES = 50;
 
 export function networkHandlers({ sandboxes: host, presets }: HttpServices) {
   const change = async (c: HttpContext, id: string, requested: NetworkChange) => {
-    const { allowlist, rules, presets: names, ifGeneration } = requested;
+    const { allowlist, rules, presets: names, log, ifGeneration } = requested;
     const audit = c.get('audit');
     audit.effective = {
       ...(allowlist !== undefined && { allowlist: allowlist.slice(0, MAX_AUDITED_ENTRIES) }),
       ...(rules !== undefined && { rules: rules.length }),
       ...(names !== undefined && { presets: names }),
+      ...(log !== undefined && { log }),
       ...(ifGeneration !== undefined && { ifGeneration }),
     };
     const changed = await host.as(c.get('principal')).get(id).changeNetwork(requested);
@@ -34,13 +35,13 @@ export function networkHandlers({ sandboxes: host, presets }: HttpServices) {
     getNetwork: ({ params: { id } }, c) => toPolicyBody(host.as(c.get('principal')).get(id).network()),
 
     updateNetwork: ({ params: { id }, body }, c) => {
-      const { allowlist, rules, presets: names, if_generation: ifGeneration } = body;
-      return change(c, id, { allowlist, rules, presets: names, ifGeneration });
+      const { allowlist, rules, presets: names, log, if_generation: ifGeneration } = body;
+      return change(c, id, { allowlist, rules, presets: names, log, ifGeneration });
     },
 
     replaceNetwork: ({ params: { id }, body }, c) => {
-      const { allowlist, rules, presets: names, if_generation: ifGeneration } = body;
-      return change(c, id, { allowlist, rules, presets: names, ifGeneration });
+      const { allowlist, rules, presets: names, log, if_generation: ifGeneration } = body;
+      return change(c, id, { allowlist, rules, presets: names, log, ifGeneration });
     },
 
     checkNetwork: ({ params: { id }, body: { host: target, port, protocol } }, c) => {
@@ -84,12 +85,21 @@ export function toRuleBody(rule: NetworkRule) {
   return { ...rule, ports: [...rule.ports] };
 }
 
-function toPolicyBody({ generation, allowlist, rules = [], presets = [], guestIp, gateway }: NetworkState) {
+function toPolicyBody({
+  generation,
+  allowlist,
+  rules = [],
+  presets = [],
+  log,
+  guestIp,
+  gateway,
+}: NetworkState) {
   return {
     generation,
     allowlist: [...allowlist],
     rules: rules.map(toRuleBody),
     presets: presets.map((preset) => ({ name: preset.name, rules: preset.rules.map(toRuleBody) })),
+    log: log ?? 'all',
     gateway,
     guest_ip: guestIp,
   };

@@ -182,7 +182,10 @@ function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSa
     ...(body.idle_timeout_s > 0 && { idle: toIdleRule(body) }),
     bootArgs: body.boot_args,
     ...(network?.enabled === true && {
-      network: { allowlist: network.allowlist, rules: network.rules, presets: network.presets },
+      network: {
+        ...{ allowlist: network.allowlist, rules: network.rules, presets: network.presets },
+        log: network.log,
+      },
     }),
     ...(publish.length > 0 && { publish: toPorts(publish) }),
     service,
@@ -263,12 +266,13 @@ function toOneBody([sandbox]: readonly SandboxInfo[]): object {
   return sandbox === undefined ? {} : toDetailedBody(sandbox);
 }
 
-function toNetworkBody({ allowlist, rules, presets, gateway, guestIp }: NetworkInfo) {
+function toNetworkBody({ allowlist, rules, presets, log, gateway, guestIp }: NetworkInfo) {
   return {
     enabled: true,
     allowlist: [...allowlist],
     ...(rules && { rules: rules.map(toRuleBody) }),
     ...(presets && { presets: presets.map(({ name }) => name) }),
+    ...(log && { log }),
     gateway,
     guest_ip: guestIp,
   };

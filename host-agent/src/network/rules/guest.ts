@@ -180,6 +180,8 @@ export type Element = { readonly set: string; readonly address: string; readonly
 type DiallerRulesInput = Pick<GuestRulesInput, 'resolverIp' | 'resolverPort' | 'gateway' | 'guestIp'>;
 
 export type PolicyRulesInput = DiallerRulesInput & {
+  /** The range of all sandboxes, which no policy opens: it may be a public one. */
+  readonly subnet: string;
   readonly classes: readonly RuleClass[];
   /** Ports of connections that are bound to names. */
   readonly boundPorts: string;
@@ -200,7 +202,7 @@ const BASE_CHAINS = ['outward', 'resolve', 'leave', 'input', 'output'];
 
 /** What is open by its address is not redirected. */
 function boundRules(
-  { classes, isInternet, boundPorts }: PolicyRulesInput,
+  { classes, isInternet, boundPorts }: Pick<PolicyRulesInput, 'classes' | 'isInternet' | 'boundPorts'>,
   open: readonly (RuleClass & { readonly sets: readonly string[] })[],
   special: string,
 ): string {
@@ -222,11 +224,37 @@ function boundRules(
 
 /** Replaces the policy in one transaction, also in a table that an earlier version of the daemon made. */
 export function policyRules(input: PolicyRulesInput): string {
-  const { classes, isInternet, elements, unused, hasAllowlist } = input;
+  const { classes, elements, unused } = input;
+  const named = classes.filter(({ patterns }) => patterns.length > 0).map(({ set }) => setNames(set));
+  const sets = ['allowed', 'used', ...named.flat()];
+  return `
+table ${GUEST_TABLE} {
+  ${[...OWN_CHAINS, 'dialler'].map((chain) => `chain ${chain} {}`).join('\n  ')}
+  chain leave { type nat hook postrouting priority srcnat; }
+}
+${[...OWN_CHAINS, ...BASE_CHAINS].map((chain) => `flush chain ${GUEST_TABLE} ${chain}`).join('\n')}
+table ${GUEST_TABLE} {
+  ${outwardChain(input)}
+  ${diallerChains(input)}
+}
+${firstPolicyRules(input)}
+${sets.map((set) => `flush set ${GUEST_TABLE} ${set}`).join('\n')}
+${unused.map((set) => `delete set ${GUEST_TABLE} ${set}`).join('\n')}
+${addElements(elements)}
+`;
+}
+
+type FirstRulesInput = Pick<
+  PolicyRulesInput,
+  'subnet' | 'classes' | 'isInternet' | 'boundPorts' | 'hasAllowlist'
+>;
+
+/** The policy in a table of `guestRules`, which has none yet. */
+export function firstPolicyRules(input: FirstRulesInput): string {
+  const { subnet, classes, isInternet, hasAllowlist } = input;
   const named = classes
     .filter(({ patterns }) => patterns.length > 0)
     .map((each) => ({ ...each, sets: setNames(each.set) }));
-  const sets = ['allowed', 'used', ...named.flatMap((each) => each.sets)];
   const special = `ip daddr != { ${SPECIAL_RANGES.join(', ')} }`;
   const open = named.filter(({ isBound }) => !isBound);
   return `
@@ -238,13 +266,6 @@ table ${GUEST_TABLE} {
   set ${used} { type ipv4_addr; flags dynamic,timeout; size ${MAX_OPEN_BY_PORT}; timeout ${USED_S}s; }`,
     )
     .join('')}
-  ${[...OWN_CHAINS, 'dialler'].map((chain) => `chain ${chain} {}`).join('\n  ')}
-  chain leave { type nat hook postrouting priority srcnat; }
-}
-${[...OWN_CHAINS, ...BASE_CHAINS].map((chain) => `flush chain ${GUEST_TABLE} ${chain}`).join('\n')}
-table ${GUEST_TABLE} {
-  ${outwardChain(input)}
-  ${diallerChains(input)}
   chain bound {${boundRules(input, open, special)}
   }
   chain dial {
@@ -262,6 +283,7 @@ table ${GUEST_TABLE} {
       .join('\n    ')}
   }
   chain ruled {
+    ip daddr ${subnet} goto refuse
     ${[
       ...open.flatMap(({ protocol, ports, sets }) =>
         sets.map((set) => `${protocol} dport { ${ports} } ip daddr @${set} goto open`),
@@ -273,15 +295,21 @@ table ${GUEST_TABLE} {
             `${protocol} dport { ${ports} } ip daddr { ${cidrs.join(', ')} } goto open`,
         ),
       ...(isInternet
-        ? [`tcp dport != ${MAIL_PORT} ${special} goto open`, `ip protocol { udp, icmp } ${special} goto open`]
+        ? [
+            `ip daddr { ${SPECIAL_RANGES.join(', ')} } goto refuse`,
+            `tcp dport != ${MAIL_PORT} goto open`,
+            'ip protocol { udp, icmp } goto open',
+          ]
         : []),
     ].join('\n    ')}
   }
 }
-${sets.map((set) => `flush set ${GUEST_TABLE} ${set}`).join('\n')}
-${unused.map((set) => `delete set ${GUEST_TABLE} ${set}`).join('\n')}
-${addElements(elements)}
 `;
+}
+
+/** Nothing that the guest sends passes, until `policyRules` follow. Short, so that it works where those have failed. */
+export function shutRules(): string {
+  return `flush chain ${GUEST_TABLE} outward\nadd rule ${GUEST_TABLE} outward goto refuse`;
 }
 
 function addElements(elements: readonly Element[]): string {

@@ -1,6 +1,6 @@
 // The network of a sandbox: its addresses, and the network namespace of its VMM.
 import { readBootId } from '../../lib/proc.ts';
-import type { NetworkSlot } from '../../network/index.ts';
+import type { EgressRecord, NetworkSlot } from '../../network/index.ts';
 import type { Resource, SandboxContext, SandboxNetworks } from './resource.ts';
 
 export const network: Resource = {
@@ -47,8 +47,9 @@ export const network: Resource = {
     context.faults.reach('delete.network-silenced');
   },
 
-  async sweep({ context, record }) {
+  async sweep({ id, context, record, wasVisible }) {
     if (record?.network !== undefined) await context.network.destroy(record.network);
+    await context.egressLog.end(id, wasVisible);
     context.faults.reach('delete.network');
   },
 };
@@ -71,11 +72,14 @@ async function makeAgain(
 async function startNetwork(
   network: SandboxNetworks,
   slot: NetworkSlot,
-  { record, handles }: SandboxContext,
+  { id, context, record, handles }: SandboxContext,
   wasServed: boolean,
 ): Promise<void> {
-  const { allowlist = [], rules, presets } = record.options.network ?? {};
+  const { allowlist = [], rules, presets, log: mode } = record.options.network ?? {};
   const { networkBefore: before, networkGeneration: generation = 1 } = record;
+  const { egressLog } = context;
+  await egressLog.begin(id, { mode, generation }, record.owner?.tenant);
   const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
-  await network.start(slot, { allowlist, rules, presets, before, wasServed, generation, onDenied });
+  const onEgress = (found: EgressRecord) => egressLog.add(id, found);
+  await network.start(slot, { allowlist, rules, presets, before, wasServed, generation, onDenied, onEgress });
 }

@@ -7,7 +7,7 @@ import type { Guest } from '../../guest/guest.ts';
 import type { RootfsSource } from '../../images/rootfs-source.ts';
 import type { Faults } from '../../lib/faults.ts';
 import type { LogStore, SandboxLog } from '../../logs/index.ts';
-import type { Network, NetworkSlot } from '../../network/index.ts';
+import type { EgressLog, Network, NetworkSlot } from '../../network/index.ts';
 import type { Table } from '../../store/store.ts';
 import type { CommandCounts } from '../exec.ts';
 import type { IdleSources } from '../idle/idle-watch.ts';
@@ -32,6 +32,7 @@ export type SandboxNetworks = Pick<
   | 'endConnections'
   | 'connections'
   | 'change'
+  | 'shut'
   | 'namesOf'
   | 'isServed'
   | 'stop'
@@ -70,6 +71,7 @@ export type ResourceContext = {
   readonly records: Table<SandboxRecord>;
   /** Absent when this daemon keeps no logs. */
   readonly logs?: LogStore | undefined;
+  readonly egressLog: EgressLog;
   readonly network: SandboxNetworks;
   readonly faults: Faults;
   readonly events: LifecycleEvents;

@@ -1,6 +1,7 @@
 // The manifest of a saved guest: whether it can be restored here, and whether its files are intact.
 import { readFile, rename, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { EGRESS_LOG_MODES } from '@sandboxd/api';
 import { z } from 'zod';
 import { AppError, toError } from '../../lib/errors.ts';
 import { checksumSparse } from '../../lib/extents.ts';
@@ -83,6 +84,7 @@ export const manifestSchema = z.object({
           .array(z.object({ name: z.string(), rules: z.array(ruleSchema).readonly() }))
           .readonly()
           .optional(),
+        log: z.enum(EGRESS_LOG_MODES).optional(),
       })
       .optional(),
   }),

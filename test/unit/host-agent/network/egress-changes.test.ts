@@ -175,7 +175,12 @@ t.test('107: the next owner of the addresses has nothing of an earlier policy', 
   const slot = await network.allocate();
   const serve = async (policy: NetworkPolicy) => {
     await network.create(slot);
-    await network.start(slot, { ...policy, wasServed: false, onDenied: () => undefined });
+    await network.start(slot, {
+      ...policy,
+      wasServed: false,
+      onDenied: () => undefined,
+      onEgress: () => undefined,
+    });
   };
   await serve({ allowlist: [], rules: [SSH] });
   await network.destroy(slot);

@@ -88,6 +88,8 @@ function start(parts: Partial<NetworkPolicy>) {
     flows: new Flows({ request } as unknown as NetHelper, slot),
     gateway: GATEWAY,
     resolver: { resolverIp: '10.0.0.3', resolverPort: 53, guestIp: '10.0.0.2' },
+    onClosed: () => undefined,
+    subnet: '10.0.0.0/24',
   });
   const resolve = (name: string, from: number, count: number, ttlS = 600) =>
     egress.open(

@@ -24,7 +24,12 @@ async function makeSlot(): Promise<NetworkSlot> {
   const slot = await network.allocate();
   await network.create(slot);
   t.teardown(() => network.destroy(slot));
-  await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+  await network.start(slot, {
+    allowlist: ['web.example'],
+    wasServed: false,
+    onDenied: () => undefined,
+    onEgress: () => undefined,
+  });
   return slot;
 }
 

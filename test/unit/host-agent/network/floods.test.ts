@@ -19,7 +19,12 @@ async function makeGuest(allowlist: readonly string[]): Promise<[NetworkSlot, Gu
   const slot = await network.allocate();
   await network.create(slot);
   t.teardown(() => network.destroy(slot));
-  await network.start(slot, { allowlist, wasServed: false, onDenied: () => undefined });
+  await network.start(slot, {
+    allowlist,
+    wasServed: false,
+    onDenied: () => undefined,
+    onEgress: () => undefined,
+  });
   return [slot, await lab.boot(slot)];
 }
 

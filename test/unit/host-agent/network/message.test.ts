@@ -91,7 +91,7 @@ t.test('a subnet that the host has a route to is refused by name', async (t) => 
     });
   assertNoClash(subnet, route('10.88.0.0/16', 'tun0'));
   assertNoClash(subnet, route('10.87.4.2/32', subnet.link(7)));
-  t.same(subnet.addresses(3), {
+  t.match(subnet.addresses(3), {
     ...{ gateway: '10.87.0.13', guestIp: '10.87.0.14', resolverIp: '10.87.0.15', prefixLength: 30 },
   });
   t.ok(new Subnet({ base: 0, prefixLength: 8 }).link(2 ** 22 - 1).length < 16);

@@ -38,6 +38,7 @@ t.test('a guest reaches what its allowlist names once it has asked, and nothing 
     allowlist: ['web.example'],
     wasServed: false,
     onDenied: (text) => denied.push(text),
+    onEgress: () => undefined,
   });
   const guest = await lab.boot(slot);
   const said = await guest.js(`${CONNECT}
@@ -85,7 +86,12 @@ t.test(
       const network = await lab.openNetwork({ records: store.table('network'), runDir: dir });
       const slot = await network.allocate();
       await network.create(slot);
-      await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+      await network.start(slot, {
+        allowlist: ['web.example'],
+        wasServed: false,
+        onDenied: () => undefined,
+        onEgress: () => undefined,
+      });
       return { network, slot };
     };
     const daemons = await Promise.all([make(), make(), make()]);
@@ -125,7 +131,12 @@ for (const [name, firewall] of Object.entries(FIREWALLS))
     lab.names.set('web.example', [WEB_IP]);
     const slot = await network.allocate();
     await network.create(slot);
-    await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+    await network.start(slot, {
+      allowlist: ['web.example'],
+      wasServed: false,
+      onDenied: () => undefined,
+      onEgress: () => undefined,
+    });
     const guest = await lab.boot(slot);
     const resolve = `${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`;
     const reach = () => guest.js(`${resolve} console.log(await connect('${WEB_IP}'))`);
@@ -169,7 +180,12 @@ t.test('no frame leaves that is not what it should be', async (t) => {
   lab.names.set('web.example', [WEB_IP]);
   const slot = await network.allocate();
   await network.create(slot);
-  await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+  await network.start(slot, {
+    allowlist: ['web.example'],
+    wasServed: false,
+    onDenied: () => undefined,
+    onEgress: () => undefined,
+  });
   const guest = await lab.boot(slot);
   await guest.js(`${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`);
   const outside = await lab.start(['sniff', 'up0'], slot.namespace);

@@ -20,7 +20,12 @@ async function makeGuest() {
   const slot = await network.allocate();
   await network.create(slot);
   t.teardown(() => network.destroy(slot));
-  await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+  await network.start(slot, {
+    allowlist: ['web.example'],
+    wasServed: false,
+    onDenied: () => undefined,
+    onEgress: () => undefined,
+  });
   const guest = await lab.boot(slot);
   const resolve = `const dns = new (require('dns').promises.Resolver)(); dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`;
   return { slot, guest, resolve };

@@ -25,7 +25,12 @@ t.test('the next one with an address has nothing of the one before', async (t) =
   const make = async () => {
     const slot = await network.allocate();
     await network.create(slot);
-    await network.start(slot, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+    await network.start(slot, {
+      allowlist: ['web.example'],
+      wasServed: false,
+      onDenied: () => undefined,
+      onEgress: () => undefined,
+    });
     const guest = await lab.boot(slot);
     const held = lab.serve(
       guest.namespace,
@@ -60,7 +65,12 @@ t.test('the next one with an address has nothing of the one before', async (t) =
   });
   t.same(again, first.slot);
   await network.create(again);
-  await network.start(again, { allowlist: ['web.example'], wasServed: false, onDenied: () => undefined });
+  await network.start(again, {
+    allowlist: ['web.example'],
+    wasServed: false,
+    onDenied: () => undefined,
+    onEgress: () => undefined,
+  });
   const guest = await lab.boot(again);
   t.equal(
     await guest.js(`${CONNECT} s.on('connect', () => { console.log('open'); process.exit(); })`),

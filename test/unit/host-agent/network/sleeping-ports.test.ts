@@ -17,7 +17,7 @@ const before = await state();
 const CLIENT_IP = WEB_IP.replace(/\d+$/, '254');
 const PORTS = [{ hostPort: 8080, guestPort: 8000 }];
 
-const SERVED = { allowlist: [], onDenied: () => undefined };
+const SERVED = { allowlist: [], onDenied: () => undefined, onEgress: () => undefined };
 
 /** Reports the client's address, then echoes. */
 const SERVER = `require('net').createServer((s) => { s.write(s.remoteAddress + '\\n'); s.pipe(s); s.on('error', () => {}); }).listen(8000, '0.0.0.0', () => console.log('up'))`;

@@ -172,6 +172,33 @@ t.test(
   },
 );
 
+t.test('101: a name of net_presets covers what it means now, not what a snapshot has stored', async (t) => {
+  const file = join((await makeHome(t)).dataDir, 'presets.json');
+  const write = (rules: object[]) => writeFileSync(file, JSON.stringify({ git: { rules } }));
+  write([SSH, WEB]);
+  const presets = Presets.open({ file, hasInternet: false, log: pino({ level: 'silent' }) });
+  const { handle, manager } = await start(t, { allowlist: [], presets: ['git'] }, { presets });
+  const snapshot = await handle().snapshot();
+  const named = key({ net_allow_max: [], net_presets: ['git'] });
+  const fork = (principal: Principal) => manager.as(principal).fork(snapshot.id, 1);
+  await fork(named);
+  write([WEB]);
+  const error = { code: 'forbidden', message: /net_allow_max/ };
+  await t.rejects(fork(named), error);
+  await t.rejects(handle(named).changeNetwork({ rules: [] }), error, 'a change that keeps it');
+  await t.rejects(fork(key({ net_allow_max: ['web.test'], net_presets: ['git'] })), {
+    message: /rules github\.test/,
+  });
+  await fork(key({ net_presets: ['git'] }));
+  await fork(
+    key({ net_allow_max: ['github.test', '*.web.test', 'web.test', 'x.web.test'], net_presets: ['git'] }),
+  );
+  await handle(named).changeNetwork({ presets: ['git'] });
+  t.same(handle().network().presets, [{ name: 'git', rules: [WEB] }], 'what it means now');
+  write([WEB, SSH]);
+  await handle(named).changeNetwork({ allowlist: [] });
+});
+
 t.test('presets are read again when the file changes, and a bad file changes nothing', async (t) => {
   const file = join((await makeHome(t)).dataDir, 'presets.json');
   const write = (content: unknown) =>

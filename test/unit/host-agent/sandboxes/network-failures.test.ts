@@ -1,8 +1,11 @@
 // Changes of what a guest may reach that fail, or are cut short by the end of the daemon.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
 import type { FaultPoint } from '../../../../host-agent/src/lib/faults.ts';
+import { Presets } from '../../../../host-agent/src/network/presets.ts';
 import { settleNetworks } from '../../../../host-agent/src/sandboxes/network-changes.ts';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
 import type { Sandbox } from '../../../../host-agent/src/sandboxes/sandbox.ts';
@@ -65,7 +68,10 @@ t.test('a change that fails is undone; one that cannot be undone is carried out 
   t.match(handle().network(), { generation: 1, allowlist: ['a.test'] });
   t.notOk(record()?.networkBefore);
   failures = 2;
-  await t.rejects(handle().changeNetwork({ allowlist: ['b.test'] }), { message: /either policy may hold/ });
+  await t.rejects(handle().changeNetwork({ allowlist: ['b.test'] }), {
+    message: /nothing passes until the next change/,
+  });
+  t.equal(recorder.calls.at(-1), 'shut tap1', 'closed outright');
   t.match(record(), { networkBefore: { allowlist: ['a.test'] } });
   for (let n = 0; n < 3; n++) {
     failures = 2;
@@ -95,13 +101,64 @@ t.test(
     };
     for (const name of ['b.test', 'c.test'])
       await t.rejects(first.handle().changeNetwork({ allowlist: [name] }), {
-        message: /either policy may hold/,
+        message: /nothing passes/,
       });
     await first.crash();
     const next = await startMemoryDaemon(t, { home });
     t.ok(next.network.calls.includes('start [c.test] again tap1 before unknown'), next.network.calls.join());
   },
 );
+
+t.test(
+  'a network that cannot be shut at first is shut again; where that fails, the error says so',
+  async (t) => {
+    const { handle, recorder } = await start(t);
+    recorder.onChange = async () => {
+      throw new Error('nftables broke');
+    };
+    let failures = 1;
+    recorder.onShut = async () => {
+      if (failures-- > 0) throw new Error('killed');
+    };
+    await t.rejects(handle().changeNetwork({ allowlist: ['b.test'] }), { message: /nothing passes until/ });
+    failures = 2;
+    await t.rejects(handle().changeNetwork({ allowlist: ['b.test'] }), { message: /either policy may hold/ });
+  },
+);
+
+t.test('internet is closed when a daemon starts that does not offer it, and only then', async (t) => {
+  const log = pino({ level: 'silent' });
+  const home = await makeHome(t);
+  const file = join(home.dataDir, 'presets.json');
+  writeFileSync(file, JSON.stringify({ git: { rules: [SSH] } }));
+  const on = Presets.open({ file, hasInternet: true, log });
+  const first = await start(t, { home, presets: on });
+  await first.handle().changeNetwork({ presets: ['internet', 'git'] });
+  const other = await first.manager.create({ network: { allowlist: [], presets: ['internet'] } });
+  await first.manager.as(OPERATOR).get(other.id).pause(true);
+  await first.crash();
+  // The name of another preset is gone: what it opened stays.
+  const again = await startMemoryDaemon(t, { home, presets: Presets.open({ hasInternet: true, log }) });
+  t.match(again.manager.as(OPERATOR).get(first.id).network().presets, [
+    { name: 'internet' },
+    { name: 'git' },
+  ]);
+  await again.crash();
+  const off = await startMemoryDaemon(t, { home, presets: Presets.open({ hasInternet: false, log }) });
+  const view = off.manager.as(OPERATOR);
+  t.match(view.get(first.id).network(), {
+    generation: 3,
+    allowlist: ['a.test'],
+    presets: [{ name: 'git', rules: [SSH] }],
+  });
+  t.match(view.get(other.id).network(), { generation: 2, allowlist: [] });
+  t.notOk(view.get(other.id).network().presets);
+  t.ok(off.network.calls.includes('change [a.test] [] [git] tap1'), off.network.calls.join());
+  t.match(
+    off.happened.filter(({ kind }) => kind === 'network-changed'),
+    [{ changed: ['presets'] }, { changed: ['presets'] }],
+  );
+});
 
 t.test('the record of a delete that has begun stays', async (t) => {
   const written: unknown[] = [];
