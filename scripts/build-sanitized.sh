@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the programs of `make test-native` into dist/sanitized/: the guest agent's addon, the guest's init, the program
-# that compares disks, the parsers of egressd, and the planted errors, all with the address and undefined-behaviour sanitizers. Does nothing when no input has changed.
+# that compares disks, the parsers of egressd, and the planted errors, all with the address and undefined-behaviour
+# sanitizers. Does nothing when no input has changed.
 set -eu
 cd "$(dirname "$0")/.."
 
