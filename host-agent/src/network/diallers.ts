@@ -72,10 +72,13 @@ export class Diallers {
     for (const each of ended) if (each.status === 'rejected') throw each.reason;
   }
 
-  async #end(record: string): Promise<void> {
-    await endHeld(record, this.#options.users);
-    // Fails while the directory contains records of other sandboxes.
+  /** When no sandbox has a network: not before, or one that is being started could lose it. */
+  async removeDirectory(): Promise<void> {
     await rmdir(this.#dir).catch(() => undefined);
+  }
+
+  #end(record: string): Promise<void> {
+    return endHeld(record, this.#options.users);
   }
 
   #recordOf({ namespace }: NetworkSlot): string {

@@ -329,6 +329,7 @@ export class Network {
   async #removeHostSide(): Promise<void> {
     await HostSide.remove(this.#hostSideOptions());
     await rmdir(this.#dir).catch(() => undefined);
+    await this.#diallers.removeDirectory();
   }
 
   #hostSideOptions(): HostSideOptions {
