@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the programs of `make test-native` into dist/sanitized/: the guest agent's addon, the guest's init, the program
-# that compares disks, and the planted errors, all with the address and undefined-behaviour sanitizers. Does nothing when no input has changed.
+# that compares disks, the parsers of egressd, and the planted errors, all with the address and undefined-behaviour
+# sanitizers. Does nothing when no input has changed.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -26,5 +27,6 @@ mkdir -p $out
   g++ $sanitize $addon $headers test/native/planted.cc -o $out/planted.node
   g++ -std=c++17 $sanitize host-agent/native/diffdisks.cc -lext2fs -lcom_err -o $out/diffdisks
   gcc -std=gnu11 $sanitize test/native/init-host.c -o $out/init-host
+  gcc -std=gnu17 $sanitize test/native/egress-fuzz.c -o $out/egress-fuzz
 }
 printf '%s\n' "$wanted" > $out/.stamp

@@ -3,7 +3,7 @@ import { chmodSync, cpSync, globSync, mkdirSync, rmSync, statSync, symlinkSync }
 import { join } from 'node:path';
 
 /** Our own small static programs, next to the executable. */
-export const PROGRAMS = ['claim', 'jail', 'memfd', 'peers', 'portd'];
+export const PROGRAMS = ['claim', 'egressd', 'jail', 'memfd', 'peers', 'portd'];
 /** Like PROGRAMS, but linked to libraries of the host. */
 export const DYNAMIC_PROGRAMS = ['netd'];
 /** Like PROGRAMS, in C++ and with Debian's libext2fs. */

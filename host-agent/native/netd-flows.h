@@ -22,14 +22,22 @@ enum { FLOW_DIGITS = 20, MAX_FLOWS = 65536 };
 static struct flow *flows;
 static int flow_count;
 
-/** False for a connection from outside, and for protocols without ports. */
+/** Whether the rules lead it to a program of the namespace, or to the resolver, which closes what is not allowed. */
+static bool is_redirected(struct rtattr *first, int length) {
+  struct rtattr *status = find_attribute(first, length, CTA_STATUS);
+  uint32_t bits = 0;
+  if (status != NULL && RTA_PAYLOAD(status) == sizeof bits) memcpy(&bits, RTA_DATA(status), sizeof bits);
+  return (ntohl(bits) & IPS_DST_NAT) != 0;
+}
+
+/** False for a connection from outside, for one that is redirected, and for protocols without ports. */
 static bool read_flow(struct nlmsghdr *entry, struct in_addr guest, struct flow *flow) {
   struct rtattr *first = (struct rtattr *)((char *)NLMSG_DATA(entry) + NLMSG_ALIGN(sizeof(struct nfgenmsg)));
   int length = (int)entry->nlmsg_len - (int)NLMSG_LENGTH(sizeof(struct nfgenmsg));
   struct rtattr *tuple = find_attribute(first, length, CTA_TUPLE_ORIG);
   const uint8_t *protocol = find_value(tuple, CTA_TUPLE_PROTO, CTA_PROTO_NUM, 1);
   const uint32_t *peer = find_value(tuple, CTA_TUPLE_IP, CTA_IP_V4_DST, 4);
-  if (!is_from(tuple, guest) || protocol == NULL || peer == NULL) return false;
+  if (!is_from(tuple, guest) || is_redirected(first, length) || protocol == NULL || peer == NULL) return false;
   *flow = (struct flow){.protocol = *protocol, .peer = ntohl(*peer)};
   const uint16_t *port = find_value(tuple, CTA_TUPLE_PROTO, CTA_PROTO_SRC_PORT, 2);
   const uint16_t *peer_port = find_value(tuple, CTA_TUPLE_PROTO, CTA_PROTO_DST_PORT, 2);

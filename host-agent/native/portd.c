@@ -258,6 +258,8 @@ int main(int count, char **args) {
     fprintf(stderr, "usage: portd UID GUEST SOURCE CONTROL MODE { ADDRESS PORT GUEST-PORT }...\n");
     return 2;
   }
+  // A library of the daemon may have left files open.
+  if (close_range(3, ~0U, 0) < 0) die("close", "its", "files");
   char *end;
   unsigned long uid = strtoul(args[1], &end, 10);
   errno = EINVAL;

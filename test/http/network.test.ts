@@ -15,6 +15,29 @@ t.test('rules at a create, in the answer, and what is refused', async (t) => {
   const { root } = await startKeyed(t);
   const made = await root('POST', '/sandboxes', network({ rules: [SSH] }));
   t.match(made, { status: 201, network: { allowlist: [], rules: [SSH] } });
+  const bound = [
+    { host: 'a.test' },
+    { host: 'a.test', protocol: 'http', tls: undefined },
+    { host: 'b.test', protocol: 'postgres' },
+  ];
+  t.match(
+    await root(
+      'POST',
+      '/sandboxes',
+      network({ rules: [...bound, { host: 'c.test', ech: 'refuse', ports: [8443] }] }),
+    ),
+    {
+      status: 201,
+      network: {
+        rules: [
+          { host: 'a.test', protocol: 'tls', ports: [443] },
+          { host: 'a.test', protocol: 'http', ports: [80] },
+          { host: 'b.test', protocol: 'postgres', ports: [5432] },
+          { host: 'c.test', protocol: 'tls', ports: [8443], ech: 'refuse' },
+        ],
+      },
+    },
+  );
   const listed = await root('GET', '/sandboxes');
   t.match(listed.sandboxes[0].network, { rules: [SSH] });
   const plain = await root('POST', '/sandboxes', network({ allowlist: ['a.test'] }));
@@ -22,13 +45,12 @@ t.test('rules at a create, in the answer, and what is refused', async (t) => {
   for (const [parts, status, error] of [
     [{}, 400, /must be a non-empty allowlist where the network is enabled, or rules or presets/],
     [
-      { rules: [{ host: 'a.test' }] },
+      { rules: [{ host: 'a.test', methods: ['GET'], paths: ['/x/**'] }] },
       501,
-      /protocol tls, which needs the egress gateway, and this daemon has none/,
+      /has methods, paths, which need the egress gateway, and this daemon has none/,
     ],
-    [{ rules: [{ host: 'a.test', protocol: 'http' }] }, 501, /protocol http/],
-    [{ rules: [{ host: 'a.test', protocol: 'postgres' }] }, 501, /protocol postgres/],
-    [{ rules: [{ host: 'a.test', methods: ['GET'], paths: ['/x/**'] }] }, 501, /protocol tls/],
+    [{ rules: [{ host: 'a.test', tls: 'inspect' }] }, 501, /has tls: inspect, which need/],
+    [{ rules: [{ host: 'a.test', protocol: 'http', websocket: true }] }, 501, /has websocket, which need/],
     [{ rules: [{ ...SSH, methods: ['GET'] }] }, 400, /methods needs protocol tls or http, not tcp/],
     [{ rules: [{ ...SSH, method: ['GET'] }] }, 400, /rules\[0\] has unknown fields: method/],
     [{ rules: [{ host: 'a.test', tls: 'passthrough', paths: ['/x'] }] }, 400, /paths needs tls: inspect/],
@@ -87,7 +109,10 @@ t.test('GET, PATCH, PUT and a check of one sandbox', async (t) => {
   t.match(await root('PUT', path, { rules: [SSH] }), { generation: 3, allowlist: [], rules: [SSH] });
   t.match(await root('PUT', path, {}), { generation: 4, allowlist: [], rules: [] });
   t.match(await root('PATCH', path, { nonsense: 1 }), { status: 200, warnings: [/unknown field nonsense/] });
-  t.match(await root('PATCH', path, { rules: [{ host: 'a.test' }] }), { status: 501, code: 'unsupported' });
+  t.match(await root('PATCH', path, { rules: [{ host: 'a.test', paths: ['/x'] }] }), {
+    status: 501,
+    code: 'unsupported',
+  });
   t.match(await root('GET', `/sandboxes/${UNKNOWN_ID}/network`), { status: 404 });
   const without = await root('POST', '/sandboxes', {});
   for (const [method, at, body] of [

@@ -14,6 +14,7 @@ export const HELPERS: Helpers = {
   converter: resolve(dist, 'convert-image.mjs'),
   netd: resolve(dist, 'netd'),
   portd: resolve(dist, 'portd'),
+  egressd: resolve(dist, 'egressd'),
   diffdisks: resolve(dist, 'diffdisks'),
   npm: dist,
 };

@@ -26,7 +26,7 @@ async function lookForViolations(daemon: Daemon): Promise<string[]> {
   const { dataDir, runDir } = daemon.directories;
   const { sandboxes, snapshots } = await listHoldings(daemon);
   const names = (dir: string): Promise<string[]> => readdir(dir).catch(() => []);
-  const besides = [LOCK_NAME, 'net', 'ports', 'idle', 'used'];
+  const besides = [LOCK_NAME, 'net', 'ports', 'egress', 'idle', 'used'];
   const inRunDir = (await names(runDir)).filter((name) => !besides.includes(name) && !name.endsWith('.vmm'));
   const recordsOfVmms = (await names(runDir)).filter((name) => name.endsWith('.vmm'));
   const halfMade = (await names(join(dataDir, 'templates'))).filter((name) => name.startsWith('.'));
@@ -37,9 +37,9 @@ async function lookForViolations(daemon: Daemon): Promise<string[]> {
   const recorded = (table: string): string[] =>
     records.filter((key) => key.startsWith(`${table}/`)).map((key) => key.slice(table.length + 1));
   const sockets = await findSockets(daemon.directories);
-  // network/violations.ts has those of published ports.
+  // network/violations.ts has those of published ports, and of connections that are bound to names.
   const strangers = sockets.filter(
-    (socket) => !socket.includes('/ports/') && !sandboxes.some((id) => socket.includes(`/${id}/`)),
+    (socket) => !/\/(?:ports|egress)\//.test(socket) && !sandboxes.some((id) => socket.includes(`/${id}/`)),
   );
   return [
     ...compare('VMM', await vmmSandboxes(runDir), sandboxes),

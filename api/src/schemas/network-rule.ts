@@ -20,16 +20,26 @@ const DEFAULT_PORTS: Readonly<Partial<Record<RuleProtocol, readonly number[]>>> 
 };
 
 /** A rule of the kernel: by port and protocol. */
-export type NetworkRule = ({ readonly host: string } | { readonly cidr: string }) & {
+export type KernelRule = ({ readonly host: string } | { readonly cidr: string }) & {
   readonly protocol: 'tcp' | 'udp';
   readonly ports: readonly (number | string)[];
 };
 
-/** One that needs a gateway, which reads what the guest sends. */
-export type GatewayRule = {
+/** A rule that is bound to the name that a connection itself says. */
+export type BoundRule = {
   readonly host: string;
-  readonly protocol: Exclude<RuleProtocol, NetworkRule['protocol']>;
+  readonly protocol: Exclude<RuleProtocol, KernelRule['protocol']>;
   readonly ports: readonly (number | string)[];
+  /** Absent: allow. */
+  readonly ech?: 'refuse' | undefined;
+};
+
+export type NetworkRule = KernelRule | BoundRule;
+
+/** One that needs a gateway, which reads the requests of a connection. */
+export type GatewayRule = BoundRule & {
+  /** The fields that need it. */
+  readonly needs: readonly string[];
 };
 
 const PRESET_ERROR = 'must be a name of a preset: lower-case letters, digits and dashes';
@@ -147,10 +157,15 @@ function findRuleProblem(fields: RuleFields): { message: string; path: string[] 
   return undefined;
 }
 
-function toRule({ host = '', cidr, protocol = 'tls', ports }: RuleFields): NetworkRule | GatewayRule {
-  const all = ports ?? [...(DEFAULT_PORTS[protocol] ?? [])];
-  if (protocol !== 'tcp' && protocol !== 'udp') return { host, protocol, ports: all };
-  return cidr === undefined ? { host, protocol, ports: all } : { cidr, protocol, ports: all };
+function toRule({ host = '', cidr, ...fields }: RuleFields): NetworkRule | GatewayRule {
+  const { protocol = 'tls', ports = [...(DEFAULT_PORTS[protocol] ?? [])], tls, methods, paths } = fields;
+  if (protocol === 'tcp' || protocol === 'udp')
+    return cidr === undefined ? { host, protocol, ports } : { cidr, protocol, ports };
+  const bound = { host, protocol, ports, ...(fields.ech === 'refuse' && { ech: fields.ech }) };
+  const inspected = { methods, paths, websocket: fields.websocket === true || undefined };
+  const needs = Object.entries(inspected).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+  if (tls === 'inspect') needs.push('tls: inspect');
+  return needs.length === 0 ? bound : { ...bound, needs };
 }
 
 export const answeredRule = z
@@ -159,6 +174,7 @@ export const answeredRule = z
     cidr: word('range of addresses').optional(),
     protocol: z.enum(RULE_PROTOCOLS).describe('protocol'),
     ports: z.array(z.union([z.int(), z.string()])).describe('ports and ranges of them'),
+    ech: z.enum(['refuse']).describe('whether a name may be encrypted; absent: it may').optional(),
   })
   .describe('ports of a host, or of a range of addresses');
 

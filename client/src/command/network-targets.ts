@@ -2,6 +2,8 @@
 import { UsageError } from '@sandboxd/api/command-line';
 import type { NetworkRule } from '../contract.ts';
 
+const PROTOCOLS = ['tcp', 'udp', 'tls', 'http', 'postgres'] as const;
+
 export type Targets = { readonly allowlist: readonly string[]; readonly rules: readonly NetworkRule[] };
 
 /** A host alone is one of the allowlist; with ports it is a rule. Throws UsageError. */
@@ -38,10 +40,11 @@ function hasPorts(word: string): boolean {
 function toRule(word: string): NetworkRule {
   const form = /^([^:]+):(\d[\d,-]*)(?:\/([a-z]+))?$/.exec(word);
   const [, target = '', list = '', protocol = 'tcp'] = form ?? [];
-  if (form === null || (protocol !== 'tcp' && protocol !== 'udp'))
+  const known = PROTOCOLS.find((each) => each === protocol);
+  if (form === null || known === undefined)
     throw new UsageError(
-      `${JSON.stringify(word)} is neither a host nor host:ports, such as github.com:22 or 192.0.2.0/24:9000-9010/udp`,
+      `${JSON.stringify(word)} is neither a host nor host:ports, such as github.com:22 192.0.2.0/24:9000-9010/udp or github.com:443/tls`,
     );
   const ports = list.split(',').map((each) => (/^\d+$/.test(each) ? Number(each) : each));
-  return { ...(target.includes('/') ? { cidr: target } : { host: target }), protocol, ports };
+  return { ...(target.includes('/') ? { cidr: target } : { host: target }), protocol: known, ports };
 }

@@ -331,6 +331,11 @@ export interface components {
             readonly protocol: "tls" | "http" | "tcp" | "udp" | "postgres";
             /** @description ports and ranges of them */
             readonly ports: readonly (number | string)[];
+            /**
+             * @description whether a name may be encrypted; absent: it may
+             * @enum {string}
+             */
+            readonly ech?: "refuse";
         };
         readonly NetworkRequest: {
             /** @description records that the egress log keeps; default: all */

@@ -38,6 +38,8 @@ export type Helpers = {
   readonly diffdisks: string;
   /** Forwards published ports. */
   readonly portd: string;
+  /** Relays the connections of guests that are bound to names. */
+  readonly egressd: string;
   /** Its `node_modules` contain the runtimes that built-in recipes take from npm. */
   readonly npm: string;
   /** Directory of a prepared kernel, for hosts without one; absent: the operator must build one. */

@@ -72,6 +72,7 @@ export async function openNetwork(
     records: store.table<HostSideRecord>('network'),
     program: helpers.netd,
     portProgram: helpers.portd,
+    egressProgram: helpers.egressd,
     portUsers: leaseUsers(config.uids),
     log,
   });

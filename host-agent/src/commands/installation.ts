@@ -27,6 +27,7 @@ export const HELPERS: Helpers = {
   converter: join(directory, 'convert-image.mjs'),
   netd: join(directory, 'netd'),
   portd: join(directory, 'portd'),
+  egressd: join(directory, 'egressd'),
   diffdisks: join(directory, 'diffdisks'),
   kernel: existsSync(KERNEL_DIR) ? KERNEL_DIR : undefined,
 };

@@ -2,6 +2,7 @@
 // read.
 import { formatIpv4 } from '../lib/ipv4.ts';
 import { TokenBucket } from '../lib/token-bucket.ts';
+import type { ConnectionRecord } from './connection-record.ts';
 import type { FailedStep } from './resolver/client.ts';
 
 /** The same line is not repeated within this time. */
@@ -36,6 +37,12 @@ export class DenialLog {
     const what = describePacket(packet);
     if (what !== undefined)
       this.#log(`network: denied ${what}: no name of the allowlist led there, or not any more`);
+  }
+
+  /** One that says a name, or should have. */
+  connection({ verdict, protocol, name, address = '', port, reason }: ConnectionRecord): void {
+    const to = port === undefined ? '' : ` ${name ?? address}:${port}`;
+    if (verdict === 'denied') this.#log(`network: denied ${protocol}${to}: ${reason}`);
   }
 
   /**

@@ -2,11 +2,12 @@
 // changed policy holds, and what it does not allow is closed, before the change resolves.
 import { AppError } from '../lib/errors.ts';
 import { parseIpv4 } from '../lib/ipv4.ts';
-import { AllowedAddresses, type Opening, readElements, readSetNames } from './allowed-addresses.ts';
+import { AllowedAddresses, hasChain, type Opening, readElements, readSetNames } from './allowed-addresses.ts';
 import { type Flow, type Flows, isLive, trafficOf } from './flows.ts';
 import { EgressPolicy, type SetOwner } from './policy.ts';
 import type { AllowedNames } from './resolver/client.ts';
 import {
+  BOUND_CHAIN,
   type Element,
   firstPolicyRules,
   GUEST_TABLE,
@@ -24,7 +25,7 @@ export type EgressOptions = {
   readonly gateway: string;
   /** The range of all sandboxes. */
   readonly subnet: string;
-  readonly resolver: { readonly resolverIp: string; readonly resolverPort: number };
+  readonly resolver: { readonly resolverIp: string; readonly resolverPort: number; readonly guestIp: string };
   /** Gets connections that a changed policy ended. */
   readonly onClosed: (flow: Flow) => void;
 };
@@ -80,14 +81,20 @@ export class Egress implements AllowedNames {
 
   /** Restores what an earlier daemon opened. Names are not known of it. */
   async restore(): Promise<void> {
-    this.#addresses.reset(readElements(await this.#list()));
+    const listed = await this.#list();
+    const elements = readElements(listed);
+    this.#addresses.reset(elements);
+    // An earlier version bound nothing to names. The connections that there are stay.
+    if (this.#policy.boundPorts !== '' && !hasChain(listed, BOUND_CHAIN))
+      await this.#apply(this.#select(elements), readSetNames(listed));
   }
 
-  /** In a new namespace, which has the rules of an allowlist. */
+  /** In a new namespace, whose rules open nothing. */
   async begin(): Promise<void> {
-    const { classes, isInternet } = this.#policy;
     const { nft, subnet } = this.#options;
-    if (classes.length > 0 || isInternet) await nft(firstPolicyRules({ subnet, classes, isInternet }));
+    const { classes, isInternet, boundPorts } = this.#policy;
+    if (classes.length > 0 || isInternet || boundPorts !== '')
+      await nft(firstPolicyRules({ subnet, ...this.#opened() }));
   }
 
   /** Lets the guest reach the addresses of a name; resolves when it can. What the policy does not have stays closed. */
@@ -166,13 +173,18 @@ export class Egress implements AllowedNames {
     return this.#options.nft(`list table ${GUEST_TABLE}`);
   }
 
+  #opened() {
+    const { classes, isInternet, boundPorts, allowlist } = this.#policy;
+    return { classes, isInternet, boundPorts, hasAllowlist: allowlist.length > 0 };
+  }
+
   async #apply(kept: readonly Element[], present: readonly string[]): Promise<void> {
-    const { nft, resolver, subnet } = this.#options;
-    const { classes, isInternet } = this.#policy;
-    const named = classes.filter(({ patterns }) => patterns.length > 0);
+    const { nft, resolver, gateway, subnet } = this.#options;
+    const opened = this.#opened();
+    const named = opened.classes.filter(({ patterns }) => patterns.length > 0);
     const needed = new Set(named.flatMap(({ set }) => setNames(set)));
     const unused = present.filter((set) => /^(?:open|used)_/.test(set) && !needed.has(set));
-    await nft(policyRules({ ...resolver, subnet, classes, isInternet, elements: kept, unused }));
+    await nft(policyRules({ ...resolver, ...opened, gateway, subnet, elements: kept, unused }));
     this.#addresses.reset(kept.filter(({ set }) => !set.startsWith('used')));
   }
 

@@ -1,5 +1,7 @@
 // Connections that a guest opened, as its namespace tracks them.
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { ConnectionsInput } from '@sandboxd/proto';
+import { AppError } from '../lib/errors.ts';
 import { formatIpv4 } from '../lib/ipv4.ts';
 import type { NetHelper } from './helper.ts';
 import type { Traffic } from './policy.ts';
@@ -16,6 +18,8 @@ export type Flow = {
 };
 
 const FLOW_DIGITS = 20;
+/** 65,536 connections, of 8 bytes each. */
+const MAX_CONNECTIONS_HEX = 65_536 * 8 * 2;
 /** TIME_WAIT, CLOSE. */
 const OVER: readonly number[] = [7, 8];
 const PROTOCOLS: Readonly<Record<number, Traffic['protocol']>> = { 1: 'icmp', 6: 'tcp', 17: 'udp' };
@@ -70,6 +74,17 @@ export class Flows {
     const text = flows.map((flow) => flow.text).join('');
     await this.#helper.request(['tell', namespace, guestIp, mac, gatewayMac], text);
   }
+}
+
+/** All TCP connections of the guest, as its agent gets them. AppError exhausted: too many. */
+export async function listTracked(
+  helper: NetHelper,
+  { namespace, guestIp }: Pick<NetworkSlot, 'namespace' | 'guestIp'>,
+): Promise<ConnectionsInput> {
+  const hex = await helper.request(['connections', namespace, guestIp]);
+  // A message to the agent has a bound, and without the list its programs notice by themselves.
+  if (hex.length > MAX_CONNECTIONS_HEX) throw new AppError('exhausted', 'the guest has too many connections');
+  return { address: Uint8Array.from(guestIp.split('.'), Number), tracked: Buffer.from(hex, 'hex') };
 }
 
 function readFlow(text: string): Flow {

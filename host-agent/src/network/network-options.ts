@@ -3,9 +3,9 @@ import type { Logger } from 'pino';
 import type { Ipv4Range } from '../lib/ipv4.ts';
 import type { Table } from '../store/store.ts';
 import type { EgressRecord } from './egress-log.ts';
+import type { Users } from './held-process.ts';
 import type { HostSideRecord } from './host-side.ts';
 import type { NetworkPolicy } from './policy.ts';
-import type { Users } from './port-holder.ts';
 import type { Upstream } from './resolver/upstream.ts';
 
 export type NetworkOptions = {
@@ -21,7 +21,9 @@ export type NetworkOptions = {
   readonly program: string;
   /** Path of the program that holds published ports (native/portd.c). */
   readonly portProgram: string;
-  /** Allocates the user ids that port holders run as. */
+  /** Path of the program that relays connections that are bound to names (native/egressd.c). */
+  readonly egressProgram: string;
+  /** Allocates the user ids that port holders and relays run as. */
   readonly portUsers: Users;
   readonly log: Logger;
 };
@@ -33,6 +35,8 @@ export type ServeOptions = NetworkPolicy & {
   readonly wasServed: boolean;
   /** Gets a line for the sandbox's log for each denial. */
   readonly onDenied: (text: string) => void;
+  /** Of the policy; absent: not known. */
+  readonly generation?: number | undefined;
   /** Gets what the guest reached, and what it was denied. */
   readonly onEgress: (record: EgressRecord) => void;
 };

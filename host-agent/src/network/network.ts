@@ -8,9 +8,11 @@ import type { ConnectionsInput } from '@sandboxd/proto';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { formatIpv4Range } from '../lib/ipv4.ts';
 import { DenialLog } from './denial-log.ts';
+import type { Dialler } from './dialler.ts';
+import { Diallers } from './diallers.ts';
 import { Egress } from './egress.ts';
 import { EgressReports } from './egress-reports.ts';
-import { Flows } from './flows.ts';
+import { Flows, listTracked } from './flows.ts';
 import { NetHelper } from './helper.ts';
 import { HostSide, type HostSideOptions, hostLacks, listLinks } from './host-side.ts';
 import type { NetworkOptions, ServeOptions } from './network-options.ts';
@@ -25,8 +27,7 @@ import type { PortMap } from './rules/host.ts';
 import type { NetworkSlot } from './subnet.ts';
 import { assertNoClash, assertOwnAddresses, findClash, linkOf, readRoutes, Subnet } from './subnet.ts';
 
-/** 65,536 connections, of 8 bytes each. */
-const MAX_CONNECTIONS_HEX = 65_536 * 8 * 2;
+type Served = { egress: Egress; flows: Flows; reports: EgressReports; dialler: Dialler };
 
 export class Network {
   readonly #options: NetworkOptions;
@@ -42,14 +43,15 @@ export class Network {
   /** By guest address. */
   readonly #resolvers = new Map<string, Resolver>();
   /** By guest address. */
-  readonly #egress = new Map<string, { egress: Egress; flows: Flows; reports: EgressReports }>();
+  readonly #egress = new Map<string, Served>();
   readonly #published: Published;
+  readonly #diallers: Diallers;
   #next: number | undefined;
   /** A network was created before, so the host has everything that networks need. */
   #hasCreated = false;
 
   private constructor(options: NetworkOptions) {
-    const { program, runDir } = options;
+    const { program, egressProgram, portUsers, runDir, log } = options;
     this.#options = options;
     this.#dir = join(runDir, 'net');
     const onLogged = (guestIp: string, packet: Buffer): void => {
@@ -58,10 +60,11 @@ export class Network {
     };
     this.#quick = new NetHelper(program, onLogged, () => this.#listenAgain());
     this.#slow = new NetHelper(program);
+    this.#diallers = new Diallers({ program: egressProgram, runDir, users: portUsers, log });
     this.#published = new Published({
       program: options.portProgram,
       dir: join(runDir, 'ports'),
-      users: options.portUsers,
+      users: portUsers,
       change: (namespace, commands) => this.#quick.request(['rules', namespace], commands),
       cut: ({ namespace, guestIp }, { guestPort = 0, hostIp = '-', hostPort = 0 }: Partial<PortMap> = {}) =>
         this.#slow.request(['cut', namespace, guestIp, String(guestPort), hostIp, String(hostPort)]),
@@ -170,17 +173,13 @@ export class Network {
   }
 
   /** The guest's TCP connections that its network tracks, as its agent gets them. AppError exhausted: too many. */
-  async connections({ namespace, guestIp }: NetworkSlot): Promise<ConnectionsInput> {
-    const hex = await this.#quick.request(['connections', namespace, guestIp]);
-    // A message to the agent has a bound, and without the list its programs notice by themselves.
-    if (hex.length > MAX_CONNECTIONS_HEX)
-      throw new AppError('exhausted', 'the guest has too many connections');
-    return { address: Uint8Array.from(guestIp.split('.'), Number), tracked: Buffer.from(hex, 'hex') };
+  connections(slot: NetworkSlot): Promise<ConnectionsInput> {
+    return listTracked(this.#quick, slot);
   }
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
   async start(slot: NetworkSlot, options: ServeOptions): Promise<void> {
-    const { wasServed, before, onDenied, onEgress, ...policy } = options;
+    const { wasServed, before, onDenied, onEgress, generation, ...policy } = options;
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
     const { namespace, guestIp, resolverIp, gateway } = slot;
@@ -191,12 +190,19 @@ export class Network {
       nft: (commands) => this.#quick.request(['rules', namespace], commands),
       flows,
       ...{ gateway, subnet: String(subnet) },
-      resolver: { resolverIp, resolverPort: RESOLVER_PORT },
+      resolver: { resolverIp, resolverPort: RESOLVER_PORT, guestIp },
       onClosed: (flow) => reports.closed(flow),
+    });
+    const dialler = this.#diallers.open(slot, generation, {
+      nft: (commands) => this.#quick.request(['rules', namespace], commands),
+      egress,
+      resolve: (name) => client.addressesOf(name),
+      denials,
+      onConnection: onEgress,
     });
     const reports = new EgressReports(egress, denials, onEgress);
     // Before anything can fail: what an earlier daemon left open can be changed in any case.
-    this.#egress.set(guestIp, { egress, flows, reports });
+    this.#egress.set(guestIp, { egress, flows, reports, dialler });
     if (!wasServed) await egress.begin();
     else if (before === undefined) await egress.restore();
     else await egress.change(egress.policy, before === 'unknown' ? before : new EgressPolicy(before));
@@ -206,13 +212,17 @@ export class Network {
       names: egress,
       upstream,
       addresses: { allowed: allowedRanges, subnet: subnet.range },
-      open: (addresses, name) => reports.open(addresses, name),
+      open: async (addresses, name) => {
+        await reports.open(addresses, name);
+        dialler.learn(addresses, name);
+      },
       onDenied: (name, reason) => reports.deniedName(name, reason),
       onFailed: (name, error, step) => {
         const level = denials.failure(name, step) && step === 'open' ? 'warn' : 'debug';
         log[level]({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
       },
     });
+    await (before === undefined ? dialler.begin() : dialler.change(generation));
     // One resolver per sandbox: a full socket queue of one guest does not delay the others.
     const at = { host: resolverIp, port: RESOLVER_PORT };
     this.#resolvers.set(guestIp, await Resolver.open(at, { address: guestIp, client }, log));
@@ -222,15 +232,18 @@ export class Network {
    * Resolves with the number of connections that were closed: the new policy holds, and nothing passes that it does not
    * allow. AppError conflict where the network was lost. If it rejects, either policy may hold: it has to be shut.
    */
-  async change({ guestIp }: NetworkSlot, policy: NetworkPolicy): Promise<number> {
+  async change({ guestIp }: NetworkSlot, policy: NetworkPolicy, generation?: number): Promise<number> {
     const served = this.#egress.get(guestIp);
     if (served === undefined) throw new AppError('conflict', 'the network of the sandbox was lost');
-    return await served.egress.change(new EgressPolicy(policy));
+    const closed = await served.egress.change(new EgressPolicy(policy));
+    return closed + (await served.dialler.change(generation));
   }
 
   /** Nothing that the guest sends passes until the next change. Of a network that was lost, nothing does anyway. */
   async shut({ guestIp }: NetworkSlot): Promise<void> {
-    await this.#egress.get(guestIp)?.egress.shut();
+    const served = this.#egress.get(guestIp);
+    await served?.egress.shut();
+    await served?.dialler.change(undefined);
   }
 
   /** Whether names are resolved for the guest, by the policy of its last start or change. */
@@ -250,6 +263,7 @@ export class Network {
     this.#resolvers.delete(slot.guestIp);
     this.#egress.get(slot.guestIp)?.flows.stop();
     this.#egress.delete(slot.guestIp);
+    await this.#diallers.stop(slot);
     await this.#published.remove(HostSide.recorded(this.#options.records)?.subnet, slot);
   }
 
@@ -284,6 +298,7 @@ export class Network {
       await this.#removeSlot(name, subnet.guestIp(name));
       this.#options.log.info({ link: name }, 'removed an unused network of an earlier daemon');
     }
+    await this.#diallers.tidy(retained);
     await this.#published.tidy(subnet, this.#dir);
     if (this.#taken.size === 0) await this.#removeHostSide();
   }
@@ -294,6 +309,7 @@ export class Network {
     await this.#host?.catch(() => undefined);
     for (const resolver of this.#resolvers.values()) await resolver.close();
     this.#published.detach();
+    this.#diallers.detach();
     if (this.#taken.size === 0)
       await this.#removeHostSide().catch((err) =>
         log.warn({ err }, 'cannot remove the rules and links of the host for sandbox networks'),
@@ -313,6 +329,7 @@ export class Network {
   async #removeHostSide(): Promise<void> {
     await HostSide.remove(this.#hostSideOptions());
     await rmdir(this.#dir).catch(() => undefined);
+    await this.#diallers.removeDirectory();
   }
 
   #hostSideOptions(): HostSideOptions {

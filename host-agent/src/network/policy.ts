@@ -1,13 +1,21 @@
 // What a guest may reach: its allowlist, rules and presets, as the resolver and the rules of the kernel see them.
 import { createHash } from 'node:crypto';
-import { INTERNET_PRESET, type NetworkRule, parsePortRange } from '@sandboxd/api';
+import { type BoundRule, INTERNET_PRESET, type NetworkRule } from '@sandboxd/api';
 import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4, parseIpv4Range } from '../lib/ipv4.ts';
 import type { EgressLogMode } from './egress-log.ts';
+import {
+  coversPorts,
+  doPortsOverlap,
+  formatPorts,
+  isWithin,
+  type PortRange,
+  toRanges,
+} from './port-ranges.ts';
 import { Allowlist, isName, patternsOf } from './resolver/message.ts';
 import { specialKind } from './special-addresses.ts';
 
 export type NetworkPolicy = {
-  /** Normalized names, whose addresses are open on all ports. */
+  /** Normalized names: their addresses are open on all ports but those of the web, which are bound to the name. */
   readonly allowlist: readonly string[];
   readonly rules?: readonly NetworkRule[] | undefined;
   /** With the rules that each had when it was chosen. */
@@ -41,11 +49,27 @@ export type Verdict = {
 /** Mail leaves only by a rule that names the port. */
 export const MAIL_PORT = 25;
 
-type PortRange = { readonly first: number; readonly last: number };
+/** Where an entry of an allowlist is bound to the name: TLS and HTTP. */
+export const WEB_PORTS: readonly number[] = [80, 443];
+/** HTTP/3 says its name where no gateway reads it. */
+export const QUIC_PORT = 443;
+const WEB_RANGES = toRanges(WEB_PORTS);
+
+/** What a connection says of itself. */
+export type NamedConnection = {
+  readonly kind: BoundRule['protocol'];
+  /** Normalized. */
+  readonly name: string;
+  readonly port: number;
+  /** Another name may be encrypted within its handshake. */
+  readonly hasEch: boolean;
+};
 
 /** All rules of one protocol and one list of ports: they share a set of addresses in the kernel. */
 export type RuleClass = {
   readonly protocol: 'tcp' | 'udp';
+  /** Its connections are bound to names, and its addresses are not open to the guest itself. */
+  readonly isBound: boolean;
   /** As nftables has them, sorted and merged: `22, 9000-9010`. */
   readonly ports: string;
   /** Part of the names of its sets; the same for the same protocol and ports. */
@@ -93,6 +117,25 @@ export class EgressPolicy {
     return this.#classes;
   }
 
+  /** The ports of connections that are bound to names, as nftables has them; empty: there are none. */
+  get boundPorts(): string {
+    const web = this.allowlist.length > 0 ? WEB_PORTS : [];
+    const ofRules = this.#classes.filter(({ isBound }) => isBound).map(({ ports }) => ports.split(', '));
+    return formatPorts(toRanges([...web, ...ofRules.flat()]));
+  }
+
+  /** Whether a connection passes that is bound to its name. */
+  judge({ kind, name, port, hasEch }: NamedConnection): Verdict {
+    const entry = WEB_PORTS.includes(port) && kind !== 'postgres' ? this.#open.find(name) : undefined;
+    if (entry !== undefined) return { isAllowed: true, by: { allowlist: entry }, reason: BOUND };
+    const found = this.#rules.find(([rule]) => isBoundTo(rule, kind, name, port, hasEch));
+    if (found !== undefined) return { isAllowed: true, ...toBy(found), reason: BOUND };
+    const isEch = hasEch && this.#rules.some(([rule]) => isBoundTo(rule, kind, name, port, false));
+    if (isEch) return { isAllowed: false, reason: 'the rule refuses encrypted names (ECH)' };
+    if (!this.allows(name)) return { isAllowed: false, reason: 'no allowlist, rule or preset has the name' };
+    return { isAllowed: false, reason: `the rules for the name have no ${kind} on port ${port}` };
+  }
+
   /** Whether the resolver answers for this normalized name. */
   allows(name: string): boolean {
     return this.isInternet ? isName(name) : this.#all.allows(name);
@@ -116,9 +159,14 @@ export class EgressPolicy {
   /** The sets through which such traffic passes. */
   setsFor({ protocol, port }: Traffic): SetOwner[] {
     const classes = this.#classes.filter(
-      (each) => each.protocol === protocol && each.patterns.length > 0 && isWithin(port, each.ranges),
+      (each) =>
+        !each.isBound &&
+        each.protocol === protocol &&
+        each.patterns.length > 0 &&
+        isWithin(port, each.ranges),
     );
-    return [...(this.allowlist.length > 0 ? [undefined] : []), ...classes.map(({ set }) => set)];
+    const isListed = this.allowlist.length > 0 && isOpenByAllowlist({ protocol, port });
+    return [...(isListed ? [undefined] : []), ...classes.map(({ set }) => set)];
   }
 
   /** Whether traffic to an address passes that is in these sets. */
@@ -127,19 +175,22 @@ export class EgressPolicy {
     return sets !== undefined && this.setsFor(traffic).some((set) => sets.has(set));
   }
 
-  /** Whether it allows everything that `other` allows, by the same names and ranges. */
+  /** Whether the kernel allows everything that it allows by `other`, by the same names and ranges. */
   includes(other: EgressPolicy): boolean {
     if (other.isInternet && !this.isInternet) return false;
     const open = new Set(this.allowlist);
     if (!other.allowlist.every((pattern) => open.has(pattern))) return false;
-    return other.#classes.every((theirs) => {
-      const ours = this.#classes.filter(
-        (each) => each.protocol === theirs.protocol && coversPorts(each, theirs),
+    const kernelClasses = (policy: EgressPolicy) => policy.#classes.filter(({ isBound }) => !isBound);
+    return kernelClasses(other).every((theirs) => {
+      const ours = kernelClasses(this).filter(
+        (each) => each.protocol === theirs.protocol && coversPorts(each.ranges, theirs.ranges),
       );
+      const closed = theirs.protocol === 'tcp' ? WEB_PORTS : [QUIC_PORT];
+      const isListed = !doPortsOverlap(theirs.ranges, toRanges(closed));
       const has = (list: 'patterns' | 'cidrs', value: string) =>
         ours.some((each) => each[list].includes(value));
       return (
-        theirs.patterns.every((pattern) => open.has(pattern) || has('patterns', pattern)) &&
+        theirs.patterns.every((pattern) => (isListed && open.has(pattern)) || has('patterns', pattern)) &&
         theirs.cidrs.every((cidr) => has('cidrs', cidr))
       );
     });
@@ -156,6 +207,8 @@ export class EgressPolicy {
     const found = this.#findName(name, traffic);
     if (found !== undefined)
       return { isAllowed: true, ...found, reason: 'it is open once the guest has resolved the name' };
+    const bound = protocol === 'tcp' ? this.#findBound(name, port) : undefined;
+    if (bound !== undefined) return bound;
     if (this.isInternet && isName(name) && passesInternet(traffic))
       return { isAllowed: true, by: { preset: INTERNET_PRESET }, reason: 'its public addresses are open' };
     if (!this.allows(name)) return { isAllowed: false, reason: 'no allowlist, rule or preset has the name' };
@@ -177,6 +230,17 @@ export class EgressPolicy {
     };
   }
 
+  #findBound(name: string, port: number): Verdict | undefined {
+    const kinds = (['tls', 'http', 'postgres'] as const).filter(
+      (kind) => this.judge({ kind, name, port, hasEch: false }).isAllowed,
+    );
+    const [first] = kinds;
+    if (first === undefined) return undefined;
+    const { by } = this.judge({ kind: first, name, port, hasEch: false });
+    const reason = `connections of ${kinds.join(' and ')} that say the name pass, to its own addresses`;
+    return { isAllowed: true, ...(by && { by }), reason };
+  }
+
   #passesByAddress(address: number, traffic: Traffic): boolean {
     if (this.isInternet && specialKind(address) === undefined && passesInternet(traffic)) return true;
     return this.#classes.some(
@@ -189,10 +253,11 @@ export class EgressPolicy {
 
   /** What opens the addresses of a name for that traffic. */
   #findName(name: string, { protocol, port }: Traffic): Pick<Verdict, 'by'> | undefined {
-    const pattern = this.#open.allows(name) ? this.#open.find(name) : undefined;
+    const pattern = isOpenByAllowlist({ protocol, port }) ? this.#open.find(name) : undefined;
     if (pattern !== undefined) return { by: { allowlist: pattern } };
     const isOpen = this.#classes.some(
-      (each) => each.protocol === protocol && isWithin(port, each.ranges) && each.hosts.allows(name),
+      (each) =>
+        !each.isBound && each.protocol === protocol && isWithin(port, each.ranges) && each.hosts.allows(name),
     );
     if (!isOpen) return undefined;
     const rule = this.#rules.find(
@@ -210,6 +275,28 @@ function toBy([rule, preset]: readonly [NetworkRule, string | undefined]): Pick<
   return { by: preset === undefined ? { rule } : { preset } };
 }
 
+const BOUND = 'the connection says the name';
+
+/** TLS of a database may begin at once. */
+function isBoundTo(
+  rule: NetworkRule,
+  kind: NamedConnection['kind'],
+  name: string,
+  port: number,
+  hasEch: boolean,
+): boolean {
+  const { protocol } = rule;
+  if (protocol === 'tcp' || protocol === 'udp') return false;
+  if (protocol !== kind && !(protocol === 'postgres' && kind === 'tls')) return false;
+  if (hasEch && rule.ech === 'refuse') return false;
+  return isWithin(port, toRanges(rule.ports)) && new Allowlist([rule.host]).allows(name);
+}
+
+function isOpenByAllowlist({ protocol, port }: Traffic): boolean {
+  if (protocol === 'tcp') return !isWithin(port, WEB_RANGES);
+  return protocol !== 'udp' || port !== QUIC_PORT;
+}
+
 function passesInternet({ protocol, port }: Traffic): boolean {
   return protocol !== 'tcp' || port !== MAIL_PORT;
 }
@@ -220,10 +307,15 @@ function matchesCidr(rule: NetworkRule, address: number, { protocol, port }: Tra
   return range !== undefined && isInRange(address, range);
 }
 
+function isBoundRule({ protocol }: NetworkRule): boolean {
+  return protocol !== 'tcp' && protocol !== 'udp';
+}
+
 function compile(rules: readonly NetworkRule[]): CompiledClass[] {
   const classes = new Map<string, { rule: NetworkRule; patterns: Set<string>; cidrs: Set<string> }>();
   for (const rule of rules) {
-    const key = `${rule.protocol} ${formatPorts(toRanges(rule.ports))}`;
+    const word = isBoundRule(rule) ? 'bound' : rule.protocol;
+    const key = `${word} ${formatPorts(toRanges(rule.ports))}`;
     const entry = classes.get(key) ?? { rule, patterns: new Set(), cidrs: new Set() };
     classes.set(key, entry);
     if ('host' in rule) entry.patterns.add(rule.host);
@@ -233,7 +325,8 @@ function compile(rules: readonly NetworkRule[]): CompiledClass[] {
     const ranges = toRanges(rule.ports);
     const nets = mergeCidrs([...cidrs]);
     return {
-      protocol: rule.protocol,
+      protocol: rule.protocol === 'udp' ? 'udp' : 'tcp',
+      isBound: isBoundRule(rule),
       ports: formatPorts(ranges),
       ranges,
       set: createHash('sha256').update(key).digest('hex').slice(0, 16),
@@ -253,32 +346,4 @@ function mergeCidrs(cidrs: readonly string[]): Ipv4Range[] {
   const kept: Ipv4Range[] = [];
   for (const range of ranges) if (!kept.some((each) => isInRange(range.base, each))) kept.push(range);
   return kept;
-}
-
-/** Sorted; those that overlap or adjoin are one. */
-function toRanges(ports: NetworkRule['ports']): PortRange[] {
-  const sorted = ports
-    .flatMap((port) => parsePortRange(String(port)) ?? [])
-    .sort((a, b) => a.first - b.first);
-  const merged: PortRange[] = [];
-  for (const range of sorted) {
-    const before = merged.at(-1);
-    if (before === undefined || range.first > before.last + 1) merged.push(range);
-    else merged[merged.length - 1] = { first: before.first, last: Math.max(before.last, range.last) };
-  }
-  return merged;
-}
-
-function formatPorts(ranges: readonly PortRange[]): string {
-  return ranges.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`)).join(', ');
-}
-
-function isWithin(port: number, ranges: readonly PortRange[]): boolean {
-  return ranges.some(({ first, last }) => first <= port && port <= last);
-}
-
-function coversPorts({ ranges }: CompiledClass, other: CompiledClass): boolean {
-  return other.ranges.every((theirs) =>
-    ranges.some(({ first, last }) => first <= theirs.first && theirs.last <= last),
-  );
 }

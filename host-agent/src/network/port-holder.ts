@@ -1,23 +1,9 @@
-// The process that holds the published ports of a sandbox (native/portd.c), under a user id of its own. A record that
-// the daemon writes before the start identifies it later. It outlives the daemon and ends with the sandbox.
-import type { ChildProcessByStdio } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdir, rm } from 'node:fs/promises';
+// The process that holds the published ports of a sandbox (native/portd.c).
 import { isIPv6 } from 'node:net';
 import { networkInterfaces } from 'node:os';
-import { dirname } from 'node:path';
-import type { Readable } from 'node:stream';
 import { AppError } from '../lib/errors.ts';
-import { type ProcessId, readStartTicks } from '../lib/proc.ts';
-import {
-  endProcess,
-  findRecorded,
-  noteProcess,
-  readProcessRecord,
-  removeProcessRecord,
-  writeProcessRecord,
-} from '../lib/process-record.ts';
-import { startProgram } from '../lib/programs.ts';
+import { readProcessRecord } from '../lib/process-record.ts';
+import { controlOf, startHeld, type Users } from './held-process.ts';
 import { MODE_LETTERS, type PortMode } from './port-control.ts';
 
 /** argv[0] of a holder. */
@@ -43,57 +29,27 @@ type HolderOptions = {
   readonly mode: PortMode;
 };
 
-/** Allocates user ids that no other process of the host has. */
-export type Users = {
-  /** AppError exhausted. */
-  take(): Promise<number>;
-  /** Marks the user id as used by that process. */
-  handOver(uid: number, holder: ProcessId): Promise<void>;
-  giveBack(uid: number): Promise<void>;
-};
-
 /**
  * AppError conflict for a port in use, invalid_argument for an address that this host does not have, exhausted if no
  * user id is free.
  */
 export async function startHolder(options: HolderOptions): Promise<void> {
-  const { record, users, ports } = options;
+  const { program, record, users, guestIp, source, ports, mode } = options;
   const broadcast = ports.find(({ hostIp }) => hostIp !== undefined && isBroadcast(hostIp))?.hostIp;
   if (broadcast !== undefined) throw notOfThisHost(broadcast);
-  const uid = await users.take();
-  try {
-    await mkdir(dirname(record), { recursive: true, mode: 0o700 });
-    writeProcessRecord(record, { what: ARGV0, uid, about: ports });
-    const child = spawnHolder(options, uid);
-    const pid = child.pid ?? 0;
-    // If the process has exited already, its error message is read below.
-    const process = { pid, startTicks: readStartTicks(pid) ?? -1 };
-    noteProcess(record, process);
-    await waitUntilReady(child);
-    await users.handOver(uid, process);
-  } catch (error) {
-    const remaining = findHolders(record);
-    await Promise.all(remaining.map(endProcess));
-    await removeRecord(record);
-    await users.giveBack(uid);
-    throw error;
-  }
-}
-
-type Child = ChildProcessByStdio<null, Readable, Readable>;
-
-function spawnHolder(options: HolderOptions, uid: number): Child {
-  const { program, record, guestIp, source, ports, mode } = options;
   const portArgs = ports.flatMap((port) => toArguments(port).flat());
-  return startProgram(
+  await startHeld({
     program,
-    [String(uid), guestIp, source, controlOf(record), MODE_LETTERS[mode], ...portArgs],
-    {
-      argv0: ARGV0,
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    },
-  );
+    argv0: ARGV0,
+    record,
+    users,
+    about: ports,
+    toArguments: (uid) => [
+      ...[String(uid), guestIp, source, controlOf(record), MODE_LETTERS[mode]],
+      ...portArgs,
+    ],
+    toError: toListenError,
+  });
 }
 
 /** One triple for each address that it listens on. */
@@ -107,29 +63,6 @@ export function indexesOf(ports: readonly PublishedPort[], port: PublishedPort):
   const wanted = toArguments(port).map(String);
   const all = ports.flatMap(toArguments).map(String);
   return all.flatMap((each, index) => (wanted.includes(each) ? [index] : []));
-}
-
-async function waitUntilReady(child: Child): Promise<void> {
-  child.unref();
-  let output = '';
-  let errorText = '';
-  child.stdout.on('data', (text) => {
-    output += text;
-  });
-  child.stderr.on('data', (text) => {
-    errorText += text;
-  });
-  const failed = new Promise<never>((_, reject) => {
-    child.once('error', (cause) =>
-      reject(new AppError('internal', `cannot start ${child.spawnfile}: ${cause.message}`)),
-    );
-    child.once('close', () => {
-      if (!output.includes('ready')) reject(toListenError(errorText.trim()));
-    });
-  });
-  await Promise.race([once(child.stdout, 'data'), failed]);
-  child.stdout.destroy();
-  child.stderr.destroy();
 }
 
 /** Translates `listen ADDRESS PORT: ERROR` into an error for the client. */
@@ -168,40 +101,4 @@ function isBroadcast(address: string): boolean {
 /** The ports that a holder of this run directory was started with. Undefined without one, or for an older record. */
 export function readHeldPorts(record: string): readonly PublishedPort[] | undefined {
   return readProcessRecord(record)?.about as readonly PublishedPort[] | undefined;
-}
-
-const CONTROL = '.control';
-
-/** The socket that controls a holder, beside its record. */
-export function controlOf(record: string): string {
-  return `${record}${CONTROL}`;
-}
-
-export function isControl(path: string): boolean {
-  return path.endsWith(CONTROL);
-}
-
-async function removeRecord(record: string): Promise<void> {
-  await rm(controlOf(record), { force: true });
-  removeProcessRecord(record);
-}
-
-/** Whether a process of this run directory holds the ports of a slot. */
-export function isHeld(record: string): boolean {
-  return findHolders(record).length > 0;
-}
-
-/** Resolves when the ports are free. Rejects if a process does not end. */
-export async function endHolders(record: string, users: Users): Promise<void> {
-  const uid = readProcessRecord(record)?.uid;
-  const holders = findHolders(record);
-  for (const holder of holders) await endProcess(holder);
-  await removeRecord(record);
-  // If no holder was running, its user id may already have been given to another process.
-  if (uid !== undefined && holders.length > 0) await users.giveBack(uid);
-}
-
-function findHolders(path: string): ProcessId[] {
-  const record = readProcessRecord(path);
-  return record === undefined ? [] : findRecorded(record);
 }

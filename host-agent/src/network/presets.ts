@@ -5,7 +5,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import { AppError, toError } from '../lib/errors.ts';
 import { type AppliedPreset, EgressPolicy, type NamedPresets, type NetworkPolicy } from './policy.ts';
-import { toKernelRules } from './resolve-policy.ts';
+import { toUsableRules } from './resolve-policy.ts';
 
 export type Preset = AppliedPreset & { readonly description?: string | undefined };
 
@@ -119,7 +119,7 @@ export class Presets implements NamedPresets {
       this.#all = Object.entries(parsed).map(([name, { description, rules }]) => ({
         name,
         ...(description !== undefined && { description }),
-        rules: toKernelRules(rules),
+        rules: toUsableRules(rules),
       }));
       this.#mark = mark;
     } catch (cause) {

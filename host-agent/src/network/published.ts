@@ -3,18 +3,9 @@
 import { readdir, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { AppError, isAppError } from '../lib/errors.ts';
+import { controlOf, endHeld, isControl, isHeld, type Users } from './held-process.ts';
 import { PortControl, type PortMode } from './port-control.ts';
-import {
-  controlOf,
-  endHolders,
-  indexesOf,
-  isControl,
-  isHeld,
-  type PublishedPort,
-  readHeldPorts,
-  startHolder,
-  type Users,
-} from './port-holder.ts';
+import { indexesOf, type PublishedPort, readHeldPorts, startHolder } from './port-holder.ts';
 import { asleepRules, closePort, openPorts } from './rules/guest.ts';
 import { addPorts, type PortMap, removePorts, replacePorts, toMaps } from './rules/host.ts';
 import type { NetworkSlot, Subnet } from './subnet.ts';
@@ -299,7 +290,7 @@ export class Published {
 
   async #end(record: string): Promise<void> {
     const { dir, users } = this.#options;
-    await endHolders(record, users);
+    await endHeld(record, users);
     // Fails while the directory contains records of other sandboxes.
     await rmdir(dir).catch(() => undefined);
   }

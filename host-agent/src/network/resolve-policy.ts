@@ -19,9 +19,9 @@ export type NetworkRequest = {
   readonly log?: NetworkPolicy['log'];
 };
 
-/** AppError invalid_argument, unsupported for a protocol that needs the gateway, forbidden for a preset that is off. */
+/** AppError invalid_argument, unsupported for a rule that needs the gateway, forbidden for a preset that is off. */
 export function resolvePolicy(request: NetworkRequest, presets: NamedPresets): NetworkPolicy {
-  const rules = toKernelRules(request.rules ?? []);
+  const rules = toUsableRules(request.rules ?? []);
   const applied = presets.apply([...new Set(request.presets ?? [])]);
   const policy = {
     allowlist: request.allowlist,
@@ -56,22 +56,18 @@ export function assertFew(policy: NetworkPolicy): void {
 }
 
 /** AppError unsupported, invalid_argument. */
-export function toKernelRules(rules: readonly (NetworkRule | GatewayRule)[]): NetworkRule[] {
+export function toUsableRules(rules: readonly (NetworkRule | GatewayRule)[]): NetworkRule[] {
   return rules.map((rule, at) => {
-    if (!isKernelRule(rule))
+    if ('needs' in rule)
       throw new AppError(
         'unsupported',
-        `rules[${at}] has protocol ${rule.protocol}, which needs the egress gateway, and this daemon has none; ` +
-          'protocol tcp opens ports of the addresses of a name',
+        `rules[${at}] has ${rule.needs.join(', ')}, which need the egress gateway, and this daemon has none; ` +
+          `without them, ${rule.protocol} is bound to the name`,
       );
     const problem = 'cidr' in rule ? findCidrProblem(rule.cidr) : undefined;
     if (problem !== undefined) throw new AppError('invalid_argument', `rules[${at}].cidr ${problem}`);
     return rule;
   });
-}
-
-function isKernelRule(rule: NetworkRule | GatewayRule): rule is NetworkRule {
-  return rule.protocol === 'tcp' || rule.protocol === 'udp';
 }
 
 function findCidrProblem(text: string): string | undefined {

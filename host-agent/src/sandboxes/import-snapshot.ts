@@ -22,7 +22,7 @@ import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { NetworkPolicy } from '../network/index.ts';
-import { assertFew, toKernelRules } from '../network/resolve-policy.ts';
+import { assertFew, toUsableRules } from '../network/resolve-policy.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
 import type { Inherited } from './metadata.ts';
 import { pinAgent, pinRootfs } from './resources/files.ts';
@@ -161,7 +161,7 @@ function toImportedNetwork({ allowlist, rules = [], presets = [], log }: Network
   const isInternet = presets.some(({ name }) => name === INTERNET_PRESET);
   const all = [...rules, ...presets.flatMap((each) => (each.name === INTERNET_PRESET ? [] : each.rules))];
   try {
-    const checked = toKernelRules(all.map((each) => networkRule.parse(each)));
+    const checked = toUsableRules(all.map((each) => networkRule.parse(each)));
     const network = {
       allowlist,
       ...(checked.length > 0 && { rules: checked }),

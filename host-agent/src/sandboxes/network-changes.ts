@@ -129,7 +129,7 @@ async function applyPolicy(sandbox: Sandbox, policy: NetworkPolicy, deps: ApplyD
   faults.reach('network.recorded');
   egressLog.change(id, { mode: policy.log, generation });
   const closed = await network
-    .change(slot, policy)
+    .change(slot, policy, generation)
     .catch((error: unknown) => undo(sandbox, record, deps, error));
   faults.reach('network.changed');
   assertExists(sandbox);
@@ -156,7 +156,7 @@ async function undo(
   assertExists(sandbox);
   const { slot, policy } = networkOf(sandbox.id, record);
   const reason = firstLine(toError(cause));
-  const isRestored = await network.change(slot, policy).then(
+  const isRestored = await network.change(slot, policy, generationOf(record)).then(
     () => true,
     () => false,
   );

@@ -72,6 +72,7 @@ export class Lab {
       records: this.#store.table('network'),
       program: HELPERS.netd,
       portProgram: HELPERS.portd,
+      egressProgram: HELPERS.egressd,
       portUsers: leaseUsers(TEST_UIDS),
       log: pino({ level: process.env.LAB_LOG ?? 'silent' }),
       ...options,

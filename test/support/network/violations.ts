@@ -40,7 +40,11 @@ async function lookForViolations({ api, directories }: Daemon, ports: readonly n
   if (subnet === undefined && guests.length > 0) return ['no masquerade of sandboxes'];
   const talking = [...tracked.matchAll(/src=(\d+\.\d+\.\d+\.\d+) /g)].map(([, address = '']) => address);
   const resolver = subnet === undefined ? '' : `${subnet}.0.1`;
-  const holders = await readdir(join(directories.runDir, 'ports')).catch((): string[] => []);
+  const recorded = async (dir: string): Promise<string[]> => {
+    const names = await readdir(join(directories.runDir, dir)).catch((): string[] => []);
+    // Each with its control socket.
+    return [...new Set(names.map((name) => name.replace(/\.control$/, '')))];
+  };
   const tables = [...rules.matchAll(/table ip (sandboxd_\w+)/g)].map(([, name]) => name);
   return [
     ...compare(
@@ -55,13 +59,8 @@ async function lookForViolations({ api, directories }: Daemon, ports: readonly n
     ),
     ...compare('namespace', pins, own),
     ...compare('mount', mounted, own),
-    ...compare(
-      'holder',
-      // Each with its control socket.
-      [...new Set(holders.map((name) => name.replace(/\.control$/, '')))],
-      own,
-      true,
-    ),
+    ...compare('holder', await recorded('ports'), own, true),
+    ...compare('egress process', await recorded('egress'), own, true),
     ...compare('port that is led', [...new Set(led.map(([, port]) => port))].map(String), ports.map(String)),
     ...led.flatMap(([, port, ip = '']) =>
       guests.includes(ip) ? [] : [`port ${port} leads to ${ip}, which is nobody's`],

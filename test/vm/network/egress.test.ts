@@ -5,6 +5,7 @@ import t from 'tap';
 import type { Api, SandboxJson } from '../../support/api.ts';
 import { makeDirectories, removeDirectories, spawnDaemon, startDaemon } from '../../support/daemon.ts';
 import { openInternet } from '../../support/internet/index.ts';
+import { makeCertificate } from '../../support/network/certificate.ts';
 import { scaled } from '../../support/time-scale.ts';
 
 t.setTimeout(scaled(600_000));
@@ -87,6 +88,65 @@ t.test('67, 68, 98: the ports of a rule, and connections that a change does not 
     'a fork has its rules',
   );
   t.match(await api.call('GET', `/sandboxes/${copy.id}/network`), { generation: 1, allowlist: [] });
+});
+
+/** What a guest gets of a place by TLS or HTTP that says a name: the first bytes, or the error. */
+const SAY = `
+import json, socket, ssl, sys
+context = ssl._create_unverified_context()
+def tls(address, name):
+  with socket.create_connection((address, 443), 20) as s:
+    with context.wrap_socket(s, server_hostname=name) as c: return c.recv(99).decode()
+def http(address, name):
+  with socket.create_connection((address, 80), 20) as s:
+    s.sendall(f'GET / HTTP/1.1\\r\\nHost: {name}\\r\\nConnection: close\\r\\n\\r\\n'.encode())
+    text = b''
+    while (part := s.recv(9999)): text += part
+    return text.split()[1].decode() + ' ' + text.split()[-1].decode()
+def raw(address, text):
+  with socket.create_connection((address, 443), 20) as s:
+    s.sendall(text.encode())
+    return s.recv(99).decode()
+def ask(words):
+  try: return globals()[words[0]](words[1], words[2] or None)
+  except OSError as error: return type(error).__name__
+print(json.dumps([ask(place.split(' ')) for place in sys.argv[1:]]))
+`;
+
+async function say(api: Api, { id }: SandboxJson, ...places: string[]): Promise<string[]> {
+  const { stdout, stderr } = await api.exec(id, ['python3', '-c', SAY, ...places]);
+  if (stdout === '') throw new Error(stderr);
+  return JSON.parse(stdout) as string[];
+}
+
+t.test('15, 17, 18, 23, 33: names that connections say, bound to the names’ own addresses', async (t) => {
+  const { key, cert } = makeCertificate();
+  const server = `require('tls').createServer(${JSON.stringify({ key, cert })}, (s) => { s.on('error', () => {}); s.write('web ' + s.servername); }).listen(443, '${web.address}')`;
+  web.start(process.execPath, '-e', server);
+  await web.listening('tcp', 443, web.address);
+  const { api } = await startDaemon(t, { flags: internet.daemonFlags });
+  const sandbox = await create(api, { allowlist: ['web.test'] });
+  const RESET = 'ConnectionResetError';
+  const ATTACKS = [`tls ${web.address} evil.test`, `tls ${web.address} `, `raw ${web.address} SSH-2.0-x\r\n`];
+  const wanted = [RESET, RESET, RESET, 'web web.test', '200 web', '403 not-allowed', '200 web'];
+  const rest = [
+    `tls ${web2.address} web.test`,
+    `http ${web2.address} web.test`,
+    `http ${web.address} evil.test`,
+  ];
+  const get = (of: SandboxJson) => say(api, of, ...ATTACKS, ...rest, 'http web.test web.test');
+  t.same(await get(sandbox), wanted);
+  const [copy] = (
+    await api.call<{ sandboxes: SandboxJson[] }>('POST', `/sandboxes/${sandbox.id}/fork`, { count: 1 })
+  ).sandboxes;
+  if (copy === undefined) throw new Error('there is no copy');
+  t.same(await get(copy), wanted, 'a fork has an egress process of its own');
+  await api.call('POST', `/sandboxes/${sandbox.id}/pause`);
+  await api.call('POST', `/sandboxes/${sandbox.id}/resume`);
+  t.same(await get(sandbox), wanted, 'as before after a pause');
+  const raw = { cidr: `${web.address}/32`, protocol: 'tcp', ports: [443] };
+  await change(api, sandbox, { allowlist: [], rules: [raw] });
+  t.same(await say(api, sandbox, `tls ${web.address} evil.test`), ['web evil.test'], 'control: it arrives');
 });
 
 t.test('98, 106: a paused sandbox has the policy when it wakes; the next daemon keeps it', async (t) => {

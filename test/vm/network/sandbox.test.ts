@@ -10,7 +10,7 @@ t.setTimeout(scaled(600_000));
 const lab = await Lab.open(t);
 await lab.serve(
   lab.internet,
-  `require('net').createServer((s) => { s.on('data', (d) => s.write(d)); s.on('error', () => {}); s.write('hello ' + s.remoteAddress + '\\n'); }).listen(80, '0.0.0.0', () => console.log('up'))`,
+  `require('net').createServer((s) => { s.on('data', (d) => s.write(d)); s.on('error', () => {}); s.write('hello ' + s.remoteAddress + '\\n'); }).listen(81, '0.0.0.0', () => console.log('up'))`,
 );
 lab.names.set('web.example', [WEB_IP]);
 lab.names.set('other.example', [OTHER_IP]);
@@ -20,7 +20,7 @@ const before = await state();
 const network = { enabled: true, allowlist: ['web.example'] };
 const CONNECT = `
 import socket, sys
-def connect(host, port=80):
+def connect(host, port=81):
   try:
     with socket.create_connection((host, port), 5) as s: return s.recv(100).decode().strip()
   except Exception as e: return type(e).__name__

@@ -28,7 +28,7 @@ lab.names.set('web.example', [WEB_IP]);
 const web = await lab.serve(
   lab.internet,
   `const all = []; process.on('SIGUSR1', () => { for (const s of all) s.resetAndDestroy(); });
-   require('net').createServer((s) => { s.on('error', () => {}); s.on('data', (d) => { if (String(d) === 'reset\\n') all.push(s); s.write(d); }); }).listen(80, '0.0.0.0', () => console.log('up'))`,
+   require('net').createServer((s) => { s.on('error', () => {}); s.on('data', (d) => { if (String(d) === 'reset\\n') all.push(s); s.write(d); }); }).listen(81, '0.0.0.0', () => console.log('up'))`,
 );
 const state = () => sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward; ip route');
 const before = await state();
@@ -48,7 +48,7 @@ while (1) {
 /** Says its argument, and once more when it gets a signal; prints what it reads, and why it cannot read any more. */
 const CLIENT = `
 use strict; use IO::Socket::INET; $| = 1;
-my $s = IO::Socket::INET->new(PeerAddr => "web.example:80") or die "no connection";
+my $s = IO::Socket::INET->new(PeerAddr => "web.example:81") or die "no connection";
 $SIG{USR1} = sub { syswrite $s, "again\\n" };
 syswrite $s, "$ARGV[0]\\n";
 while (1) {

@@ -73,7 +73,7 @@ export class ResolverClient {
   }
 
   /** Undefined if the sandbox has too many pending queries. Never rejects. */
-  answer({ name, type }: Question): Promise<Answer | undefined> | Answer {
+  answer({ name, type }: Pick<Question, 'name' | 'type'>): Promise<Answer | undefined> | Answer {
     if (LOCALHOST.test(name)) return type === 'A' ? ITSELF : NO_DATA;
     const { names, onDenied } = this.#options;
     if (!names.allows(name)) {
@@ -88,6 +88,16 @@ export class ResolverClient {
     const answer = this.#queue.add(() => this.#resolve(name)).finally(() => this.#pending.delete(name));
     this.#pending.set(name, answer);
     return answer;
+  }
+
+  /** Of an allowed name, as the guest would get them; open when it resolves. Rejects if they are not known. */
+  async addressesOf(name: string): Promise<string[]> {
+    // The guest's own host.
+    if (LOCALHOST.test(name)) return [];
+    const answer = await this.answer({ name, type: 'A' });
+    if (answer === undefined || answer.rcode === 'failed')
+      throw new AppError('upstream', `the addresses of ${name} are not known`);
+    return (answer.records ?? []).map(({ address }) => address);
   }
 
   async #resolve(name: string): Promise<Answer> {

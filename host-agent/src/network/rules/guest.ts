@@ -1,6 +1,6 @@
 // nftables rules in a sandbox's network namespace: what its guest may send and receive.
 import { formatIpv4 } from '../../lib/ipv4.ts';
-import { MAIL_PORT, type RuleClass } from '../policy.ts';
+import { MAIL_PORT, QUIC_PORT, type RuleClass, WEB_PORTS } from '../policy.ts';
 import type { PortMode } from '../port-control.ts';
 import { SPECIAL_RANGES } from '../special-addresses.ts';
 import type { NetworkSlot } from '../subnet.ts';
@@ -27,13 +27,17 @@ const USED_S = 60;
 /** The same limit for the addresses of each list of ports. */
 const MAX_OPEN_BY_PORT = 1024;
 const OPENING = 'tcp flags & (fin | syn | rst | ack) == syn';
+/** Where native/egressd.c listens, on the gateway's address within the namespace. */
+export const DIALLER_PORT = 1443;
+/** Twice what it takes: entries of connections that are over stay for a while. */
+const MAX_REDIRECTED = 2048;
 
 /**
  * Two chains. Malformed packets and spoofed source addresses are dropped at the tap. The rest may pass to an open
  * address, to the resolver, and as part of a connection to a published port.
  */
 export function guestRules(input: GuestRulesInput): string {
-  const { guestIp, gateway, mac, gatewayMac, resolverIp, resolverPort } = input;
+  const { guestIp, gateway, mac, gatewayMac } = input;
   return `
 table netdev sandbox {
   chain tap {
@@ -72,6 +76,10 @@ table ${GUEST_TABLE} {
   chain keep {}
   chain ruled {}
   ${outwardChain(input)}
+  chain bound {}
+  chain dial {}
+  chain dialler {}
+  ${diallerChains(input)}
   chain asleep {}
   chain inward {
     jump asleep
@@ -79,23 +87,11 @@ table ${GUEST_TABLE} {
     ct state new ${OPENING} tcp dport @published accept
     ip protocol tcp limit rate 50/second burst 100 packets reject with tcp reset
   }
-  chain resolve {
-    type nat hook prerouting priority dstnat;
-    iifname "tap0" ip daddr ${gateway} meta l4proto { tcp, udp } th dport 53 dnat to ${resolverIp}:${resolverPort}
-  }
-  chain input {
-    type filter hook input priority 0; policy drop;
-    iifname "tap0" goto refuse
-  }
   chain forward {
     type filter hook forward priority 0; policy drop;
     iifname "tap0" oifname "up0" goto outward
     iifname "up0" oifname "tap0" goto inward
     iifname "tap0" goto refuse
-  }
-  chain output {
-    type filter hook output priority 0; policy accept;
-    meta skuid 0-4294967295 counter drop comment "a VMM that its guest has broken"
   }
 }
 `;
@@ -116,11 +112,56 @@ function outwardChain({
     ct state established ct direction original ip daddr @used update @used { ip daddr }
     ct state established ct direction original jump keep
     ct state established,related accept
+    ct state new jump ruled
+    tcp dport { ${WEB_PORTS.join(', ')} } goto refuse
+    udp dport ${QUIC_PORT} goto refuse
     ct state new ip daddr @allowed goto open
     ct state new ip daddr @used goto open
-    ct state new jump ruled
     goto refuse
   }`;
+}
+
+/**
+ * Connections that are bound to names lead to the dialler (native/egressd.c), and nothing else reaches it. `bound` says
+ * which they are, `dialler` who it is, and `dial` where it may connect. Its packets leave with the guest's address.
+ */
+function diallerChains({ gateway, guestIp, resolverIp, resolverPort }: DiallerRulesInput): string {
+  const redirected = `iifname "tap0" ip daddr ${gateway} tcp dport ${DIALLER_PORT} ct status dnat`;
+  return `
+  chain resolve {
+    type nat hook prerouting priority dstnat;
+    iifname "tap0" ip daddr ${gateway} meta l4proto { tcp, udp } th dport 53 dnat to ${resolverIp}:${resolverPort}
+    iifname "tap0" ip daddr != ${gateway} jump bound
+  }
+  chain leave {
+    type nat hook postrouting priority srcnat;
+    oifname "up0" ip saddr ${gateway} snat to ${guestIp}
+  }
+  chain input {
+    type filter hook input priority 0; policy drop;
+    iifname "up0" ct state established,related ct direction reply accept
+    ${redirected} ct state established accept
+    ${redirected} ct count over ${MAX_REDIRECTED} goto refuse
+    ${redirected} ct state new ${OPENING} accept
+    iifname "tap0" goto refuse
+  }
+  chain output {
+    type filter hook output priority 0; policy accept;
+    meta skuid 0-4294967295 jump dialler
+    meta skuid 0-4294967295 counter drop comment "a VMM that its guest has broken"
+  }`;
+}
+
+/** Names the user of the dialler that runs now. */
+export function diallerRules(uid: number): string {
+  const chain = `${GUEST_TABLE} dialler`;
+  return [
+    `flush chain ${chain}`,
+    `add rule ${chain} meta skuid != ${uid} return`,
+    `add rule ${chain} oifname "tap0" tcp sport ${DIALLER_PORT} ct state established ct direction reply accept`,
+    `add rule ${chain} oifname "up0" ct state established ct direction original accept`,
+    `add rule ${chain} oifname "up0" ct state new ${OPENING} jump dial`,
+  ].join('\n');
 }
 
 /** The names of the two sets of a class of rules; undefined: those of the allowlist. */
@@ -136,16 +177,50 @@ export function maxOpen(set: string): number {
 /** An address in a set of the kernel. */
 export type Element = { readonly set: string; readonly address: string; readonly ttlS: number };
 
-export type PolicyRulesInput = Pick<GuestRulesInput, 'resolverIp' | 'resolverPort'> & {
+type DiallerRulesInput = Pick<GuestRulesInput, 'resolverIp' | 'resolverPort' | 'gateway' | 'guestIp'>;
+
+export type PolicyRulesInput = DiallerRulesInput & {
   /** The range of all sandboxes, which no policy opens: it may be a public one. */
   readonly subnet: string;
   readonly classes: readonly RuleClass[];
+  /** Ports of connections that are bound to names. */
+  readonly boundPorts: string;
+  /** The allowlist has names. */
+  readonly hasAllowlist: boolean;
   readonly isInternet: boolean;
   /** What is open of all sets; the rest of the sets is emptied. */
   readonly elements: readonly Element[];
   /** Sets of an earlier policy. */
   readonly unused: readonly string[];
 };
+
+/** What leads to the dialler. */
+export const BOUND_CHAIN = 'bound';
+/** `dialler` is not among them: the policy does not change who it is. */
+const OWN_CHAINS = ['keep', 'ruled', BOUND_CHAIN, 'dial'];
+const BASE_CHAINS = ['outward', 'resolve', 'leave', 'input', 'output'];
+
+/** What is open by its address is not redirected. */
+function boundRules(
+  { classes, isInternet, boundPorts }: Pick<PolicyRulesInput, 'classes' | 'isInternet' | 'boundPorts'>,
+  open: readonly (RuleClass & { readonly sets: readonly string[] })[],
+  special: string,
+): string {
+  if (boundPorts === '') return '';
+  const byTcp = ({ protocol, isBound }: RuleClass) => protocol === 'tcp' && !isBound;
+  return [
+    ...(isInternet ? [`tcp dport != ${MAIL_PORT} ${special} return`] : []),
+    ...open
+      .filter(byTcp)
+      .flatMap(({ ports, sets }) => sets.map((set) => `tcp dport { ${ports} } ip daddr @${set} return`)),
+    ...classes
+      .filter((each) => byTcp(each) && each.cidrs.length > 0)
+      .map(({ ports, cidrs }) => `tcp dport { ${ports} } ip daddr { ${cidrs.join(', ')} } return`),
+    `tcp dport { ${boundPorts} } redirect to :${DIALLER_PORT}`,
+  ]
+    .map((rule) => `\n    ${rule}`)
+    .join('');
+}
 
 /** Replaces the policy in one transaction, also in a table that an earlier version of the daemon made. */
 export function policyRules(input: PolicyRulesInput): string {
@@ -154,14 +229,13 @@ export function policyRules(input: PolicyRulesInput): string {
   const sets = ['allowed', 'used', ...named.flat()];
   return `
 table ${GUEST_TABLE} {
-  chain keep {}
-  chain ruled {}
+  ${[...OWN_CHAINS, 'dialler'].map((chain) => `chain ${chain} {}`).join('\n  ')}
+  chain leave { type nat hook postrouting priority srcnat; }
 }
-flush chain ${GUEST_TABLE} outward
-flush chain ${GUEST_TABLE} keep
-flush chain ${GUEST_TABLE} ruled
+${[...OWN_CHAINS, ...BASE_CHAINS].map((chain) => `flush chain ${GUEST_TABLE} ${chain}`).join('\n')}
 table ${GUEST_TABLE} {
   ${outwardChain(input)}
+  ${diallerChains(input)}
 }
 ${firstPolicyRules(input)}
 ${sets.map((set) => `flush set ${GUEST_TABLE} ${set}`).join('\n')}
@@ -170,12 +244,19 @@ ${addElements(elements)}
 `;
 }
 
+type FirstRulesInput = Pick<
+  PolicyRulesInput,
+  'subnet' | 'classes' | 'isInternet' | 'boundPorts' | 'hasAllowlist'
+>;
+
 /** The policy in a table of `guestRules`, which has none yet. */
-export function firstPolicyRules(input: Pick<PolicyRulesInput, 'subnet' | 'classes' | 'isInternet'>): string {
-  const { subnet, classes, isInternet } = input;
+export function firstPolicyRules(input: FirstRulesInput): string {
+  const { subnet, classes, isInternet, hasAllowlist } = input;
   const named = classes
     .filter(({ patterns }) => patterns.length > 0)
     .map((each) => ({ ...each, sets: setNames(each.set) }));
+  const special = `ip daddr != { ${SPECIAL_RANGES.join(', ')} }`;
+  const open = named.filter(({ isBound }) => !isBound);
   return `
 table ${GUEST_TABLE} {
   ${named
@@ -185,8 +266,17 @@ table ${GUEST_TABLE} {
   set ${used} { type ipv4_addr; flags dynamic,timeout; size ${MAX_OPEN_BY_PORT}; timeout ${USED_S}s; }`,
     )
     .join('')}
-  chain keep {
+  chain bound {${boundRules(input, open, special)}
+  }
+  chain dial {
+    ${(hasAllowlist ? [`tcp dport { ${WEB_PORTS.join(', ')} } ip daddr @allowed accept`] : []).join('')}
     ${named
+      .filter(({ isBound }) => isBound)
+      .map(({ ports, sets: [set] }) => `tcp dport { ${ports} } ip daddr @${set} accept`)
+      .join('\n    ')}
+  }
+  chain keep {
+    ${open
       .flatMap(({ protocol, ports, sets }) =>
         sets.map((set) => `${protocol} dport { ${ports} } ip daddr @${set} update @${sets[1]} { ip daddr }`),
       )
@@ -195,7 +285,7 @@ table ${GUEST_TABLE} {
   chain ruled {
     ip daddr ${subnet} goto refuse
     ${[
-      ...named.flatMap(({ protocol, ports, sets }) =>
+      ...open.flatMap(({ protocol, ports, sets }) =>
         sets.map((set) => `${protocol} dport { ${ports} } ip daddr @${set} goto open`),
       ),
       ...classes

@@ -76,10 +76,10 @@ async function startNetwork(
   wasServed: boolean,
 ): Promise<void> {
   const { allowlist = [], rules, presets, log: mode } = record.options.network ?? {};
-  const { networkBefore: before } = record;
+  const { networkBefore: before, networkGeneration: generation = 1 } = record;
   const { egressLog } = context;
-  await egressLog.begin(id, { mode, generation: record.networkGeneration ?? 1 }, record.owner?.tenant);
+  await egressLog.begin(id, { mode, generation }, record.owner?.tenant);
   const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
   const onEgress = (found: EgressRecord) => egressLog.add(id, found);
-  await network.start(slot, { allowlist, rules, presets, before, wasServed, onDenied, onEgress });
+  await network.start(slot, { allowlist, rules, presets, before, wasServed, generation, onDenied, onEgress });
 }

@@ -35,6 +35,12 @@ const protocolSchema = z.enum(['tcp', 'udp']);
 const ruleSchema = z.union([
   z.object({ host: z.string(), protocol: protocolSchema, ports: portsSchema }),
   z.object({ cidr: z.string(), protocol: protocolSchema, ports: portsSchema }),
+  z.object({
+    host: z.string(),
+    protocol: z.enum(['tls', 'http', 'postgres']),
+    ports: portsSchema,
+    ech: z.literal('refuse').optional(),
+  }),
 ]);
 
 export const manifestSchema = z.object({

@@ -87,7 +87,7 @@ function start(parts: Partial<NetworkPolicy>) {
     nft,
     flows: new Flows({ request } as unknown as NetHelper, slot),
     gateway: GATEWAY,
-    resolver: { resolverIp: '10.0.0.3', resolverPort: 53 },
+    resolver: { resolverIp: '10.0.0.3', resolverPort: 53, guestIp: '10.0.0.2' },
     onClosed: () => undefined,
     subnet: '10.0.0.0/24',
   });

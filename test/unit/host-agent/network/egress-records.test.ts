@@ -47,19 +47,19 @@ t.test(
     const { slot, run, background, change, network } = await open(t, { allowlist: ['ok.test'] });
     const lines = await background(`
     await resolve('ok.test');
-    const s = net.connect(443, '${WEB_IP}', () => console.log('connected'));
+    const s = net.connect(5432, '${WEB_IP}', () => console.log('connected'));
     setInterval(() => s.write('x'), 100); s.on('data', () => console.log('data')); s.on('error', (e) => console.log(e.code));`);
     await until(() => lines.includes('data'));
     await network.shut(slot);
     await until(() => lines.includes('ECONNRESET'));
-    t.same(await run(`out.name = await resolve('ok.test'); out.tcp = await tcp('${WEB_IP}', 443);`), {
+    t.same(await run(`out.name = await resolve('ok.test'); out.tcp = await tcp('${WEB_IP}', 5432);`), {
       name: 'ECONNREFUSED',
       tcp: 'ECONNREFUSED',
     });
     await change({ rules: [SSH] });
     t.same(
       await run(
-        `out.name = await resolve('ok.test'); out.tcp = await tcp('${WEB_IP}', 443); out.ssh = await tcp('${WEB_IP}', 22);`,
+        `out.name = await resolve('ok.test'); out.tcp = await tcp('${WEB_IP}', 5432); out.ssh = await tcp('${WEB_IP}', 22);`,
       ),
       { name: [WEB_IP], tcp: 'ECONNREFUSED', ssh: 'open' },
     );

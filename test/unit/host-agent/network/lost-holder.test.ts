@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { parseIpv4Range } from '../../../../host-agent/src/lib/ipv4.ts';
-import { controlOf } from '../../../../host-agent/src/network/port-holder.ts';
+import { controlOf } from '../../../../host-agent/src/network/held-process.ts';
 import { Published } from '../../../../host-agent/src/network/published.ts';
 import { type NetworkSlot, Subnet } from '../../../../host-agent/src/network/subnet.ts';
 

@@ -14,11 +14,11 @@ t.setTimeout(scaled(180_000));
 const lab = await Lab.open(t);
 await lab.serve(
   lab.internet,
-  `require('net').createServer((s) => s.end('hello ' + s.remoteAddress)).listen(80, '0.0.0.0', () => console.log('up'))`,
+  `require('net').createServer((s) => s.end('hello ' + s.remoteAddress)).listen(81, '0.0.0.0', () => console.log('up'))`,
 );
 const before = await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward');
 
-const CONNECT = `const connect = (host, port = 80) => new Promise((resolve) => {
+const CONNECT = `const connect = (host, port = 81) => new Promise((resolve) => {
   const s = require('net').connect(port, host); let text = '';
   const timer = setTimeout(() => { s.destroy(); resolve('timeout'); }, 3000);
   s.on('data', (d) => text += d); s.on('error', (e) => { clearTimeout(timer); resolve(e.code); });
@@ -69,7 +69,7 @@ t.test('a guest reaches what its allowlist names once it has asked, and nothing 
     'what is not allowed is never asked for',
   );
   t.ok(denied.includes('network: denied name other.example: not in the allowlist'));
-  await until(() => denied.some((text) => text.startsWith(`network: denied tcp ${OTHER_IP}:80`)));
+  await until(() => denied.some((text) => text.startsWith(`network: denied tcp ${OTHER_IP}:81`)));
   await network.destroy(slot);
   await network.close();
   t.equal(await sh('ip -br link; nft list ruleset; cat /proc/sys/net/ipv4/ip_forward'), before);

@@ -11,7 +11,7 @@ const lab = await Lab.open(t);
 lab.names.set('web.example', [WEB_IP]);
 await lab.serve(
   lab.internet,
-  `require('net').createServer((s) => s.on('error', () => {}).end('well')).listen(80, '0.0.0.0', () => console.log('up'))`,
+  `require('net').createServer((s) => s.on('error', () => {}).end('well')).listen(82, '0.0.0.0', () => console.log('up'))`,
 );
 const network = await lab.openNetwork();
 t.teardown(() => network.close());
@@ -49,7 +49,7 @@ t.test('connections that are never answered', async (t) => {
   // The kernel's count misses a few that start at the same moment.
   t.ok(tracked > MOST / 2 && tracked <= 1.05 * MOST, `${tracked} of ${OPENED}`);
   const answer = await other.guest.js(`${other.resolve}
-    const s = require('net').connect(80, '${WEB_IP}'); s.on('data', (d) => { console.log(String(d)); process.exit(); });
+    const s = require('net').connect(82, '${WEB_IP}'); s.on('data', (d) => { console.log(String(d)); process.exit(); });
     s.on('error', (e) => { console.log(e.code); process.exit(); });`);
   t.equal(answer.trim(), 'well');
 });

@@ -10,13 +10,13 @@ t.setTimeout(scaled(120_000));
 const lab = await Lab.open(t);
 await lab.serve(
   lab.internet,
-  `require('net').createServer((s) => { s.on('error', () => {}); s.pipe(s); }).listen(80, '0.0.0.0', () => console.log('up'))`,
+  `require('net').createServer((s) => { s.on('error', () => {}); s.pipe(s); }).listen(81, '0.0.0.0', () => console.log('up'))`,
 );
 lab.names.set('web.example', [WEB_IP]);
 const subnet = parseIpv4Range('10.99.0.0/28');
 if (subnet === undefined) throw new Error('no range');
 const tracked = () => readFile('/proc/net/nf_conntrack', 'latin1');
-const CONNECT = `const s = require('net').connect(80, '${WEB_IP}');
+const CONNECT = `const s = require('net').connect(81, '${WEB_IP}');
   s.on('error', (e) => { console.log(e.code); process.exit(); });`;
 
 t.test('the next one with an address has nothing of the one before', async (t) => {

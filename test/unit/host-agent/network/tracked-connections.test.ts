@@ -15,7 +15,7 @@ const server = (ports: string) =>
 
 /** A program in the guest with a connection, that does what lines on its standard input say. */
 const CLIENT = `
-  const s = require('net').connect(80, '${WEB_IP}', () => console.log('connected'));
+  const s = require('net').connect(81, '${WEB_IP}', () => console.log('connected'));
   s.on('data', (d) => console.log(String(d)));
   s.on('error', (e) => console.log(e.code));
   process.on('SIGUSR1', () => s.write('more'));
@@ -46,7 +46,7 @@ async function open() {
 
 t.test('tracked connections are listed until they are reset, and a forgotten one is reset', async (t) => {
   const { network, slot, guest, list } = await open();
-  await lab.serve(lab.internet, server('80'));
+  await lab.serve(lab.internet, server('81'));
   await lab.serve(guest.namespace, server('8000'));
   t.same(await list(), { address: slot.guestIp, all: [], own: false });
   const inward = connect(8080, '127.0.0.1');
@@ -62,15 +62,15 @@ t.test('tracked connections are listed until they are reset, and a forgotten one
   const said = async (client: Awaited<ReturnType<typeof lab.serve>>) =>
     await new Promise((resolve) => client.stdout?.once('data', (data) => resolve(String(data).trim())));
   const first = await lab.serve(guest.namespace, CLIENT);
-  t.ok((await list()).all.includes(`80 ${WEB_IP}`));
+  t.ok((await list()).all.includes(`81 ${WEB_IP}`));
   const answer = said(first);
   first.kill('SIGUSR2');
   t.equal(await answer, 'ECONNRESET');
-  t.notOk((await list()).all.includes(`80 ${WEB_IP}`), 'one that was reset is not kept');
+  t.notOk((await list()).all.includes(`81 ${WEB_IP}`), 'one that was reset is not kept');
 
   await sh('echo 1 > /proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established', slot.namespace);
   const second = await lab.serve(guest.namespace, CLIENT);
-  for (let tries = 0; (await list()).all.includes(`80 ${WEB_IP}`) && tries < 200; tries++)
+  for (let tries = 0; (await list()).all.includes(`81 ${WEB_IP}`) && tries < 200; tries++)
     await new Promise((resolve) => setTimeout(resolve, 100));
   const fate = said(second);
   second.kill('SIGUSR1');

@@ -1,0 +1,128 @@
+// A process of a sandbox's network, under a user id of its own. A record that the daemon writes before the start
+// identifies it later. It outlives the daemon and ends with the sandbox.
+import type { ChildProcessByStdio } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Readable } from 'node:stream';
+import { AppError } from '../lib/errors.ts';
+import { type ProcessId, readStartTicks } from '../lib/proc.ts';
+import {
+  endProcess,
+  findRecorded,
+  noteProcess,
+  readProcessRecord,
+  removeProcessRecord,
+  writeProcessRecord,
+} from '../lib/process-record.ts';
+import { startProgram } from '../lib/programs.ts';
+
+/** Allocates user ids that no other process of the host has. */
+export type Users = {
+  /** AppError exhausted. */
+  take(): Promise<number>;
+  /** Marks the user id as used by that process. */
+  handOver(uid: number, holder: ProcessId): Promise<void>;
+  giveBack(uid: number): Promise<void>;
+};
+
+type HeldOptions = {
+  readonly program: string;
+  readonly argv0: string;
+  /** Path of the process record; its directory is created. */
+  readonly record: string;
+  readonly users: Users;
+  /** What the next daemon wants to know of it. */
+  readonly about?: unknown;
+  readonly toArguments: (uid: number) => readonly string[];
+  /** From what it reported before it ended. */
+  readonly toError: (errorText: string) => AppError;
+};
+
+/** Resolves with its user id when it is ready. Rejects with the error of `toError`, or AppError exhausted, internal. */
+export async function startHeld(options: HeldOptions): Promise<number> {
+  const { program, argv0, record, users, about, toArguments, toError } = options;
+  const uid = await users.take();
+  try {
+    await mkdir(dirname(record), { recursive: true, mode: 0o700 });
+    writeProcessRecord(record, { what: argv0, uid, about });
+    const child: Child = startProgram(program, toArguments(uid), {
+      argv0,
+      detached: true,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const pid = child.pid ?? 0;
+    // If the process has exited already, its error message is read below.
+    const process = { pid, startTicks: readStartTicks(pid) ?? -1 };
+    noteProcess(record, process);
+    await waitUntilReady(child, toError);
+    await users.handOver(uid, process);
+    return uid;
+  } catch (error) {
+    await Promise.all(findHeld(record).map(endProcess));
+    await removeRecord(record);
+    await users.giveBack(uid);
+    throw error;
+  }
+}
+
+type Child = ChildProcessByStdio<null, Readable, Readable>;
+
+async function waitUntilReady(child: Child, toError: HeldOptions['toError']): Promise<void> {
+  child.unref();
+  let output = '';
+  let errorText = '';
+  child.stdout.on('data', (text) => {
+    output += text;
+  });
+  child.stderr.on('data', (text) => {
+    errorText += text;
+  });
+  const failed = new Promise<never>((_, reject) => {
+    child.once('error', (cause) =>
+      reject(new AppError('internal', `cannot start ${child.spawnfile}: ${cause.message}`)),
+    );
+    child.once('close', () => {
+      if (!output.includes('ready')) reject(toError(errorText.trim()));
+    });
+  });
+  await Promise.race([once(child.stdout, 'data'), failed]);
+  child.stdout.destroy();
+  child.stderr.destroy();
+}
+
+const CONTROL = '.control';
+
+/** The socket that controls it, beside its record. */
+export function controlOf(record: string): string {
+  return `${record}${CONTROL}`;
+}
+
+export function isControl(path: string): boolean {
+  return path.endsWith(CONTROL);
+}
+
+async function removeRecord(record: string): Promise<void> {
+  await rm(controlOf(record), { force: true });
+  removeProcessRecord(record);
+}
+
+/** Resolves when it has ended. Rejects if a process does not end. */
+export async function endHeld(record: string, users: Users): Promise<void> {
+  const uid = readProcessRecord(record)?.uid;
+  const held = findHeld(record);
+  for (const each of held) await endProcess(each);
+  await removeRecord(record);
+  // If none was running, its user id may already have been given to another process.
+  if (uid !== undefined && held.length > 0) await users.giveBack(uid);
+}
+
+/** Whether a process of this run directory runs. */
+export function isHeld(record: string): boolean {
+  return findHeld(record).length > 0;
+}
+
+function findHeld(path: string): ProcessId[] {
+  const record = readProcessRecord(path);
+  return record === undefined ? [] : findRecorded(record);
+}
