@@ -25,7 +25,10 @@ t.test(`${CYCLES} cycles of create, resolve and delete`, async (t) => {
   const { api, directories } = daemon;
   const kept = await api.create(OPTIONS);
   const before = await state();
-  const pins = await readdir(join(directories.runDir, 'net'));
+  const FOLDERS = ['net', 'egress'];
+  const there = async () =>
+    (await Promise.all(FOLDERS.map((name) => readdir(join(directories.runDir, name))))).flat();
+  const pins = await there();
   const seen = new Set<string | undefined>();
   let cycles = 0;
   const cycle = async (): Promise<void> => {
@@ -39,10 +42,9 @@ t.test(`${CYCLES} cycles of create, resolve and delete`, async (t) => {
   t.ok(cycles >= CYCLES);
   t.equal(seen.size, cycles, 'no address came again at once');
   t.same(await settled(async () => ((await state()) === before ? [] : [await state()])), []);
-  const left = async () =>
-    (await readdir(join(directories.runDir, 'net'))).filter((name) => !pins.includes(name));
+  const left = async () => (await there()).filter((name) => !pins.includes(name));
   t.same(await settled(left), []);
-  t.same(await leftovers(directories, { isRunning: true, ignore: ['net', kept.id] }), []);
+  t.same(await leftovers(directories, { isRunning: true, ignore: [...FOLDERS, kept.id] }), []);
 });
 
 t.test(`${AT_ONCE} at once, each with its own`, async (t) => {
