@@ -1,0 +1,130 @@
+// Uploads to envd that are damaged, cut or abandoned: the daemon refuses them, and goes on.
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
+import t, { type Test } from 'tap';
+import type { ByteSource } from '../../host-agent/src/guest/files.ts';
+import { until } from '../support/until.ts';
+import { type Created, serveE2b } from './e2b-front.ts';
+import { FILE, outflow } from './fake-sandboxes.ts';
+import { openKeyring } from './keyed.ts';
+import { makeApp } from './support.ts';
+
+async function start(t: Test) {
+  const uncaught: string[] = [];
+  const note = (error: Error): void => void uncaught.push(error.message);
+  process.on('uncaughtException', note);
+  t.teardown(() => process.off('uncaughtException', note));
+  const keyring = await openKeyring(t);
+  const fixture = makeApp({ authenticator: keyring.authenticator });
+  const { sandboxes } = fixture;
+  const e2b = await serveE2b(t, { ...fixture, keyring });
+  const { text: key } = await keyring.registry.create({ name: 'one' }, 'e2b');
+  const body = { templateID: 'base', allow_internet_access: false };
+  const made: Created = (await e2b.ask('POST', '/v2/sandboxes', { key, body })).json;
+  // The user of the guest is not known at once.
+  sandboxes.onRead = async () => {
+    await sleep(50);
+    return { body: outflow('root:x:0:0::/root:/bin/sh\n'), sizeBytes: 26, contentBytes: 26, entry: FILE };
+  };
+  let open = 0;
+  sandboxes.onWrite = async (_write, read: ByteSource) => {
+    open += 1;
+    try {
+      while ((await read()) !== undefined);
+      return FILE;
+    } finally {
+      open -= 1;
+    }
+  };
+  const headers = {
+    'x-access-token': made.envdAccessToken,
+    'e2b-sandbox-id': made.sandboxID,
+    'e2b-sandbox-port': '49983',
+  };
+  /** The beginning of an upload, from a client that may leave. */
+  const begin = async (path: string, extra: string, bytes: string | Buffer): Promise<Socket> => {
+    const socket = connect(e2b.port, '127.0.0.1').on('error', () => undefined);
+    t.teardown(() => socket.destroy());
+    await once(socket, 'connect');
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+    socket.write(`POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${lines.join('')}Content-Length: 100000\r\n`);
+    socket.write(`${extra}\r\n\r\n`);
+    socket.write(bytes);
+    return socket;
+  };
+  return { ...fixture, e2b, made, headers, uncaught, begin, writesOpen: () => open };
+}
+
+const OCTETS = { 'content-type': 'application/octet-stream' };
+const FORM = { 'content-type': 'multipart/form-data; boundary=b' };
+const GZIP = { 'content-encoding': 'gzip' };
+
+function part(name: string, fileName: string, content = 'abc'): string {
+  return `--b\r\nContent-Disposition: form-data; name="${name}"; filename="${fileName}"\r\n\r\n${content}`;
+}
+
+t.test('packed uploads that nothing reads are refused without an uncaught error', async (t) => {
+  const { e2b, headers, uncaught, sandboxes } = await start(t);
+  const packed = new Uint8Array(gzipSync('hello'));
+  for (const [path, body, extra] of [
+    ['/files?path=/x', packed, { 'content-type': 'text/plain' }],
+    ['/files?path=/x', 'no gzip', { 'content-type': 'text/plain' }],
+    ['/files', 'no gzip', OCTETS],
+    ['/files', 'no gzip', { 'content-type': 'multipart/form-data' }],
+    ['/files', 'no gzip', FORM],
+    ['/files?path=x', 'no gzip', OCTETS],
+    ['/files?path=/x', packed.subarray(0, 12), OCTETS],
+  ] as const) {
+    const all = { ...headers, ...GZIP, ...extra };
+    const { status } = await e2b.ask('POST', path, { body, headers: all });
+    t.equal(status, 400, JSON.stringify(extra));
+  }
+  const write = sandboxes.onWrite;
+  sandboxes.onWrite = () => Promise.reject(new Error('no write'));
+  const asked = { body: 'no gzip', headers: { ...headers, ...GZIP, ...OCTETS } };
+  t.ok((await e2b.ask('POST', '/files?path=/x', asked)).status >= 400);
+  sandboxes.onWrite = write;
+  await sleep(100);
+  t.same(uncaught, []);
+});
+
+t.test('forms that are cut within a part are refused without an uncaught error', async (t) => {
+  const { e2b, headers, uncaught } = await start(t);
+  for (const body of [
+    part('other', 'f'),
+    part('file', '/f'),
+    `${part('file', '/f')}\r\n${part('file', '/g')}`,
+    `${part('file', '/f')}\r\n${part('file', '/f', 'x'.repeat(300_000))}\r\n--b--\r\n`,
+  ]) {
+    const { status } = await e2b.ask('POST', '/files', { body, headers: { ...headers, ...FORM } });
+    t.equal(status, 400);
+  }
+  await sleep(100);
+  t.same(uncaught, []);
+});
+
+t.test('the write in the guest ends when the client leaves its upload', async (t) => {
+  const { begin, uncaught, writesOpen } = await start(t);
+  for (const [path, extra, bytes] of [
+    ['/files', 'Content-Type: multipart/form-data; boundary=b', part('file', '/f', 'x'.repeat(10_000))],
+    ['/files?path=/x', 'Content-Type: application/octet-stream', 'abc'],
+    [
+      '/files?path=/x',
+      'Content-Type: application/octet-stream\r\nContent-Encoding: gzip',
+      gzipSync(randomBytes(100_000)).subarray(0, 50_000),
+    ],
+  ] as const) {
+    const socket = await begin(path, extra, bytes);
+    await until(() => writesOpen() === 1, extra);
+    socket.destroy();
+    await until(() => writesOpen() === 0, extra);
+  }
+  // Before the user is known.
+  const type = 'Content-Type: application/octet-stream\r\nContent-Encoding: gzip';
+  (await begin('/files?path=x', type, gzipSync('hello').subarray(0, 12))).destroy();
+  await sleep(200);
+  t.same(uncaught, []);
+});
