@@ -50,7 +50,9 @@ async function start(t: Test) {
     t.teardown(() => socket.destroy());
     await once(socket, 'connect');
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-    socket.write(`POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${lines.join('')}Content-Length: 100000\r\n`);
+    socket.write(
+      `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1:${e2b.port}\r\n${lines.join('')}Content-Length: 100000\r\n`,
+    );
     socket.write(`${extra}\r\n\r\n`);
     socket.write(bytes);
     return socket;
