@@ -44,20 +44,18 @@ async function start(t: Test) {
     'e2b-sandbox-id': made.sandboxID,
     'e2b-sandbox-port': '49983',
   };
-  /** The beginning of an upload, from a client that may leave. */
-  const begin = async (path: string, extra: string, bytes: string | Buffer): Promise<Socket> => {
+  /** The beginning of a request, from a client that may leave. */
+  const begin = async (line: string, more: object, bytes: string | Buffer = ''): Promise<Socket> => {
     const socket = connect(e2b.port, '127.0.0.1').on('error', () => undefined);
     t.teardown(() => socket.destroy());
     await once(socket, 'connect');
-    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-    socket.write(
-      `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1:${e2b.port}\r\n${lines.join('')}Content-Length: 100000\r\n`,
-    );
-    socket.write(`${extra}\r\n\r\n`);
+    const all = { host: `127.0.0.1:${e2b.port}`, ...more };
+    const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+    socket.write(`${line} HTTP/1.1\r\n${lines.join('')}\r\n`);
     socket.write(bytes);
     return socket;
   };
-  return { ...fixture, e2b, made, headers, uncaught, begin, writesOpen: () => open };
+  return { ...fixture, e2b, key, made, headers, uncaught, begin, writesOpen: () => open };
 }
 
 const OCTETS = { 'content-type': 'application/octet-stream' };
@@ -109,24 +107,79 @@ t.test('forms that are cut within a part are refused without an uncaught error',
 });
 
 t.test('the write in the guest ends when the client leaves its upload', async (t) => {
-  const { begin, uncaught, writesOpen } = await start(t);
+  const { begin, headers, uncaught, writesOpen } = await start(t);
+  const upload = { ...headers, 'content-length': 1_000_000 };
+  const packed = gzipSync(randomBytes(100_000)).subarray(0, 50_000);
   for (const [path, extra, bytes] of [
-    ['/files', 'Content-Type: multipart/form-data; boundary=b', part('file', '/f', 'x'.repeat(10_000))],
-    ['/files?path=/x', 'Content-Type: application/octet-stream', 'abc'],
-    [
-      '/files?path=/x',
-      'Content-Type: application/octet-stream\r\nContent-Encoding: gzip',
-      gzipSync(randomBytes(100_000)).subarray(0, 50_000),
-    ],
+    ['/files', FORM, part('file', '/f', 'x'.repeat(10_000))],
+    ['/files?path=/x', OCTETS, 'abc'],
+    ['/files?path=/x', { ...OCTETS, ...GZIP }, packed],
   ] as const) {
-    const socket = await begin(path, extra, bytes);
-    await until(() => writesOpen() === 1, extra);
+    const socket = await begin(`POST ${path}`, { ...upload, ...extra }, bytes);
+    await until(() => writesOpen() === 1, JSON.stringify(extra));
     socket.destroy();
-    await until(() => writesOpen() === 0, extra);
+    await until(() => writesOpen() === 0, JSON.stringify(extra));
   }
   // Before the user is known.
-  const type = 'Content-Type: application/octet-stream\r\nContent-Encoding: gzip';
-  (await begin('/files?path=x', type, gzipSync('hello').subarray(0, 12))).destroy();
+  const early = { ...upload, ...OCTETS, ...GZIP };
+  (await begin('POST /files?path=x', early, gzipSync('hello').subarray(0, 12))).destroy();
   await sleep(200);
   t.same(uncaught, []);
+});
+
+t.test('reads in the guest end with a HEAD, and with a client that leaves before the answer', async (t) => {
+  const { e2b, begin, headers, sandboxes } = await start(t);
+  let [reads, cancelled] = [0, 0];
+  sandboxes.onRead = async () => {
+    reads += 1;
+    await sleep(200);
+    const cancel = (): void => {
+      cancelled += 1;
+    };
+    const body = { ...outflow('abc', 'def'), cancel };
+    return { body, sizeBytes: 6, contentBytes: 6, entry: FILE };
+  };
+  t.equal((await e2b.ask('HEAD', '/files?path=/x', { headers })).status, 200);
+  await until(() => cancelled === 1);
+  const socket = await begin('GET /files?path=/x', headers);
+  await until(() => reads === 2);
+  socket.destroy();
+  await until(() => cancelled === 2);
+});
+
+t.test('work for a client that has left ends, but for creates with an Idempotency-Key', async (t) => {
+  const { begin, headers, key, sandboxes } = await start(t);
+  const signals: (AbortSignal | undefined)[] = [];
+  const wait = async (signal: AbortSignal | undefined): Promise<void> => {
+    signals.push(signal);
+    await sleep(1000, undefined, { signal });
+  };
+  sandboxes.onCreate = (_options, signal) => wait(signal);
+  const body = JSON.stringify({ templateID: 'base', allow_internet_access: false });
+  const create = { 'x-api-key': key, 'content-length': body.length };
+  const plain = await begin('POST /v2/sandboxes', create, body);
+  await until(() => signals.length === 1);
+  plain.destroy();
+  await until(() => signals[0]?.aborted === true);
+  const keyed = await begin('POST /v2/sandboxes', { ...create, 'idempotency-key': 'k' }, body);
+  await until(() => signals.length === 2);
+  keyed.destroy();
+
+  const running = {
+    ...{ id: 'cmd_0123456789abc', cmd: ['x'], isCmdCut: false, isDetached: true, hasStdin: true, pid: 7 },
+    startedUnixMs: 1000,
+  };
+  sandboxes.commandCalls.list = async () => [running];
+  sandboxes.commandCalls.write = async (_id, _read, _close, signal) => {
+    await wait(signal);
+    return running;
+  };
+  const input = JSON.stringify({ process: { pid: 7 }, input: { stdin: 'YQ==' } });
+  const call = { ...headers, 'content-type': 'application/json', 'content-length': input.length };
+  const sender = await begin('POST /process.Process/SendInput', call, input);
+  await until(() => signals.length === 3);
+  sender.destroy();
+  await until(() => signals[2]?.aborted === true);
+  await sleep(200);
+  t.notOk(signals[1]?.aborted, 'a retry gets the answer');
 });

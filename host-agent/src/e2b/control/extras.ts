@@ -19,18 +19,19 @@ const SAMPLE_MS = 500;
 const DEFAULT_LOG_LINES = 1000;
 
 export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
-  const { records, requestsOf } = context;
+  const { records, requestsOf, lastingOf } = context;
   app.post('/sandboxes/:id/snapshots', async (c) => {
     const { name, memory } = await readBodyAs(c, snapshotBody);
     if (memory === false) throw unsupported('a snapshot with memory false');
     const requests = requestsOf(c);
-    const take = () =>
-      requests.call('takeSnapshot', { params: { id: idOf(c) }, body: name == null ? {} : { name } });
-    const snapshot = await take().catch(async (error: unknown) => {
+    const take = (within: Requests) =>
+      within.call('takeSnapshot', { params: { id: idOf(c) }, body: name == null ? {} : { name } });
+    const snapshot = await take(requests).catch(async (error: unknown) => {
       const older = name != null && error instanceof ConflictError && (await findSnapshot(requests, name));
       if (!older) throw error;
-      await requests.call('changeSnapshot', { params: { id: older }, body: { name: null } });
-      return await take();
+      const lasting = lastingOf(c);
+      await lasting.call('changeSnapshot', { params: { id: older }, body: { name: null } });
+      return await take(lasting);
     });
     return c.json(toSnapshot(snapshot), 201);
   });
@@ -55,15 +56,15 @@ export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
   });
   app.post('/sandboxes/:id/fork', async (c) => {
     const { timeout, count } = await readBodyAs(c, forkBody);
-    const requests = requestsOf(c);
+    const lasting = lastingOf(c);
     const id = idOf(c);
     const body = { count: count ?? 1 };
-    const { sandboxes } = await requests.call('forkSandbox', { params: { id }, body });
+    const { sandboxes } = await requestsOf(c).call('forkSandbox', { params: { id }, body });
     const record = records.find(id);
     const made = await Promise.all(
       sandboxes.map(async (copy) => {
         if (record !== undefined) await records.put(copy.id, { ...record, keyIds: [] });
-        const info = await setTimeoutOf(requests, copy.id, timeout ?? DEFAULT_FORK_TIMEOUT_S);
+        const info = await setTimeoutOf(lasting, copy.id, timeout ?? DEFAULT_FORK_TIMEOUT_S);
         return { sandbox: await context.show(c, info) };
       }),
     );

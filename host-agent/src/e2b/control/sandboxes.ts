@@ -28,10 +28,10 @@ type Version = keyof typeof DEFAULT_TIMEOUT_S;
 const MAX_METADATA_CHARS = 16 * 1024;
 
 export function serveSandboxes(app: Hono<HttpEnv>, context: ControlContext): void {
-  const { records, requestsOf } = context;
+  const { records, requestsOf, lastingOf } = context;
   const create = (version: Version) => async (c: HttpContext) => {
     const body = await readBodyAs(c, createBody);
-    const info = await createSandbox(requestsOf(c), body, {
+    const info = await createSandbox({ requests: requestsOf(c), lasting: lastingOf(c) }, body, {
       timeoutS: body.timeout ?? DEFAULT_TIMEOUT_S[version],
       idempotencyKey: c.req.header('idempotency-key'),
     });
@@ -43,7 +43,7 @@ export function serveSandboxes(app: Hono<HttpEnv>, context: ControlContext): voi
     const { timeout, memory } = await readBodyAs(c, connectBody);
     if (memory === false) throw unsupported('connect with memory false');
     const timeoutS = timeout ?? DEFAULT_TIMEOUT_S[version];
-    const requests = requestsOf(c);
+    const requests = lastingOf(c);
     const id = idOf(c);
     const before = await requests.call('getSandbox', { params: { id } });
     const sleeps = before.state !== 'running';
@@ -103,13 +103,13 @@ export function serveSandboxes(app: Hono<HttpEnv>, context: ControlContext): voi
   });
   app.post('/sandboxes/:id/pause', async (c) => {
     const { memory } = await readBodyAs(c, pauseBody);
-    await pause(requestsOf(c), idOf(c), memory !== false);
+    await pause(lastingOf(c), idOf(c), memory !== false);
     return c.body(null, 204);
   });
   app.post('/sandboxes/:id/resume', async (c) => {
     const { timeout, memory } = await readBodyAs(c, connectBody);
     if (memory === false) throw unsupported('resume with memory false');
-    const requests = requestsOf(c);
+    const requests = lastingOf(c);
     const id = idOf(c);
     const { state } = await requests.call('getSandbox', { params: { id } });
     if (state === 'running') throw new E2bError(409, `sandbox ${c.req.param('id')} is already running`);
@@ -127,8 +127,11 @@ export function idOf(c: HttpContext): string {
   return id;
 }
 
+/** Until the client leaves; for what must be finished once it has begun. */
+type Access = { readonly requests: Requests; readonly lasting: Requests };
+
 async function createSandbox(
-  requests: Requests,
+  { requests, lasting }: Access,
   body: CreateBody,
   { timeoutS, idempotencyKey }: { readonly timeoutS: number; readonly idempotencyKey: string | undefined },
 ): Promise<SandboxInfo> {
@@ -141,7 +144,7 @@ async function createSandbox(
   const targets = toTargets(body.network ?? {}, body.allow_internet_access !== false);
   const template = await findTemplate(requests, body.templateID);
   if (template.kind === 'snapshot')
-    return await forkSnapshot(requests, template.id, body, timeoutS, idempotencyKey);
+    return await forkSnapshot({ requests, lasting }, template.id, body, timeoutS, idempotencyKey);
   try {
     return await requests.call('createSandbox', {
       body: {
@@ -167,7 +170,7 @@ async function createSandbox(
 
 /** Timeout action, network and automatic resume are those of the snapshot's source. */
 async function forkSnapshot(
-  requests: Requests,
+  { requests, lasting }: Access,
   id: string,
   { envVars: env }: CreateBody,
   timeoutS: number,
@@ -180,7 +183,7 @@ async function forkSnapshot(
   });
   const [made] = sandboxes;
   if (made === undefined) throw new E2bError(500, 'the snapshot has no copy');
-  return await setTimeoutOf(requests, made.id, timeoutS);
+  return await setTimeoutOf(lasting, made.id, timeoutS);
 }
 
 function sourceOf(template: Exclude<Template, { kind: 'snapshot' }>) {

@@ -1,30 +1,36 @@
 // One request to envd: who asks, which sandbox, as which user of the guest.
-import { addressOf, type HttpContext, headerOf } from '../../http/context.ts';
+import { addressOf, clientSignal, type HttpContext, headerOf } from '../../http/context.ts';
 import type { Principal } from '../../keys/index.ts';
 import type { Requests, Rest } from '../rest.ts';
 import { type GuestUser, type GuestUsers, resolvePath } from './guest-users.ts';
 
+type CallOptions = {
+  readonly id: string;
+  readonly principal: Principal;
+  readonly rest: Rest;
+  readonly users: GuestUsers;
+  readonly userName: string | undefined;
+};
+
 export class EnvdCall {
   readonly id: string;
+  /** Until the client leaves. */
   readonly requests: Requests;
+  /** For what must go on without the client. */
+  readonly lasting: Requests;
+  readonly principal: Principal;
   readonly #users: GuestUsers;
   readonly #userName: string | undefined;
   #user: Promise<GuestUser> | undefined;
 
-  constructor(
-    c: HttpContext,
-    options: {
-      readonly id: string;
-      readonly principal: Principal;
-      readonly rest: Rest;
-      readonly users: GuestUsers;
-      readonly userName: string | undefined;
-    },
-  ) {
-    this.id = options.id;
-    this.requests = options.rest.as({ principal: options.principal, address: addressOf(c) });
-    this.#users = options.users;
-    this.#userName = options.userName;
+  constructor(c: HttpContext, { id, principal, rest, users, userName }: CallOptions) {
+    const caller = { principal, address: addressOf(c) };
+    this.id = id;
+    this.principal = principal;
+    this.lasting = rest.as(caller);
+    this.requests = rest.as(caller, clientSignal(c));
+    this.#users = users;
+    this.#userName = userName;
   }
 
   get params() {

@@ -90,7 +90,7 @@ export async function giveToUser(call: EnvdCall, path: string): Promise<void> {
   if (name === 'root') return;
   const owner = `${name}:${name}`;
   const change = (whose: string) =>
-    call.requests.call('changeFile', { params: call.params, body: { path, owner: whose } });
+    call.lasting.call('changeFile', { params: call.params, body: { path, owner: whose } });
   await change(owner).catch((error: unknown) => {
     // Not every user has a group of the same name.
     if (!(error instanceof ApiError) || error.status !== 400) throw error;
@@ -98,11 +98,13 @@ export async function giveToUser(call: EnvdCall, path: string): Promise<void> {
   });
 }
 
-export async function describe(call: EnvdCall, path: string): Promise<object> {
+export type FileCall = Pick<EnvdCall, 'params' | 'requests'>;
+
+export async function describe(call: FileCall, path: string): Promise<object> {
   return await withTarget(call, await lstat(call, path));
 }
 
-async function lstat(call: EnvdCall, path: string): Promise<FileEntry> {
+async function lstat(call: FileCall, path: string): Promise<FileEntry> {
   try {
     return await call.requests.call('statFile', { params: call.params, query: { path, follow: 'false' } });
   } catch (error) {
@@ -131,7 +133,7 @@ async function makeDirectories(call: EnvdCall, path: string): Promise<void> {
 }
 
 /** A link has type and mode of what it leads to, and its own size and permissions. */
-async function withTarget(call: EnvdCall, entry: FileEntry): Promise<object> {
+async function withTarget(call: FileCall, entry: FileEntry): Promise<object> {
   if (entry.type !== 'symlink') return toEntryInfo(entry);
   const query = { path: entry.path };
   const target = await call.requests

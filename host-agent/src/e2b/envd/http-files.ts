@@ -34,9 +34,10 @@ export async function download(c: HttpContext, call: EnvdCall): Promise<Response
   }
   c.header('content-type', 'application/octet-stream');
   c.header('content-disposition', `inline; filename*=utf-8''${encodeURIComponent(basename(path))}`);
-  if (c.req.method !== 'HEAD')
-    return c.body(ReadableStream.from(answer.body), answer.status === 206 ? 206 : 200);
-  return c.body(null, 200);
+  const status = answer.status === 206 ? 206 : 200;
+  if (c.req.method !== 'HEAD') return c.body(ReadableStream.from(answer.body), status);
+  await answer.body[Symbol.asyncIterator]().return?.();
+  return c.body(null, status);
 }
 
 export async function upload(c: HttpContext, call: EnvdCall): Promise<Response> {

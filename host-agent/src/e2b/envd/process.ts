@@ -62,7 +62,7 @@ export class ProcessService {
   ): AsyncGenerator<object, void> {
     const { process, tag, pty, stdin } = request;
     const user = await call.user();
-    const command = (await call.requests.call('exec', {
+    const command = (await call.lasting.call('exec', {
       params: call.params,
       body: {
         cmd: [process.cmd, ...process.args],
@@ -242,7 +242,7 @@ function timedOut(): ConnectError {
 /** Its end is that of the guest's own limit if this fails. */
 function kill(call: EnvdCall, command: CommandInfo): void {
   const end = { params: toParams(call, command), query: { grace_s: 0 } };
-  call.requests.call('endCommand', end).catch(() => undefined);
+  call.lasting.call('endCommand', end).catch(() => undefined);
 }
 
 async function write(

@@ -1,7 +1,7 @@
 // envd of a sandbox: its RPCs and plain HTTP, for clients that have its access token.
 import type { Hono } from 'hono';
 import type { z } from 'zod';
-import { endOf, type HttpContext, type HttpEnv, headerOf } from '../../http/context.ts';
+import { clientSignal, type HttpContext, type HttpEnv, headerOf } from '../../http/context.ts';
 import { type BodySource, readBody } from '../../http/input/body-source.ts';
 import { answerPullStream } from '../../http/server/responses.ts';
 import { OPERATOR } from '../../keys/index.ts';
@@ -92,8 +92,7 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
     app.post(path, async (c) => {
       const call = await admitCall(c);
       const left = new AbortController();
-      endOf(c)?.once('close', () => left.abort());
-      const limits = { timeoutMs: readTimeout(c), signal: left.signal };
+      const limits = { timeoutMs: readTimeout(c), signal: AbortSignal.any([left.signal, clientSignal(c)]) };
       const messages = async function* (): AsyncGenerator<object, void> {
         yield* handle(call, await readFirst(readBody(c)), limits);
       };

@@ -8,7 +8,7 @@ import { AppError } from '../../lib/errors.ts';
 import { randomSuffix } from '../../lib/ids.ts';
 import type { EnvdCall } from './call.ts';
 import { ConnectError } from './connect-protocol.ts';
-import { describe } from './filesystem.ts';
+import { describe, type FileCall } from './filesystem.ts';
 
 export const watchRequests = {
   WatchDir: z.object({
@@ -43,16 +43,17 @@ export async function* watch(
   request: WatchRequest,
   signal: AbortSignal,
 ): AsyncGenerator<object, void> {
-  for await (const event of watchEvents(call, request, signal))
+  const directory = await call.path(request.path);
+  for await (const event of watchEvents(call, directory, request, signal))
     yield event === 'armed' ? { start: {} } : { filesystem: event };
 }
 
 async function* watchEvents(
-  call: EnvdCall,
-  { path, recursive, includeEntry }: WatchRequest,
+  call: FileCall,
+  directory: string,
+  { recursive, includeEntry }: WatchRequest,
   signal: AbortSignal,
 ): AsyncGenerator<'armed' | object, void> {
-  const directory = await call.path(path);
   const { type } = await call.requests.call('statFile', { params: call.params, query: { path: directory } });
   if (type !== 'directory')
     throw new ConnectError('invalid_argument', `path ${directory} is not a directory`);
@@ -89,7 +90,7 @@ function assertRemoved({ reason, message = 'the watch has ended' }: WatchEvent):
 }
 
 async function withEntry(
-  call: EnvdCall,
+  call: FileCall,
   change: { readonly name: string; readonly type: string },
   path: string | undefined,
   isWanted: boolean,
@@ -117,12 +118,14 @@ export class Watchers {
     const ofSandbox = [...this.#all.values()].filter(({ sandbox }) => sandbox === call.id);
     if (this.#all.size >= MAX_WATCHERS || ofSandbox.length >= MAX_WATCHERS_OF_SANDBOX)
       throw new ConnectError('resource_exhausted', 'there are too many watchers; remove some');
+    const directory = await call.path(request.path);
     const stop = new AbortController();
     const watcherId = randomSuffix();
     const timer = setTimeout(() => this.#remove(watcherId), UNUSED_MS).unref();
     const watcher: Watcher = { sandbox: call.id, events: [], failure: undefined, isOver: false, stop, timer };
     this.#all.set(watcherId, watcher);
-    const events = watchEvents(call, request, stop.signal);
+    const lasting = { params: call.params, requests: call.lasting };
+    const events = watchEvents(lasting, directory, request, stop.signal);
     try {
       await events.next();
     } catch (error) {
