@@ -55,7 +55,7 @@ async function start(t: Test) {
     socket.write(bytes);
     return socket;
   };
-  return { ...fixture, e2b, key, made, headers, uncaught, begin, writesOpen: () => open };
+  return { ...fixture, keyring, e2b, key, made, headers, uncaught, begin, writesOpen: () => open };
 }
 
 const OCTETS = { 'content-type': 'application/octet-stream' };
@@ -182,4 +182,13 @@ t.test('work for a client that has left ends, but for creates with an Idempotenc
   await until(() => signals[2]?.aborted === true);
   await sleep(200);
   t.notOk(signals[1]?.aborted, 'a retry gets the answer');
+});
+
+t.test('an upload in work is cut when its key is revoked', async (t) => {
+  const { begin, headers, keyring, writesOpen } = await start(t);
+  const upload = { ...headers, ...OCTETS, 'content-length': 1_000_000 };
+  const socket = await begin('POST /files?path=/x', upload, 'abc');
+  await until(() => writesOpen() === 1);
+  for (const { id } of keyring.registry.list()) await keyring.registry.revoke(id);
+  await until(() => socket.closed && writesOpen() === 0);
 });

@@ -82,6 +82,7 @@ export class E2bFront implements ServedGateway {
       rest,
       sandboxes: options.sandboxes,
       sandboxOf: (c) => this.#sandboxOf(c),
+      admitted: (c, principal) => this.#admitted(c, principal),
     });
     this.#envd = this.#toListener(finish(envd));
     this.#control = this.#toListener(finish(this.#createControl(rest)));
@@ -150,7 +151,6 @@ export class E2bFront implements ServedGateway {
       c.set('log', this.#options.log);
       c.set('principal', ANONYMOUS);
       await next();
-      this.#track(c);
     });
     app.onError((error, c) => {
       const requestId = c.get('requestId');
@@ -168,7 +168,7 @@ export class E2bFront implements ServedGateway {
     const { authenticator, records, domain } = this.#options;
     const app = this.#createApp();
     app.use(async (c, next) => {
-      c.set('principal', await this.#authenticate(c, authenticator));
+      this.#admitted(c, await this.#authenticate(c, authenticator));
       await next();
     });
     const context = new ControlContext(rest, records, domain);
@@ -186,9 +186,9 @@ export class E2bFront implements ServedGateway {
     });
   }
 
-  /** Connections of keys that are revoked are closed. */
-  #track(c: HttpContext): void {
-    const principal = c.get('principal');
+  /** Its connection is closed when the key is revoked, also while the request is in work. */
+  #admitted(c: HttpContext, principal: Principal): void {
+    c.set('principal', principal);
     const { incoming } = c.env;
     const lifetime = endOf(c);
     if (principal.kind !== 'key' || incoming === undefined || lifetime === undefined) return;

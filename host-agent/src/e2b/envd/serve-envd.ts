@@ -4,7 +4,7 @@ import type { z } from 'zod';
 import { clientSignal, type HttpContext, type HttpEnv, headerOf } from '../../http/context.ts';
 import { type BodySource, readBody } from '../../http/input/body-source.ts';
 import { answerPullStream } from '../../http/server/responses.ts';
-import { OPERATOR } from '../../keys/index.ts';
+import { OPERATOR, type Principal } from '../../keys/index.ts';
 import { isAppError } from '../../lib/errors.ts';
 import type { SandboxHost } from '../../sandboxes/interface.ts';
 import { measure } from '../control/extras.ts';
@@ -39,6 +39,8 @@ export type EnvdDeps = {
   readonly sandboxes: SandboxHost;
   /** The sandbox that the head of a request names. */
   readonly sandboxOf: (c: HttpContext) => string | undefined;
+  /** The client of a request is known. */
+  readonly admitted: (c: HttpContext, principal: Principal) => void;
 };
 
 type Limits = { readonly timeoutMs: number | undefined; readonly signal: AbortSignal };
@@ -71,7 +73,7 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
   };
   const toCall = (c: HttpContext, admitted: Admitted, userName: string | undefined): EnvdCall => {
     assertThere(admitted);
-    c.set('principal', admitted.principal);
+    deps.admitted(c, admitted.principal);
     return new EnvdCall(c, { ...admitted, rest, users, userName });
   };
   const admitCall = async (c: HttpContext): Promise<EnvdCall> =>
