@@ -1,6 +1,7 @@
 // envd of sandboxes: the Connect protocol, processes, files and ports, as E2B's SDKs speak to them.
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
+import { readEnvelopes } from '../../host-agent/src/e2b/envd/connect-protocol.ts';
 import type { ByteSource } from '../../host-agent/src/guest/files.ts';
 import type { PortHost } from '../../host-agent/src/ingress/index.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
@@ -141,7 +142,34 @@ t.test('giant and broken messages are refused', async (t) => {
     t.match(decode(Buffer.from(text, 'latin1')), [{ flags: 2, message: { error: { code } } }], code);
   }
   t.equal((await e2b.ask('POST', '/filesystem.Filesystem/Stat', { body: '{', headers })).status, 400);
+  const deep = `{"path":"/x","y":${'['.repeat(200)}${']'.repeat(200)}}`;
+  const nested = await e2b.ask('POST', '/filesystem.Filesystem/Stat', { body: deep, headers });
+  t.match([nested.status, nested.json.code], [400, 'invalid_argument']);
+  const many = { path: '/x', y: Array.from({ length: 400_000 }, () => ({})) };
+  const giant = await e2b.call('filesystem.Filesystem/Stat', many, made);
+  t.match([giant.status, giant.json.code], [429, 'resource_exhausted']);
+  t.match(await e2b.stream('process.Process/Start', many, made), [
+    { flags: 2, message: { error: { code: 'resource_exhausted' } } },
+  ]);
+  const stdin = Buffer.alloc(2_000_000).toString('base64');
+  const input = await e2b.call('process.Process/SendInput', { process: { pid: 9 }, input: { stdin } }, made);
+  t.equal(input.status, 404, 'input may be larger');
   t.equal((await e2b.ask('POST', '/process.Process/Nonsense', { body: '{}', headers })).status, 501);
+});
+
+t.test('messages are read in pieces of every size', async (t) => {
+  const bytes = Buffer.concat([envelope({ a: 1 }), envelope({ b: 'x'.repeat(3000) }), envelope({}, 2)]);
+  for (const size of [1, 2, 7, 4096]) {
+    let at = 0;
+    const read = async () => {
+      const piece = bytes.subarray(at, at + size);
+      at += size;
+      return piece.length === 0 ? undefined : piece;
+    };
+    const seen: unknown[] = [];
+    for await (const message of readEnvelopes({ read, discard: () => undefined })) seen.push(message);
+    t.same(seen, [{ a: 1 }, { b: 'x'.repeat(3000) }], `${size}`);
+  }
 });
 
 t.test('files are described, and links show what they lead to', async (t) => {

@@ -16,6 +16,7 @@ import { EnvdCall, userNameOf } from './call.ts';
 import {
   CONNECT_STATUS,
   ConnectError,
+  MAX_INPUT_BYTES,
   MessageStream,
   readEnvelopes,
   readMessage,
@@ -79,14 +80,17 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
   const admitCall = async (c: HttpContext): Promise<EnvdCall> =>
     toCall(c, await access.admit(c, namedSandbox(c)), userNameOf(c));
 
-  const unary = (path: string, handle: Unary): void => {
+  const unary = (path: string, handle: Unary, maxBytes?: number): void => {
     app.post(path, async (c) => {
       const call = await admitCall(c);
+      const body = readBody(c);
       try {
-        return c.json(await handle(call, await readMessage(readBody(c))));
+        return c.json(await handle(call, await readMessage(body, maxBytes)));
       } catch (error) {
         const { code, message } = toConnectError(error);
         return c.json({ code, message }, CONNECT_STATUS[code] as 400);
+      } finally {
+        body.discard();
       }
     });
   };
@@ -116,9 +120,8 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
   );
   unary('/process.Process/List', (call, message) => processes.list(call, parse(List, message)));
   unary('/process.Process/Update', (call, message) => processes.update(call, parse(Update, message)));
-  unary('/process.Process/SendInput', (call, message) =>
-    processes.sendInput(call, parse(SendInput, message)),
-  );
+  const sendInput: Unary = (call, message) => processes.sendInput(call, parse(SendInput, message));
+  unary('/process.Process/SendInput', sendInput, MAX_INPUT_BYTES);
   unary('/process.Process/CloseStdin', (call, message) =>
     processes.closeStdin(call, parse(CloseStdin, message)),
   );
@@ -129,7 +132,7 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
     const call = await admitCall(c);
     const body = readBody(c, STREAMED_INPUT_IDLE_MS);
     const answers = async function* (): AsyncGenerator<object, void> {
-      yield await processes.streamInput(call, readEnvelopes(body));
+      yield await processes.streamInput(call, readEnvelopes(body, MAX_INPUT_BYTES));
     };
     const stream = new MessageStream(connectErrors(answers()), {
       keepaliveMs: MAX_TIMEOUT_MS,
