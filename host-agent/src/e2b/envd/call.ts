@@ -1,7 +1,9 @@
 // One request to envd: who asks, which sandbox, as which user of the guest.
-import { addressOf, clientSignal, type HttpContext, headerOf } from '../../http/context.ts';
-import type { Principal } from '../../keys/index.ts';
+import { addressOf, clientSignal, endOf, type HttpContext, headerOf } from '../../http/context.ts';
+import { ownerOf, type Principal, sharerOf } from '../../keys/index.ts';
+import type { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import type { Requests, Rest } from '../rest.ts';
+import { ConnectError } from './connect-protocol.ts';
 import { type GuestUser, type GuestUsers, resolvePath } from './guest-users.ts';
 
 type CallOptions = {
@@ -21,6 +23,7 @@ export class EnvdCall {
   readonly principal: Principal;
   readonly #users: GuestUsers;
   readonly #userName: string | undefined;
+  readonly #end: ReturnType<typeof endOf>;
   #user: Promise<GuestUser> | undefined;
 
   constructor(c: HttpContext, { id, principal, rest, users, userName }: CallOptions) {
@@ -29,8 +32,16 @@ export class EnvdCall {
     this.principal = principal;
     this.lasting = rest.as(caller);
     this.requests = rest.as(caller, clientSignal(c));
+    this.#end = endOf(c);
     this.#users = users;
     this.#userName = userName;
+  }
+
+  /** A slot until the answer is sent, or its client has left. ConnectError resource_exhausted. */
+  occupy(limit: ConcurrencyLimit): void {
+    const slot = acquire(limit, this.principal);
+    if (this.#end === undefined || this.#end.destroyed) slot[Symbol.dispose]();
+    else this.#end.once('close', () => slot[Symbol.dispose]());
   }
 
   get params() {
@@ -47,6 +58,15 @@ export class EnvdCall {
   async path(text: string): Promise<string> {
     if (text.startsWith('/') && !text.includes('\0')) return text.replace(/(?<=.)\/+$/, '');
     return resolvePath(text, await this.user());
+  }
+}
+
+/** ConnectError resource_exhausted: an AppError would look as if the guest was lost. */
+export function acquire(limit: ConcurrencyLimit, principal: Principal): Disposable {
+  try {
+    return limit.acquire(sharerOf(ownerOf(principal)));
+  } catch (error) {
+    throw new ConnectError('resource_exhausted', (error as Error).message);
   }
 }
 

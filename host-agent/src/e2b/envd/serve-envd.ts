@@ -22,7 +22,7 @@ import {
   readMessage,
   toConnectError,
 } from './connect-protocol.ts';
-import { filesystemRequests, listDir, makeDir, move, remove, stat } from './filesystem.ts';
+import { filesystemRequests, largeLists, listDir, makeDir, move, remove, stat } from './filesystem.ts';
 import { GuestUsers } from './guest-users.ts';
 import { download, upload } from './http-files.ts';
 import { ProcessService, processRequests } from './process.ts';
@@ -144,10 +144,11 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
 
   const files = filesystemRequests;
   const filesystem = '/filesystem.Filesystem';
+  const large = largeLists();
   unary(`${filesystem}/Stat`, (call, message) => stat(call, parse(files.Stat, message)));
   unary(`${filesystem}/MakeDir`, (call, message) => makeDir(call, parse(files.MakeDir, message)));
   unary(`${filesystem}/Move`, (call, message) => move(call, parse(files.Move, message)));
-  unary(`${filesystem}/ListDir`, (call, message) => listDir(call, parse(files.ListDir, message)));
+  unary(`${filesystem}/ListDir`, (call, message) => listDir(call, parse(files.ListDir, message), large));
   unary(`${filesystem}/Remove`, (call, message) => remove(call, parse(files.Remove, message)));
   const { WatchDir, GetWatcherEvents } = watchRequests;
   streaming(`${filesystem}/WatchDir`, (call, message, { signal }) =>
