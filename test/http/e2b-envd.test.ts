@@ -6,7 +6,7 @@ import type { ByteSource } from '../../host-agent/src/guest/files.ts';
 import type { PortHost } from '../../host-agent/src/ingress/index.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { type Created, decode, envelope, serveE2b } from './e2b-front.ts';
-import { FILE } from './fake-sandboxes.ts';
+import { FILE, outflow } from './fake-sandboxes.ts';
 import { openKeyring } from './keyed.ts';
 import { makeApp } from './support.ts';
 
@@ -17,7 +17,7 @@ async function start(t: Test, portHost?: PortHost) {
   const { text: key } = await keyring.registry.create({ name: 'one' }, 'e2b');
   const body = { templateID: 'base', allow_internet_access: false };
   const made: Created = (await e2b.ask('POST', '/v2/sandboxes', { key, body })).json;
-  return { ...fixture, e2b, key, made };
+  return { ...fixture, keyring, e2b, key, made };
 }
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
@@ -92,6 +92,35 @@ t.test('a process starts, writes and ends, in envelopes', async (t) => {
     made,
   );
   t.match([other.status, other.json.code], [501, 'unimplemented']);
+});
+
+t.test('what a key may not read changes no user of other keys', async (t) => {
+  const { e2b, made, sandboxes, keyring } = await start(t);
+  let reads = 0;
+  let passwd = 'root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n';
+  sandboxes.onRead = async () => {
+    reads += 1;
+    const sizeBytes = passwd.length;
+    return { body: outflow(passwd), sizeBytes, contentBytes: sizeBytes, entry: FILE };
+  };
+  const users: unknown[] = [];
+  sandboxes.commandCalls.start = async ({ user }) => {
+    users.push(user);
+    throw new AppError('not_found', 'no such command');
+  };
+  const policy = { operations: ['view' as const, 'exec' as const] };
+  const { text: key } = await keyring.registry.create({ name: 'exec', policy }, 'e2b');
+  const narrow: Created = (await e2b.ask('GET', `/sandboxes/${made.sandboxID}`, { key })).json;
+  for (const sandbox of [narrow, made, made, narrow])
+    await e2b.stream('process.Process/Start', { process: { cmd: 'x' } }, sandbox);
+  t.same([users, reads], [['root', 'user', 'user', 'user'], 1]);
+  const { text: other } = await keyring.registry.create({ name: 'other' }, 'e2b');
+  const body = { templateID: 'base', allow_internet_access: false };
+  const second: Created = (await e2b.ask('POST', '/v2/sandboxes', { key: other, body })).json;
+  passwd += 'x'.repeat(10_000);
+  for (const sandbox of [second, second])
+    await e2b.stream('process.Process/Start', { process: { cmd: 'x' } }, sandbox);
+  t.same([users.slice(4), reads], [['user', 'user'], 3], 'a long file is not remembered');
 });
 
 t.test('failures of a stream come in its end, and a lost guest cuts the connection', async (t) => {

@@ -137,6 +137,29 @@ t.test('tenants, policies and revoked keys hold as in the REST interface', async
   const bounded = await make(short, { timeout: 20 });
   t.equal(daemon.manager.find(`sbx_${bounded.sandboxID.slice(3)}`)?.info.timeoutS, 20);
 
+  const count = async () => (await e2b.ask('GET', '/v2/sandboxes', { key: a })).json.length;
+  const brief = await make(a, { timeout: 20 });
+  const before = await count();
+  const named = { key: a, body: { name: 'mine' } };
+  t.equal((await e2b.ask('POST', `/sandboxes/${brief.sandboxID}/snapshots`, named)).status, 201);
+  const forking = await mint({
+    tenant: 'a',
+    policy: { operations: ['view', 'create', 'fork', 'snapshot', 'update'], max_timeout_s: 30 },
+  });
+  for (const [path, body] of [
+    ['/v2/sandboxes', { ...OFFLINE, templateID: 'mine', timeout: 3000 }],
+    [`/sandboxes/${brief.sandboxID}/fork`, { count: 2, timeout: 3000 }],
+  ] as const)
+    for (const headers of [{}, { 'idempotency-key': `of-${path.length}` }]) {
+      const copied = await e2b.ask('POST', path, { key: forking, body, headers });
+      t.match([copied.status, copied.json.message], [403, /max_timeout_s 30/]);
+    }
+  t.equal(await count(), before, 'copies that get no timeout are deleted');
+  const copies = await e2b.ask('POST', `/sandboxes/${brief.sandboxID}/fork`, { key: forking, body: {} });
+  const ownId = (id: string): string => `sbx_${id.slice(3)}`;
+  t.equal(e2b.records.find(ownId(brief.sandboxID))?.ports, 'public');
+  t.equal(e2b.records.find(ownId(copies.json[0].sandbox.sandboxID))?.ports, 'closed', 'no connect, no ports');
+
   const [own] = keyring.registry
     .list()
     .filter(({ tenant, policy }) => tenant === 'a' && policy === undefined);

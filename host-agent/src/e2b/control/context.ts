@@ -1,6 +1,7 @@
 // What the handlers of the control plane share.
 import type { SandboxInfo } from '@sandboxd/client';
 import { addressOf, type Caller, clientSignal, type HttpContext, headerOf } from '../../http/context.ts';
+import { OPERATOR } from '../../keys/index.ts';
 import type { Requests, Rest } from '../rest.ts';
 import type { SandboxRecords } from '../sandbox-records.ts';
 import { type Tokens, toSandbox } from './views.ts';
@@ -32,6 +33,20 @@ export class ControlContext {
 
   /** Also for what must be finished once it has begun. */
   readonly lastingOf = (c: HttpContext): Requests => this.#rest.as(callerOf(c));
+
+  /**
+   * Finishes what a request has made; if that fails, deletes it. As the operator, because a key that may fork need not
+   * be able to delete.
+   */
+  async finish<T>(c: HttpContext, ids: readonly string[], work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      const rest = this.#rest.as({ principal: OPERATOR, address: addressOf(c) });
+      await Promise.allSettled(ids.map((id) => rest.call('deleteSandbox', { params: { id } })));
+      throw error;
+    }
+  }
 
   async tokensFor(c: HttpContext, id: string): Promise<Tokens> {
     const traffic = this.records.find(id)?.ports === 'token' ? this.records.trafficToken(id) : null;

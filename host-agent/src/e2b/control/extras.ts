@@ -11,7 +11,7 @@ import type { ControlContext } from './context.ts';
 import { NEXT_TOKEN, toPage } from './lists.ts';
 import { toTargets } from './network.ts';
 import { forkBody, putNetworkBody, readBodyAs, snapshotBody } from './requests.ts';
-import { idOf, setTimeoutOf } from './sandboxes.ts';
+import { idOf, mayConnect, setTimeoutOf } from './sandboxes.ts';
 
 const DEFAULT_FORK_TIMEOUT_S = 15;
 /** Between the two samples that give the CPU usage. */
@@ -58,17 +58,23 @@ export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
     const { timeout, count } = await readBodyAs(c, forkBody);
     const lasting = lastingOf(c);
     const id = idOf(c);
+    const timeoutS = timeout ?? DEFAULT_FORK_TIMEOUT_S;
     const body = { count: count ?? 1 };
     const { sandboxes } = await requestsOf(c).call('forkSandbox', { params: { id }, body });
-    const record = records.find(id);
-    const made = await Promise.all(
-      sandboxes.map(async (copy) => {
-        if (record !== undefined) await records.put(copy.id, { ...record, keyIds: [] });
-        const info = await setTimeoutOf(lasting, copy.id, timeout ?? DEFAULT_FORK_TIMEOUT_S);
-        return { sandbox: await context.show(c, info) };
-      }),
-    );
-    return c.json(made, 201);
+    const source = records.find(id);
+    const isClosed = !mayConnect(c.get('principal'));
+    const record = source && { ...source, ...(isClosed && { ports: 'closed' as const }), keyIds: [] };
+    const ids = sandboxes.map((copy) => copy.id);
+    const complete = async () => {
+      const shown: object[] = [];
+      for (const copy of ids) {
+        if (record !== undefined) await records.put(copy, record);
+        const info = await setTimeoutOf(lasting, copy, timeoutS);
+        shown.push({ sandbox: await context.show(c, info) });
+      }
+      return c.json(shown, 201);
+    };
+    return await context.finish(c, ids, complete);
   });
   app.put('/sandboxes/:id/network', async (c) => {
     const body = await readBodyAs(c, putNetworkBody);
