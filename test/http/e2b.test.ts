@@ -173,6 +173,33 @@ t.test('tenants, policies and revoked keys hold as in the REST interface', async
   t.match(e2b.audited.at(-1), { event: 'refused', decision: 'unauthenticated', status: 401 });
 });
 
+t.test('a changed network is what is shown and what holds, and is no larger than others', async (t) => {
+  const { e2b, make, mint } = await start(t);
+  const key = await mint({ tenant: 'a' });
+  const network = { denyOut: ['0.0.0.0/0'], allowOut: ['a.example'] };
+  const made = await make(key, { allow_internet_access: true, network });
+  const id = `sbx_${made.sandboxID.slice(3)}`;
+  const at = `/sandboxes/${made.sandboxID}`;
+  const put = (body: object, by = key) =>
+    e2b.ask('PUT', `${at}/network`, { key: by, body: { allow_internet_access: false, ...body } });
+  t.equal((await put({ allowPublicTraffic: false, maskRequestHost: 'localhost' })).status, 204);
+  t.match(e2b.records.find(id), { ports: 'token', masksHost: true, allowInternetAccess: false });
+  t.notOk('allow_internet_access' in (e2b.records.find(id)?.network ?? {}));
+  t.equal((await put({ allowPublicTraffic: null })).status, 204);
+  t.match(e2b.records.find(id), { ports: 'token', masksHost: true }, 'what is not said stays');
+  const { json } = await e2b.ask('GET', at, { key });
+  t.match(json.network, { allowPublicTraffic: false, maskRequestHost: 'localhost' });
+  const narrow = await mint({ tenant: 'a', policy: { operations: ['view', 'network'] } });
+  t.equal((await put({ allowPublicTraffic: true }, narrow)).status, 403);
+  t.match(e2b.audited.at(-1), { event: 'refused', decision: 'denied', status: 403 });
+  t.equal(e2b.records.find(id)?.ports, 'token', 'without connect no ports are opened');
+  t.equal((await put({ allowPublicTraffic: true })).status, 204);
+  t.equal(e2b.records.find(id)?.ports, 'public');
+  const denyOut = ['0.0.0.0/0', ...Array.from({ length: 60_000 }, () => 'a.example')];
+  for (const list of [denyOut, ['0.0.0.0/0', 'a'.repeat(1000)]])
+    t.equal((await put({ denyOut: list })).status, 400);
+});
+
 t.test('what is not supported is 501 with a sentence', async (t) => {
   const { e2b, mint } = await start(t);
   const key = await mint();

@@ -25,7 +25,7 @@ import {
   type Sought,
 } from '../ingress/index.ts';
 import { ANONYMOUS, type Principal } from '../keys/index.ts';
-import { AppError } from '../lib/errors.ts';
+import { AppError, isAppError } from '../lib/errors.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
 import { ControlContext } from './control/context.ts';
 import { serveExtras } from './control/extras.ts';
@@ -157,7 +157,8 @@ export class E2bFront implements ServedGateway {
       const { status, headers, body } = toE2bAnswer(error, requestId);
       const { incoming } = c.env;
       // Other refusals are those of the REST interface, which has recorded them.
-      if (status === 401 && incoming !== undefined) this.#audit(incoming, error, requestId);
+      const isOwn = status === 401 || (isAppError(error) && error.code === 'forbidden');
+      if (isOwn && incoming !== undefined) this.#audit(incoming, error, requestId);
       if (status === 500) this.#options.log.error({ err: error, requestId }, 'e2b request failed');
       return c.json(body, status as 400, headers);
     });

@@ -3,14 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ConflictError, type LogRecord } from '@sandboxd/client';
 import type { Hono } from 'hono';
 import type { HttpEnv } from '../../http/context.ts';
+import { assertOperation } from '../../keys/index.ts';
 import { E2bError, unsupported } from '../errors.ts';
 import type { Requests } from '../rest.ts';
-import { toOwnId } from '../sandbox-records.ts';
+import { type SandboxRecord, toOwnId } from '../sandbox-records.ts';
 import { findSnapshot } from '../templates.ts';
 import type { ControlContext } from './context.ts';
 import { NEXT_TOKEN, toPage } from './lists.ts';
-import { toTargets } from './network.ts';
-import { forkBody, putNetworkBody, readBodyAs, snapshotBody } from './requests.ts';
+import { toPortAccess, toTargets } from './network.ts';
+import { forkBody, type NetworkBody, putNetworkBody, readBodyAs, snapshotBody } from './requests.ts';
 import { idOf, mayConnect, setTimeoutOf } from './sandboxes.ts';
 
 const DEFAULT_FORK_TIMEOUT_S = 15;
@@ -79,12 +80,14 @@ export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
   app.put('/sandboxes/:id/network', async (c) => {
     const body = await readBodyAs(c, putNetworkBody);
     const id = idOf(c);
-    const targets = toTargets(body, body.allow_internet_access !== false);
+    const { allow_internet_access: internet, ...wanted } = body;
+    const targets = toTargets(wanted, internet !== false);
+    // As for a create: opening ports needs the operation.
+    if (body.allowPublicTraffic && records.find(id)?.ports === 'token')
+      assertOperation(c.get('principal'), 'connect');
     await requestsOf(c).call('replaceNetwork', { params: { id }, body: targets ?? {} });
     const record = records.find(id);
-    const allowInternetAccess = body.allow_internet_access ?? null;
-    const network = { ...record?.network, ...body, egressProxy: undefined };
-    if (record !== undefined) await records.put(id, { ...record, allowInternetAccess, network });
+    if (record !== undefined) await records.put(id, changeNetwork(record, wanted, internet ?? null));
     return c.body(null, 204);
   });
   app.get('/sandboxes/:id/metrics', async (c) => {
@@ -112,6 +115,23 @@ export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
     );
     return c.json({ logs: found.slice(0, toLimit(limit)).map(toEntry) });
   });
+}
+
+/** What the request says nothing about stays. */
+function changeNetwork(
+  record: SandboxRecord,
+  wanted: NetworkBody,
+  allowInternetAccess: boolean | null,
+): SandboxRecord {
+  const given = Object.entries(wanted).filter(([, value]) => value != null);
+  const { ports, masksHost } = toPortAccess(wanted);
+  return {
+    ...record,
+    allowInternetAccess,
+    network: { ...record.network, ...Object.fromEntries(given), egressProxy: undefined },
+    ...(wanted.allowPublicTraffic != null && record.ports !== 'closed' && { ports }),
+    ...(masksHost && { masksHost }),
+  };
 }
 
 type Snapshot = { readonly id: string; readonly name?: string };
