@@ -10,7 +10,8 @@ export const mcpRoutes = {
     summary: 'Serve the tools of sandboxes to an agent by the Model Context Protocol',
     description:
       'The streamable HTTP transport of the protocol, without sessions. Each call of a tool is checked as the ' +
-      'requests that it consists of, with the rights of the key. The query bounds the tools further.',
+      'requests that it consists of, with the rights of the key. The query bounds the tools further. A message that the ' +
+      'protocol refuses gets an error of JSON-RPC, also where the status is 4xx.',
     access: 'any-key',
     query: mcpQuery,
     exactQuery: true,
