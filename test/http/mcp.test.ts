@@ -3,6 +3,7 @@ import { type Policy, ROUTES } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import type { AuditEntry } from '../../host-agent/src/audit/index.ts';
 import { Agent } from '../support/mcp.ts';
+import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { until } from '../support/until.ts';
 import { openKeyring } from './keyed.ts';
 import { serve } from './support.ts';
@@ -92,6 +93,17 @@ t.test('the query bounds the tools', async (t) => {
     t.equal(response.status, 400, query);
     t.match(((await response.json()) as Refused).error, problem);
   }
+});
+
+t.test('the limit of sandboxes holds over calls at once, which come in messages of their own', async (t) => {
+  const keyring = await openKeyring(t);
+  const { manager } = await startMemoryDaemon(t);
+  const { url } = await serve(t, { authenticator: keyring.authenticator, sandboxes: manager });
+  const agent = await Agent.over(url, await keyring.make(), '?label=agent=one&max_sandboxes=2');
+  t.teardown(() => agent[Symbol.asyncDispose]());
+  const answers = await Promise.all(Array.from({ length: 6 }, () => agent.call('create_sandbox')));
+  t.equal(answers.filter(({ isError }) => !isError).length, 2);
+  t.equal(manager.list().length, 2);
 });
 
 t.test('what is no message of one client is refused', async (t) => {

@@ -1,6 +1,6 @@
 // The Model Context Protocol, for agents.
 import { mcpMessage, mcpQuery } from '../schemas/mcp.ts';
-import { json, jsonBody, type Route } from './route.ts';
+import { jsonBody, type Route } from './route.ts';
 
 export const mcpRoutes = {
   serveMcp: {
@@ -10,7 +10,8 @@ export const mcpRoutes = {
     summary: 'Serve the tools of sandboxes to an agent by the Model Context Protocol',
     description:
       'The streamable HTTP transport of the protocol, without sessions. Each call of a tool is checked as the ' +
-      'requests that it consists of, with the rights of the key. The query bounds the tools further.',
+      'requests that it consists of, with the rights of the key. The query bounds the tools further. A message that the ' +
+      'protocol refuses gets an error of JSON-RPC, also where the status is 4xx.',
     access: 'any-key',
     query: mcpQuery,
     exactQuery: true,
@@ -20,7 +21,7 @@ export const mcpRoutes = {
       {
         status: 200,
         description: 'the answer to the message, after messages of progress if it is a stream of events',
-        content: { ...json(mcpMessage), 'text/event-stream': { kind: 'bytes' } },
+        content: { 'application/json': { kind: 'bytes' }, 'text/event-stream': { kind: 'bytes' } },
       },
       { status: 202, description: 'the message was a notification' },
     ],

@@ -2,7 +2,7 @@
 import { createMcpHandler } from '@modelcontextprotocol/server';
 import { Client } from '../client.ts';
 import type { Transport } from '../connection/transport.ts';
-import { type Bounds, Scope } from './scope.ts';
+import { type Admission, type Bounds, Scope } from './scope.ts';
 import { makeServer, type ServerOptions } from './server.ts';
 
 export type Exchange = Pick<ServerOptions, 'version' | 'tools'> & {
@@ -10,14 +10,16 @@ export type Exchange = Pick<ServerOptions, 'version' | 'tools'> & {
   readonly request: Request;
   readonly message: unknown;
   readonly bounds: Bounds;
+  /** Of all messages with the same labels. */
+  readonly admission: Admission;
   /** Leads to the daemon. */
   readonly transport: Transport;
 };
 
 /** The answer to one message: JSON, or a stream of events. */
-export function answerMessage({ request, message, bounds, transport, ...options }: Exchange) {
+export function answerMessage({ request, message, bounds, admission, transport, ...options }: Exchange) {
   const client = new Client({ transport });
-  const scope = new Scope(client, bounds);
+  const scope = new Scope(client, bounds, admission);
   const handler = createMcpHandler(() => makeServer({ ...options, scope, running: new Set() }));
   return handler.fetch(request, { parsedBody: message });
 }

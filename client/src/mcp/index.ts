@@ -1,4 +1,4 @@
 // The MCP server, for programs that bring their own connections to agents.
 export { answerMessage } from './http.ts';
-export type { Bounds } from './scope.ts';
+export { type Admission, type Bounds, makeAdmission } from './scope.ts';
 export { TOOL_NAMES, TRANSFER_NAMES } from './server.ts';

@@ -41,20 +41,31 @@ const SANDBOX_ID = /^sbx_[0-9a-v]{13}$/;
 const SNAPSHOT_ID = /^snap_[0-9a-v]{13}$/;
 const POLL_MS = 50;
 
+/** What is being created by servers whose sandboxes count together. */
+export type Admission = {
+  /** Sandboxes that are being created. */
+  pending: number;
+  /** One after another, calls are admitted to creating. */
+  last: Promise<unknown>;
+};
+
+export function makeAdmission(): Admission {
+  return { pending: 0, last: Promise.resolve() };
+}
+
 export class Scope {
   readonly client: Client;
   readonly bounds: Bounds;
   readonly #filter: readonly string[];
   /** Sandboxes of this server, for the limit without labels. */
   readonly #made = new Set<string>();
-  /** Sandboxes that are being created. */
-  #pending = 0;
-  /** One after another, calls are admitted to creating. */
-  #admission: Promise<unknown> = Promise.resolve();
+  readonly #admission: Admission;
 
-  constructor(client: Client, bounds: Bounds) {
+  /** `admission`: shared with other servers whose sandboxes count together. */
+  constructor(client: Client, bounds: Bounds, admission: Admission = makeAdmission()) {
     this.client = client;
     this.bounds = bounds;
+    this.#admission = admission;
     this.#filter = Object.entries(bounds.labels).map(([key, value]) => `${key}=${value}`);
   }
 
@@ -169,13 +180,14 @@ export class Scope {
   }
 
   async #counted<T>(count: number, signal: AbortSignal, make: () => Promise<T>): Promise<T> {
-    const admitted = this.#admission.then(() => this.#admit(count, signal));
-    this.#admission = admitted.catch(() => undefined);
+    const admission = this.#admission;
+    const admitted = admission.last.then(() => this.#admit(count, signal));
+    admission.last = admitted.catch(() => undefined);
     await admitted;
     try {
       return await make();
     } finally {
-      this.#pending -= count;
+      admission.pending -= count;
     }
   }
 
@@ -183,7 +195,7 @@ export class Scope {
   async #admit(count: number, signal: AbortSignal): Promise<void> {
     const { maxSandboxes = Number.POSITIVE_INFINITY } = this.bounds;
     while (maxSandboxes < Number.POSITIVE_INFINITY) {
-      const pending = this.#pending;
+      const pending = this.#admission.pending;
       const all = await this.sandboxes({ signal });
       const taken = all.filter(({ id }) => this.#filter.length > 0 || this.#made.has(id)).length;
       if (taken + pending + count <= maxSandboxes) break;
@@ -191,10 +203,10 @@ export class Scope {
         throw new SandboxdError(
           `there may be ${maxSandboxes} sandboxes here, and there are ${taken}: delete one first`,
         );
-      while (this.#pending >= pending) await pause(POLL_MS, signal);
+      while (this.#admission.pending >= pending) await pause(POLL_MS, signal);
     }
     signal.throwIfAborted();
-    this.#pending += count;
+    this.#admission.pending += count;
   }
 }
 

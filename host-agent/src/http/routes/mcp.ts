@@ -1,8 +1,8 @@
 // Tools for agents: each call of a tool becomes requests to this API, with the key of the agent.
 import { randomUUID } from 'node:crypto';
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH } from '@sandboxd/api';
-import type { Bounds } from '@sandboxd/client/mcp';
-import { ownerOf, sharerOf } from '../../keys/index.ts';
+import type { Admission, Bounds } from '@sandboxd/client/mcp';
+import { ownerOf, type Principal, sharerOf, tenantOf } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
@@ -21,12 +21,15 @@ export function mcpHandlers({ stopping }: HttpServices, fetch: Fetch) {
   });
   /** Calls by their client and number. */
   const inFlight = new Map<string, AbortController>();
+  const admissions = new Admissions();
   return {
     serveMcp: async ({ query, body }, c) => {
       const bounds = toBounds(query);
       const tools = query.tool.length > 0 ? query.tool : undefined;
       // Loaded with the first message: the SDK is large.
-      const { answerMessage, TOOL_NAMES, TRANSFER_NAMES } = await import('@sandboxd/client/mcp');
+      const { answerMessage, makeAdmission, TOOL_NAMES, TRANSFER_NAMES } = await import(
+        '@sandboxd/client/mcp'
+      );
       const names = TOOL_NAMES.filter((name) => !TRANSFER_NAMES.includes(name));
       const unknown = tools?.find((name) => !names.includes(name));
       if (unknown !== undefined)
@@ -42,12 +45,15 @@ export function mcpHandlers({ stopping }: HttpServices, fetch: Fetch) {
       const cancelled = new AbortController();
       const call = toCall(message.id);
       if (message.id !== undefined) inFlight.set(call, cancelled);
+      const used = admissions.use(c.get('principal'), bounds.labels, makeAdmission);
       const onEnd = (): void => {
         slot[Symbol.dispose]();
+        used.users.delete(cancelled);
         if (inFlight.get(call) === cancelled) inFlight.delete(call);
       };
       const signal = AbortSignal.any([clientSignal(c), stopping, cancelled.signal]);
       const ending = endingOf(c);
+      used.users.add(cancelled);
       const caller = { principal: c.get('principal'), address: addressOf(c) };
       const env = { caller, ...(ending !== undefined && { ending }) };
       try {
@@ -55,6 +61,7 @@ export function mcpHandlers({ stopping }: HttpServices, fetch: Fetch) {
           request: toRequest(c.req.raw, signal),
           message: body,
           bounds,
+          admission: used.admission,
           tools,
           version: VERSION,
           transport: new InProcessTransport({ fetch, env, signal }),
@@ -67,6 +74,22 @@ export function mcpHandlers({ stopping }: HttpServices, fetch: Fetch) {
       }
     },
   } satisfies Partial<Handlers>;
+}
+
+type Used = { readonly admission: Admission; readonly users: Set<object> };
+
+/** Messages of agents whose sandboxes count together: those of one tenant with the same labels. */
+class Admissions {
+  readonly #all = new Map<string, Used>();
+
+  use(principal: Principal, labels: Bounds['labels'], make: () => Admission): Used {
+    for (const [key, { admission, users }] of this.#all)
+      if (users.size === 0 && admission.pending === 0) this.#all.delete(key);
+    const key = JSON.stringify([tenantOf(principal), Object.entries(labels).sort()]);
+    const used = this.#all.get(key) ?? { admission: make(), users: new Set() };
+    this.#all.set(key, used);
+    return used;
+  }
 }
 
 type Message = {
