@@ -94,6 +94,22 @@ t.test('a process starts, writes and ends, in envelopes', async (t) => {
   t.match([other.status, other.json.code], [501, 'unimplemented']);
 });
 
+t.test('time limits have fractions, as Python writes them', async (t) => {
+  const { e2b, made, sandboxes } = await start(t);
+  const limits: unknown[] = [];
+  sandboxes.commandCalls.start = async ({ timeout_s }) => {
+    limits.push(timeout_s);
+    throw new AppError('not_found', 'no such command');
+  };
+  const ask = (text: string) => {
+    const message = { process: { cmd: 'x' } };
+    return e2b.stream('process.Process/Start', message, made, { 'connect-timeout-ms': text });
+  };
+  for (const text of ['1500', '1500.0', '1499.5']) await ask(text);
+  t.same(limits, [3, 3, 3]);
+  t.match(await ask('soon'), [{ flags: 2, message: { error: { code: 'invalid_argument' } } }]);
+});
+
 t.test('what a key may not read changes no user of other keys', async (t) => {
   const { e2b, made, sandboxes, keyring } = await start(t);
   let reads = 0;

@@ -192,3 +192,16 @@ t.test('an upload in work is cut when its key is revoked', async (t) => {
   for (const { id } of keyring.registry.list()) await keyring.registry.revoke(id);
   await until(() => socket.closed && writesOpen() === 0);
 });
+
+t.test('a client that waits to be asked for its upload is asked', async (t) => {
+  const { begin, headers } = await start(t);
+  const upload = { ...headers, ...OCTETS, 'content-length': 3, expect: '100-continue' };
+  const socket = await begin('POST /files?path=/x', upload);
+  let answer = '';
+  socket.on('data', (bytes) => {
+    answer += String(bytes);
+  });
+  await until(() => answer.startsWith('HTTP/1.1 100 Continue\r\n\r\n'), 'the word to go on');
+  socket.write('abc');
+  await until(() => answer.includes('HTTP/1.1 200 OK'));
+});

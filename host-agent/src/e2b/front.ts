@@ -97,6 +97,8 @@ export class E2bFront implements ServedGateway {
       const sought = this.#check(request);
       if (sought !== undefined && sought.port !== ENVD_PORT)
         return await this.#options.ports.serve(request, response);
+      // For ports the guest decides.
+      if (/^100-continue$/i.test(request.headers.expect ?? '')) response.writeContinue();
       const path = request.url?.split('?', 1)[0] ?? '';
       // URLs of files that are signed name no sandbox.
       const isEnvd = sought !== undefined || path === '/files' || path === '/health';

@@ -98,8 +98,9 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
     app.post(path, async (c) => {
       const call = await admitCall(c);
       const left = new AbortController();
-      const limits = { timeoutMs: readTimeout(c), signal: AbortSignal.any([left.signal, clientSignal(c)]) };
+      const signal = AbortSignal.any([left.signal, clientSignal(c)]);
       const messages = async function* (): AsyncGenerator<object, void> {
+        const limits = { timeoutMs: readTimeout(c), signal };
         yield* handle(call, await readFirst(readBody(c)), limits);
       };
       const stream = new MessageStream(connectErrors(messages()), {
@@ -228,11 +229,13 @@ async function readFirst(body: BodySource): Promise<unknown> {
   }
 }
 
-/** Of the whole stream; absent: none. */
+/** Of the whole stream; absent: none. Python writes it with a fraction. ConnectError. */
 function readTimeout(c: HttpContext): number | undefined {
   const text = headerOf(c, 'connect-timeout-ms');
-  if (text === undefined || !/^\d{1,10}$/.test(text)) return undefined;
-  return Math.min(Number(text), MAX_TIMEOUT_MS);
+  if (text === undefined) return undefined;
+  if (!/^\d{1,10}(?:\.\d+)?$/.test(text))
+    throw new ConnectError('invalid_argument', 'connect-timeout-ms must be a number of milliseconds');
+  return Math.min(Math.ceil(Number(text)), MAX_TIMEOUT_MS);
 }
 
 function readKeepalive(c: HttpContext): number {
