@@ -1,4 +1,4 @@
-// Uploads to envd that are damaged, cut or abandoned: the daemon refuses them, and goes on.
+// Uploads to envd that are damaged, cut or abandoned: the daemon refuses them, and goes on. Clients that leave.
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
