@@ -76,7 +76,7 @@ function decode(body: BodySource, coding = 'identity'): Readable {
   return tolerant(isPacked ? pipeline(plain, createGunzip(), () => undefined) : plain);
 }
 
-/** Whoever reads it gets its error. Until then nothing listens, and such an error would end the daemon. */
+/** Its reader gets its error. Until then nothing listens, and such an error would end the daemon. */
 function tolerant<S extends Readable>(stream: S): S {
   stream.on('error', () => undefined);
   return stream;
