@@ -164,6 +164,11 @@ export function diallerRules(uid: number): string {
   ].join('\n');
 }
 
+/** Nothing may leave of what no dialler runs for. */
+export function noDiallerRules(): string {
+  return `flush chain ${GUEST_TABLE} dialler`;
+}
+
 /** The names of the two sets of a class of rules; undefined: those of the allowlist. */
 export function setNames(set: string | undefined): readonly [open: string, used: string] {
   return set === undefined ? ['allowed', 'used'] : [`open_${set}`, `used_${set}`];
