@@ -95,7 +95,7 @@ export class Dialler {
       if (!isNeeded && this.#control === undefined && !isHeld(this.#options.record)) return 0;
       try {
         await this.#ensure();
-        return (await this.#control?.settle((connection) => this.#mayStay(connection))) ?? 0;
+        return (await this.#control?.settle(this.#whatMayStay())) ?? 0;
       } catch (err) {
         this.#options.log.warn({ err }, 'the egress process of a sandbox is replaced');
         await this.#end();
@@ -103,6 +103,11 @@ export class Dialler {
         return 0;
       }
     });
+  }
+
+  /** Ends the process, and its connections with it; the next change starts one. */
+  shut(): Promise<void> {
+    return this.#inTurn(() => this.#end());
   }
 
   /** Idempotent. */
@@ -176,7 +181,7 @@ export class Dialler {
     }
     for (;;) {
       if (waitMs > 0) await sleep(waitMs, undefined, { ref: false });
-      if (this.#isStopped) return;
+      if (this.#isStopped || this.#options.policy().boundPorts === '') return;
       try {
         await this.#inTurn(() => this.#ensure());
         return;
@@ -237,10 +242,18 @@ export class Dialler {
   }
 
   /** One that was bound to its name may also stay where the port is open without. */
-  #mayStay(connection: NamedConnection): boolean {
+  #whatMayStay(): (connection: NamedConnection) => boolean {
     const policy = this.#options.policy();
-    const { name, port } = connection;
-    return policy.judge(connection).isAllowed || policy.check(name, { protocol: 'tcp', port }).isAllowed;
+    const known = new Map<string, boolean>();
+    return (connection) => {
+      const { kind, name, port, hasEch } = connection;
+      const key = `${kind} ${name} ${port} ${hasEch}`;
+      const mayStay =
+        known.get(key) ??
+        (policy.judge(connection).isAllowed || policy.isOpenUnbound(name, { protocol: 'tcp', port }));
+      known.set(key, mayStay);
+      return mayStay;
+    };
   }
 
   #toTag(verdict: Verdict): string {
