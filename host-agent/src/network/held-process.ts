@@ -16,6 +16,7 @@ import {
   writeProcessRecord,
 } from '../lib/process-record.ts';
 import { startProgram } from '../lib/programs.ts';
+import { preferForOom, resetPriority } from '../lib/scheduling.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 
 /** Allocates user ids that no other process of the host has. */
@@ -57,6 +58,11 @@ export async function startHeld(options: HeldOptions): Promise<number> {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const pid = child.pid ?? 0;
+    // What it does is up to guests and clients, as with a VMM.
+    if (pid > 0) {
+      resetPriority(pid);
+      preferForOom(pid);
+    }
     // If the process has exited already, its error message is read below.
     const process = { pid, startTicks: readStartTicks(pid) ?? -1 };
     noteProcess(record, process);
