@@ -97,6 +97,8 @@ export class Dialler {
         await this.#ensure();
         return (await this.#control?.settle(this.#whatMayStay())) ?? 0;
       } catch (err) {
+        // The next daemon carries the change out.
+        if (this.#isStopped) throw err;
         this.#options.log.warn({ err }, 'the egress process of a sandbox is replaced');
         await this.#end();
         await this.#ensure();
@@ -112,7 +114,7 @@ export class Dialler {
 
   /** Idempotent. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
+    this.detach();
     await this.#inTurn(() => this.#end());
   }
 

@@ -158,3 +158,16 @@ t.test('where CPU time or memory is scarce it gives way to the daemon', async (t
   if (isRaised) t.equal(getPriority(pid), niceness);
   else t.pass('the daemon has no higher priority');
 });
+
+t.test('a daemon that stops within a change waits for no answer, and leaves the process', async (t) => {
+  const { dialler, connects, starts, next } = await open(t, '');
+  await dialler.begin();
+  const change = dialler.change(2);
+  await until(() => connects() === 1);
+  const from = performance.now();
+  dialler.detach();
+  await t.rejects(change, { code: 'internal' });
+  t.ok(performance.now() - from < scaled(3000));
+  await next().begin();
+  t.equal(starts(), 1);
+});
