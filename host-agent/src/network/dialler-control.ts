@@ -35,7 +35,7 @@ export type ControlHandlers = {
   readonly onEnded: (connection: DialledConnection) => void;
   /** Connections that were over the limits. */
   readonly onLost: (count: number) => void;
-  /** `isBroken`: it said what it never says, or too much. */
+  /** `isBroken`: it wrote what it never writes, or too much. */
   readonly onClosed: (isBroken: boolean) => void;
 };
 
