@@ -36,7 +36,7 @@ static void flush_control(void) {
   if (control.sock >= 0) watch(&control, EPOLLIN | (output_to > 0 ? EPOLLOUT : 0));
 }
 
-/** False where no daemon is, or it does not read. */
+/** False where no daemon is, it does not read, or the line is too long. */
 static bool say(const char *format, ...) {
   if (control.sock < 0) return false;
   if (OUT_BYTES - output_to < MAX_LINE && output_from > 0) {
@@ -47,8 +47,10 @@ static bool say(const char *format, ...) {
   if (OUT_BYTES - output_to < MAX_LINE) return false;
   va_list arguments;
   va_start(arguments, format);
-  output_to += vsnprintf(output + output_to, MAX_LINE, format, arguments);
+  int length = vsnprintf(output + output_to, MAX_LINE, format, arguments);
   va_end(arguments);
+  if (length < 0 || length >= MAX_LINE) return false;
+  output_to += length;
   return true;
 }
 

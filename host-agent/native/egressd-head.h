@@ -110,10 +110,30 @@ static bool take_field(struct view *rest, struct view *name, struct view *value)
   return true;
 }
 
-/** `bytes` are changed where an upgrade to anything but WebSocket is asked for: its header loses its name. */
-static enum parsed read_head(unsigned char *bytes, size_t count, struct head *head) {
-  const unsigned char *end = memmem(bytes, count, "\r\n\r\n", 4);
-  struct view rest = {bytes, end == NULL ? count : (size_t)(end - bytes) + 2}, line, name, value;
+/**
+ * What is not whole, of which `progress` says how much an earlier call has looked at. The same as if all of it came at
+ * once: false if no more bytes could make it valid.
+ */
+static bool may_become_head(const unsigned char *bytes, size_t count, struct head *head, struct progress *progress) {
+  bool is_get, is_old;
+  for (size_t at = progress->count; at < count; at++)
+    if (bytes[at] == '\0' || (bytes[at] == '\n' && (at == 0 || bytes[at - 1] != '\r'))) return false;
+  size_t from = progress->count == 0 ? 0 : progress->count - 1;
+  const unsigned char *end = progress->has_line ? NULL : memmem(bytes + from, count - from, "\r\n", 2);
+  if (end != NULL && !read_request_line((struct view){bytes, end - bytes}, head, &is_get, &is_old)) return false;
+  progress->has_line |= end != NULL;
+  progress->count = count;
+  return true;
+}
+
+/**
+ * `bytes` are changed where an upgrade to anything but WebSocket is asked for: its header loses its name. `progress`: of
+ * earlier calls, with fewer of the same bytes.
+ */
+static enum parsed read_head(unsigned char *bytes, size_t count, struct head *head, struct progress *progress) {
+  size_t from = progress->count < 3 ? 0 : progress->count - 3;
+  const unsigned char *end = memmem(bytes + from, count - from, "\r\n\r\n", 4);
+  struct view rest = {bytes, end == NULL ? 0 : (size_t)(end - bytes) + 2}, line, name, value;
   struct view upgrade = {0};
   bool is_get, is_old, has_host = false, has_length = false;
   *head = (struct head){.status = 431};
@@ -124,12 +144,8 @@ static enum parsed read_head(unsigned char *bytes, size_t count, struct head *he
   while (method < count && is_token(bytes[method])) method++;
   if (method > 32 || (method < count && (method == 0 || bytes[method] != ' '))) return INVALID;
   head->status = 400;
-  if (end == NULL) {
-    for (size_t at = 0; at < count; at++)
-      if (bytes[at] == '\0' || (bytes[at] == '\n' && (at == 0 || bytes[at - 1] != '\r'))) return INVALID;
-    if (take_line(&rest, &line) && !read_request_line(line, head, &is_get, &is_old)) return INVALID;
-    return INCOMPLETE;
-  }
+  if (end == NULL) return may_become_head(bytes, count, head, progress) ? INCOMPLETE : INVALID;
+  *progress = (struct progress){0};
   if (!take_line(&rest, &line) || !read_request_line(line, head, &is_get, &is_old)) return INVALID;
   head->status = 400;
   while (rest.left > 0) {

@@ -19,6 +19,17 @@ struct hello {
   size_t length;
 };
 
+/** How far a message was read that is not whole yet: bytes may come one by one, and each is looked at once. */
+struct progress {
+  /** Of HTTP: what was looked at. Of TLS: the whole records. */
+  size_t count;
+  /** The request line was among them. */
+  bool has_line;
+  /** Of TLS: of the message, within these records, and its first bytes. */
+  size_t gathered;
+  unsigned char first[4];
+};
+
 /** A range of bytes that gets shorter as it is read. */
 struct view {
   const unsigned char *at;
@@ -78,10 +89,30 @@ static bool read_message(struct view message, struct hello *hello) {
   return has_name;
 }
 
-/** Judges the bytes at the beginning of a stream. */
-static enum parsed read_hello(const unsigned char *bytes, size_t count, struct hello *hello) {
+/** The message is in `length` bytes of whole records. */
+static bool read_records(const unsigned char *bytes, size_t length, struct hello *hello) {
   static unsigned char message[MAX_HELLO + 4];
-  size_t at = 0, gathered = 0, wanted = 4;
+  size_t gathered = 0;
+  for (size_t at = 0; at < length;) {
+    size_t part = (size_t)bytes[at + 3] << 8 | bytes[at + 4];
+    memcpy(message + gathered, bytes + at + RECORD_HEAD, part);
+    gathered += part;
+    at += RECORD_HEAD + part;
+  }
+  return read_message((struct view){message, gathered}, hello);
+}
+
+/** Of a message of which 4 bytes are known. */
+static size_t message_length(const unsigned char *first) {
+  return 4 + ((size_t)first[1] << 16 | (size_t)first[2] << 8 | first[3]);
+}
+
+/** Judges the bytes at the beginning of a stream. `progress`: of earlier calls, with fewer of the same bytes. */
+static enum parsed read_hello(const unsigned char *bytes, size_t count, struct hello *hello,
+                              struct progress *progress) {
+  unsigned char *first = progress->first;
+  size_t at = progress->count, gathered = progress->gathered;
+  size_t wanted = gathered < 4 ? 4 : message_length(first);
   while (gathered < wanted) {
     size_t length = 0;
     if (count - at >= 1 && bytes[at] != HANDSHAKE) return INVALID;
@@ -94,21 +125,25 @@ static enum parsed read_hello(const unsigned char *bytes, size_t count, struct h
     size_t part = count - at < RECORD_HEAD ? 0 : count - at - RECORD_HEAD;
     bool is_whole = count - at >= RECORD_HEAD && part >= length;
     if (part > length) part = length;
-    if (gathered + part > sizeof message) return INVALID;
-    if (part > 0) memcpy(message + gathered, bytes + at + RECORD_HEAD, part);
+    if (gathered + part > MAX_HELLO + 4) return INVALID;
+    for (size_t next = 0; next < part && gathered + next < 4; next++)
+      first[gathered + next] = bytes[at + RECORD_HEAD + next];
     gathered += part;
-    if (gathered >= 1 && message[0] != 1) return INVALID;
+    if (gathered >= 1 && first[0] != 1) return INVALID;
     if (gathered >= 4) {
-      wanted = 4 + ((size_t)message[1] << 16 | (size_t)message[2] << 8 | message[3]);
-      if (wanted > sizeof message) return INVALID;
+      wanted = message_length(first);
+      if (wanted > MAX_HELLO + 4) return INVALID;
     }
     if (!is_whole) return count >= MAX_HELLO_RECORDS ? INVALID : INCOMPLETE;
     at += RECORD_HEAD + length;
+    progress->count = at;
+    progress->gathered = gathered;
   }
+  *progress = (struct progress){0};
   if (at > MAX_HELLO_RECORDS) return INVALID;
   hello->length = at;
   // Another message in the last record would not be judged.
-  return gathered == wanted && read_message((struct view){message, gathered}, hello) ? WHOLE : INVALID;
+  return gathered == wanted && read_records(bytes, at, hello) ? WHOLE : INVALID;
 }
 
 /** Whether a server's first bytes ask for a second hello (RFC 8446, 4.1.3), which then has to be judged as well. */

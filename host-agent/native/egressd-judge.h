@@ -27,14 +27,14 @@ static void judge_first(struct link *link) {
   }
   if (link->kind == HTTP) {
     struct head head;
-    parsed = read_head(bytes, count, &head);
+    parsed = read_head(bytes, count, &head, &link->progress);
     if (parsed == INVALID) return refuse(link, head.status == 0 ? "protocol" : "request", head.status);
     if (parsed == WHOLE) strcpy(link->name, head.name);
     if (parsed == WHOLE && head.port != 0 && head.port != link->port) return refuse(link, "authority", 421);
     link->rule = HEAD;
   } else {
     struct hello hello;
-    parsed = read_hello(bytes, count, &hello);
+    parsed = read_hello(bytes, count, &hello, &link->progress);
     if (parsed == INVALID) return refuse(link, link->kind == TLS ? "hello" : "protocol", 0);
     if (parsed == WHOLE) {
       strcpy(link->name, hello.name);
@@ -62,8 +62,11 @@ static bool judge_record(struct link *link, const unsigned char *bytes, size_t c
     link->judged += length;
     return true;
   }
-  enum parsed parsed = read_hello(bytes, count, &hello);
-  if (parsed == INVALID || (parsed == WHOLE && !is_same(link, hello.name))) refuse(link, "hello", 0);
+  enum parsed parsed = read_hello(bytes, count, &hello, &link->progress);
+  bool is_other = parsed == WHOLE && !is_same(link, hello.name);
+  // The verdict was on a hello without ECH, which the rule may refuse.
+  bool is_new_ech = parsed == WHOLE && link->kind == TLS && hello.has_ech;
+  if (parsed == INVALID || is_other || is_new_ech) refuse(link, "hello", 0);
   if (parsed != WHOLE || link->is_over) return false;
   link->judged += hello.length;
   link->rule = OPAQUE;
@@ -72,7 +75,7 @@ static bool judge_record(struct link *link, const unsigned char *bytes, size_t c
 
 static bool judge_head(struct link *link, unsigned char *bytes, size_t count) {
   struct head head;
-  enum parsed parsed = read_head(bytes, count, &head);
+  enum parsed parsed = read_head(bytes, count, &head, &link->progress);
   bool is_first = link->client.bytes == 0 && link->judged == link->client.from;
   if (parsed == INCOMPLETE) {
     if (link->head_until == 0) link->head_until = now_ms() + HEAD_MS;

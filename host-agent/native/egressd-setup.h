@@ -37,6 +37,8 @@ static void open_listener(const char *address, const char *port) {
   errno = EINVAL;
   if (inet_pton(AF_INET, address, &at.sin_addr) != 1) die("listen", address);
   listener.sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  // Before it listens: its connections have the same.
+  limit_buffers(listener.sock);
   if (listener.sock < 0 || setsockopt(listener.sock, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
       bind(listener.sock, (struct sockaddr *)&at, sizeof at) < 0 || listen(listener.sock, BACKLOG) < 0)
     die("listen", address);

@@ -53,6 +53,8 @@
 enum { BACKLOG = 512, MAX_LINKS = 1024, BUFFER_BYTES = 65536, MAX_EVENTS = 64, TICK_MS = 250 };
 /** New connections: a burst, and how many a second. */
 enum { BURST = 400, PER_S = 100 };
+/** Of the kernel, for each direction of a socket: by itself it takes several MiB. */
+enum { KERNEL_BYTES = 256 * 1024 };
 enum { HELLO_MS = 5000, HEAD_MS = 10000, ANSWER_MS = 10000, DIAL_MS = 5000, LINGER_MS = 2000, IDLE_MS = 3600 * 1000 };
 
 enum kind { UNKNOWN, TLS, TLS_ECH, HTTP, POSTGRES };
@@ -86,6 +88,8 @@ struct link {
   bool is_greeted, is_over;
   /** End of the range of the client's buffer that may pass. */
   size_t judged;
+  /** Of what is read from there on. */
+  struct progress progress;
   /** Of a body or chunk. */
   unsigned long long left;
   /** The server's first bytes. */
@@ -143,6 +147,12 @@ static void end_socket(struct side *side, bool is_reset) {
   side->sock = -1;
 }
 
+static void limit_buffers(int sock) {
+  int bytes = KERNEL_BYTES;
+  setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+  setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 /** Is freed after the current batch of events. */
 static void finish(struct link *link, const char *verdict, const char *reason, bool is_reset) {
   char address[INET_ADDRSTRLEN] = "-";
@@ -174,7 +184,7 @@ static void refuse(struct link *link, const char *reason, int status) {
                                 : status == 431 ? "Request Header Fields Too Large" : status == 502 ? "Bad Gateway"
                                                                                   : "Bad Request",
                         strlen(reason) + 18, reason);
-  bool is_sent = send(link->client.sock, text, length, MSG_NOSIGNAL) == length;
+  bool is_sent = length < (int)sizeof text && send(link->client.sock, text, length, MSG_NOSIGNAL) == length;
   int sock = link->client.sock;
   if (is_sent) link->client.sock = -1;
   finish(link, "denied", reason, true);
@@ -198,6 +208,7 @@ static void dial_next(struct link *link) {
     int on = 1;
     setsockopt(link->server.sock, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(link->server.sock, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    limit_buffers(link->server.sock);
     link->deadline = now_ms() + DIAL_MS;
     if (connect(link->server.sock, (struct sockaddr *)&to, sizeof to) == 0 || errno == EINPROGRESS) return;
   }
@@ -312,7 +323,8 @@ int main(int count, char **args) {
   if (filter_calls() < 0) return 1;
   for (long long checked = 0;;) {
     struct epoll_event events[MAX_EVENTS];
-    int happened = epoll_wait(poller, events, MAX_EVENTS, links == NULL ? -1 : TICK_MS);
+    bool is_idle = links == NULL && (lost == 0 || control.sock < 0);
+    int happened = epoll_wait(poller, events, MAX_EVENTS, is_idle ? -1 : TICK_MS);
     bool has_control = false, is_controlled = false, is_asked = false;
     for (int at = 0; at < happened; at++) {
       struct side *side = events[at].data.ptr;
@@ -325,12 +337,12 @@ int main(int count, char **args) {
     if (now - checked >= TICK_MS) {
       for (struct link *link = links; link != NULL; link = link->next)
         if (!link->is_over) expire(link, now);
+      if (lost > 0 && say("lost %llu\n", lost)) lost = 0;
       checked = now;
     }
     if (is_controlled && control.sock >= 0) obey();
     if (has_control) welcome_control();
     if (is_asked) welcome();
-    if (lost > 0 && say("lost %llu\n", lost)) lost = 0;
     // Verdicts may have changed any of them.
     for (struct link *link = is_controlled || has_control ? links : NULL; link != NULL; link = link->next)
       if (!link->is_over) watch_link(link);

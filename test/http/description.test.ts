@@ -8,6 +8,7 @@ import { lintDocument } from '../../scripts/interface-document.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { makeApp } from './support.ts';
 
+t.setTimeout(120_000);
 const routes: readonly (readonly [string, Route])[] = Object.entries(ROUTES);
 
 t.test('the document that is served is valid, and the one in docs', async (t) => {
@@ -52,7 +53,8 @@ t.test('the linter reports an invalid document', async (t) => {
 t.test('every route but a WebSocket has an example, which is taken as it is', async (t) => {
   const { journal: events } = await startMemoryDaemon(t);
   const logs = { read: async () => ({ nextOffset: 0, records: [] }) };
-  const { app, sandboxes } = makeApp({ events, logs });
+  const egressLog = { ...logs, isKept: true, isOpen: () => false, onMore: () => () => undefined };
+  const { app, sandboxes } = makeApp({ events, logs, egressLog });
   const status = async () => ({ state: 'running' }) as Awaited<ReturnType<SandboxService['status']>>;
   sandboxes.serviceCalls = {
     status,

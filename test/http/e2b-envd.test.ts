@@ -1,11 +1,12 @@
 // envd of sandboxes: the Connect protocol, processes, files and ports, as E2B's SDKs speak to them.
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
+import { readEnvelopes } from '../../host-agent/src/e2b/envd/connect-protocol.ts';
 import type { ByteSource } from '../../host-agent/src/guest/files.ts';
 import type { PortHost } from '../../host-agent/src/ingress/index.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { type Created, decode, envelope, serveE2b } from './e2b-front.ts';
-import { FILE } from './fake-sandboxes.ts';
+import { FILE, outflow } from './fake-sandboxes.ts';
 import { openKeyring } from './keyed.ts';
 import { makeApp } from './support.ts';
 
@@ -16,7 +17,7 @@ async function start(t: Test, portHost?: PortHost) {
   const { text: key } = await keyring.registry.create({ name: 'one' }, 'e2b');
   const body = { templateID: 'base', allow_internet_access: false };
   const made: Created = (await e2b.ask('POST', '/v2/sandboxes', { key, body })).json;
-  return { ...fixture, e2b, key, made };
+  return { ...fixture, keyring, e2b, key, made };
 }
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
@@ -93,6 +94,51 @@ t.test('a process starts, writes and ends, in envelopes', async (t) => {
   t.match([other.status, other.json.code], [501, 'unimplemented']);
 });
 
+t.test('time limits have fractions, as Python writes them', async (t) => {
+  const { e2b, made, sandboxes } = await start(t);
+  const limits: unknown[] = [];
+  sandboxes.commandCalls.start = async ({ timeout_s }) => {
+    limits.push(timeout_s);
+    throw new AppError('not_found', 'no such command');
+  };
+  const ask = (text: string) => {
+    const message = { process: { cmd: 'x' } };
+    return e2b.stream('process.Process/Start', message, made, { 'connect-timeout-ms': text });
+  };
+  for (const text of ['1500', '1500.0', '1499.5']) await ask(text);
+  t.same(limits, [3, 3, 3]);
+  t.match(await ask('soon'), [{ flags: 2, message: { error: { code: 'invalid_argument' } } }]);
+});
+
+t.test('what a key may not read changes no user of other keys', async (t) => {
+  const { e2b, made, sandboxes, keyring } = await start(t);
+  let reads = 0;
+  let passwd = 'root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n';
+  sandboxes.onRead = async () => {
+    reads += 1;
+    const sizeBytes = passwd.length;
+    return { body: outflow(passwd), sizeBytes, contentBytes: sizeBytes, entry: FILE };
+  };
+  const users: unknown[] = [];
+  sandboxes.commandCalls.start = async ({ user }) => {
+    users.push(user);
+    throw new AppError('not_found', 'no such command');
+  };
+  const policy = { operations: ['view' as const, 'exec' as const] };
+  const { text: key } = await keyring.registry.create({ name: 'exec', policy }, 'e2b');
+  const narrow: Created = (await e2b.ask('GET', `/sandboxes/${made.sandboxID}`, { key })).json;
+  for (const sandbox of [narrow, made, made, narrow])
+    await e2b.stream('process.Process/Start', { process: { cmd: 'x' } }, sandbox);
+  t.same([users, reads], [['root', 'user', 'user', 'user'], 1]);
+  const { text: other } = await keyring.registry.create({ name: 'other' }, 'e2b');
+  const body = { templateID: 'base', allow_internet_access: false };
+  const second: Created = (await e2b.ask('POST', '/v2/sandboxes', { key: other, body })).json;
+  passwd += 'x'.repeat(10_000);
+  for (const sandbox of [second, second])
+    await e2b.stream('process.Process/Start', { process: { cmd: 'x' } }, sandbox);
+  t.same([users.slice(4), reads], [['user', 'user'], 3], 'a long file is not remembered');
+});
+
 t.test('failures of a stream come in its end, and a lost guest cuts the connection', async (t) => {
   const { e2b, made, sandboxes } = await start(t);
   const none = await e2b.stream('process.Process/Connect', { process: { pid: 99 } }, made);
@@ -141,7 +187,34 @@ t.test('giant and broken messages are refused', async (t) => {
     t.match(decode(Buffer.from(text, 'latin1')), [{ flags: 2, message: { error: { code } } }], code);
   }
   t.equal((await e2b.ask('POST', '/filesystem.Filesystem/Stat', { body: '{', headers })).status, 400);
+  const deep = `{"path":"/x","y":${'['.repeat(200)}${']'.repeat(200)}}`;
+  const nested = await e2b.ask('POST', '/filesystem.Filesystem/Stat', { body: deep, headers });
+  t.match([nested.status, nested.json.code], [400, 'invalid_argument']);
+  const many = { path: '/x', y: Array.from({ length: 400_000 }, () => ({})) };
+  const giant = await e2b.call('filesystem.Filesystem/Stat', many, made);
+  t.match([giant.status, giant.json.code], [429, 'resource_exhausted']);
+  t.match(await e2b.stream('process.Process/Start', many, made), [
+    { flags: 2, message: { error: { code: 'resource_exhausted' } } },
+  ]);
+  const stdin = Buffer.alloc(2_000_000).toString('base64');
+  const input = await e2b.call('process.Process/SendInput', { process: { pid: 9 }, input: { stdin } }, made);
+  t.equal(input.status, 404, 'input may be larger');
   t.equal((await e2b.ask('POST', '/process.Process/Nonsense', { body: '{}', headers })).status, 501);
+});
+
+t.test('messages are read in pieces of every size', async (t) => {
+  const bytes = Buffer.concat([envelope({ a: 1 }), envelope({ b: 'x'.repeat(3000) }), envelope({}, 2)]);
+  for (const size of [1, 2, 7, 4096]) {
+    let at = 0;
+    const read = async () => {
+      const piece = bytes.subarray(at, at + size);
+      at += size;
+      return piece.length === 0 ? undefined : piece;
+    };
+    const seen: unknown[] = [];
+    for await (const message of readEnvelopes({ read, discard: () => undefined })) seen.push(message);
+    t.same(seen, [{ a: 1 }, { b: 'x'.repeat(3000) }], `${size}`);
+  }
 });
 
 t.test('files are described, and links show what they lead to', async (t) => {

@@ -61,6 +61,14 @@ t.test('signed URLs name their sandbox by their signature', async (t) => {
   const write = sign({ path: 'a b', operation: 'write', username: '', token });
   t.equal((await ask({ signature: write })).status, 401, 'one for uploads reads nothing');
   t.equal((await e2b.ask('GET', '/files?path=a')).status, 401);
+  t.equal((await ask({ signature: past, expiration: 'x'.repeat(5000) })).status, 401);
+
+  const record = e2b.records.find(`sbx_${made.sandboxID.slice(3)}`);
+  if (record === undefined) throw new Error('no record');
+  const many = Array.from({ length: 1200 }, (_, at) => `sbx_${String(at).padStart(13, '0')}`);
+  await Promise.all(many.map((id) => e2b.records.put(id, record)));
+  t.equal((await ask({ signature: `v1_${'A'.repeat(43)}` })).status, 401, 'of none of many sandboxes');
+  t.match(await ask({ signature }), { status: 200, text: 'content' });
 });
 
 t.test('watchers collect events, of their own sandbox only', async (t) => {

@@ -137,6 +137,29 @@ t.test('tenants, policies and revoked keys hold as in the REST interface', async
   const bounded = await make(short, { timeout: 20 });
   t.equal(daemon.manager.find(`sbx_${bounded.sandboxID.slice(3)}`)?.info.timeoutS, 20);
 
+  const count = async () => (await e2b.ask('GET', '/v2/sandboxes', { key: a })).json.length;
+  const brief = await make(a, { timeout: 20 });
+  const before = await count();
+  const named = { key: a, body: { name: 'mine' } };
+  t.equal((await e2b.ask('POST', `/sandboxes/${brief.sandboxID}/snapshots`, named)).status, 201);
+  const forking = await mint({
+    tenant: 'a',
+    policy: { operations: ['view', 'create', 'fork', 'snapshot', 'update'], max_timeout_s: 30 },
+  });
+  for (const [path, body] of [
+    ['/v2/sandboxes', { ...OFFLINE, templateID: 'mine', timeout: 3000 }],
+    [`/sandboxes/${brief.sandboxID}/fork`, { count: 2, timeout: 3000 }],
+  ] as const)
+    for (const headers of [{}, { 'idempotency-key': `of-${path.length}` }]) {
+      const copied = await e2b.ask('POST', path, { key: forking, body, headers });
+      t.match([copied.status, copied.json.message], [403, /max_timeout_s 30/]);
+    }
+  t.equal(await count(), before, 'copies that get no timeout are deleted');
+  const copies = await e2b.ask('POST', `/sandboxes/${brief.sandboxID}/fork`, { key: forking, body: {} });
+  const ownId = (id: string): string => `sbx_${id.slice(3)}`;
+  t.equal(e2b.records.find(ownId(brief.sandboxID))?.ports, 'public');
+  t.equal(e2b.records.find(ownId(copies.json[0].sandbox.sandboxID))?.ports, 'closed', 'no connect, no ports');
+
   const [own] = keyring.registry
     .list()
     .filter(({ tenant, policy }) => tenant === 'a' && policy === undefined);
@@ -148,6 +171,33 @@ t.test('tenants, policies and revoked keys hold as in the REST interface', async
   );
   t.equal((await e2b.ask('GET', '/v2/sandboxes', { key: a })).status, 401);
   t.match(e2b.audited.at(-1), { event: 'refused', decision: 'unauthenticated', status: 401 });
+});
+
+t.test('a changed network is what is shown and what holds, and is no larger than others', async (t) => {
+  const { e2b, make, mint } = await start(t);
+  const key = await mint({ tenant: 'a' });
+  const network = { denyOut: ['0.0.0.0/0'], allowOut: ['a.example'] };
+  const made = await make(key, { allow_internet_access: true, network });
+  const id = `sbx_${made.sandboxID.slice(3)}`;
+  const at = `/sandboxes/${made.sandboxID}`;
+  const put = (body: object, by = key) =>
+    e2b.ask('PUT', `${at}/network`, { key: by, body: { allow_internet_access: false, ...body } });
+  t.equal((await put({ allowPublicTraffic: false, maskRequestHost: 'localhost' })).status, 204);
+  t.match(e2b.records.find(id), { ports: 'token', masksHost: true, allowInternetAccess: false });
+  t.notOk('allow_internet_access' in (e2b.records.find(id)?.network ?? {}));
+  t.equal((await put({ allowPublicTraffic: null })).status, 204);
+  t.match(e2b.records.find(id), { ports: 'token', masksHost: true }, 'what is not said stays');
+  const { json } = await e2b.ask('GET', at, { key });
+  t.match(json.network, { allowPublicTraffic: false, maskRequestHost: 'localhost' });
+  const narrow = await mint({ tenant: 'a', policy: { operations: ['view', 'network'] } });
+  t.equal((await put({ allowPublicTraffic: true }, narrow)).status, 403);
+  t.match(e2b.audited.at(-1), { event: 'refused', decision: 'denied', status: 403 });
+  t.equal(e2b.records.find(id)?.ports, 'token', 'without connect no ports are opened');
+  t.equal((await put({ allowPublicTraffic: true })).status, 204);
+  t.equal(e2b.records.find(id)?.ports, 'public');
+  const denyOut = ['0.0.0.0/0', ...Array.from({ length: 60_000 }, () => 'a.example')];
+  for (const list of [denyOut, ['0.0.0.0/0', 'a'.repeat(1000)]])
+    t.equal((await put({ denyOut: list })).status, 400);
 });
 
 t.test('what is not supported is 501 with a sentence', async (t) => {

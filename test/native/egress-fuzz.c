@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <time.h>
 
 #include "../../host-agent/native/egressd-name.h"
 #include "../../host-agent/native/egressd-hello.h"
@@ -93,9 +94,77 @@ static void must_be_name(const char *name) {
   must(read_name((const unsigned char *)name, strlen(name), again) && strcmp(name, again) == 0, "a normal name");
 }
 
+static bool is_same_head(const struct head *one, const struct head *other) {
+  return strcmp(one->name, other->name) == 0 && one->length == other->length && one->body == other->body &&
+         one->is_chunked == other->is_chunked && one->is_websocket == other->is_websocket && one->port == other->port;
+}
+
+/** What comes in parts is judged as if each time all of it had come at once. */
+static void judge_in_parts(bool is_hello, const unsigned char *all, size_t length) {
+  struct progress progress = {0};
+  unsigned most = 1 + next(next(2) == 0 ? 4 : 2000);
+  // Heads lose the name of a header.
+  unsigned char *bytes = malloc(2 * length + 1), *again = bytes + length;
+  memcpy(bytes, all, length);
+  for (size_t at = 0; at < length;) {
+    at += 1 + next(most);
+    if (at > length) at = length;
+    struct progress none = {0};
+    enum parsed parsed, expected;
+    if (is_hello) {
+      struct hello hello, other;
+      parsed = read_hello(bytes, at, &hello, &progress);
+      expected = read_hello(bytes, at, &other, &none);
+      if (parsed == WHOLE && expected == WHOLE)
+        must(strcmp(hello.name, other.name) == 0 && hello.length == other.length && hello.has_ech == other.has_ech,
+             "a hello in parts is the same");
+    } else {
+      struct head head, other;
+      memcpy(again, all, at);
+      parsed = read_head(bytes, at, &head, &progress);
+      expected = read_head(again, at, &other, &none);
+      must(parsed != INVALID || head.status == other.status, "the status of a head in parts");
+      if (parsed == WHOLE && expected == WHOLE) must(is_same_head(&head, &other), "a head in parts is the same");
+    }
+    must(parsed == expected, "a verdict on parts");
+    if (parsed != INCOMPLETE) break;
+  }
+  free(bytes);
+}
+
+/** CPU time of reading a message without an end `times` times, each byte by byte. */
+static clock_t cost_of(bool is_hello, size_t length, int times) {
+  static unsigned char bytes[MAX_HEAD];
+  static const char REQUEST[] = "GET / HTTP/1.1\r\nX: ", RECORD[] = {HANDSHAKE, 3, 1, 0, 1, 0};
+  // Records of one byte each are as many as there can be.
+  for (size_t at = 0; at < length; at++)
+    bytes[at] = is_hello ? RECORD[at % 6] : at < sizeof REQUEST - 1 ? REQUEST[at] : 'x';
+  if (is_hello) bytes[5] = 1, bytes[2 * 6 - 1] = 0, bytes[3 * 6 - 1] = 0x30;
+  clock_t from = clock();
+  for (int time = 0; time < times; time++) {
+    struct progress progress = {0};
+    struct hello hello;
+    struct head head;
+    for (size_t at = 1; at <= length; at++)
+      must((is_hello ? read_hello(bytes, at, &hello, &progress) : read_head(bytes, at, &head, &progress)) == INCOMPLETE,
+           "no end");
+  }
+  return clock() - from;
+}
+
+/** Each byte costs as much in a long message as in a short one. */
+static void must_be_linear(bool is_hello) {
+  clock_t in_short = cost_of(is_hello, 1200, 1600), in_long = cost_of(is_hello, 19200, 100);
+  if (in_long < 4 * in_short) return;
+  fprintf(stderr, "wrong: %s: %ld and %ld\n", is_hello ? "hello" : "head", (long)in_short, (long)in_long);
+  exit(1);
+}
+
 int main(int count, char **args) {
   if (count != 3) return 2;
   state = strtoull(args[1], NULL, 10) * 2654435761u + 1;
+  must_be_linear(true);
+  must_be_linear(false);
   long rounds = strtol(args[2], NULL, 10), whole = 0, allowed = 0;
   for (long round = 0; round < rounds; round++) {
     static unsigned char all[300000];
@@ -115,21 +184,22 @@ int main(int count, char **args) {
     memcpy(bytes, all, length);
     struct hello hello;
     struct head head;
+    if (next(4) == 0) judge_in_parts(is_hello, bytes, length);
     if (is_hello) {
-      enum parsed parsed = read_hello(bytes, length, &hello);
+      enum parsed parsed = read_hello(bytes, length, &hello, &(struct progress){0});
       if (parsed == WHOLE) {
         must_be_name(hello.name);
         must(hello.length <= length, "the length of a hello");
         // No shorter beginning of it says anything else.
         size_t cut = next(hello.length);
         struct hello part;
-        must(read_hello(bytes, cut, &part) == INCOMPLETE, "a part of a hello is incomplete");
+        must(read_hello(bytes, cut, &part, &(struct progress){0}) == INCOMPLETE, "a part of a hello is incomplete");
         whole++;
         allowed += strcmp(hello.name, "ok.test") == 0;
       }
       asks_again(bytes, length);
     } else {
-      enum parsed parsed = read_head(bytes, length, &head);
+      enum parsed parsed = read_head(bytes, length, &head, &(struct progress){0});
       if (parsed == WHOLE) {
         must_be_name(head.name);
         must(head.length <= length && head.port >= 0 && head.port <= 65535, "the length of a head");

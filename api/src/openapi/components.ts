@@ -48,13 +48,8 @@ import {
   publishedPortAnswer,
   publishPortRequest,
 } from '../schemas/port.ts';
-import {
-  createSandboxRequest,
-  deletedSandboxes,
-  sandbox,
-  sandboxList,
-  updateSandboxRequest,
-} from '../schemas/sandbox.ts';
+import { createSandboxRequest, sandbox, updateSandboxRequest } from '../schemas/sandbox.ts';
+import { deletedSandboxes, sandboxList } from '../schemas/sandbox-list.ts';
 import {
   createdService,
   restart,

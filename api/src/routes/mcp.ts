@@ -1,6 +1,6 @@
 // The Model Context Protocol, for agents.
 import { mcpMessage, mcpQuery } from '../schemas/mcp.ts';
-import { json, jsonBody, type Route } from './route.ts';
+import { jsonBody, type Route } from './route.ts';
 
 export const mcpRoutes = {
   serveMcp: {
@@ -21,7 +21,7 @@ export const mcpRoutes = {
       {
         status: 200,
         description: 'the answer to the message, after messages of progress if it is a stream of events',
-        content: { ...json(mcpMessage), 'text/event-stream': { kind: 'bytes' } },
+        content: { 'application/json': { kind: 'bytes' }, 'text/event-stream': { kind: 'bytes' } },
       },
       { status: 202, description: 'the message was a notification' },
     ],

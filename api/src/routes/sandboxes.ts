@@ -3,15 +3,17 @@ import type { RequestLimits } from '../limits.ts';
 import { sandboxPath } from '../schemas/id.ts';
 import {
   createSandboxRequest,
-  deletedSandboxes,
-  deleteSandboxesQuery,
-  listSandboxesQuery,
   pauseRequest,
   resumeRequest,
   sandbox,
-  sandboxList,
   updateSandboxRequest,
 } from '../schemas/sandbox.ts';
+import {
+  deletedSandboxes,
+  deleteSandboxesQuery,
+  listSandboxesQuery,
+  sandboxList,
+} from '../schemas/sandbox-list.ts';
 import { sandboxStats } from '../schemas/stats.ts';
 import { PAUSED_SANDBOX, SANDBOX, SANDBOX_ID, SANDBOX_STATS } from './examples.ts';
 import { json, jsonBody, KEYED, KEYED_ANSWER, type Route } from './route.ts';

@@ -1,7 +1,8 @@
 // Snapshots of sandboxes, and forks of snapshots.
 import type { RequestLimits } from '../limits.ts';
 import { sandboxPath, snapshotPath } from '../schemas/id.ts';
-import { sandbox, sandboxList } from '../schemas/sandbox.ts';
+import { sandbox } from '../schemas/sandbox.ts';
+import { sandboxList } from '../schemas/sandbox-list.ts';
 import {
   changeSnapshotRequest,
   diffRequest,

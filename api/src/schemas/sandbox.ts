@@ -24,12 +24,11 @@ import {
   MIN_MEMORY_MIB,
   type RequestLimits,
 } from '../limits.ts';
-import { count, dateTime, errorCode, warnings, word } from './answers.ts';
+import { count, dateTime, warnings, word } from './answers.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { imageRef, pull } from './image.ts';
-import { labelSelectors, labels, labelsPatch, objectName } from './label.ts';
+import { labels, labelsPatch, objectName } from './label.ts';
 import { networkRequest, networkResponse, publish, publishedPort } from './network.ts';
-import { nextCursor, pageQuery } from './page.ts';
 import { createdService } from './service.ts';
 
 /**
@@ -299,57 +298,3 @@ export const pauseRequest = z
   .describe('how to pause; every field is optional');
 
 export const resumeRequest = z.object({}, { error: 'must be a JSON object' }).describe('no fields');
-
-export const sandboxList = z
-  .object({ sandboxes: z.array(sandbox).describe('oldest first'), next_cursor: nextCursor, warnings })
-  .describe('sandboxes');
-
-const filters = {
-  label: labelSelectors,
-  state: z
-    .enum([...SANDBOX_STATES, ''], {
-      error: `query {name} must be one of ${SANDBOX_STATES.join(', ')}, got {value}`,
-    })
-    .optional()
-    .transform((value) => value || undefined)
-    .meta({ description: 'only sandboxes in this state; starting matches none' }),
-  name: filterText('only the sandbox of this name'),
-  profile: filterText('only sandboxes of this profile'),
-  image: filterText('only sandboxes of this image: a reference, or a digest'),
-};
-
-function filterText(description: string) {
-  return z
-    .string()
-    .optional()
-    .transform((value) => value || undefined)
-    .meta({ description });
-}
-
-export const listSandboxesQuery = pageQuery.extend(filters);
-
-export const deleteSandboxesQuery = rule(
-  z.object(filters),
-  'at least one filter is given',
-  (query) => Object.values(query).some((value) => value !== undefined),
-  {
-    error:
-      'must have at least one of label, state, name, profile, image: without a filter, every sandbox would be deleted',
-  },
-);
-
-export const deletedSandboxes = z
-  .object({
-    deleted: z.array(sandboxId).describe('the sandboxes that were deleted'),
-    failed: z
-      .array(
-        z.object({
-          id: sandboxId,
-          code: errorCode,
-          error: word('why it could not be deleted'),
-        }),
-      )
-      .describe('the sandboxes that could not be deleted, and still exist'),
-    warnings,
-  })
-  .describe('result of deleting several sandboxes');

@@ -97,7 +97,7 @@ export type Calls = {
   readMetrics: { readonly body: undefined; readonly answer: undefined };
   describe: { readonly body: undefined; readonly answer: unknown };
   showReference: { readonly body: undefined; readonly answer: undefined };
-  serveMcp: { readonly body: unknown; readonly answer: unknown };
+  serveMcp: { readonly body: unknown; readonly answer: undefined };
   listImages: { readonly body: undefined; readonly answer: Schemas['ImageListResponse'] };
   pullImage: { readonly body: Schemas['PullImageRequest']; readonly answer: Schemas['ImageResponse'] };
   importImage: { readonly body: undefined; readonly answer: Schemas['ImageResponse'] };

@@ -25,7 +25,7 @@ import {
   type Sought,
 } from '../ingress/index.ts';
 import { ANONYMOUS, type Principal } from '../keys/index.ts';
-import { AppError } from '../lib/errors.ts';
+import { AppError, isAppError } from '../lib/errors.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
 import { ControlContext } from './control/context.ts';
 import { serveExtras } from './control/extras.ts';
@@ -82,6 +82,7 @@ export class E2bFront implements ServedGateway {
       rest,
       sandboxes: options.sandboxes,
       sandboxOf: (c) => this.#sandboxOf(c),
+      admitted: (c, principal) => this.#admitted(c, principal),
     });
     this.#envd = this.#toListener(finish(envd));
     this.#control = this.#toListener(finish(this.#createControl(rest)));
@@ -96,6 +97,8 @@ export class E2bFront implements ServedGateway {
       const sought = this.#check(request);
       if (sought !== undefined && sought.port !== ENVD_PORT)
         return await this.#options.ports.serve(request, response);
+      // For ports the guest decides.
+      if (/^100-continue$/i.test(request.headers.expect ?? '')) response.writeContinue();
       const path = request.url?.split('?', 1)[0] ?? '';
       // URLs of files that are signed name no sandbox.
       const isEnvd = sought !== undefined || path === '/files' || path === '/health';
@@ -150,14 +153,14 @@ export class E2bFront implements ServedGateway {
       c.set('log', this.#options.log);
       c.set('principal', ANONYMOUS);
       await next();
-      this.#track(c);
     });
     app.onError((error, c) => {
       const requestId = c.get('requestId');
       const { status, headers, body } = toE2bAnswer(error, requestId);
       const { incoming } = c.env;
       // Other refusals are those of the REST interface, which has recorded them.
-      if (status === 401 && incoming !== undefined) this.#audit(incoming, error, requestId);
+      const isOwn = status === 401 || (isAppError(error) && error.code === 'forbidden');
+      if (isOwn && incoming !== undefined) this.#audit(incoming, error, requestId);
       if (status === 500) this.#options.log.error({ err: error, requestId }, 'e2b request failed');
       return c.json(body, status as 400, headers);
     });
@@ -168,7 +171,7 @@ export class E2bFront implements ServedGateway {
     const { authenticator, records, domain } = this.#options;
     const app = this.#createApp();
     app.use(async (c, next) => {
-      c.set('principal', await this.#authenticate(c, authenticator));
+      this.#admitted(c, await this.#authenticate(c, authenticator));
       await next();
     });
     const context = new ControlContext(rest, records, domain);
@@ -186,9 +189,9 @@ export class E2bFront implements ServedGateway {
     });
   }
 
-  /** Connections of keys that are revoked are closed. */
-  #track(c: HttpContext): void {
-    const principal = c.get('principal');
+  /** Its connection is closed when the key is revoked, also while the request is in work. */
+  #admitted(c: HttpContext, principal: Principal): void {
+    c.set('principal', principal);
     const { incoming } = c.env;
     const lifetime = endOf(c);
     if (principal.kind !== 'key' || incoming === undefined || lifetime === undefined) return;

@@ -26,7 +26,8 @@ export class PortAccess {
     const record = this.#records.find(id);
     if (found === undefined || record === undefined) throw new SandboxGoneError(toE2bId(id));
     this.#assertAllowed(request, id, record);
-    const isValid = (): boolean => this.#host.find(OPERATOR, sought) !== undefined;
+    const isValid = (): boolean =>
+      this.#host.find(OPERATOR, sought) !== undefined && this.#records.find(id)?.ports === record.ports;
     return { by: 'public', sandbox: toPorts(found, record), port, isValid };
   }
 

@@ -13,8 +13,10 @@ export class Rest {
     this.#app = app;
   }
 
-  as(caller: Caller): Requests {
+  /** `signal` ends its requests: the client has left. */
+  as(caller: Caller, signal?: AbortSignal): Requests {
     const transport = new InProcessTransport({
+      ...(signal && { signal }),
       fetch: (request, env) => this.#app.fetch(request, env),
       env: { caller },
     });

@@ -22,6 +22,8 @@ export type SandboxRecord = {
 /** In place of a key's id, where every client is the operator. */
 const NO_KEY = '0'.repeat(16);
 const MAX_KEYS = 16;
+/** Tokens that are not computed again for each signed URL. */
+const MAX_KNOWN_TOKENS = 20_000;
 
 type Keys = Pick<KeyRegistry, 'holder' | 'isClosed'>;
 
@@ -29,11 +31,15 @@ export class SandboxRecords {
   readonly #table: Table<SandboxRecord>;
   readonly #keys: Keys;
   readonly #secret: Buffer;
+  readonly #tokens = new Map<string, string>();
+  /** Ids of keys by sandbox, so that a signed URL reads no records. */
+  readonly #keyIds: Map<string, readonly string[]>;
 
   private constructor(table: Table<SandboxRecord>, keys: Keys, secret: string) {
     this.#table = table;
     this.#keys = keys;
     this.#secret = Buffer.from(secret, 'hex');
+    this.#keyIds = new Map(table.all().map(({ id, record }) => [id, record.keyIds]));
   }
 
   static async open(store: Store, keys: Keys): Promise<SandboxRecords> {
@@ -49,15 +55,17 @@ export class SandboxRecords {
 
   async put(id: string, record: SandboxRecord): Promise<void> {
     await this.#table.put(id, record);
+    this.#keyIds.set(id, record.keyIds);
   }
 
   async delete(id: string): Promise<void> {
     await this.#table.remove(id);
+    this.#keyIds.delete(id);
   }
 
   /** Removes the records of sandboxes that an earlier daemon deleted. */
   async sweep(exists: (id: string) => boolean): Promise<void> {
-    for (const { id } of this.#table.all()) if (!exists(id)) await this.#table.remove(id);
+    for (const { id } of this.#table.all()) if (!exists(id)) await this.delete(id);
   }
 
   /** The access token of a sandbox for one client. */
@@ -65,14 +73,14 @@ export class SandboxRecords {
     const keyId = principal.kind === 'key' ? principal.id : NO_KEY;
     const record = this.#table.get(id);
     if (record !== undefined && !record.keyIds.includes(keyId))
-      await this.#table.put(id, { ...record, keyIds: [...record.keyIds, keyId].slice(-MAX_KEYS) });
+      await this.put(id, { ...record, keyIds: [...record.keyIds, keyId].slice(-MAX_KEYS) });
     return this.#token(id, keyId);
   }
 
   /** The client that has the token of a sandbox. Undefined for another token, and when its key is no longer valid. */
   holderOf(id: string, token: string): Principal | undefined {
     const keyId = token.slice(0, NO_KEY.length);
-    if (!areEqual(token, this.#token(id, keyId))) return undefined;
+    if (!areEqual(token, this.#compute(id, keyId))) return undefined;
     return this.#principal(keyId);
   }
 
@@ -80,10 +88,9 @@ export class SandboxRecords {
   *tokens(
     sandbox?: string,
   ): Generator<{ readonly id: string; readonly token: string; readonly principal: Principal }> {
-    const all =
-      sandbox === undefined ? this.#table.all() : [{ id: sandbox, record: this.#table.get(sandbox) }];
-    for (const { id, record } of all)
-      for (const keyId of record?.keyIds ?? []) {
+    const own = [[sandbox ?? '', this.#keyIds.get(sandbox ?? '') ?? []] as const];
+    for (const [id, keyIds] of sandbox === undefined ? this.#keyIds : own)
+      for (const keyId of keyIds) {
         const principal = this.#principal(keyId);
         if (principal !== undefined) yield { id, token: this.#token(id, keyId), principal };
       }
@@ -99,6 +106,17 @@ export class SandboxRecords {
   }
 
   #token(id: string, keyId: string): string {
+    const name = `${id} ${keyId}`;
+    const known = this.#tokens.get(name);
+    if (known !== undefined) return known;
+    const token = this.#compute(id, keyId);
+    const [oldest] = this.#tokens.keys();
+    if (this.#tokens.size >= MAX_KNOWN_TOKENS && oldest !== undefined) this.#tokens.delete(oldest);
+    this.#tokens.set(name, token);
+    return token;
+  }
+
+  #compute(id: string, keyId: string): string {
     return `${keyId}${this.#hmac(`access ${id} ${keyId}`)}`;
   }
 

@@ -141,8 +141,9 @@ export class OpenRequests {
     this.#checkMs = checkMs;
   }
 
-  /** `lifetime` emits `close` at the end of the request. */
-  add(principal: KeyHolder, socket: Duplex, lifetime: EventEmitter): void {
+  /** `lifetime` emits `close` at the end of the request. Does nothing if the client has left already. */
+  add(principal: KeyHolder, socket: Duplex, lifetime: EventEmitter & { readonly destroyed?: boolean }): void {
+    if (socket.destroyed || lifetime.destroyed === true) return;
     const open = { principal, socket };
     this.#open.add(open);
     lifetime.once('close', () => this.#open.delete(open));

@@ -108,7 +108,7 @@ export function addressOf(c: HttpContext): string {
 }
 
 /** Emits `close` at the end of the response. Undefined without a server. */
-export function endOf({ env }: HttpContext): EventEmitter | undefined {
+export function endOf({ env }: HttpContext): (EventEmitter & { readonly destroyed: boolean }) | undefined {
   const { outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
   return takeover?.socket ?? outgoing;
 }

@@ -46,20 +46,34 @@ function toBody(body: NonNullable<WireRequest['body']>): string | Uint8Array<Arr
   return body instanceof Uint8Array ? new Uint8Array(body) : ReadableStream.from(body);
 }
 
-async function* read({ body }: Response, signal: AbortSignal): AsyncGenerator<Uint8Array, void> {
-  if (body === null) return;
-  const reader = body.getReader();
-  const cancel = (): void => void reader.cancel(signal.reason).catch(() => undefined);
-  signal.addEventListener('abort', cancel, { once: true });
-  try {
-    for (;;) {
-      const { done, value } = await reader.read();
-      signal.throwIfAborted();
-      if (done) return;
-      yield value;
-    }
-  } finally {
+/** Its `return` lets go of the body also before the first read, which that of a generator does not. */
+function read({ body }: Response, signal: AbortSignal): AsyncIterableIterator<Uint8Array, undefined> {
+  const reader = body?.getReader();
+  const cancel = (): void => void reader?.cancel(signal.reason).catch(() => undefined);
+  const end = (): IteratorReturnResult<undefined> => {
     signal.removeEventListener('abort', cancel);
-    cancel();
-  }
+    return { done: true, value: undefined };
+  };
+  if (signal.aborted) cancel();
+  else signal.addEventListener('abort', cancel, { once: true });
+  return {
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+    async next() {
+      try {
+        const { done = true, value } = (await reader?.read()) ?? {};
+        signal.throwIfAborted();
+        return done || value === undefined ? end() : { done: false, value };
+      } catch (error) {
+        end();
+        cancel();
+        throw error;
+      }
+    },
+    async return() {
+      cancel();
+      return end();
+    },
+  };
 }

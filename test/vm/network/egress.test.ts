@@ -136,6 +136,15 @@ t.test('15, 17, 18, 23, 33: names that connections say, bound to the names’ ow
   ];
   const get = (of: SandboxJson) => say(api, of, ...ATTACKS, ...rest, 'http web.test web.test');
   t.same(await get(sandbox), wanted);
+  type Log = { readonly records: readonly Readonly<Record<string, unknown>>[] };
+  const { records } = await api.call<Log>('GET', `/sandboxes/${sandbox.id}/egress`);
+  const passed = { verdict: 'allowed', protocol: 'tls', name: 'web.test', port: 443, bytes_down: Number };
+  t.match(
+    records.filter(({ protocol, verdict }) => protocol === 'tls' && verdict === 'allowed'),
+    [passed],
+  );
+  const refused = records.filter(({ verdict, name }) => verdict === 'denied' && name === 'evil.test');
+  t.match(refused, [{ protocol: 'tls' }, { protocol: 'http' }], 'each refusal is in the log, with its name');
   const [copy] = (
     await api.call<{ sandboxes: SandboxJson[] }>('POST', `/sandboxes/${sandbox.id}/fork`, { count: 1 })
   ).sandboxes;

@@ -1,6 +1,7 @@
 // What the handlers of the control plane share.
 import type { SandboxInfo } from '@sandboxd/client';
-import { addressOf, type HttpContext } from '../../http/context.ts';
+import { addressOf, type Caller, clientSignal, type HttpContext, headerOf } from '../../http/context.ts';
+import { OPERATOR } from '../../keys/index.ts';
 import type { Requests, Rest } from '../rest.ts';
 import type { SandboxRecords } from '../sandbox-records.ts';
 import { type Tokens, toSandbox } from './views.ts';
@@ -21,9 +22,31 @@ export class ControlContext {
     return this.#domain();
   }
 
-  /** The REST interface for the client of a request. */
+  /**
+   * The REST interface for the client of a request, until it leaves. A request with an Idempotency-Key goes on: a retry
+   * gets its answer.
+   */
   readonly requestsOf = (c: HttpContext): Requests =>
-    this.#rest.as({ principal: c.get('principal'), address: addressOf(c) });
+    headerOf(c, 'idempotency-key') === undefined
+      ? this.#rest.as(callerOf(c), clientSignal(c))
+      : this.lastingOf(c);
+
+  /** Also for what must be finished once it has begun. */
+  readonly lastingOf = (c: HttpContext): Requests => this.#rest.as(callerOf(c));
+
+  /**
+   * Finishes what a request has made; if that fails, deletes it. As the operator, because a key that may fork need not
+   * be able to delete.
+   */
+  async finish<T>(c: HttpContext, ids: readonly string[], work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      const rest = this.#rest.as({ principal: OPERATOR, address: addressOf(c) });
+      await Promise.allSettled(ids.map((id) => rest.call('deleteSandbox', { params: { id } })));
+      throw error;
+    }
+  }
 
   async tokensFor(c: HttpContext, id: string): Promise<Tokens> {
     const traffic = this.records.find(id)?.ports === 'token' ? this.records.trafficToken(id) : null;
@@ -33,4 +56,8 @@ export class ControlContext {
   async show(c: HttpContext, info: SandboxInfo): Promise<ReturnType<typeof toSandbox>> {
     return toSandbox(info, this.records.find(info.id), await this.tokensFor(c, info.id), this.domain);
   }
+}
+
+function callerOf(c: HttpContext): Caller {
+  return { principal: c.get('principal'), address: addressOf(c) };
 }

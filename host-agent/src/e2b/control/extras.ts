@@ -3,15 +3,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ConflictError, type LogRecord } from '@sandboxd/client';
 import type { Hono } from 'hono';
 import type { HttpEnv } from '../../http/context.ts';
+import { assertOperation } from '../../keys/index.ts';
 import { E2bError, unsupported } from '../errors.ts';
 import type { Requests } from '../rest.ts';
-import { toOwnId } from '../sandbox-records.ts';
+import { type SandboxRecord, toOwnId } from '../sandbox-records.ts';
 import { findSnapshot } from '../templates.ts';
 import type { ControlContext } from './context.ts';
 import { NEXT_TOKEN, toPage } from './lists.ts';
-import { toTargets } from './network.ts';
-import { forkBody, putNetworkBody, readBodyAs, snapshotBody } from './requests.ts';
-import { idOf, setTimeoutOf } from './sandboxes.ts';
+import { toPortAccess, toTargets } from './network.ts';
+import { forkBody, type NetworkBody, putNetworkBody, readBodyAs, snapshotBody } from './requests.ts';
+import { idOf, mayConnect, setTimeoutOf } from './sandboxes.ts';
 
 const DEFAULT_FORK_TIMEOUT_S = 15;
 /** Between the two samples that give the CPU usage. */
@@ -19,18 +20,19 @@ const SAMPLE_MS = 500;
 const DEFAULT_LOG_LINES = 1000;
 
 export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
-  const { records, requestsOf } = context;
+  const { records, requestsOf, lastingOf } = context;
   app.post('/sandboxes/:id/snapshots', async (c) => {
     const { name, memory } = await readBodyAs(c, snapshotBody);
     if (memory === false) throw unsupported('a snapshot with memory false');
     const requests = requestsOf(c);
-    const take = () =>
-      requests.call('takeSnapshot', { params: { id: idOf(c) }, body: name == null ? {} : { name } });
-    const snapshot = await take().catch(async (error: unknown) => {
+    const take = (within: Requests) =>
+      within.call('takeSnapshot', { params: { id: idOf(c) }, body: name == null ? {} : { name } });
+    const snapshot = await take(requests).catch(async (error: unknown) => {
       const older = name != null && error instanceof ConflictError && (await findSnapshot(requests, name));
       if (!older) throw error;
-      await requests.call('changeSnapshot', { params: { id: older }, body: { name: null } });
-      return await take();
+      const lasting = lastingOf(c);
+      await lasting.call('changeSnapshot', { params: { id: older }, body: { name: null } });
+      return await take(lasting);
     });
     return c.json(toSnapshot(snapshot), 201);
   });
@@ -55,29 +57,37 @@ export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
   });
   app.post('/sandboxes/:id/fork', async (c) => {
     const { timeout, count } = await readBodyAs(c, forkBody);
-    const requests = requestsOf(c);
+    const lasting = lastingOf(c);
     const id = idOf(c);
+    const timeoutS = timeout ?? DEFAULT_FORK_TIMEOUT_S;
     const body = { count: count ?? 1 };
-    const { sandboxes } = await requests.call('forkSandbox', { params: { id }, body });
-    const record = records.find(id);
-    const made = await Promise.all(
-      sandboxes.map(async (copy) => {
-        if (record !== undefined) await records.put(copy.id, { ...record, keyIds: [] });
-        const info = await setTimeoutOf(requests, copy.id, timeout ?? DEFAULT_FORK_TIMEOUT_S);
-        return { sandbox: await context.show(c, info) };
-      }),
-    );
-    return c.json(made, 201);
+    const { sandboxes } = await requestsOf(c).call('forkSandbox', { params: { id }, body });
+    const source = records.find(id);
+    const isClosed = !mayConnect(c.get('principal'));
+    const record = source && { ...source, ...(isClosed && { ports: 'closed' as const }), keyIds: [] };
+    const ids = sandboxes.map((copy) => copy.id);
+    const complete = async () => {
+      const shown: object[] = [];
+      for (const copy of ids) {
+        if (record !== undefined) await records.put(copy, record);
+        const info = await setTimeoutOf(lasting, copy, timeoutS);
+        shown.push({ sandbox: await context.show(c, info) });
+      }
+      return c.json(shown, 201);
+    };
+    return await context.finish(c, ids, complete);
   });
   app.put('/sandboxes/:id/network', async (c) => {
     const body = await readBodyAs(c, putNetworkBody);
     const id = idOf(c);
-    const targets = toTargets(body, body.allow_internet_access !== false);
+    const { allow_internet_access: internet, ...wanted } = body;
+    const targets = toTargets(wanted, internet !== false);
+    // As for a create: opening ports needs the operation.
+    if (body.allowPublicTraffic && records.find(id)?.ports === 'token')
+      assertOperation(c.get('principal'), 'connect');
     await requestsOf(c).call('replaceNetwork', { params: { id }, body: targets ?? {} });
     const record = records.find(id);
-    const allowInternetAccess = body.allow_internet_access ?? null;
-    const network = { ...record?.network, ...body, egressProxy: undefined };
-    if (record !== undefined) await records.put(id, { ...record, allowInternetAccess, network });
+    if (record !== undefined) await records.put(id, changeNetwork(record, wanted, internet ?? null));
     return c.body(null, 204);
   });
   app.get('/sandboxes/:id/metrics', async (c) => {
@@ -105,6 +115,23 @@ export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
     );
     return c.json({ logs: found.slice(0, toLimit(limit)).map(toEntry) });
   });
+}
+
+/** What the request says nothing about stays. */
+function changeNetwork(
+  record: SandboxRecord,
+  wanted: NetworkBody,
+  allowInternetAccess: boolean | null,
+): SandboxRecord {
+  const given = Object.entries(wanted).filter(([, value]) => value != null);
+  const { ports, masksHost } = toPortAccess(wanted);
+  return {
+    ...record,
+    allowInternetAccess,
+    network: { ...record.network, ...Object.fromEntries(given), egressProxy: undefined },
+    ...(wanted.allowPublicTraffic != null && record.ports !== 'closed' && { ports }),
+    ...(masksHost && { masksHost }),
+  };
 }
 
 type Snapshot = { readonly id: string; readonly name?: string };

@@ -12,7 +12,8 @@ const strings = z
 const seconds = z.int().min(1);
 const flag = z.boolean().nullish();
 const names = z
-  .array(z.string())
+  .array(z.string().max(300))
+  .max(256)
   .nullish()
   .transform((value) => value ?? []);
 

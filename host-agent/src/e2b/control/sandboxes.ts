@@ -28,22 +28,27 @@ type Version = keyof typeof DEFAULT_TIMEOUT_S;
 const MAX_METADATA_CHARS = 16 * 1024;
 
 export function serveSandboxes(app: Hono<HttpEnv>, context: ControlContext): void {
-  const { records, requestsOf } = context;
+  const { records, requestsOf, lastingOf } = context;
   const create = (version: Version) => async (c: HttpContext) => {
     const body = await readBodyAs(c, createBody);
-    const info = await createSandbox(requestsOf(c), body, {
-      timeoutS: body.timeout ?? DEFAULT_TIMEOUT_S[version],
-      idempotencyKey: c.req.header('idempotency-key'),
-    });
-    const record = records.find(info.id) ?? toRecord(body, mayConnect(c.get('principal')));
-    await records.put(info.id, record);
-    return c.json(await context.show(c, info), 201);
+    const principal = c.get('principal');
+    const timeoutS = body.timeout ?? DEFAULT_TIMEOUT_S[version];
+    const idempotencyKey = c.req.header('idempotency-key');
+    const { made, isCopy } = await createSandbox(requestsOf(c), body, { timeoutS, idempotencyKey });
+    const record = records.find(made.id);
+    const complete = async () => {
+      const info = isCopy ? await setTimeoutOf(lastingOf(c), made.id, timeoutS) : made;
+      await records.put(made.id, record ?? toRecord(body, mayConnect(principal)));
+      return c.json(await context.show(c, info), 201);
+    };
+    // With an Idempotency-Key it may be that of an earlier request, and in use.
+    return record === undefined ? await context.finish(c, [made.id], complete) : await complete();
   };
   const connect = (version: Version) => async (c: HttpContext) => {
     const { timeout, memory } = await readBodyAs(c, connectBody);
     if (memory === false) throw unsupported('connect with memory false');
     const timeoutS = timeout ?? DEFAULT_TIMEOUT_S[version];
-    const requests = requestsOf(c);
+    const requests = lastingOf(c);
     const id = idOf(c);
     const before = await requests.call('getSandbox', { params: { id } });
     const sleeps = before.state !== 'running';
@@ -103,13 +108,13 @@ export function serveSandboxes(app: Hono<HttpEnv>, context: ControlContext): voi
   });
   app.post('/sandboxes/:id/pause', async (c) => {
     const { memory } = await readBodyAs(c, pauseBody);
-    await pause(requestsOf(c), idOf(c), memory !== false);
+    await pause(lastingOf(c), idOf(c), memory !== false);
     return c.body(null, 204);
   });
   app.post('/sandboxes/:id/resume', async (c) => {
     const { timeout, memory } = await readBodyAs(c, connectBody);
     if (memory === false) throw unsupported('resume with memory false');
-    const requests = requestsOf(c);
+    const requests = lastingOf(c);
     const id = idOf(c);
     const { state } = await requests.call('getSandbox', { params: { id } });
     if (state === 'running') throw new E2bError(409, `sandbox ${c.req.param('id')} is already running`);
@@ -127,11 +132,14 @@ export function idOf(c: HttpContext): string {
   return id;
 }
 
+/** A copy does not have its timeout yet. */
+type Made = { readonly made: SandboxInfo; readonly isCopy: boolean };
+
 async function createSandbox(
   requests: Requests,
   body: CreateBody,
   { timeoutS, idempotencyKey }: { readonly timeoutS: number; readonly idempotencyKey: string | undefined },
-): Promise<SandboxInfo> {
+): Promise<Made> {
   if (body.mcp != null) throw unsupported('mcp');
   if (body.iam != null) throw unsupported('iam');
   if (body.volumeMounts != null && body.volumeMounts.length > 0) throw unsupported('volumeMounts');
@@ -141,9 +149,9 @@ async function createSandbox(
   const targets = toTargets(body.network ?? {}, body.allow_internet_access !== false);
   const template = await findTemplate(requests, body.templateID);
   if (template.kind === 'snapshot')
-    return await forkSnapshot(requests, template.id, body, timeoutS, idempotencyKey);
+    return { made: await forkSnapshot(requests, template.id, body, idempotencyKey), isCopy: true };
   try {
-    return await requests.call('createSandbox', {
+    const made = await requests.call('createSandbox', {
       body: {
         ...sourceOf(template),
         timeout_s: timeoutS,
@@ -154,6 +162,7 @@ async function createSandbox(
       },
       idempotencyKey,
     });
+    return { made, isCopy: false };
   } catch (error) {
     if (error instanceof ForbiddenError && targets?.presets.length)
       throw new E2bError(
@@ -170,7 +179,6 @@ async function forkSnapshot(
   requests: Requests,
   id: string,
   { envVars: env }: CreateBody,
-  timeoutS: number,
   idempotencyKey: string | undefined,
 ): Promise<SandboxInfo> {
   const { sandboxes } = await requests.call('forkSnapshot', {
@@ -180,7 +188,7 @@ async function forkSnapshot(
   });
   const [made] = sandboxes;
   if (made === undefined) throw new E2bError(500, 'the snapshot has no copy');
-  return await setTimeoutOf(requests, made.id, timeoutS);
+  return made;
 }
 
 function sourceOf(template: Exclude<Template, { kind: 'snapshot' }>) {
@@ -189,7 +197,7 @@ function sourceOf(template: Exclude<Template, { kind: 'snapshot' }>) {
 }
 
 /** Ports are for everyone, so a key without the operation opens none. */
-function mayConnect(principal: Principal): boolean {
+export function mayConnect(principal: Principal): boolean {
   try {
     assertOperation(principal, 'connect');
     return true;

@@ -1,10 +1,17 @@
 // Who may use envd of a sandbox: holders of its access token, and of URLs of files that are signed with it.
 import { createHash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import type { Authenticator } from '../../http/authentication.ts';
 import { addressOf, type HttpContext, headerOf } from '../../http/context.ts';
 import type { Principal } from '../../keys/index.ts';
 import { E2bError } from '../errors.ts';
 import { areEqual, type SandboxRecords } from '../sandbox-records.ts';
+
+/** SHA-256 in Base64. */
+const SIGNATURE = /^v1_[A-Za-z0-9+/]{43}$/;
+const EXPIRATION = /^\d{0,15}$/;
+/** A signature may be that of any sandbox; meanwhile others are served. */
+const TOKENS_AT_A_TIME = 500;
 
 export type Admitted = { readonly id: string; readonly principal: Principal };
 
@@ -32,9 +39,13 @@ export class EnvdAccess {
     const { path = '', username = '', signature, signature_expiration: expiration } = c.req.query();
     if (signature === undefined) throw new E2bError(401, 'missing signature query parameter');
     const operation = c.req.method === 'POST' ? 'write' : 'read';
+    const isOfForm = SIGNATURE.test(signature) && EXPIRATION.test(expiration ?? '');
+    if (!isOfForm) return await this.#refuse(c, 'invalid signature');
+    const signatureBy = signer({ path, operation, username, expiration });
+    let tried = 0;
     for (const each of this.#records.tokens(id)) {
-      const expected = sign({ path, operation, username, token: each.token, expiration });
-      if (!areEqual(signature, expected)) continue;
+      if (++tried % TOKENS_AT_A_TIME === 0) await setImmediate();
+      if (!areEqual(signature, signatureBy(each.token))) continue;
       if (expiration !== undefined && Number(expiration) * 1000 < Date.now())
         throw new E2bError(401, 'signature is already expired');
       return each;
@@ -54,20 +65,23 @@ export class EnvdAccess {
   }
 }
 
-export function sign({
-  path,
-  operation,
-  username,
-  token,
-  expiration,
-}: {
+type Signed = {
   readonly path: string;
   readonly operation: 'read' | 'write';
   readonly username: string;
-  readonly token: string;
   readonly expiration?: string | undefined;
-}): string {
-  const parts = [path, operation, username, token, ...(expiration === undefined ? [] : [expiration])];
-  const digest = createHash('sha256').update(parts.join(':')).digest('base64');
-  return `v1_${digest.replace(/=+$/, '')}`;
+};
+
+export function sign({ token, ...signed }: Signed & { readonly token: string }): string {
+  return signer(signed)(token);
+}
+
+/** The signature by a token. What all have in common is hashed once, because it can be long. */
+function signer({ path, operation, username, expiration }: Signed): (token: string) => string {
+  const common = createHash('sha256').update(`${path}:${operation}:${username}:`);
+  const end = expiration === undefined ? '' : `:${expiration}`;
+  return (token) => {
+    const digest = common.copy().update(`${token}${end}`).digest('base64');
+    return `v1_${digest.replace(/=+$/, '')}`;
+  };
 }

@@ -1,30 +1,47 @@
 // One request to envd: who asks, which sandbox, as which user of the guest.
-import { addressOf, type HttpContext, headerOf } from '../../http/context.ts';
-import type { Principal } from '../../keys/index.ts';
+import { addressOf, clientSignal, endOf, type HttpContext, headerOf } from '../../http/context.ts';
+import { ownerOf, type Principal, sharerOf } from '../../keys/index.ts';
+import type { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import type { Requests, Rest } from '../rest.ts';
+import { ConnectError } from './connect-protocol.ts';
 import { type GuestUser, type GuestUsers, resolvePath } from './guest-users.ts';
+
+type CallOptions = {
+  readonly id: string;
+  readonly principal: Principal;
+  readonly rest: Rest;
+  readonly users: GuestUsers;
+  readonly userName: string | undefined;
+};
 
 export class EnvdCall {
   readonly id: string;
+  /** Until the client leaves. */
   readonly requests: Requests;
+  /** For what must go on without the client. */
+  readonly lasting: Requests;
+  readonly principal: Principal;
   readonly #users: GuestUsers;
   readonly #userName: string | undefined;
+  readonly #end: ReturnType<typeof endOf>;
   #user: Promise<GuestUser> | undefined;
 
-  constructor(
-    c: HttpContext,
-    options: {
-      readonly id: string;
-      readonly principal: Principal;
-      readonly rest: Rest;
-      readonly users: GuestUsers;
-      readonly userName: string | undefined;
-    },
-  ) {
-    this.id = options.id;
-    this.requests = options.rest.as({ principal: options.principal, address: addressOf(c) });
-    this.#users = options.users;
-    this.#userName = options.userName;
+  constructor(c: HttpContext, { id, principal, rest, users, userName }: CallOptions) {
+    const caller = { principal, address: addressOf(c) };
+    this.id = id;
+    this.principal = principal;
+    this.lasting = rest.as(caller);
+    this.requests = rest.as(caller, clientSignal(c));
+    this.#end = endOf(c);
+    this.#users = users;
+    this.#userName = userName;
+  }
+
+  /** A slot until the answer is sent, or its client has left. ConnectError resource_exhausted. */
+  occupy(limit: ConcurrencyLimit): void {
+    const slot = acquire(limit, this.principal);
+    if (this.#end === undefined || this.#end.destroyed) slot[Symbol.dispose]();
+    else this.#end.once('close', () => slot[Symbol.dispose]());
   }
 
   get params() {
@@ -41,6 +58,15 @@ export class EnvdCall {
   async path(text: string): Promise<string> {
     if (text.startsWith('/') && !text.includes('\0')) return text.replace(/(?<=.)\/+$/, '');
     return resolvePath(text, await this.user());
+  }
+}
+
+/** ConnectError resource_exhausted: an AppError would look as if the guest was lost. */
+export function acquire(limit: ConcurrencyLimit, principal: Principal): Disposable {
+  try {
+    return limit.acquire(sharerOf(ownerOf(principal)));
+  } catch (error) {
+    throw new ConnectError('resource_exhausted', (error as Error).message);
   }
 }
 

@@ -1,9 +1,10 @@
 // The Connect protocol, version 1, in JSON: unary calls, and streams of envelopes, both over HTTP/1.1.
 
-import { ERRORS } from '@sandboxd/api';
+import { ERRORS, MAX_JSON_BYTES } from '@sandboxd/api';
 import { ApiError } from '@sandboxd/client';
 import { HttpError } from '../../http/errors.ts';
 import type { BodySource } from '../../http/input/body-source.ts';
+import { BodyMemoryLimit, GrowingBuffer, isNestedTooDeep } from '../../http/input/json-body.ts';
 import type { Chunk, PullStream } from '../../lib/byte-queue.ts';
 import { isAppError } from '../../lib/errors.ts';
 import { E2bError } from '../errors.ts';
@@ -65,7 +66,8 @@ export function toConnectError(error: unknown): ConnectError {
   return new ConnectError(BY_STATUS[status] ?? 'internal', message);
 }
 
-const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
+/** Of a message with input of a process; others have the limit of JSON bodies. */
+export const MAX_INPUT_BYTES = 4 * 1024 * 1024;
 const FLAG_COMPRESSED = 1;
 const FLAG_END = 2;
 const HEADER_BYTES = 5;
@@ -85,46 +87,79 @@ export function encodeEnd(error?: ConnectError): Buffer {
 }
 
 /** The messages of a request's stream. ConnectError. */
-export async function* readEnvelopes(body: BodySource): AsyncGenerator<unknown, void> {
-  let buffered = Buffer.alloc(0);
-  for (let chunk = await body.read(); chunk !== undefined; chunk = await body.read()) {
-    buffered = buffered.length === 0 ? Buffer.from(chunk) : Buffer.concat([buffered, chunk]);
-    while (buffered.length >= HEADER_BYTES) {
-      const size = buffered.readUInt32BE(1);
-      assertFits(size);
-      if (buffered.length < HEADER_BYTES + size) break;
-      const flags = buffered[0] ?? 0;
-      const message = buffered.subarray(HEADER_BYTES, HEADER_BYTES + size);
-      buffered = buffered.subarray(HEADER_BYTES + size);
-      if ((flags & FLAG_END) !== 0) return;
-      if ((flags & FLAG_COMPRESSED) !== 0)
-        throw new ConnectError('unimplemented', 'compressed messages are not supported');
-      yield parseMessage(message);
+export async function* readEnvelopes(
+  body: BodySource,
+  maxBytes = MAX_JSON_BYTES,
+): AsyncGenerator<unknown, void> {
+  let chunk: Uint8Array = new Uint8Array();
+  /** Undefined at the end of the body. */
+  const take = async (bytes: number, memory: BodyMemoryLimit): Promise<Buffer | undefined> => {
+    const buffer = new GrowingBuffer();
+    while (buffer.sizeBytes < bytes) {
+      if (chunk.length === 0) {
+        const next = await body.read();
+        if (next === undefined) break;
+        chunk = next;
+      }
+      const part = chunk.subarray(0, bytes - buffer.sizeBytes);
+      chunk = chunk.subarray(part.length);
+      hold(memory, part.length);
+      buffer.add(part);
     }
-  }
-  if (buffered.length > 0) throw new ConnectError('invalid_argument', 'the last message is cut off');
+    if (buffer.sizeBytes < bytes && buffer.sizeBytes > 0) throw cutOff();
+    return buffer.sizeBytes < bytes ? undefined : buffer.bytes;
+  };
+  const readOne = async (): Promise<{ readonly message: unknown } | undefined> => {
+    using memory = new BodyMemoryLimit();
+    const head = await take(HEADER_BYTES, memory);
+    if (head === undefined) return undefined;
+    const [flags = 0] = head;
+    const bytes = head.readUInt32BE(1);
+    assertFits(bytes, maxBytes);
+    const message = await take(bytes, memory);
+    if (message === undefined) throw cutOff();
+    if ((flags & FLAG_END) !== 0) return undefined;
+    if ((flags & FLAG_COMPRESSED) !== 0)
+      throw new ConnectError('unimplemented', 'compressed messages are not supported');
+    return { message: parseMessage(message) };
+  };
+  for (let read = await readOne(); read !== undefined; read = await readOne()) yield read.message;
 }
 
 /** A unary request. ConnectError. */
-export async function readMessage(body: BodySource): Promise<unknown> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
+export async function readMessage(body: BodySource, maxBytes = MAX_JSON_BYTES): Promise<unknown> {
+  using memory = new BodyMemoryLimit();
+  const buffer = new GrowingBuffer();
   for (let chunk = await body.read(); chunk !== undefined; chunk = await body.read()) {
-    bytes += chunk.length;
-    assertFits(bytes);
-    chunks.push(chunk);
+    assertFits(buffer.sizeBytes + chunk.length, maxBytes);
+    hold(memory, chunk.length);
+    buffer.add(chunk);
   }
-  return bytes === 0 ? {} : parseMessage(Buffer.concat(chunks));
+  return buffer.sizeBytes === 0 ? {} : parseMessage(buffer.bytes);
 }
 
-function assertFits(bytes: number): void {
-  if (bytes <= MAX_MESSAGE_BYTES) return;
-  throw new ConnectError('resource_exhausted', `a message may have at most ${MAX_MESSAGE_BYTES} bytes`);
+function assertFits(bytes: number, maxBytes: number): void {
+  if (bytes <= maxBytes) return;
+  throw new ConnectError('resource_exhausted', `a message may have at most ${maxBytes} bytes`);
 }
 
-function parseMessage(bytes: Uint8Array): unknown {
+/** An AppError would look as if the guest was lost. */
+function hold(memory: BodyMemoryLimit, bytes: number): void {
   try {
-    return JSON.parse(Buffer.from(bytes).toString());
+    memory.add(bytes);
+  } catch (error) {
+    throw new ConnectError('resource_exhausted', (error as Error).message);
+  }
+}
+
+function cutOff(): ConnectError {
+  return new ConnectError('invalid_argument', 'the last message is cut off');
+}
+
+function parseMessage(bytes: Buffer): unknown {
+  if (isNestedTooDeep(bytes)) throw new ConnectError('invalid_argument', 'the message is nested too deep');
+  try {
+    return JSON.parse(bytes.toString());
   } catch {
     throw new ConnectError('invalid_argument', 'the message is not valid JSON');
   }

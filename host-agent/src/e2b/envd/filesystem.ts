@@ -3,6 +3,7 @@
 import { posix } from 'node:path';
 import { ApiError, ConflictError, type FileEntry, NotFoundError } from '@sandboxd/client';
 import { z } from 'zod';
+import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import type { EnvdCall } from './call.ts';
 import { ConnectError } from './connect-protocol.ts';
 
@@ -16,8 +17,14 @@ export const filesystemRequests = {
 };
 type Request<N extends keyof typeof filesystemRequests> = z.output<(typeof filesystemRequests)[N]>;
 
-/** Of one list. The REST interface has pages; E2B has none. */
-const MAX_ENTRIES = 100_000;
+/** Of one list, as JSON. The REST interface has pages; E2B has none. */
+const MAX_LIST_CHARS = 16 * 1024 * 1024;
+/** Lists above that have slots. */
+const SMALL_LIST_CHARS = 1024 * 1024;
+
+export function largeLists(): ConcurrencyLimit {
+  return new ConcurrencyLimit({ what: 'large lists of files in work', max: 8, maxPerClient: 2 });
+}
 
 export async function stat(call: EnvdCall, request: Request<'Stat'>): Promise<object> {
   return { entry: await describe(call, await call.path(request.path)) };
@@ -44,19 +51,33 @@ export async function move(call: EnvdCall, { source, destination }: Request<'Mov
   return { entry: await describe(call, to) };
 }
 
-export async function listDir(call: EnvdCall, { path, depth }: Request<'ListDir'>): Promise<object> {
+export async function listDir(
+  call: EnvdCall,
+  { path, depth }: Request<'ListDir'>,
+  large: ConcurrencyLimit,
+): Promise<object> {
   const directory = await call.path(path);
   const { type } = await call.requests.call('statFile', { params: call.params, query: { path: directory } });
   if (type !== 'directory')
     throw new ConnectError('invalid_argument', `path is not a directory: ${directory}`);
   const entries: object[] = [];
+  let chars = 0;
   let cursor: string | undefined;
   do {
     const query = { path: directory, depth: depth || 1, ...(cursor !== undefined && { cursor }) };
     const page = await call.requests.call('listFiles', { params: call.params, query });
-    for (const entry of page.entries) entries.push(await withTarget(call, entry));
-    if (entries.length > MAX_ENTRIES)
-      throw new ConnectError('resource_exhausted', `the directory has more than ${MAX_ENTRIES} entries`);
+    const before = chars;
+    for (const entry of page.entries) {
+      const shown = await withTarget(call, entry);
+      chars += JSON.stringify(shown).length;
+      entries.push(shown);
+    }
+    if (chars > MAX_LIST_CHARS)
+      throw new ConnectError(
+        'resource_exhausted',
+        `the list has more than ${MAX_LIST_CHARS} characters; list with a smaller depth, or parts of the directory`,
+      );
+    if (before <= SMALL_LIST_CHARS && chars > SMALL_LIST_CHARS) call.occupy(large);
     cursor = page.entries.length === 0 ? undefined : page.next_cursor;
   } while (cursor !== undefined);
   return { entries };
@@ -90,7 +111,7 @@ export async function giveToUser(call: EnvdCall, path: string): Promise<void> {
   if (name === 'root') return;
   const owner = `${name}:${name}`;
   const change = (whose: string) =>
-    call.requests.call('changeFile', { params: call.params, body: { path, owner: whose } });
+    call.lasting.call('changeFile', { params: call.params, body: { path, owner: whose } });
   await change(owner).catch((error: unknown) => {
     // Not every user has a group of the same name.
     if (!(error instanceof ApiError) || error.status !== 400) throw error;
@@ -98,11 +119,13 @@ export async function giveToUser(call: EnvdCall, path: string): Promise<void> {
   });
 }
 
-export async function describe(call: EnvdCall, path: string): Promise<object> {
+export type FileCall = Pick<EnvdCall, 'params' | 'requests'>;
+
+export async function describe(call: FileCall, path: string): Promise<object> {
   return await withTarget(call, await lstat(call, path));
 }
 
-async function lstat(call: EnvdCall, path: string): Promise<FileEntry> {
+async function lstat(call: FileCall, path: string): Promise<FileEntry> {
   try {
     return await call.requests.call('statFile', { params: call.params, query: { path, follow: 'false' } });
   } catch (error) {
@@ -131,7 +154,7 @@ async function makeDirectories(call: EnvdCall, path: string): Promise<void> {
 }
 
 /** A link has type and mode of what it leads to, and its own size and permissions. */
-async function withTarget(call: EnvdCall, entry: FileEntry): Promise<object> {
+async function withTarget(call: FileCall, entry: FileEntry): Promise<object> {
   if (entry.type !== 'symlink') return toEntryInfo(entry);
   const query = { path: entry.path };
   const target = await call.requests

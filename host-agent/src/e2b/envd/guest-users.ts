@@ -11,6 +11,8 @@ const DEFAULT_USER = 'user';
 const ROOT: GuestUser = { name: 'root', home: '/root' };
 const NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$/;
 const MAX_PASSWD_BYTES = 256 * 1024;
+/** A longer one is read for each request, so that what is remembered stays small. */
+const MAX_KNOWN_BYTES = 8 * 1024;
 /** Sandboxes that are remembered, and for how long: programs in them add users. */
 const MAX_KNOWN = 1000;
 const KNOWN_MS = 30_000;
@@ -36,9 +38,12 @@ export class GuestUsers {
   }
 
   async #read(requests: Requests, id: string): Promise<Known> {
-    const known = { homes: await readHomes(requests, id), atMs: Date.now() };
+    const read = await readHomes(requests, id);
+    const known = { homes: read?.homes ?? new Map<string, string>(), atMs: Date.now() };
+    // Other keys may read what this one may not.
+    if (read === undefined) return known;
     this.#known.delete(id);
-    this.#known.set(id, known);
+    if (read.bytes <= MAX_KNOWN_BYTES) this.#known.set(id, known);
     const [oldest] = this.#known.keys();
     if (this.#known.size > MAX_KNOWN && oldest !== undefined) this.#known.delete(oldest);
     return known;
@@ -49,8 +54,10 @@ function unknownUser(name: string): ConnectError {
   return new ConnectError('unauthenticated', `invalid username: '${name.slice(0, 64)}'`);
 }
 
-/** A key without the right to read files acts as root. */
-async function readHomes(requests: Requests, id: string): Promise<ReadonlyMap<string, string>> {
+type Homes = { readonly homes: ReadonlyMap<string, string>; readonly bytes: number };
+
+/** Undefined for a key without the right to read files, which acts as root. */
+async function readHomes(requests: Requests, id: string): Promise<Homes | undefined> {
   try {
     const { body } = await requests.stream('readContent', {
       params: { id },
@@ -65,15 +72,16 @@ async function readHomes(requests: Requests, id: string): Promise<ReadonlyMap<st
     }
     const lines = Buffer.concat(chunks).toString('latin1').split('\n');
     const fields = lines.map((line) => line.split(':'));
-    return new Map(
+    const homes = new Map(
       fields.flatMap(([name = '', , , , , home = '']) =>
         home.startsWith('/') ? [[name, home] as const] : [],
       ),
     );
+    return { homes, bytes };
   } catch (error) {
-    if (error instanceof ForbiddenError) return new Map();
+    if (error instanceof ForbiddenError) return undefined;
     // An image need not have the file.
-    if ((error as { readonly status?: number }).status === 404) return new Map();
+    if ((error as { readonly status?: number }).status === 404) return { homes: new Map(), bytes: 0 };
     throw error;
   }
 }

@@ -1,6 +1,6 @@
 // envd's `/files`: downloads and uploads over plain HTTP.
 import { basename } from 'node:path';
-import { Readable } from 'node:stream';
+import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { Busboy, type BusboyHeaders } from '@fastify/busboy';
 import { ApiError } from '@sandboxd/client';
@@ -34,9 +34,10 @@ export async function download(c: HttpContext, call: EnvdCall): Promise<Response
   }
   c.header('content-type', 'application/octet-stream');
   c.header('content-disposition', `inline; filename*=utf-8''${encodeURIComponent(basename(path))}`);
-  if (c.req.method !== 'HEAD')
-    return c.body(ReadableStream.from(answer.body), answer.status === 206 ? 206 : 200);
-  return c.body(null, 200);
+  const status = answer.status === 206 ? 206 : 200;
+  if (c.req.method !== 'HEAD') return c.body(ReadableStream.from(answer.body), status);
+  await answer.body[Symbol.asyncIterator]().return?.();
+  return c.body(null, status);
 }
 
 export async function upload(c: HttpContext, call: EnvdCall): Promise<Response> {
@@ -45,29 +46,40 @@ export async function upload(c: HttpContext, call: EnvdCall): Promise<Response> 
   const names = Object.keys(c.req.header());
   if (names.some((name) => METADATA.test(name))) throw unsupported('metadata of files');
   const body = readBody(c);
+  let content: Readable | undefined;
   try {
-    const content = decode(body, headerOf(c, 'content-encoding'));
-    if (type === 'multipart/form-data') return c.json(await writeParts(c, call, named, content));
+    if (type === 'multipart/form-data') {
+      const parser = createParser(headerOf(c, 'content-type') ?? '');
+      content = decode(body, headerOf(c, 'content-encoding'));
+      return c.json(await writeParts(call, named, content, parser));
+    }
     if (type !== 'application/octet-stream')
       throw new E2bError(
         400,
         `content type ${JSON.stringify(type)} is neither multipart/form-data nor a byte stream`,
       );
     if (!named) throw new E2bError(400, 'an upload of bytes needs the query path');
-    return c.json([await write(call, await call.path(named), content)]);
+    const path = await call.path(named);
+    content = decode(body, headerOf(c, 'content-encoding'));
+    return c.json([await write(call, path, content)]);
   } finally {
+    content?.destroy();
     body.discard();
   }
 }
 
 function decode(body: BodySource, coding = 'identity'): Readable {
-  const plain = Readable.from(toIterable(body), { objectMode: false });
-  if (coding.toLowerCase() === 'identity') return plain;
-  if (coding.toLowerCase() !== 'gzip')
+  const isPacked = coding.toLowerCase() === 'gzip';
+  if (!isPacked && coding.toLowerCase() !== 'identity')
     throw new E2bError(400, `content encoding ${JSON.stringify(coding)} is not known`);
-  const gunzip = createGunzip();
-  plain.once('error', (error) => gunzip.destroy(error));
-  return plain.pipe(gunzip);
+  const plain = Readable.from(toIterable(body), { objectMode: false });
+  return tolerant(isPacked ? pipeline(plain, createGunzip(), () => undefined) : plain);
+}
+
+/** Whoever reads it gets its error. Until then nothing listens, and such an error would end the daemon. */
+function tolerant<S extends Readable>(stream: S): S {
+  stream.on('error', () => undefined);
+  return stream;
 }
 
 async function* toIterable({ read }: BodySource): AsyncGenerator<Uint8Array, void> {
@@ -76,29 +88,26 @@ async function* toIterable({ read }: BodySource): AsyncGenerator<Uint8Array, voi
 
 /** Writes each file while its part arrives, one after the other. */
 async function writeParts(
-  c: HttpContext,
   call: EnvdCall,
   named: string | undefined,
   content: Readable,
+  parser: Busboy,
 ): Promise<Written[]> {
-  const headers = { 'content-type': headerOf(c, 'content-type') ?? '' } as BusboyHeaders;
-  const limits = {
-    files: MAX_FILES,
-    headerSize: MAX_PART_HEADER_BYTES,
-    fieldNameSize: MAX_FILE_NAME_BYTES,
-    fields: 100,
-  };
-  const parts = createParser({ headers, preservePath: true, limits });
   const written: Promise<Written>[] = [];
+  const parts: Readable[] = [];
   const paths = new Set<string>();
   let last: Promise<unknown> = Promise.resolve();
   const done = Promise.withResolvers<void>();
-  const fail = (error: unknown): void => {
+  const fail = (error: Error): void => {
     done.reject(error);
     content.destroy();
+    // The parser ends no part that is cut off, and the guest would wait for its end.
+    for (const part of parts) part.destroy(error);
   };
-  parts.on('file', (field, part, fileName) => {
+  parser.on('file', (field, part, fileName) => {
+    tolerant(part);
     if (field !== 'file') return void part.resume();
+    parts.push(part);
     const work = last.then(async () => {
       const path = await call.path(named || fileName || '');
       if (paths.has(path)) throw new E2bError(400, `path ${path} is in the upload twice`);
@@ -109,23 +118,36 @@ async function writeParts(
     written.push(work);
     work.catch(fail);
   });
-  parts.on('filesLimit', () => fail(new E2bError(400, `an upload has at most ${MAX_FILES} files`)));
-  parts.on('finish', () => done.resolve());
-  parts.on('error', (error) =>
-    fail(new E2bError(400, `the upload is no multipart form: ${(error as Error).message}`)),
-  );
-  content.once('error', fail);
-  content.pipe(parts);
+  parser.on('filesLimit', () => fail(new E2bError(400, `an upload has at most ${MAX_FILES} files`)));
+  parser.on('finish', () => done.resolve());
+  parser.on('error', (error) => fail(noForm(error)));
+  content.once('error', (error) => fail(damaged(error)));
+  content.pipe(parser);
   await done.promise;
   return await Promise.all(written);
 }
 
-function createParser(options: ConstructorParameters<typeof Busboy>[0]): Busboy {
+function createParser(type: string): Busboy {
+  const limits = {
+    files: MAX_FILES,
+    headerSize: MAX_PART_HEADER_BYTES,
+    fieldNameSize: MAX_FILE_NAME_BYTES,
+    fields: 100,
+  };
+  const headers: BusboyHeaders = { 'content-type': type };
   try {
-    return new Busboy(options);
+    return new Busboy({ headers, preservePath: true, limits });
   } catch (error) {
-    throw new E2bError(400, `the upload is no multipart form: ${(error as Error).message}`);
+    throw noForm(error);
   }
+}
+
+function noForm(error: unknown): E2bError {
+  return new E2bError(400, `the upload is no multipart form: ${(error as Error).message}`);
+}
+
+function damaged({ message }: Error): E2bError {
+  return new E2bError(400, `the upload is damaged: ${message}`);
 }
 
 async function write(call: EnvdCall, path: string, content: Readable): Promise<Written> {
@@ -134,7 +156,8 @@ async function write(call: EnvdCall, path: string, content: Readable): Promise<W
   try {
     await call.requests.call('writeContent', { params: call.params, query: { path }, bytes: content });
   } catch (error) {
-    if (content.errored) throw new E2bError(400, `the upload is damaged: ${content.errored.message}`);
+    if (content.errored instanceof E2bError) throw content.errored;
+    if (content.errored) throw damaged(content.errored);
     if (error instanceof ApiError && /no space|disk .*full/i.test(error.message))
       throw new E2bError(507, `not enough disk space available: ${error.message}`);
     throw error;

@@ -14,6 +14,8 @@ const OUTPUT_BUFFER_BYTES = 8 * 1024 * 1024;
 const RETAINED_MS = 30_000;
 /** Descriptions of commands that are remembered, over all sandboxes. */
 const MAX_KNOWN = 10_000;
+/** A longer one is that of the command, which cuts arguments. */
+const MAX_CONFIG_CHARS = 4096;
 
 const selector = z.object({ pid: z.int().optional(), tag: z.string().optional() });
 const size = z.object({ cols: z.int().min(1), rows: z.int().min(1) });
@@ -48,7 +50,7 @@ const streamedInput = z.object({
 type Request<N extends keyof typeof processRequests> = z.output<(typeof processRequests)[N]>;
 type Selector = z.output<typeof selector>;
 type Config = Request<'Start'>['process'];
-type Known = { readonly config: Config; readonly tag: string | undefined };
+type Known = { readonly config: Config | undefined; readonly tag: string | undefined };
 
 export class ProcessService {
   /** By sandbox and command, in the order of their starts. */
@@ -62,7 +64,7 @@ export class ProcessService {
   ): AsyncGenerator<object, void> {
     const { process, tag, pty, stdin } = request;
     const user = await call.user();
-    const command = (await call.requests.call('exec', {
+    const command = (await call.lasting.call('exec', {
       params: call.params,
       body: {
         cmd: [process.cmd, ...process.args],
@@ -80,7 +82,8 @@ export class ProcessService {
       yield* failedStart(command);
       return;
     }
-    this.#remember(call.id, command.id, { config: process, tag });
+    const isShort = JSON.stringify(process).length <= MAX_CONFIG_CHARS;
+    this.#remember(call.id, command.id, { config: isShort ? process : undefined, tag });
     yield startEvent(command.pid);
     yield* follow(call, command, 0, { timeoutMs, signal, kills: true });
   }
@@ -242,7 +245,7 @@ function timedOut(): ConnectError {
 /** Its end is that of the guest's own limit if this fails. */
 function kill(call: EnvdCall, command: CommandInfo): void {
   const end = { params: toParams(call, command), query: { grace_s: 0 } };
-  call.requests.call('endCommand', end).catch(() => undefined);
+  call.lasting.call('endCommand', end).catch(() => undefined);
 }
 
 async function write(

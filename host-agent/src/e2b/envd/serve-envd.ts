@@ -1,10 +1,10 @@
 // envd of a sandbox: its RPCs and plain HTTP, for clients that have its access token.
 import type { Hono } from 'hono';
 import type { z } from 'zod';
-import { endOf, type HttpContext, type HttpEnv, headerOf } from '../../http/context.ts';
+import { clientSignal, type HttpContext, type HttpEnv, headerOf } from '../../http/context.ts';
 import { type BodySource, readBody } from '../../http/input/body-source.ts';
 import { answerPullStream } from '../../http/server/responses.ts';
-import { OPERATOR } from '../../keys/index.ts';
+import { OPERATOR, type Principal } from '../../keys/index.ts';
 import { isAppError } from '../../lib/errors.ts';
 import type { SandboxHost } from '../../sandboxes/interface.ts';
 import { measure } from '../control/extras.ts';
@@ -16,12 +16,13 @@ import { EnvdCall, userNameOf } from './call.ts';
 import {
   CONNECT_STATUS,
   ConnectError,
+  MAX_INPUT_BYTES,
   MessageStream,
   readEnvelopes,
   readMessage,
   toConnectError,
 } from './connect-protocol.ts';
-import { filesystemRequests, listDir, makeDir, move, remove, stat } from './filesystem.ts';
+import { filesystemRequests, largeLists, listDir, makeDir, move, remove, stat } from './filesystem.ts';
 import { GuestUsers } from './guest-users.ts';
 import { download, upload } from './http-files.ts';
 import { ProcessService, processRequests } from './process.ts';
@@ -39,6 +40,8 @@ export type EnvdDeps = {
   readonly sandboxes: SandboxHost;
   /** The sandbox that the head of a request names. */
   readonly sandboxOf: (c: HttpContext) => string | undefined;
+  /** The client of a request is known. */
+  readonly admitted: (c: HttpContext, principal: Principal) => void;
 };
 
 type Limits = { readonly timeoutMs: number | undefined; readonly signal: AbortSignal };
@@ -71,20 +74,23 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
   };
   const toCall = (c: HttpContext, admitted: Admitted, userName: string | undefined): EnvdCall => {
     assertThere(admitted);
-    c.set('principal', admitted.principal);
+    deps.admitted(c, admitted.principal);
     return new EnvdCall(c, { ...admitted, rest, users, userName });
   };
   const admitCall = async (c: HttpContext): Promise<EnvdCall> =>
     toCall(c, await access.admit(c, namedSandbox(c)), userNameOf(c));
 
-  const unary = (path: string, handle: Unary): void => {
+  const unary = (path: string, handle: Unary, maxBytes?: number): void => {
     app.post(path, async (c) => {
       const call = await admitCall(c);
+      const body = readBody(c);
       try {
-        return c.json(await handle(call, await readMessage(readBody(c))));
+        return c.json(await handle(call, await readMessage(body, maxBytes)));
       } catch (error) {
         const { code, message } = toConnectError(error);
         return c.json({ code, message }, CONNECT_STATUS[code] as 400);
+      } finally {
+        body.discard();
       }
     });
   };
@@ -92,9 +98,9 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
     app.post(path, async (c) => {
       const call = await admitCall(c);
       const left = new AbortController();
-      endOf(c)?.once('close', () => left.abort());
-      const limits = { timeoutMs: readTimeout(c), signal: left.signal };
+      const signal = AbortSignal.any([left.signal, clientSignal(c)]);
       const messages = async function* (): AsyncGenerator<object, void> {
+        const limits = { timeoutMs: readTimeout(c), signal };
         yield* handle(call, await readFirst(readBody(c)), limits);
       };
       const stream = new MessageStream(connectErrors(messages()), {
@@ -115,9 +121,8 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
   );
   unary('/process.Process/List', (call, message) => processes.list(call, parse(List, message)));
   unary('/process.Process/Update', (call, message) => processes.update(call, parse(Update, message)));
-  unary('/process.Process/SendInput', (call, message) =>
-    processes.sendInput(call, parse(SendInput, message)),
-  );
+  const sendInput: Unary = (call, message) => processes.sendInput(call, parse(SendInput, message));
+  unary('/process.Process/SendInput', sendInput, MAX_INPUT_BYTES);
   unary('/process.Process/CloseStdin', (call, message) =>
     processes.closeStdin(call, parse(CloseStdin, message)),
   );
@@ -128,7 +133,7 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
     const call = await admitCall(c);
     const body = readBody(c, STREAMED_INPUT_IDLE_MS);
     const answers = async function* (): AsyncGenerator<object, void> {
-      yield await processes.streamInput(call, readEnvelopes(body));
+      yield await processes.streamInput(call, readEnvelopes(body, MAX_INPUT_BYTES));
     };
     const stream = new MessageStream(connectErrors(answers()), {
       keepaliveMs: MAX_TIMEOUT_MS,
@@ -140,10 +145,11 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
 
   const files = filesystemRequests;
   const filesystem = '/filesystem.Filesystem';
+  const large = largeLists();
   unary(`${filesystem}/Stat`, (call, message) => stat(call, parse(files.Stat, message)));
   unary(`${filesystem}/MakeDir`, (call, message) => makeDir(call, parse(files.MakeDir, message)));
   unary(`${filesystem}/Move`, (call, message) => move(call, parse(files.Move, message)));
-  unary(`${filesystem}/ListDir`, (call, message) => listDir(call, parse(files.ListDir, message)));
+  unary(`${filesystem}/ListDir`, (call, message) => listDir(call, parse(files.ListDir, message), large));
   unary(`${filesystem}/Remove`, (call, message) => remove(call, parse(files.Remove, message)));
   const { WatchDir, GetWatcherEvents } = watchRequests;
   streaming(`${filesystem}/WatchDir`, (call, message, { signal }) =>
@@ -223,11 +229,13 @@ async function readFirst(body: BodySource): Promise<unknown> {
   }
 }
 
-/** Of the whole stream; absent: none. */
+/** Of the whole stream; absent: none. Python writes it with a fraction. ConnectError. */
 function readTimeout(c: HttpContext): number | undefined {
   const text = headerOf(c, 'connect-timeout-ms');
-  if (text === undefined || !/^\d{1,10}$/.test(text)) return undefined;
-  return Math.min(Number(text), MAX_TIMEOUT_MS);
+  if (text === undefined) return undefined;
+  if (!/^\d{1,10}(?:\.\d+)?$/.test(text))
+    throw new ConnectError('invalid_argument', 'connect-timeout-ms must be a number of milliseconds');
+  return Math.min(Math.ceil(Number(text)), MAX_TIMEOUT_MS);
 }
 
 function readKeepalive(c: HttpContext): number {

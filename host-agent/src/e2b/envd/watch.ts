@@ -4,11 +4,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { BadRequestError, type WatchEvent } from '@sandboxd/client';
 import { readLines } from '@sandboxd/client/requests';
 import { z } from 'zod';
+import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import { AppError } from '../../lib/errors.ts';
 import { randomSuffix } from '../../lib/ids.ts';
-import type { EnvdCall } from './call.ts';
+import { acquire, type EnvdCall } from './call.ts';
 import { ConnectError } from './connect-protocol.ts';
-import { describe } from './filesystem.ts';
+import { describe, type FileCall } from './filesystem.ts';
 
 export const watchRequests = {
   WatchDir: z.object({
@@ -21,9 +22,12 @@ export const watchRequests = {
 type WatchRequest = z.output<typeof watchRequests.WatchDir>;
 
 const MAX_WATCHERS = 256;
+const MAX_WATCHERS_OF_EACH = 64;
 const MAX_WATCHERS_OF_SANDBOX = 32;
 /** Events that wait to be fetched; with more, the oldest are dropped. */
 const MAX_EVENTS = 10_000;
+/** Of their JSON. */
+const MAX_EVENT_CHARS = 1024 * 1024;
 /** A watcher that its client has forgotten. */
 const UNUSED_MS = 10 * 60_000;
 
@@ -43,16 +47,17 @@ export async function* watch(
   request: WatchRequest,
   signal: AbortSignal,
 ): AsyncGenerator<object, void> {
-  for await (const event of watchEvents(call, request, signal))
+  const directory = await call.path(request.path);
+  for await (const event of watchEvents(call, directory, request, signal))
     yield event === 'armed' ? { start: {} } : { filesystem: event };
 }
 
 async function* watchEvents(
-  call: EnvdCall,
-  { path, recursive, includeEntry }: WatchRequest,
+  call: FileCall,
+  directory: string,
+  { recursive, includeEntry }: WatchRequest,
   signal: AbortSignal,
 ): AsyncGenerator<'armed' | object, void> {
-  const directory = await call.path(path);
   const { type } = await call.requests.call('statFile', { params: call.params, query: { path: directory } });
   if (type !== 'directory')
     throw new ConnectError('invalid_argument', `path ${directory} is not a directory`);
@@ -89,7 +94,7 @@ function assertRemoved({ reason, message = 'the watch has ended' }: WatchEvent):
 }
 
 async function withEntry(
-  call: EnvdCall,
+  call: FileCall,
   change: { readonly name: string; readonly type: string },
   path: string | undefined,
   isWanted: boolean,
@@ -102,27 +107,35 @@ async function withEntry(
 
 type Watcher = {
   readonly sandbox: string;
-  events: object[];
+  events: { readonly event: object; readonly chars: number }[];
+  chars: number;
   failure: Error | undefined;
   isOver: boolean;
   readonly stop: AbortController;
+  readonly slot: Disposable;
   timer: NodeJS.Timeout;
 };
 
 /** Watchers by id. They end with the daemon, and when they are not used. */
 export class Watchers {
   readonly #all = new Map<string, Watcher>();
+  readonly #limit = new ConcurrencyLimit({
+    what: 'watchers',
+    max: MAX_WATCHERS,
+    maxPerClient: MAX_WATCHERS_OF_EACH,
+  });
 
   async create(call: EnvdCall, request: WatchRequest): Promise<object> {
-    const ofSandbox = [...this.#all.values()].filter(({ sandbox }) => sandbox === call.id);
-    if (this.#all.size >= MAX_WATCHERS || ofSandbox.length >= MAX_WATCHERS_OF_SANDBOX)
-      throw new ConnectError('resource_exhausted', 'there are too many watchers; remove some');
+    const directory = await call.path(request.path);
+    const slot = this.#makeRoom(call);
     const stop = new AbortController();
     const watcherId = randomSuffix();
     const timer = setTimeout(() => this.#remove(watcherId), UNUSED_MS).unref();
-    const watcher: Watcher = { sandbox: call.id, events: [], failure: undefined, isOver: false, stop, timer };
+    const state = { events: [], chars: 0, failure: undefined, isOver: false };
+    const watcher: Watcher = { sandbox: call.id, ...state, stop, slot, timer };
     this.#all.set(watcherId, watcher);
-    const events = watchEvents(call, request, stop.signal);
+    const lasting = { params: call.params, requests: call.lasting };
+    const events = watchEvents(lasting, directory, request, stop.signal);
     try {
       await events.next();
     } catch (error) {
@@ -140,8 +153,9 @@ export class Watchers {
     await settle(watcher);
     const { events } = watcher;
     watcher.events = [];
+    watcher.chars = 0;
     if (events.length === 0 && watcher.failure !== undefined) throw watcher.failure;
-    return { events };
+    return { events: events.map(({ event }) => event) };
   }
 
   remove(call: EnvdCall, watcherId: string): object {
@@ -152,6 +166,23 @@ export class Watchers {
 
   close(): void {
     for (const id of this.#all.keys()) this.#remove(id);
+  }
+
+  /** Where there are too many, those go first whose sandbox or directory is gone. ConnectError resource_exhausted. */
+  #makeRoom(call: EnvdCall): Disposable {
+    try {
+      return this.#acquire(call);
+    } catch {
+      for (const [id, { isOver }] of this.#all) if (isOver) this.#remove(id);
+      return this.#acquire(call);
+    }
+  }
+
+  #acquire(call: EnvdCall): Disposable {
+    const ofSandbox = [...this.#all.values()].filter(({ sandbox }) => sandbox === call.id);
+    if (ofSandbox.length >= MAX_WATCHERS_OF_SANDBOX)
+      throw new ConnectError('resource_exhausted', 'the sandbox has too many watchers; remove some');
+    return acquire(this.#limit, call.principal);
   }
 
   /** A watcher of another sandbox does not exist. */
@@ -166,6 +197,7 @@ export class Watchers {
     this.#all.delete(id);
     clearTimeout(watcher?.timer);
     watcher?.stop.abort();
+    watcher?.slot[Symbol.dispose]();
   }
 }
 
@@ -190,8 +222,11 @@ async function collect(watcher: Watcher, events: AsyncGenerator<'armed' | object
   try {
     for await (const event of events) {
       if (event === 'armed') continue;
-      watcher.events.push(event);
-      if (watcher.events.length > MAX_EVENTS) watcher.events.shift();
+      const chars = JSON.stringify(event).length;
+      watcher.events.push({ event, chars });
+      watcher.chars += chars;
+      while (watcher.events.length > MAX_EVENTS || watcher.chars > MAX_EVENT_CHARS)
+        watcher.chars -= watcher.events.shift()?.chars ?? watcher.chars;
     }
   } catch (error) {
     if (!watcher.stop.signal.aborted)
@@ -199,5 +234,7 @@ async function collect(watcher: Watcher, events: AsyncGenerator<'armed' | object
         'unavailable',
         error instanceof Error ? error.message : 'the watch was lost',
       );
+  } finally {
+    watcher.isOver = true;
   }
 }

@@ -31,6 +31,8 @@ const OPENING = 'tcp flags & (fin | syn | rst | ack) == syn';
 export const DIALLER_PORT = 1443;
 /** Twice what it takes: entries of connections that are over stay for a while. */
 const MAX_REDIRECTED = 2048;
+/** Twice what it takes. What is over is not counted above, and each costs the dialler a call and the daemon a word. */
+const REDIRECTIONS = 'limit rate over 200/second burst 800 packets';
 
 /**
  * Two chains. Malformed packets and spoofed source addresses are dropped at the tap. The rest may pass to an open
@@ -141,6 +143,7 @@ function diallerChains({ gateway, guestIp, resolverIp, resolverPort }: DiallerRu
     type filter hook input priority 0; policy drop;
     iifname "up0" ct state established,related ct direction reply accept
     ${redirected} ct state established accept
+    ${redirected} ct state new ${REDIRECTIONS} goto refuse
     ${redirected} ct count over ${MAX_REDIRECTED} goto refuse
     ${redirected} ct state new ${OPENING} accept
     iifname "tap0" goto refuse

@@ -156,6 +156,10 @@ t.test('requests of an invalid key lose their connection, and are checked until 
   t.equal(timers.count, 1);
   await timers.pass(2000);
   t.equal(timers.count, 0);
+  const principal = { kind: 'key' as const, id: 'k2', key: 'k2' };
+  open.add(principal, new PassThrough().destroy(), new EventEmitter());
+  open.add(principal, new PassThrough(), new PassThrough().destroy());
+  t.equal(timers.count, 0, 'nothing waits for the end of a client that has left already');
   add('k2');
   t.equal(timers.count, 1, 'until there are some again');
   timers.restore();

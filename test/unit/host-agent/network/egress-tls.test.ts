@@ -156,6 +156,17 @@ t.test('24: a second hello, for which the server asked, must have the same name'
   );
 });
 
+t.test('24, 26: a second hello has ECH only if the first had it, which the rule may refuse', async (t) => {
+  const { run } = await open(t, { rules: [{ ...OK, ports: [8444], ech: 'refuse' }] });
+  const out = await run(`
+    const ech = extension(0xfe0d, Buffer.alloc(64, 1));
+    const ask = (...more) => new Promise((done) => { const s = net.connect(8444, '${WEB_IP}'); let n = 0; const timer = setTimeout(() => done('timeout'), 4000);
+      s.on('error', (e) => done(e.code)); s.on('connect', () => s.write(hello('ok.test'), 'latin1'));
+      s.on('data', (d) => { if (n++ === 0) s.write(records(message(sni('ok.test'), ...more)), 'latin1'); else { clearTimeout(timer); done(String(d)); } }); });
+    out.without = await ask(); out.with = await ask(ech);`);
+  t.same(out, { without: 'second', with: RESET });
+});
+
 t.test('25, 26: an encrypted name passes by its outer one, unless the rule refuses it', async (t) => {
   const { run, change, records } = await open(t, { rules: [OK] });
   const ask = () =>
