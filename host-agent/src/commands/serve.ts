@@ -11,11 +11,11 @@ import {
   renderHelp,
 } from '../config/index.ts';
 import { ENGINE_NAMES } from '../engines/index.ts';
-import { scheduleForThroughput } from '../engines/priority.ts';
 import { toError } from '../lib/errors.ts';
 import { type Faults, NO_FAULTS } from '../lib/faults.ts';
 import { createLogger } from '../lib/logger.ts';
 import { MemoryTrim } from '../lib/memory-trim.ts';
+import { scheduleForThroughput } from '../lib/scheduling.ts';
 import { ServiceManager } from '../lib/service-manager.ts';
 import { VERSION } from '../lib/version.ts';
 import { CONFIG_FILE, HELPERS } from './installation.ts';

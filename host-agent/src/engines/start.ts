@@ -4,6 +4,7 @@ import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { loadScaledTimeout } from '../lib/load-scaled-timeout.ts';
 import { describeActivity, readBootId } from '../lib/proc.ts';
 import { noteProcess, removeProcessRecord, writeProcessRecord } from '../lib/process-record.ts';
+import { resetScheduling } from '../lib/scheduling.ts';
 import { poll, raceSignal } from '../lib/wait.ts';
 import { type VmmKind, VmmRefusal } from './control.ts';
 import type { BootOptions, GuestMemory, VmmIdentity } from './engine.ts';
@@ -15,7 +16,6 @@ import {
   takeBack,
   type View,
 } from './jail/jail.ts';
-import { resetScheduling } from './priority.ts';
 import { Vmm } from './vmm.ts';
 import { FIRST_INHERITED_FD, spawnVmm, type VmmProcess, vmmRecordPath } from './vmm-process.ts';
 

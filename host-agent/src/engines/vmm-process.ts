@@ -1,15 +1,15 @@
 // A VMM process. It has its own session, so that it outlives the daemon; its exit is observed. Its record is written
 // before it starts, so that the next daemon finds it.
-import { constants, lstatSync, readdirSync, writeFileSync } from 'node:fs';
+import { constants, lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { AppError, toError } from '../lib/errors.ts';
 import { isRunning, listInheritable, readStartTicks, signalProcess } from '../lib/proc.ts';
 import { findRecorded, readProcessRecord, removeProcessRecord } from '../lib/process-record.ts';
 import { startProgram } from '../lib/programs.ts';
+import { preferForOom, resetPriority } from '../lib/scheduling.ts';
 import { openRegular } from '../lib/untrusted-path.ts';
 import type { VmmKind } from './control.ts';
 import type { FoundVmm, VmPaths } from './engine.ts';
-import { resetPriority } from './priority.ts';
 
 const { O_WRONLY, O_APPEND, O_CREAT } = constants;
 
@@ -32,9 +32,6 @@ export interface VmmProcess {
   /** Stops observing its exit. */
   detach(): void;
 }
-
-/** If the host runs out of memory, a guest is killed before the daemon and other programs. */
-const OOM_SCORE = 300;
 
 /** Number of the first inherited descriptor in the process; the others follow. */
 export const FIRST_INHERITED_FD = 3;
@@ -106,15 +103,6 @@ export async function spawnVmm(
     poll: () => undefined,
     detach: () => child.removeAllListeners('exit'),
   };
-}
-
-/** Raising the score needs no privilege; if it is refused, the kernel uses its default. */
-function preferForOom(pid: number): void {
-  try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, String(OOM_SCORE));
-  } catch {
-    // The process may have exited already.
-  }
 }
 
 /** Watches a process that another daemon started; null if it has exited. */

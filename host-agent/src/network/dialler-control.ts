@@ -1,7 +1,8 @@
 // The daemon's end of the control connection of a dialler (native/egressd.c, which has the protocol). A dialler that
-// was broken by its guest could ask for what its policy allows anyway, and report connections that there were not.
+// was broken by its guest could ask for what its policy allows anyway, report connections that there were not, and keep
+// those that a change of the policy closes, to where they lead already. What it says is limited, and ends nothing else.
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { connect, isIPv4, type Socket } from 'node:net';
 import { AppError } from '../lib/errors.ts';
 import { TokenBucket } from '../lib/token-bucket.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
@@ -34,7 +35,8 @@ export type ControlHandlers = {
   readonly onEnded: (connection: DialledConnection) => void;
   /** Connections that were over the limits. */
   readonly onLost: (count: number) => void;
-  readonly onClosed: () => void;
+  /** `isBroken`: it wrote what it never writes, or too much. */
+  readonly onClosed: (isBroken: boolean) => void;
 };
 
 type JudgedFlow = { readonly id: string; readonly connection: NamedConnection };
@@ -46,12 +48,21 @@ const MAX_FLOWS = 1024;
 /** More than its own limit of new connections. */
 const ASKS_PER_S = 200;
 const ASKS_AT_ONCE = 2048;
+/** More than the ends of all connections at once, beside a list of them. */
+const LINES_PER_S = 1000;
+const LINES_AT_ONCE = 8192;
+/** More than the verdicts about all that it may ask at once. */
+const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
+const MAX_PORT = 65_535;
 const KINDS = ['tls', 'http', 'postgres'] as const;
 
 export class DiallerControl {
   readonly #socket: Socket;
   readonly #handlers: ControlHandlers;
   readonly #asks = new TokenBucket(ASKS_PER_S, ASKS_AT_ONCE);
+  readonly #lines = new TokenBucket(LINES_PER_S, LINES_AT_ONCE);
+  #isBroken = false;
+  #isClosed = false;
   #text = '';
   #flows: JudgedFlow[] | undefined;
   #answered: ((flows: readonly JudgedFlow[]) => void) | undefined;
@@ -64,7 +75,9 @@ export class DiallerControl {
     socket.setEncoding('latin1');
     socket.on('error', () => socket.destroy());
     socket.on('data', (text: string) => this.#receive(text));
-    socket.on('close', () => handlers.onClosed());
+    socket.on('close', () => {
+      if (!this.#isClosed) handlers.onClosed(this.#isBroken);
+    });
   }
 
   /** Rejects if there is none. */
@@ -92,7 +105,7 @@ export class DiallerControl {
   }
 
   close(): void {
-    this.#socket.removeAllListeners('close');
+    this.#isClosed = true;
     this.#socket.destroy();
   }
 
@@ -115,12 +128,25 @@ export class DiallerControl {
     this.#text += text;
     const lines = this.#text.split('\n');
     this.#text = lines.pop() ?? '';
-    if (this.#text.length > MAX_LINE_CHARS) this.#socket.destroy();
-    for (const line of lines) this.#obey(line.split(' '));
+    if ([this.#text, ...lines].some(({ length }) => length > MAX_LINE_CHARS)) this.#break();
+    for (const line of lines) {
+      if (this.#socket.destroyed) return;
+      try {
+        if (this.#lines.take()) this.#obey(line.split(' '));
+        else this.#break();
+      } catch {
+        this.#break();
+      }
+    }
+  }
+
+  #break(): void {
+    this.#isBroken = true;
+    this.#socket.destroy();
   }
 
   #obey([verb, ...words]: readonly string[]): void {
-    if (verb === 'ask') void this.#judge(words);
+    if (verb === 'ask') this.#judge(words).catch(() => this.#break());
     else if (verb === 'end') this.#end(words);
     else if (verb === 'lost') this.#handlers.onLost(toCount(words[0]));
     else if (verb === 'synced') this.#synced?.();
@@ -135,17 +161,18 @@ export class DiallerControl {
     const connection = readConnection(words);
     if (connection !== undefined && /^\d{1,20}$/.test(id) && (this.#flows?.length ?? MAX_FLOWS) < MAX_FLOWS)
       this.#flows?.push({ id, connection });
-    else this.#socket.destroy();
+    else this.#break();
   }
 
   async #judge([id = '', ...words]: readonly string[]): Promise<void> {
     const connection = readConnection(words);
     if (connection === undefined || !/^\d{1,20}$/.test(id) || !this.#asks.take()) {
-      this.#socket.destroy();
+      this.#break();
       return;
     }
     const verdict = await this.#handlers.judge(connection);
     if (this.#socket.destroyed) return;
+    if (this.#socket.writableLength > MAX_UNREAD_BYTES) this.#break();
     this.#socket.write(
       verdict.isAllowed
         ? `yes ${id} ${verdict.ttlS} ${verdict.tag} ${verdict.addresses.join(' ')}\n`
@@ -160,8 +187,8 @@ export class DiallerControl {
       reason,
       kind: KINDS.find((each) => kind === each || kind === `${each}+ech`),
       name: name !== undefined && isName(name) ? name : undefined,
-      address: address === '-' ? undefined : address,
-      port: toCount(port),
+      address: address !== undefined && isIPv4(address) ? address : undefined,
+      port: toPort(port) ?? 0,
       bytesUp: toCount(up),
       bytesDown: toCount(down),
       ms: toCount(ms),
@@ -174,8 +201,14 @@ function toCount(text: string | undefined): number {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0;
 }
 
-function readConnection([word = '', name = '', port = '']: readonly string[]): NamedConnection | undefined {
+function toPort(text: string | undefined): number | undefined {
+  const port = toCount(text);
+  return port > 0 && port <= MAX_PORT ? port : undefined;
+}
+
+function readConnection([word = '', name = '', text]: readonly string[]): NamedConnection | undefined {
   const kind = KINDS.find((each) => word === each || word === `${each}+ech`);
-  if (kind === undefined || !isName(name) || !/^[1-9]\d{0,4}$/.test(port)) return undefined;
-  return { kind, name, port: Number(port), hasEch: word.endsWith('+ech') };
+  const port = toPort(text);
+  if (kind === undefined || !isName(name) || port === undefined) return undefined;
+  return { kind, name, port, hasEch: word.endsWith('+ech') };
 }

@@ -1,15 +1,17 @@
 // The process that relays a guest's connections that are bound to names (native/egressd.c), and the verdicts about
 // them. Where it has ended, the guest's connections to these ports are refused until the next one runs.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
 import { readProcessRecord } from '../lib/process-record.ts';
 import type { Opening } from './allowed-addresses.ts';
 import type { ConnectionRecord } from './connection-record.ts';
-import { type DialledConnection, DiallerControl, type DiallerVerdict } from './dialler-control.ts';
+import { DiallerControl, type DiallerVerdict } from './dialler-control.ts';
+import { toLost, toRecord, toTag } from './dialler-records.ts';
 import { controlOf, endHeld, isHeld, startHeld, type Users } from './held-process.ts';
 import type { EgressPolicy, NamedConnection, Verdict } from './policy.ts';
-import { DIALLER_PORT, diallerRules } from './rules/guest.ts';
+import { DIALLER_PORT, diallerRules, noDiallerRules } from './rules/guest.ts';
 import type { NetworkSlot } from './subnet.ts';
 
 export type DiallerOptions = {
@@ -45,28 +47,8 @@ const VERDICT_S = 20;
 const OPEN_S = VERDICT_S + 40;
 const RETRY_MS = 100;
 const MAX_RETRY_MS = 10_000;
-/** As in native/egressd.c. */
-const MAX_TAG_CHARS = 600;
-
-/** By the words of native/egressd.c. */
-const REASONS: Readonly<Record<string, string>> = {
-  silent: 'it said no name; a tcp rule opens a port for other protocols',
-  slow: 'it took too long to say a name',
-  hello: 'its TLS handshake says no valid name (SNI), or more than one',
-  request: 'its HTTP request is not valid, or ambiguous',
-  authority: 'its Host is not that of the connection',
-  protocol: 'it is neither TLS nor HTTP; a tcp rule opens a port for other protocols',
-  unreachable: 'no address of the name answered',
-  'server-without-tls': 'the database has no TLS',
-  'no-answer': 'no daemon answered',
-  policy: 'the policy changed',
-  ended: 'it ended',
-  reset: 'an end reset it',
-  idle: 'it was idle for too long',
-};
-
-type Tag = readonly [generation: number | null, rule: string | null, reason: string];
-
+/** Of what the daemon and the process say to each other: one of an earlier version is not adopted. */
+const ABOUT = { protocol: 1 };
 export class Dialler {
   readonly #options: DiallerOptions;
   /** Resolved names. */
@@ -74,6 +56,10 @@ export class Dialler {
   #control: DiallerControl | undefined;
   #generation: number | undefined;
   #isStopped = false;
+  /** Of the process that runs now. */
+  #connectedAt = 0;
+  /** How many in a row ended soon. */
+  #soonEnded = 0;
   /** Starts, changes and ends are made one at a time. */
   #last: Promise<unknown> = Promise.resolve();
 
@@ -109,8 +95,10 @@ export class Dialler {
       if (!isNeeded && this.#control === undefined && !isHeld(this.#options.record)) return 0;
       try {
         await this.#ensure();
-        return (await this.#control?.settle((connection) => this.#mayStay(connection))) ?? 0;
+        return (await this.#control?.settle(this.#whatMayStay())) ?? 0;
       } catch (err) {
+        // The next daemon carries the change out.
+        if (this.#isStopped) throw err;
         this.#options.log.warn({ err }, 'the egress process of a sandbox is replaced');
         await this.#end();
         await this.#ensure();
@@ -119,9 +107,14 @@ export class Dialler {
     });
   }
 
+  /** Ends the process, and its connections with it; the next change starts one. */
+  shut(): Promise<void> {
+    return this.#inTurn(() => this.#end());
+  }
+
   /** Idempotent. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
+    this.detach();
     await this.#inTurn(() => this.#end());
   }
 
@@ -134,19 +127,20 @@ export class Dialler {
   async #ensure(): Promise<void> {
     const { record, users, program, slot, nft } = this.#options;
     if (this.#isStopped || this.#control !== undefined) return;
-    const earlier = isHeld(record) ? readProcessRecord(record)?.uid : undefined;
-    if (earlier !== undefined) {
+    const earlier = isHeld(record) ? readProcessRecord(record) : undefined;
+    if (earlier?.uid !== undefined && isDeepStrictEqual(earlier.about, ABOUT)) {
       // Its daemon may have been killed before the rules named its user.
-      await nft(diallerRules(earlier));
+      await nft(diallerRules(earlier.uid));
       await this.#connect().catch(() => undefined);
       if (this.#control !== undefined) return;
     }
-    await endHeld(record, users);
+    await this.#end();
     const uid = await startHeld({
       program,
       argv0: ARGV0,
       record,
       users,
+      about: ABOUT,
       toArguments: (uid) => [
         ...[String(uid), slot.namespace, slot.gateway, String(DIALLER_PORT), controlOf(record)],
       ],
@@ -162,33 +156,52 @@ export class Dialler {
       judge: (connection) => this.#judge(connection),
       onEnded: (connection) => onConnection(toRecord(connection)),
       onLost: (count) => onConnection(toLost(count)),
-      onClosed: () => {
+      onClosed: (isBroken) => {
         if (this.#control !== control) return;
         this.#control = undefined;
         if (this.#isStopped) return;
-        log.warn({ record }, 'the egress process of a sandbox has ended; the next one is started');
-        void this.#startAgain();
+        log.warn({ record, isBroken }, 'the egress process of a sandbox has ended; the next one is started');
+        void this.#startAgain(isBroken);
       },
     });
     this.#control = control;
+    this.#connectedAt = performance.now();
   }
 
-  async #startAgain(): Promise<void> {
-    for (let waitMs = RETRY_MS; !this.#isStopped; waitMs = Math.min(2 * waitMs, MAX_RETRY_MS)) {
+  /** Soon, or ever later where one after the other ends: a guest that breaks it decides when that is. */
+  async #startAgain(isBroken: boolean): Promise<void> {
+    const hasLasted = performance.now() - this.#connectedAt >= MAX_RETRY_MS;
+    this.#soonEnded = hasLasted ? 0 : this.#soonEnded + 1;
+    let waitMs = this.#soonEnded < 2 ? 0 : Math.min(RETRY_MS * 2 ** (this.#soonEnded - 2), MAX_RETRY_MS);
+    try {
+      // Nothing that it does meanwhile is of the policy's.
+      await this.#inTurn(async () => {
+        if (this.#control === undefined && (isBroken || !isHeld(this.#options.record))) await this.#end();
+      });
+    } catch (err) {
+      this.#options.log.warn({ err }, 'cannot end the egress process of a sandbox');
+    }
+    for (;;) {
+      if (waitMs > 0) await sleep(waitMs, undefined, { ref: false });
+      if (this.#isStopped || this.#options.policy().boundPorts === '') return;
       try {
         await this.#inTurn(() => this.#ensure());
         return;
       } catch (err) {
         this.#options.log.warn({ err }, 'cannot start the egress process of a sandbox');
       }
-      await sleep(waitMs, undefined, { ref: false });
+      waitMs = Math.min(Math.max(2 * waitMs, RETRY_MS), MAX_RETRY_MS);
     }
   }
 
   async #end(): Promise<void> {
+    const { record, users, nft } = this.#options;
     this.#control?.close();
     this.#control = undefined;
-    await endHeld(this.#options.record, this.#options.users);
+    // The user id is free afterwards. A network that is lost has no rules.
+    if (!this.#isStopped && readProcessRecord(record) !== undefined)
+      await nft(noDiallerRules()).catch(() => undefined);
+    await endHeld(record, users);
   }
 
   #inTurn<T>(change: () => Promise<T>): Promise<T> {
@@ -231,57 +244,21 @@ export class Dialler {
   }
 
   /** One that was bound to its name may also stay where the port is open without. */
-  #mayStay(connection: NamedConnection): boolean {
+  #whatMayStay(): (connection: NamedConnection) => boolean {
     const policy = this.#options.policy();
-    const { name, port } = connection;
-    return policy.judge(connection).isAllowed || policy.check(name, { protocol: 'tcp', port }).isAllowed;
+    const known = new Map<string, boolean>();
+    return (connection) => {
+      const { kind, name, port, hasEch } = connection;
+      const key = `${kind} ${name} ${port} ${hasEch}`;
+      const mayStay =
+        known.get(key) ??
+        (policy.judge(connection).isAllowed || policy.isOpenUnbound(name, { protocol: 'tcp', port }));
+      known.set(key, mayStay);
+      return mayStay;
+    };
   }
 
-  #toTag({ by, reason }: Verdict): string {
-    const tag: Tag = [this.#generation ?? null, by === undefined ? null : nameRule(by), reason];
-    return Buffer.from(JSON.stringify(tag)).toString('base64url').slice(0, MAX_TAG_CHARS);
+  #toTag(verdict: Verdict): string {
+    return toTag(this.#generation, verdict);
   }
-}
-
-function nameRule(by: NonNullable<Verdict['by']>): string {
-  if ('allowlist' in by) return by.allowlist;
-  if ('preset' in by) return `preset ${by.preset}`;
-  const target = 'host' in by.rule ? by.rule.host : by.rule.cidr;
-  return `${target}:${by.rule.ports.join(',').slice(0, 64)}/${by.rule.protocol}`;
-}
-
-/** One that was cut is of no use. */
-function readTag(text: string | undefined): Tag | undefined {
-  if (text === undefined) return undefined;
-  try {
-    return JSON.parse(Buffer.from(text, 'base64url').toString()) as Tag;
-  } catch {
-    return undefined;
-  }
-}
-
-function toRecord(connection: DialledConnection): ConnectionRecord {
-  const { isAllowed, reason, kind, name, address, port, bytesUp, bytesDown, ms, tag } = connection;
-  const [generation, rule, text] = readTag(tag) ?? [null, null, ''];
-  return {
-    verdict: isAllowed ? 'allowed' : 'denied',
-    reason: reason === 'not-allowed' && text !== '' ? text : (REASONS[reason] ?? 'it was refused'),
-    protocol: kind ?? 'tcp',
-    ...(generation !== null && { generation }),
-    ...(rule !== null && { rule }),
-    ...(name !== undefined && { name }),
-    ...(address !== undefined && { address }),
-    port,
-    bytesUp,
-    bytesDown,
-    ms,
-  };
-}
-
-function toLost(count: number): ConnectionRecord {
-  return {
-    verdict: 'denied',
-    reason: `${count} connections were over the limits of new ones or of all`,
-    protocol: 'tcp',
-  };
 }

@@ -16,6 +16,8 @@ import {
   writeProcessRecord,
 } from '../lib/process-record.ts';
 import { startProgram } from '../lib/programs.ts';
+import { preferForOom, resetPriority } from '../lib/scheduling.ts';
+import { deadline, raceSignal } from '../lib/wait.ts';
 
 /** Allocates user ids that no other process of the host has. */
 export type Users = {
@@ -23,8 +25,12 @@ export type Users = {
   take(): Promise<number>;
   /** Marks the user id as used by that process. */
   handOver(uid: number, holder: ProcessId): Promise<void>;
-  giveBack(uid: number): Promise<void>;
+  /** `holder`: only if it is still marked as used by that process. */
+  giveBack(uid: number, holder?: ProcessId): Promise<void>;
 };
+
+/** A machine that is busy may take seconds. */
+const READY_TIMEOUT_MS = 10_000;
 
 type HeldOptions = {
   readonly program: string;
@@ -52,6 +58,11 @@ export async function startHeld(options: HeldOptions): Promise<number> {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     const pid = child.pid ?? 0;
+    // What it does is up to guests and clients, as with a VMM.
+    if (pid > 0) {
+      resetPriority(pid);
+      preferForOom(pid);
+    }
     // If the process has exited already, its error message is read below.
     const process = { pid, startTicks: readStartTicks(pid) ?? -1 };
     noteProcess(record, process);
@@ -86,9 +97,14 @@ async function waitUntilReady(child: Child, toError: HeldOptions['toError']): Pr
       if (!output.includes('ready')) reject(toError(errorText.trim()));
     });
   });
-  await Promise.race([once(child.stdout, 'data'), failed]);
-  child.stdout.destroy();
-  child.stderr.destroy();
+  const tooLate = () => new AppError('internal', `${child.spawnfile} was not ready in time`);
+  using limit = deadline(READY_TIMEOUT_MS, tooLate);
+  try {
+    await raceSignal(Promise.race([once(child.stdout, 'data'), failed]), limit.signal);
+  } finally {
+    child.stdout.destroy();
+    child.stderr.destroy();
+  }
 }
 
 const CONTROL = '.control';
@@ -109,12 +125,14 @@ async function removeRecord(record: string): Promise<void> {
 
 /** Resolves when it has ended. Rejects if a process does not end. */
 export async function endHeld(record: string, users: Users): Promise<void> {
-  const uid = readProcessRecord(record)?.uid;
+  const { uid, process } = readProcessRecord(record) ?? {};
   const held = findHeld(record);
   for (const each of held) await endProcess(each);
   await removeRecord(record);
+  if (uid === undefined) return;
   // If none was running, its user id may already have been given to another process.
-  if (uid !== undefined && held.length > 0) await users.giveBack(uid);
+  if (held.length > 0) await users.giveBack(uid);
+  else if (process !== undefined) await users.giveBack(uid, process);
 }
 
 /** Whether a process of this run directory runs. */

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { ConnectionsInput } from '@sandboxd/proto';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { formatIpv4Range } from '../lib/ipv4.ts';
+import { everyOne } from '../lib/wait.ts';
 import { DenialLog } from './denial-log.ts';
 import type { Dialler } from './dialler.ts';
 import { Diallers } from './diallers.ts';
@@ -242,8 +243,7 @@ export class Network {
   /** Nothing that the guest sends passes until the next change. Of a network that was lost, nothing does anyway. */
   async shut({ guestIp }: NetworkSlot): Promise<void> {
     const served = this.#egress.get(guestIp);
-    await served?.egress.shut();
-    await served?.dialler.change(undefined);
+    await everyOne([served?.egress.shut(), served?.dialler.shut()]);
   }
 
   /** Whether names are resolved for the guest, by the policy of its last start or change. */

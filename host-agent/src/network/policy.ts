@@ -12,6 +12,7 @@ import {
   toRanges,
 } from './port-ranges.ts';
 import { Allowlist, isName, patternsOf } from './resolver/message.ts';
+import { type ChosenRule, RuleIndex } from './rule-index.ts';
 import { specialKind } from './special-addresses.ts';
 
 export type NetworkPolicy = {
@@ -81,7 +82,6 @@ export type RuleClass = {
 type CompiledClass = RuleClass & {
   readonly ranges: readonly PortRange[];
   readonly nets: readonly Ipv4Range[];
-  readonly hosts: Allowlist;
 };
 
 /** Where the kernel has the addresses of a name: in the sets of a class, or undefined in those of the allowlist. */
@@ -91,7 +91,8 @@ export class EgressPolicy {
   readonly allowlist: readonly string[];
   readonly isInternet: boolean;
   readonly #classes: readonly CompiledClass[];
-  readonly #rules: readonly (readonly [rule: NetworkRule, preset: string | undefined])[];
+  readonly #rules: readonly ChosenRule[];
+  readonly #named: RuleIndex;
   readonly #open: Allowlist;
   readonly #all: Allowlist;
   /** By pattern. A guest may have resolved many names, so none is compared with all patterns. */
@@ -105,6 +106,7 @@ export class EgressPolicy {
       ...rules.map((each) => [each, undefined] as const),
       ...presets.flatMap(({ name, rules }) => rules.map((each) => [each, name] as const)),
     ];
+    this.#named = new RuleIndex(this.#rules);
     this.#classes = compile(this.#rules.map(([each]) => each));
     this.#open = new Allowlist(allowlist);
     this.#all = new Allowlist([...allowlist, ...this.#classes.flatMap(({ patterns }) => patterns)]);
@@ -128,9 +130,10 @@ export class EgressPolicy {
   judge({ kind, name, port, hasEch }: NamedConnection): Verdict {
     const entry = WEB_PORTS.includes(port) && kind !== 'postgres' ? this.#open.find(name) : undefined;
     if (entry !== undefined) return { isAllowed: true, by: { allowlist: entry }, reason: BOUND };
-    const found = this.#rules.find(([rule]) => isBoundTo(rule, kind, name, port, hasEch));
+    const found = this.#named.find(name, port, (rule) => isBoundTo(rule, kind, hasEch));
     if (found !== undefined) return { isAllowed: true, ...toBy(found), reason: BOUND };
-    const isEch = hasEch && this.#rules.some(([rule]) => isBoundTo(rule, kind, name, port, false));
+    const isEch =
+      hasEch && this.#named.find(name, port, (rule) => isBoundTo(rule, kind, false)) !== undefined;
     if (isEch) return { isAllowed: false, reason: 'the rule refuses encrypted names (ECH)' };
     if (!this.allows(name)) return { isAllowed: false, reason: 'no allowlist, rule or preset has the name' };
     return { isAllowed: false, reason: `the rules for the name have no ${kind} on port ${port}` };
@@ -202,6 +205,15 @@ export class EgressPolicy {
     return address === undefined ? this.#checkName(host, traffic) : this.#checkAddress(address, traffic);
   }
 
+  /** Whether the addresses of a normalized name are open for it, whatever it says. */
+  isOpenUnbound(name: string, traffic: Traffic): boolean {
+    return this.#findName(name, traffic) !== undefined || this.#passesAnywhere(name, traffic);
+  }
+
+  #passesAnywhere(name: string, traffic: Traffic): boolean {
+    return this.isInternet && isName(name) && passesInternet(traffic);
+  }
+
   #checkName(name: string, traffic: Traffic): Verdict {
     const { protocol, port } = traffic;
     const found = this.#findName(name, traffic);
@@ -209,7 +221,7 @@ export class EgressPolicy {
       return { isAllowed: true, ...found, reason: 'it is open once the guest has resolved the name' };
     const bound = protocol === 'tcp' ? this.#findBound(name, port) : undefined;
     if (bound !== undefined) return bound;
-    if (this.isInternet && isName(name) && passesInternet(traffic))
+    if (this.#passesAnywhere(name, traffic))
       return { isAllowed: true, by: { preset: INTERNET_PRESET }, reason: 'its public addresses are open' };
     if (!this.allows(name)) return { isAllowed: false, reason: 'no allowlist, rule or preset has the name' };
     if (protocol === 'icmp') return { isAllowed: false, reason: 'rules have no ICMP' };
@@ -255,41 +267,23 @@ export class EgressPolicy {
   #findName(name: string, { protocol, port }: Traffic): Pick<Verdict, 'by'> | undefined {
     const pattern = isOpenByAllowlist({ protocol, port }) ? this.#open.find(name) : undefined;
     if (pattern !== undefined) return { by: { allowlist: pattern } };
-    const isOpen = this.#classes.some(
-      (each) =>
-        !each.isBound && each.protocol === protocol && isWithin(port, each.ranges) && each.hosts.allows(name),
-    );
-    if (!isOpen) return undefined;
-    const rule = this.#rules.find(
-      ([each]) =>
-        'host' in each &&
-        each.protocol === protocol &&
-        isWithin(port, toRanges(each.ports)) &&
-        new Allowlist([each.host]).allows(name),
-    );
+    const rule = this.#named.find(name, port, (each) => each.protocol === protocol);
     return rule && toBy(rule);
   }
 }
 
-function toBy([rule, preset]: readonly [NetworkRule, string | undefined]): Pick<Verdict, 'by'> {
+function toBy([rule, preset]: ChosenRule): Pick<Verdict, 'by'> {
   return { by: preset === undefined ? { rule } : { preset } };
 }
 
 const BOUND = 'the connection says the name';
 
 /** TLS of a database may begin at once. */
-function isBoundTo(
-  rule: NetworkRule,
-  kind: NamedConnection['kind'],
-  name: string,
-  port: number,
-  hasEch: boolean,
-): boolean {
+function isBoundTo(rule: NetworkRule, kind: NamedConnection['kind'], hasEch: boolean): boolean {
   const { protocol } = rule;
   if (protocol === 'tcp' || protocol === 'udp') return false;
   if (protocol !== kind && !(protocol === 'postgres' && kind === 'tls')) return false;
-  if (hasEch && rule.ech === 'refuse') return false;
-  return isWithin(port, toRanges(rule.ports)) && new Allowlist([rule.host]).allows(name);
+  return !hasEch || rule.ech !== 'refuse';
 }
 
 function isOpenByAllowlist({ protocol, port }: Traffic): boolean {
@@ -333,7 +327,6 @@ function compile(rules: readonly NetworkRule[]): CompiledClass[] {
       patterns: [...patterns],
       cidrs: nets.map(formatIpv4Range),
       nets,
-      hosts: new Allowlist([...patterns]),
     };
   });
 }

@@ -68,12 +68,32 @@ export function leaseUsers(range: UidRange, dir = LEASES_DIR) {
   return {
     take: async (): Promise<number> => (await leases()).take(),
     handOver: async (uid: number, holder: ProcessId): Promise<void> => (await leases()).handOver(uid, holder),
-    giveBack: (uid: number): Promise<void> => giveBackUid(uid, dir),
+    giveBack: (uid: number, holder?: ProcessId): Promise<void> =>
+      holder === undefined ? giveBackUid(uid, dir) : giveBackOf(holder, uid, dir),
   };
 }
 
 export async function giveBackUid(uid: number, dir = LEASES_DIR): Promise<void> {
   await rm(join(dir, String(uid)), { force: true });
+}
+
+/** Under the lock of `sweep`, after which the id could be another process's. */
+async function giveBackOf(holder: ProcessId, uid: number, dir: string): Promise<void> {
+  const lease = join(dir, String(uid));
+  const isHis = async () => (await readFile(lease, 'latin1').catch(() => '')) === describe(holder);
+  if (!(await isHis())) return;
+  await using lock = await tryLock(dir);
+  if (lock !== undefined && (await isHis())) await giveBackUid(uid, dir);
+}
+
+/** Undefined: another process has it, and sweeps. */
+async function tryLock(dir: string): Promise<AsyncDisposable | undefined> {
+  try {
+    return await lockDirectory(dir);
+  } catch (error) {
+    if (error instanceof AppError && error.code === 'conflict') return undefined;
+    throw error;
+  }
 }
 
 function describe({ pid, startTicks }: ProcessId): string {
@@ -82,14 +102,8 @@ function describe({ pid, startTicks }: ProcessId): string {
 
 /** Under a lock: two concurrent sweeps could remove a lease that was created after the first one's check. */
 async function sweep(dir: string): Promise<number[]> {
-  let lock: AsyncDisposable;
-  try {
-    lock = await lockDirectory(dir);
-  } catch (error) {
-    if (error instanceof AppError && error.code === 'conflict') return [];
-    throw error;
-  }
-  await using _lock = lock;
+  await using lock = await tryLock(dir);
+  if (lock === undefined) return [];
   const freed: number[] = [];
   // A daemon that was killed while it started a process has not handed over its lease, so ids in use are checked as
   // well.

@@ -249,7 +249,11 @@ export function patternsOf(name: string): string[] {
   return patterns;
 }
 
+const MAX_NAME_CHARS = 253;
+
 /** Whether it is a name of two or more valid labels. */
 export function isName(name: string): boolean {
-  return name.includes('.') && name.split('.').every((label) => LABEL.test(label));
+  return (
+    name.length <= MAX_NAME_CHARS && name.includes('.') && name.split('.').every((label) => LABEL.test(label))
+  );
 }

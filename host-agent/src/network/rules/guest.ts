@@ -167,6 +167,11 @@ export function diallerRules(uid: number): string {
   ].join('\n');
 }
 
+/** Nothing may leave of what no dialler runs for. */
+export function noDiallerRules(): string {
+  return `flush chain ${GUEST_TABLE} dialler`;
+}
+
 /** The names of the two sets of a class of rules; undefined: those of the allowlist. */
 export function setNames(set: string | undefined): readonly [open: string, used: string] {
   return set === undefined ? ['allowed', 'used'] : [`open_${set}`, `used_${set}`];
@@ -205,7 +210,12 @@ const BASE_CHAINS = ['outward', 'resolve', 'leave', 'input', 'output'];
 
 /** What is open by its address is not redirected. */
 function boundRules(
-  { classes, isInternet, boundPorts }: Pick<PolicyRulesInput, 'classes' | 'isInternet' | 'boundPorts'>,
+  {
+    classes,
+    isInternet,
+    boundPorts,
+    hasAllowlist,
+  }: Pick<PolicyRulesInput, 'classes' | 'isInternet' | 'boundPorts' | 'hasAllowlist'>,
   open: readonly (RuleClass & { readonly sets: readonly string[] })[],
   special: string,
 ): string {
@@ -219,6 +229,9 @@ function boundRules(
     ...classes
       .filter((each) => byTcp(each) && each.cidrs.length > 0)
       .map(({ ports, cidrs }) => `tcp dport { ${ports} } ip daddr { ${cidrs.join(', ')} } return`),
+    ...(hasAllowlist ? setNames(undefined) : []).map(
+      (set) => `tcp dport != { ${WEB_PORTS.join(', ')} } ip daddr @${set} return`,
+    ),
     `tcp dport { ${boundPorts} } redirect to :${DIALLER_PORT}`,
   ]
     .map((rule) => `\n    ${rule}`)
@@ -310,9 +323,17 @@ table ${GUEST_TABLE} {
 `;
 }
 
-/** Nothing that the guest sends passes, until `policyRules` follow. Short, so that it works where those have failed. */
+/**
+ * Nothing that the guest sends passes, nor what a dialler sends for it, until `policyRules` and `diallerRules` follow.
+ * Short, so that it works where those have failed.
+ */
 export function shutRules(): string {
-  return `flush chain ${GUEST_TABLE} outward\nadd rule ${GUEST_TABLE} outward goto refuse`;
+  const chains = ['outward', BOUND_CHAIN, 'dial', 'dialler'];
+  // The namespace of an older version has no such chains.
+  const flushed = chains.flatMap((chain) =>
+    ['add', 'flush'].map((verb) => `${verb} chain ${GUEST_TABLE} ${chain}`),
+  );
+  return [...flushed, `add rule ${GUEST_TABLE} outward goto refuse`].join('\n');
 }
 
 function addElements(elements: readonly Element[]): string {

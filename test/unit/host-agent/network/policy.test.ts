@@ -92,3 +92,59 @@ t.test('rules have a bound in all, also those of presets', (t) => {
   t.equal(resolvePolicy({ allowlist: [], rules: long.slice(50) }, presets).rules?.length, 50);
   t.end();
 });
+
+t.test('a policy of many rules judges deep names fast, and its first rule wins', (t) => {
+  const deep = (of: string) => `${Array(100).fill('a').join('.')}.${of}`;
+  const rules = Array.from({ length: 255 }, (_, n) => ({
+    host: n % 2 === 0 ? `**.r${n % 50}.test` : deep(`r${n % 50}.test`),
+    protocol: (['tls', 'http', 'tcp'] as const)[n % 3] ?? 'tls',
+    ports: [443, `${1000 + n}-${1100 + n}`],
+    ...(n % 3 === 0 && n % 4 === 0 && { ech: 'refuse' as const }),
+  }));
+  const many = policy({ rules: rules as NetworkPolicy['rules'] & object });
+  for (const n of [0, 1, 2, 3, 6, 7, 12, 49])
+    for (const port of [443, 1000 + n, 1049, 7])
+      for (const hasEch of [false, true]) {
+        const name = deep(`r${n}.test`);
+        const first = rules.find(
+          (each) =>
+            each.protocol === 'tls' &&
+            !(hasEch && 'ech' in each) &&
+            each.host.endsWith(`r${n}.test`) &&
+            each.ports.some((range) => {
+              const [from = 0, to = from] = String(range).split('-').map(Number);
+              return from <= port && port <= to;
+            }),
+        );
+        const { isAllowed, by } = many.judge({ kind: 'tls', name, port, hasEch });
+        t.equal(isAllowed, first !== undefined, `${n}:${port}`);
+        t.same(by, first && { rule: first });
+      }
+  const from = performance.now();
+  for (let n = 0; n < 500; n++) {
+    const name = `b${n}.${deep('none.test')}`;
+    many.judge({ kind: 'tls', name, port: 443, hasEch: true });
+    many.isOpenUnbound(name, { protocol: 'tcp', port: 443 });
+    many.check(name, { protocol: 'tcp', port: 443 });
+  }
+  t.ok(performance.now() - from < 2000, `${performance.now() - from} ms`);
+  t.end();
+});
+
+t.test('what a rule binds to names is not open without them', (t) => {
+  const TCP = (port: number) => ({ protocol: 'tcp', port }) as const;
+  const bound = policy({
+    allowlist: ['ok.test'],
+    rules: [{ host: 'tls.test', protocol: 'tls', ports: [80, 443] }, SSH],
+  });
+  t.notOk(bound.isOpenUnbound('tls.test', TCP(80)));
+  t.ok(bound.check('tls.test', TCP(80)).isAllowed, 'as the answer to a client has it');
+  t.notOk(bound.isOpenUnbound('ok.test', TCP(443)));
+  t.ok(bound.isOpenUnbound('ok.test', TCP(22)));
+  t.ok(bound.isOpenUnbound('github.test', TCP(22)));
+  t.notOk(bound.isOpenUnbound('none.test', TCP(22)));
+  const internet = policy({ presets: [{ name: 'internet', rules: [] }] });
+  t.ok(internet.isOpenUnbound('any.test', TCP(443)));
+  t.notOk(internet.isOpenUnbound('any.test', TCP(25)));
+  t.end();
+});
