@@ -22,10 +22,13 @@ const before = await state();
 /** Reports the client's address, then echoes. */
 const SERVER = `require('net').createServer({ allowHalfOpen: true }, (s) => { s.write(s.remoteAddress + '\\n'); s.pipe(s); s.on('error', () => {}); }).listen(8000, '0.0.0.0', () => console.log('up'))`;
 
+/** Others keep the processor busy meanwhile. */
+const LIMIT_MS = 15_000;
+
 /** The first line of the answer, or the error code. */
 function greet(host: string, port: number): Promise<string> {
   return new Promise((resolve) => {
-    const socket = connect({ host, port, timeout: 3000 });
+    const socket = connect({ host, port, timeout: LIMIT_MS });
     socket.once('data', (data) => resolve(String(data).trim()));
     socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? ''));
     socket.once('timeout', () => resolve('timeout'));
@@ -36,7 +39,7 @@ function greet(host: string, port: number): Promise<string> {
 
 /** Like `greet`, but from the neighbour. */
 async function greetFromOutside(host: string, port: number): Promise<string> {
-  const script = `const s = require('net').connect({ host: '${host}', port: ${port}, timeout: 3000 });
+  const script = `const s = require('net').connect({ host: '${host}', port: ${port}, timeout: ${LIMIT_MS} });
     s.on('data', (d) => { console.log(String(d).trim()); process.exit(); });
     s.on('error', (e) => { console.log(e.code); process.exit(); }); s.on('timeout', () => { console.log('timeout'); process.exit(); })`;
   return (await sh(`${process.execPath} -e "${script}"`, lab.internet)).trim();
