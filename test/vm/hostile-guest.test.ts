@@ -25,6 +25,12 @@ t.setTimeout(scaled(600_000));
 const hostile = await buildGuestProgram('hostile');
 t.teardown(() => hostile[Symbol.asyncDispose]());
 const directories = await makeDirectories();
+// Runs after the end of the daemons, which come behind it.
+t.teardown(async () => {
+  const left = await leftovers(directories);
+  await removeDirectories(directories);
+  if (left.length > 0) throw new Error(`left: ${left.join(', ')}`);
+});
 const initrd = ['--initrd', hostile.initramfsPath];
 // On a busy host the first guest takes its time to boot; those that mean harm never answer.
 const patient = await spawnDaemon(directories, { onExit: 'keep', flags: initrd });
@@ -37,11 +43,6 @@ await patient.end();
 const daemon = await startDaemon(t, {
   directories,
   flags: ['--boot-timeout-s', String(scaled(15)), ...initrd],
-});
-t.teardown(async () => {
-  const left = await leftovers(directories);
-  await removeDirectories(directories);
-  if (left.length > 0) throw new Error(`left: ${left.join(', ')}`);
 });
 const { api } = daemon;
 
