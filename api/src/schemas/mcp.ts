@@ -42,5 +42,8 @@ export const mcpQuery = z.object({
 
 /** One message; a batch, as protocol revision 2025-03-26 had it, is refused. */
 export const mcpMessage = z
-  .looseObject({ jsonrpc: z.literal('2.0', { error: 'must be "2.0"' }).describe('version of JSON-RPC') })
+  .looseObject(
+    { jsonrpc: z.literal('2.0', { error: 'must be "2.0"' }).describe('version of JSON-RPC') },
+    { error: 'must be one JSON object: a message of JSON-RPC' },
+  )
   .describe('a message of the Model Context Protocol, by JSON-RPC');
