@@ -241,7 +241,8 @@ t.test('wrong keys, hosts and ids are refused', async (t) => {
   t.equal((await e2b.ask('GET', '/v2/sandboxes', { key: `e2b_${'0'.repeat(48)}` })).status, 401);
   t.equal((await e2b.ask('GET', '/v2/sandboxes')).status, 401);
   t.equal((await e2b.ask('GET', '/sandboxes/..%2F..%2Fetc', { key })).status, 404);
-  const other = { ...made, envdAccessToken: `${made.envdAccessToken.slice(0, -1)}0` };
+  const last = made.envdAccessToken.endsWith('0') ? '1' : '0';
+  const other = { ...made, envdAccessToken: made.envdAccessToken.slice(0, -1) + last };
   const wrong = await e2b.call('process.Process/List', {}, other);
   t.match([wrong.status, wrong.json.code], [401, 401], 'a numeric code, for RPCs too');
   const second = await make(key);
