@@ -4,7 +4,7 @@
 const LAYERS = [
   ['lib'],
   ['store', 'config'],
-  ['engines', 'guest', 'images', 'network', 'logs', 'keys', 'audit', 'metrics', 'events', 'idempotency'],
+  ['engines', 'guest', 'images', 'network', 'gateway', 'secrets', 'logs', 'keys', 'audit', 'metrics', 'events', 'idempotency'],
   ['sandboxes'],
   ['webhooks', 'telemetry'],
   ['http'],

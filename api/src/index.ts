@@ -35,6 +35,7 @@ export * from './schemas/network-rule.ts';
 export * from './schemas/policy.ts';
 export * from './schemas/port.ts';
 export * from './schemas/sandbox.ts';
+export * from './schemas/secret.ts';
 export * from './schemas/service.ts';
 export * from './schemas/snapshot.ts';
 export * from './schemas/stats.ts';

@@ -125,6 +125,19 @@ export const MAX_RULE_PATTERNS = 64;
 export const MAX_NETWORK_PRESETS = 16;
 /** Of all rules of a network together, as JSON: every list of sandboxes shows them. */
 export const MAX_RULE_CHARS = 64 * KIB;
+
+// ---- secrets ----
+
+/** Maximum number of secrets of one sandbox, and of forms of one. */
+export const MAX_SANDBOX_SECRETS = 64;
+export const MAX_SECRET_FORMS = 16;
+/** Length of a value. A shorter one would be found everywhere in an answer. */
+export const MIN_SECRET_CHARS = 8;
+export const MAX_SECRET_CHARS = 64 * KIB;
+/** Maximum number of stored secrets of a tenant, or of all keys without one; and of their values together. */
+export const MAX_STORED_SECRETS = 1000;
+export const MAX_STORED_SECRET_BYTES = 4 * MIB;
+
 /** Maximum number of published ports of one sandbox. */
 export const MAX_PUBLISHED_PORTS = 256;
 

@@ -1,0 +1,122 @@
+// Frames from a WebSocket server: payloads are redacted across frames, and each frame keeps its length.
+import type { StreamReplacer } from './stream-replacer.ts';
+
+const OPCODE = 0x0f;
+const RESERVED = 0x70;
+const MASKED = 0x80;
+const LENGTH = 0x7f;
+const FIRST_CONTROL = 0x8;
+/** What waits behind the beginning of a value; frames may be empty. */
+const MAX_PIECES = 256 * 1024;
+
+/** What is sent on in this order; a payload by its length, as its bytes come from the replacer. */
+type Piece = { readonly bytes: Buffer } | { payload: number };
+
+/** Error: the server sends what a client that asked for no extension does not understand. */
+export class FrameRedaction {
+  readonly #data: StreamReplacer;
+  readonly #createReplacer: () => StreamReplacer;
+  #head: Buffer = Buffer.alloc(0);
+  /** Bytes of the current frame that are to come. */
+  #left = 0;
+  #control: Buffer[] | undefined;
+  readonly #pieces: Piece[] = [];
+  #ready: Buffer = Buffer.alloc(0);
+  #arrived: Buffer[] = [];
+
+  constructor(createReplacer: () => StreamReplacer) {
+    this.#createReplacer = createReplacer;
+    this.#data = createReplacer();
+  }
+
+  /** What can be sent on. */
+  push(chunk: Buffer): Buffer {
+    for (let at = 0; at < chunk.length; ) {
+      if (this.#left === 0) at = this.#readHead(chunk, at);
+      const payload = chunk.subarray(at, at + this.#left);
+      at += payload.length;
+      if (payload.length > 0) this.#take(payload);
+    }
+    return this.#drain();
+  }
+
+  /** The rest, when the server has ended. */
+  end(): Buffer {
+    this.#arrived.push(this.#data.end());
+    return Buffer.concat([this.#drain(), this.#head]);
+  }
+
+  /** Behind what it used of the chunk. */
+  #readHead(chunk: Buffer, from: number): number {
+    let at = from;
+    while (at < chunk.length) {
+      this.#head = Buffer.concat([this.#head, chunk.subarray(at, at + 1)]);
+      at += 1;
+      const length = readLength(this.#head);
+      if (length === undefined) continue;
+      const [first = 0] = this.#head;
+      if ((first & RESERVED) !== 0)
+        throw new Error('a frame of the WebSocket has an extension that nothing asked for');
+      const isControl = (first & OPCODE) >= FIRST_CONTROL;
+      if (isControl && length > 125) throw new Error('a control frame of the WebSocket is too long');
+      if (this.#pieces.length >= MAX_PIECES) throw new Error('the WebSocket has too many small frames');
+      this.#pieces.push({ bytes: this.#head });
+      this.#head = Buffer.alloc(0);
+      this.#left = length;
+      this.#control = isControl ? [] : undefined;
+      break;
+    }
+    return at;
+  }
+
+  #take(payload: Buffer): void {
+    this.#left -= payload.length;
+    if (this.#control === undefined) {
+      this.#pieces.push({ payload: payload.length });
+      this.#arrived.push(this.#data.push(payload));
+      return;
+    }
+    // Whole, as it is short; it may be between the parts of a message.
+    this.#control.push(Buffer.from(payload));
+    if (this.#left > 0) return;
+    const replacer = this.#createReplacer();
+    const bytes = Buffer.concat([replacer.push(Buffer.concat(this.#control)), replacer.end()]);
+    this.#pieces.push({ bytes });
+  }
+
+  #drain(): Buffer {
+    this.#ready = Buffer.concat([this.#ready, ...this.#arrived]);
+    this.#arrived = [];
+    const parts: Buffer[] = [];
+    for (;;) {
+      const [piece] = this.#pieces;
+      if (piece === undefined) break;
+      if ('bytes' in piece) {
+        parts.push(piece.bytes);
+        this.#pieces.shift();
+        continue;
+      }
+      const bytes = this.#ready.subarray(0, piece.payload);
+      parts.push(bytes);
+      this.#ready = this.#ready.subarray(bytes.length);
+      piece.payload -= bytes.length;
+      if (piece.payload > 0) break;
+      this.#pieces.shift();
+    }
+    return Buffer.concat(parts);
+  }
+}
+
+/** Undefined until the head of the frame is whole. */
+function readLength(head: Buffer): number | undefined {
+  const [, second] = head;
+  if (second === undefined) return undefined;
+  if ((second & MASKED) !== 0) throw new Error('a frame of the WebSocket’s server is masked');
+  const short = second & LENGTH;
+  if (short < 126) return short;
+  if (short === 126) return head.length < 4 ? undefined : head.readUInt16BE(2);
+  if (head.length < 10) return undefined;
+  const length = head.readBigUInt64BE(2);
+  if (length > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error('a frame of the WebSocket is too long');
+  return Number(length);
+}

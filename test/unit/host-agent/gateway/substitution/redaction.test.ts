@@ -1,0 +1,222 @@
+// Answers to requests with a secret: values are found in many forms, over any borders, and lengths stay.
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import t from 'tap';
+import {
+  FrameRedaction,
+  type Headers,
+  Redaction,
+} from '../../../../../host-agent/src/gateway/substitution/index.ts';
+
+const PLAIN = 'ghp_0123456789abcdefABCDEF0123456789';
+const ODD = `p/+"\\<&>='s~ %x?!(${PLAIN})`;
+
+function redactionOf(...values: string[]): Redaction {
+  return new Redaction(values.map((value) => ({ value: Buffer.from(value) })));
+}
+
+function feed(redaction: Redaction, text: string, size: number): string {
+  const replacer = redaction.replacer();
+  const parts: Buffer[] = [];
+  for (let at = 0; at < text.length; at += size)
+    parts.push(replacer.push(Buffer.from(text.slice(at, at + size), 'latin1')));
+  parts.push(replacer.end());
+  return Buffer.concat(parts).toString('latin1');
+}
+
+async function readBody(redaction: Redaction, headers: Headers, body: Buffer, status = 200) {
+  const answer = redaction.answer(status, headers);
+  if (answer.kind === 'unreadable') throw new Error(answer.reason);
+  const parts: Buffer[] = [];
+  const chunks = Array.from({ length: Math.ceil(body.length / 5) }, (_, n) =>
+    body.subarray(n * 5, n * 5 + 5),
+  );
+  await pipeline([
+    Readable.from(chunks),
+    ...answer.body,
+    async (source: AsyncIterable<Buffer>) => {
+      for await (const part of source) parts.push(part);
+    },
+  ]);
+  return { headers: answer.headers, body: Buffer.concat(parts).toString() };
+}
+
+t.test('each form is found in any chunks, and only stars are left', async (t) => {
+  for (const value of [PLAIN, ODD]) {
+    const hex = Buffer.from(value).toString('hex');
+    const forms = {
+      raw: value,
+      hex,
+      'upper hex': hex.toUpperCase(),
+      percent: encodeURIComponent(value),
+      'lower percent': encodeURIComponent(value).replace(/%../g, (code) => code.toLowerCase()),
+      form: new URLSearchParams({ v: value }).toString().slice(2),
+      json: JSON.stringify(value).slice(1, -1),
+      'json with slashes': JSON.stringify(value).slice(1, -1).replaceAll('/', '\\/'),
+      'json of Go': JSON.stringify(value)
+        .slice(1, -1)
+        .replace(/[<>&]/g, (c) => `\\u00${c.charCodeAt(0).toString(16)}`),
+    };
+    const redaction = redactionOf(value);
+    for (const [name, form] of Object.entries(forms))
+      for (const size of [1, 3, 16, 1000]) {
+        const text = `before ${form}${form} after`;
+        t.equal(
+          feed(redaction, text, size),
+          `before ${'*'.repeat(2 * form.length)} after`,
+          `${name} by ${size}`,
+        );
+      }
+  }
+});
+
+t.test('base64 of what surrounds it is found at each of its three places', async (t) => {
+  const redaction = redactionOf(ODD);
+  for (let before = 0; before < 6; before++)
+    for (const encoding of ['base64', 'base64url'] as const) {
+      const text = Buffer.from(`${'u'.repeat(before)}${ODD}${'tail'.slice(0, before % 4)}`).toString(
+        encoding,
+      );
+      const redacted = feed(redaction, text, 7);
+      t.equal(redacted.length, text.length);
+      const left = Buffer.from(redacted.replaceAll('*', ''), encoding);
+      t.ok(left.length <= before + 4, `at most its neighbours are left at ${before}: ${redacted}`);
+    }
+});
+
+t.test('the pair of Basic credentials is found whole', async (t) => {
+  const pair = Buffer.from(`user:${PLAIN}`).toString('base64');
+  const redaction = new Redaction([{ value: Buffer.from(PLAIN) }], [pair]);
+  t.equal(redaction.text(`got Basic ${pair}!`), `got Basic ${'*'.repeat(pair.length)}!`);
+});
+
+t.test('headers, trailers and their names are redacted', async (t) => {
+  const redaction = redactionOf(PLAIN);
+  const stars = '*'.repeat(PLAIN.length);
+  const headers = redaction.headers([
+    ['Location', `https://x.test/?t=${PLAIN}`],
+    ['Set-Cookie', `t=${PLAIN}`],
+    [`X-${PLAIN.toLowerCase()}`, '1'],
+    ['Content-Length', '5'],
+  ]);
+  t.strictSame(headers, [
+    ['Location', `https://x.test/?t=${stars}`],
+    ['Set-Cookie', `t=${stars}`],
+    ['Content-Length', '5'],
+  ]);
+});
+
+t.test('what cannot begin a value is not held back', async (t) => {
+  const replacer = redactionOf(PLAIN).replacer();
+  t.equal(replacer.push(Buffer.from('data: event\n\n')).toString(), 'data: event\n\n');
+  t.equal(replacer.heldBytes, 0);
+  t.equal(replacer.push(Buffer.from(`x${PLAIN.slice(0, -1)}`)).toString(), 'x');
+  t.equal(replacer.heldBytes, PLAIN.length - 1);
+  t.equal(replacer.push(Buffer.from('!')).toString(), `${PLAIN.slice(0, -1)}!`);
+  replacer.push(Buffer.from(PLAIN.slice(0, 10)));
+  t.equal(replacer.end().toString(), PLAIN.slice(0, 10));
+  t.equal(replacer.end().length, 0);
+});
+
+t.test('random streams are what a search in the whole would make of them', async (t) => {
+  const value = 'aabaabaaab';
+  const redaction = redactionOf(value);
+  let seed = 7;
+  const next = (max: number) => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
+    return Math.floor((seed / 2 ** 31) * max);
+  };
+  for (let round = 0; round < 500; round++) {
+    const text = Array.from({ length: next(120) }, () => 'aab'[next(3)]).join('');
+    const expected = text.replaceAll(value, '*'.repeat(value.length));
+    const replacer = redaction.replacer();
+    let got = '';
+    for (let at = 0; at < text.length; ) {
+      const size = 1 + next(9);
+      got += replacer.push(Buffer.from(text.slice(at, at + size))).toString();
+      t.ok(replacer.heldBytes < 2 * value.length + 2);
+      at += size;
+    }
+    got += replacer.end().toString();
+    if (got !== expected) t.equal(got, expected, text);
+  }
+});
+
+t.test('an answer that is encoded, though identity was asked for, is decoded', async (t) => {
+  const redaction = redactionOf(PLAIN);
+  const text = Buffer.from(`{"token":"${PLAIN}"}`);
+  const codings = {
+    gzip: gzipSync(text),
+    deflate: deflateSync(text),
+    br: brotliCompressSync(text),
+    zstd: zstdCompressSync(text),
+  };
+  for (const [coding, body] of Object.entries(codings)) {
+    const headers = [
+      ['Content-Encoding', coding.toUpperCase()],
+      ['Content-Length', `${body.length}`],
+      ['X-A', '1'],
+    ] as const;
+    const answer = await readBody(redaction, headers, body);
+    t.strictSame(
+      answer,
+      { headers: [['X-A', '1']], body: `{"token":"${'*'.repeat(PLAIN.length)}"}` },
+      coding,
+    );
+  }
+  await t.rejects(readBody(redaction, [['content-encoding', 'gzip']], Buffer.from('no gzip')));
+  const plain = await readBody(redaction, [['Content-Length', '3']], Buffer.from('abc'));
+  t.strictSame(plain, { headers: [['Content-Length', '3']], body: 'abc' });
+});
+
+t.test('an answer that cannot be read is refused', async (t) => {
+  const redaction = redactionOf(PLAIN);
+  for (const coding of ['compress', 'gzip, br', 'x'.repeat(100), 'constructor'])
+    t.match(redaction.answer(200, [['Content-Encoding', coding]]), { kind: 'unreadable' });
+  t.match(redaction.answer(206, []), { kind: 'unreadable', reason: /a part/ });
+});
+
+function frame(payload: string, first = 0x81): Buffer {
+  const body = Buffer.from(payload);
+  if (body.length < 126) return Buffer.concat([Buffer.from([first, body.length]), body]);
+  const head = Buffer.from([first, 126, 0, 0]);
+  head.writeUInt16BE(body.length, 2);
+  return Buffer.concat([head, body]);
+}
+
+t.test('frames of a WebSocket keep their lengths, and a value may span them', async (t) => {
+  const stars = '*'.repeat(PLAIN.length);
+  const [one, two] = [PLAIN.slice(0, 11), PLAIN.slice(11)];
+  const sent = [
+    frame(`a${PLAIN}b`),
+    frame(`x${one}`, 0x01),
+    frame(`ping ${PLAIN}`, 0x89),
+    frame(`${two}y`, 0x80),
+  ];
+  const expected = [
+    frame(`a${stars}b`),
+    frame(`x${stars.slice(0, 11)}`, 0x01),
+    frame(`ping ${stars}`, 0x89),
+    frame(`${stars.slice(11)}y`, 0x80),
+  ];
+  const long = 'z'.repeat(5000) + PLAIN;
+  const bytes = Buffer.concat([...sent, frame(long), frame(''), frame('end')]);
+  const all = Buffer.concat([...expected, frame('z'.repeat(5000) + stars), frame(''), frame('end')]);
+  for (const size of [1, 2, 13, 4096, bytes.length]) {
+    const redaction = new FrameRedaction(() => redactionOf(PLAIN).replacer());
+    const parts: Buffer[] = [];
+    for (let at = 0; at < bytes.length; at += size) parts.push(redaction.push(bytes.subarray(at, at + size)));
+    parts.push(redaction.end());
+    t.strictSame(Buffer.concat(parts), all, `in chunks of ${size}`);
+  }
+});
+
+t.test('frames that a client cannot have asked for end the connection', async (t) => {
+  const redact = (bytes: number[]) => () =>
+    new FrameRedaction(() => redactionOf(PLAIN).replacer()).push(Buffer.from(bytes));
+  t.throws(redact([0xc1, 1, 65]), /extension/);
+  t.throws(redact([0x81, 0x81]), /masked/);
+  t.throws(redact([0x89, 126, 1, 0]), /too long/);
+  t.throws(redact([0x82, 127, 0xff, 0, 0, 0, 0, 0, 0, 0]), /too long/);
+});
