@@ -128,8 +128,9 @@ export const MAX_RULE_CHARS = 64 * KIB;
 
 // ---- secrets ----
 
-/** Maximum number of secrets of one sandbox, and of forms of one. */
+/** Maximum number of secrets of one sandbox; of hosts, and of forms, of one. */
 export const MAX_SANDBOX_SECRETS = 64;
+export const MAX_SECRET_HOSTS = 64;
 export const MAX_SECRET_FORMS = 16;
 /** Length of a value. A shorter one would be found everywhere in an answer. */
 export const MIN_SECRET_CHARS = 8;

@@ -22,6 +22,7 @@ import { type EventOptions, followEvents } from './events.ts';
 import { counted, Images } from './images.ts';
 import { type LogOptions, readLogs } from './logs.ts';
 import { Sandbox, Snapshot } from './sandbox.ts';
+import { Secrets } from './secrets.ts';
 
 const DEFAULT_RETRIES = 2;
 
@@ -51,6 +52,7 @@ export class Client {
   readonly sandboxes: Sandboxes;
   readonly snapshots: Snapshots;
   readonly images: Images;
+  readonly secrets: Secrets;
   readonly #requests: Requests;
 
   constructor(options: ClientOptions = {}) {
@@ -67,6 +69,7 @@ export class Client {
     this.sandboxes = new Sandboxes(this.#requests);
     this.snapshots = new Snapshots(this.#requests);
     this.images = new Images(this.#requests);
+    this.secrets = new Secrets(this.#requests);
   }
 
   /** Resolves when the daemon answers. */

@@ -29,4 +29,5 @@ export type { LogOptions } from './logs.ts';
 export type { CheckOptions, EgressOptions, Network } from './network.ts';
 export type { LinkOptions, OpenPortOptions, Ports, PublishOptions } from './ports.ts';
 export { Sandbox, Snapshot, type TerminalOptions } from './sandbox.ts';
+export type { ListSecretsOptions, Secrets } from './secrets.ts';
 export type { Service } from './service.ts';

@@ -7,6 +7,7 @@ import { openHttp } from './app/open-http.ts';
 import { type OpenedIngress, openIngress } from './app/open-ingress.ts';
 import { openRootfs } from './app/open-rootfs.ts';
 import { openEgressLog, openLogs, openNetwork, openPresets, openSandboxes } from './app/open-sandboxes.ts';
+import { openSecrets } from './app/open-secrets.ts';
 import { openEvents, openStore, splitDescriptors } from './app/open-store.ts';
 import { refuseExchangeable } from './app/weak-settings.ts';
 import type { Config, ListenAddress } from './config/index.ts';
@@ -52,8 +53,18 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const observers = await openEvents(context, registry.store);
     const network = await openNetwork(context, registry.store);
     const presets = openPresets(context);
+    const secrets = openSecrets(context, registry.store);
     const kept = { logs, egressLog };
-    const opened = { ...registry, ...virtualization, ...rootfs, ...observers, ...kept, limits, presets };
+    const opened = {
+      ...registry,
+      ...virtualization,
+      ...rootfs,
+      ...observers,
+      ...kept,
+      ...secrets,
+      limits,
+      presets,
+    };
     const sandboxes = await openSandboxes(context, { ...opened, network });
     const webhooks = new Dispatcher({
       registry: new WebhookRegistry(registry.store),

@@ -9,6 +9,7 @@ export class FakeNetwork {
     allowlist: ['a.example'],
     guestIp: '10.0.0.2',
     gateway: '10.0.0.1',
+    secrets: [],
   };
   readonly changes: NetworkChange[] = [];
 

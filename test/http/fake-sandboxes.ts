@@ -48,7 +48,6 @@ export { FakeExec, type Script } from './fake-exec.ts';
 export { FILE, outflow };
 
 export class FakeSandboxes implements Sandboxes, SandboxHost {
-  /** Whom each call was for. */
   readonly callers: (Principal | undefined)[] = [];
   readonly created: CreateSandboxOptions[] = [];
   readonly execs: FakeExec[] = [];
@@ -94,6 +93,8 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     this.callers.push(principal);
     return this;
   }
+
+  admitSecret = (): void => undefined;
 
   add(id = newId('sbx')): SandboxInfo {
     const info = fakeInfo(id);

@@ -21,6 +21,8 @@ export async function startKeyed(t: Test, options: MemoryDaemonOptions = {}) {
     sandboxes: daemon.manager,
     logs: daemon.logs,
     egressLog: daemon.egressLog,
+    secrets: daemon.secrets.secretStore,
+    digestSecrets: (text) => daemon.secrets.sandboxSecrets.digest(text),
     answers,
     authenticator: keyring.authenticator,
     limits: { vcpus: 4, memoryMib: 4096, diskBytes: GIB, sandboxes: 100, fork: 64 },

@@ -131,5 +131,6 @@ export const NARROW: Partial<Record<Operation, readonly RouteName[]>> = {
   ],
   images: ['changeImage', 'deleteImage', 'importImage', 'pullImage'],
   network: ['replaceNetwork', 'updateNetwork'],
+  secrets: ['deleteSecret', 'getSecret', 'listSecrets', 'putSecret'],
   connect: ['closePort', 'connectPort', 'connectPortWebSocket', 'deleteLink', 'makeLink', 'openPort'],
 };

@@ -18,6 +18,7 @@ const OTHERS = [
   'max_paused',
   'net_allow_max',
   'net_presets',
+  'allow_secrets',
   'max_fork',
   'publish_ports',
   'publish_addresses',

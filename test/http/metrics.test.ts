@@ -8,6 +8,7 @@ import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/san
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { NO_PRESETS } from '../support/no-presets.ts';
 import { until } from '../support/until.ts';
+import { FAKE_SECRETS } from './fake-secrets.ts';
 import { openKeyring } from './keyed.ts';
 import { ask, ENGINE, MemoryAnswers, makeApp, NO_EVENTS, RawClient, serve, UNGUARDED } from './support.ts';
 
@@ -121,6 +122,7 @@ t.test('an address of their own has the metrics and nothing else', async (t) => 
     stopping: new AbortController().signal,
     egressLog: new EgressLog(undefined),
     presets: NO_PRESETS,
+    ...FAKE_SECRETS,
     authenticator: keyring.authenticator,
     limits: { vcpus: 1, memoryMib: 512, diskBytes: 2 ** 30, sandboxes: 1, fork: 1 },
     listProfiles: async () => [],

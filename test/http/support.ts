@@ -22,6 +22,7 @@ import { NO_PRESETS } from '../support/no-presets.ts';
 import { until } from '../support/until.ts';
 import { keyless } from '../unit/host-agent/http/callers.ts';
 import { FakeSandboxes } from './fake-sandboxes.ts';
+import { FAKE_SECRETS } from './fake-secrets.ts';
 
 export const UNKNOWN_ID = 'sbx_0123456789abc';
 /** As which raw requests of tests call the daemon. */
@@ -85,6 +86,7 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
     stopping: new AbortController().signal,
     egressLog: new EgressLog(undefined),
     presets: NO_PRESETS,
+    ...FAKE_SECRETS,
     listUnbakedProfiles: async () => [],
     engine: () => ENGINE,
     listProfiles: async () => [

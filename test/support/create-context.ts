@@ -18,6 +18,7 @@ import { startSandbox } from '../../host-agent/src/sandboxes/start.ts';
 import { Store } from '../../host-agent/src/store/store.ts';
 import { RecordingNetwork } from './memory-host/network.ts';
 import { oneEngine } from './one-engine.ts';
+import { openTestSecrets } from './test-secrets.ts';
 
 /** Far enough that no test fails on this timeout. */
 const FAR_MS = 3_600_000;
@@ -74,6 +75,7 @@ export async function makeCreates(t: Test, dir: string, engine: Engine, log: Log
     faults: NO_FAULTS,
     network: new RecordingNetwork(),
     egressLog: new EgressLog(undefined),
+    secrets: openTestSecrets(dataDir, store, log).sandboxSecrets,
     idle: HOST_IDLE,
   };
   return {

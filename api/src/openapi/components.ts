@@ -50,6 +50,7 @@ import {
 } from '../schemas/port.ts';
 import { createSandboxRequest, sandbox, updateSandboxRequest } from '../schemas/sandbox.ts';
 import { deletedSandboxes, sandboxList } from '../schemas/sandbox-list.ts';
+import { boundSecret, secretBinding, secretList, storedSecret, storeSecret } from '../schemas/secret.ts';
 import {
   createdService,
   restart,
@@ -93,6 +94,11 @@ const NAMED: Readonly<Record<string, z.ZodType>> = {
   LinkRequest: linkRequest,
   NetworkRule: networkRule,
   AnsweredNetworkRule: answeredRule,
+  SecretBinding: secretBinding,
+  BoundSecret: boundSecret,
+  StoreSecret: storeSecret,
+  StoredSecret: storedSecret,
+  SecretList: secretList,
   NetworkRequest: networkRequest,
   NetworkResponse: networkResponse,
   NetworkPatch: networkPatch,

@@ -19,6 +19,7 @@ const TAGS = {
   service: 'The supervised program (service) of a sandbox.',
   ports: 'TCP ports of a sandbox: connections to them, and which are open for URLs.',
   network: 'What the guest of a sandbox may reach.',
+  secrets: 'Stored secrets, which guests can use and never have.',
   snapshots: 'Snapshots of running sandboxes, and forks of snapshots.',
 } as const satisfies Record<Route['tag'], string>;
 

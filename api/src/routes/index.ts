@@ -12,6 +12,7 @@ import { metaRoutes } from './meta.ts';
 import { networkRoutes } from './network.ts';
 import { portRoutes } from './ports.ts';
 import { sandboxRoutes } from './sandboxes.ts';
+import { secretRoutes } from './secrets.ts';
 import { serviceRoutes } from './service.ts';
 import { snapshotRoutes } from './snapshots.ts';
 
@@ -30,6 +31,7 @@ export function routesWithin(limits: RequestLimits) {
     ...serviceRoutes,
     ...portRoutes,
     ...networkRoutes,
+    ...secretRoutes,
     ...linkRoutes,
     ...snapshotRoutes(limits),
   };

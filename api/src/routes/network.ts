@@ -30,6 +30,16 @@ const POLICY = {
   rules: [RULE],
   presets: [],
   log: 'all',
+  secrets: [
+    {
+      name: 'GITHUB_TOKEN',
+      use: 'github',
+      hosts: ['api.github.com'],
+      in: ['bearer', 'basic', 'header'],
+      env: 'GITHUB_TOKEN',
+      has_value: true,
+    },
+  ],
   gateway: '10.87.0.5',
   guest_ip: '10.87.0.6',
 } as const;

@@ -56,6 +56,7 @@ export type Route = {
     | 'service'
     | 'ports'
     | 'network'
+    | 'secrets'
     | 'snapshots';
   /** One line without a full stop. */
   readonly summary: string;

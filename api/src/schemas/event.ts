@@ -25,6 +25,7 @@ export const EVENT_KINDS = [
   'port-published',
   'port-unpublished',
   'network-changed',
+  'secrets-changed',
   'rolled-back',
   'deleted',
   'snapshot-taken',
@@ -102,7 +103,8 @@ export const event = z
       .array(z.string())
       .optional()
       .describe(
-        'for updated, snapshot-changed and network-changed: the fields that were changed, such as labels and rules',
+        'for updated, snapshot-changed and network-changed: the fields that were changed, such as labels and rules; ' +
+          'for secrets-changed: their names',
       ),
     snapshot: snapshotId
       .optional()

@@ -15,6 +15,7 @@ import { warnings, word } from './answers.ts';
 import { EGRESS_LOG_MODES } from './egress.ts';
 import { hostPattern } from './host-pattern.ts';
 import { answeredRule, checkedHost, networkRule, presetName } from './network-rule.ts';
+import { boundSecret, secretBindings, secretChanges } from './secret.ts';
 
 const allowlist = rule(
   z
@@ -127,6 +128,7 @@ export const networkPatch = z
       rules: optional(networkRules, 'replaces all rules'),
       presets: optional(presetNames, 'replaces the presets, and takes the rules that they have now'),
       log: optional(logMode, 'records that the egress log keeps'),
+      secrets: optional(secretChanges, 'secrets to bind or to change; null removes one, others stay'),
       if_generation: ifGeneration(),
     },
     { error: 'must be a JSON object' },
@@ -140,6 +142,7 @@ export const networkReplacement = z
       rules: withDefault(networkRules, [], 'ports of hosts that the guest may reach as well'),
       presets: withDefault(presetNames, [], 'names of lists of rules that the operator keeps'),
       log: withDefault(logMode, 'all', 'records that the egress log keeps'),
+      secrets: withDefault(secretBindings, {}, 'all secrets that the guest can use'),
       if_generation: ifGeneration(),
     },
     { error: 'must be a JSON object' },
@@ -166,6 +169,7 @@ const policyFields = {
     .array(z.object(preset).describe('a preset'))
     .describe('presets, with the rules that each had when it was chosen'),
   log: z.enum(EGRESS_LOG_MODES).describe('records that the egress log keeps'),
+  secrets: z.array(boundSecret).describe('secrets that the guest can use'),
   gateway: word('address of the host on the network of the guest'),
   guest_ip: word('address of the guest'),
 };

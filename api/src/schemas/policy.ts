@@ -6,6 +6,7 @@ import { parsePortRange } from '../input/port-ranges.ts';
 import { MAX_FORKS, MAX_MEMORY_MIB, MAX_SECONDS, MAX_VCPUS, MIN_MEMORY_MIB } from '../limits.ts';
 import { hostPattern } from './host-pattern.ts';
 import { presetName } from './network-rule.ts';
+import { secretName } from './secret.ts';
 
 /** The right that each operation gives. `view` and `metrics` are narrow rights for monitoring. */
 const MEANINGS = {
@@ -17,7 +18,8 @@ const MEANINGS = {
   read: 'read everything, including files and logs; includes view and metrics',
   images: 'pull, import and delete images; also needed to create a sandbox whose image must be pulled',
   connect: 'connect to ports of sandboxes through the daemon',
-  network: 'change what existing sandboxes may reach',
+  network: 'change what existing sandboxes may reach, and which secrets they use',
+  secrets: 'store, list and delete secrets',
   metrics: 'read the metrics and nothing else',
   view: 'read lists, states, resource usage and events, but no data of a guest: no files, logs, output or environment',
 } as const;
@@ -56,6 +58,12 @@ export const policy = z
         .optional()
         .describe(
           'presets that the key may use, whatever net_allow_max has; absent: those that net_allow_max allows',
+        ),
+      allow_secrets: z
+        .array(secretName, names)
+        .optional()
+        .describe(
+          'stored secrets that sandboxes of the key may use; empty: none; values of their own are not among them',
         ),
       allow_profiles: z
         .array(z.string({ error: 'must be a string' }), names)

@@ -29,6 +29,7 @@ import { sandboxId, snapshotId } from './id.ts';
 import { imageRef, pull } from './image.ts';
 import { labels, labelsPatch, objectName } from './label.ts';
 import { networkRequest, networkResponse, publish, publishedPort } from './network.ts';
+import { secretBindings } from './secret.ts';
 import { createdService } from './service.ts';
 
 /**
@@ -130,6 +131,11 @@ export function createSandboxRequest(limits: RequestLimits) {
       env: sandboxEnv(
         'environment variables of every command and of the service, added to those of the profile or image; ' +
           'those of a request override them; forks inherit them',
+      ),
+      secrets: optional(
+        secretBindings,
+        'secrets by name that the guest can use and does not have: variables with placeholders, whose values the ' +
+          'gateway puts into requests to the hosts of each; forks inherit them',
       ),
       if_exists: choice(
         ['error', 'return'],

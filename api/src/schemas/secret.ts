@@ -3,15 +3,15 @@
 import { z } from 'zod';
 import { integer, optional, optionalText, text } from '../input/fields.ts';
 import {
-  MAX_ALLOWED_HOSTS,
   MAX_PORT,
   MAX_RULE_PORTS,
   MAX_SANDBOX_SECRETS,
   MAX_SECRET_CHARS,
   MAX_SECRET_FORMS,
+  MAX_SECRET_HOSTS,
   MIN_SECRET_CHARS,
 } from '../limits.ts';
-import { word } from './answers.ts';
+import { warnings, word } from './answers.ts';
 import { hostPattern } from './host-pattern.ts';
 import { nextCursor, pageQuery } from './page.ts';
 
@@ -90,7 +90,7 @@ const injection = z.strictObject(
 const secretHosts = z
   .array(hostPattern, { error: 'must be an array of host name patterns' })
   .min(1, { error: 'must name a host' })
-  .max(MAX_ALLOWED_HOSTS, { error: `must have at most ${MAX_ALLOWED_HOSTS} entries` });
+  .max(MAX_SECRET_HOSTS, { error: `must have at most ${MAX_SECRET_HOSTS} entries` });
 
 const PREFIX_ERROR = '{name} must be at most 32 letters, digits, dashes and underscores';
 const ENV_ERROR = '{name} must be a name of a variable: letters, digits and underscores, not first a digit';
@@ -134,7 +134,7 @@ const bindingFields = z.strictObject(
 
 type BindingFields = z.output<typeof bindingFields>;
 
-const binding = bindingFields
+export const secretBinding = bindingFields
   .superRefine((fields, context) => {
     const problem = findProblem(fields);
     if (problem !== undefined) context.addIssue({ code: 'custom', ...problem });
@@ -150,7 +150,7 @@ const binding = bindingFields
   });
 
 /** How a client binds a secret. */
-export type SecretBinding = z.output<typeof binding>;
+export type SecretBinding = z.output<typeof secretBinding>;
 
 function findProblem(fields: BindingFields): { message: string; path: string[] } | undefined {
   const { value, use, hosts, inject, env, prefix } = fields;
@@ -176,12 +176,12 @@ const bindingKey = text(ENV_ERROR, VARIABLE);
 
 /** Bindings by name. */
 export const secretBindings = z
-  .record(bindingKey, binding, { error: MAP_ERROR })
+  .record(bindingKey, secretBinding, { error: MAP_ERROR })
   .refine((map) => Object.keys(map).length <= MAX_SANDBOX_SECRETS, { error: COUNT_ERROR });
 
 /** Null removes one. */
 export const secretChanges = z
-  .record(bindingKey, z.union([binding, z.null()]), { error: MAP_ERROR })
+  .record(bindingKey, secretBinding.nullable(), { error: MAP_ERROR })
   .refine((map) => Object.keys(map).length <= 2 * MAX_SANDBOX_SECRETS, { error: COUNT_ERROR });
 
 const shownForm = z
@@ -267,6 +267,7 @@ export const storedSecret = z
     created_at: z.iso.datetime().describe('when it was made'),
     changed_at: z.iso.datetime().describe('when its value, source or hosts changed'),
     used_by: z.array(word('an id of a sandbox')).describe('sandboxes that may use it'),
+    warnings,
   })
   .describe('a stored secret');
 

@@ -17,6 +17,7 @@ import { labelSelectors, labels, labelsPatch, nameFilter, objectName } from './l
 import { publish } from './network.ts';
 import { nextCursor, pageQuery } from './page.ts';
 import { SANDBOX_STATES, sandboxEnv } from './sandbox.ts';
+import { secretChanges } from './secret.ts';
 
 export const snapshot = z
   .object({
@@ -229,6 +230,10 @@ export function forkRequest({ fork }: RequestLimits) {
         'changes of the labels that forks inherit from the source sandbox; null removes a label',
       ),
       env: sandboxEnv('environment variables, added to those that forks inherit from the source sandbox'),
+      secrets: optional(
+        secretChanges,
+        'changes of the secrets that forks inherit from the source sandbox; null drops one',
+      ),
     },
     { error: 'must be a JSON object' },
   );

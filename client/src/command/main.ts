@@ -103,6 +103,7 @@ const ALIASES: Readonly<Record<string, string>> = {
   list: 'ps',
   port: 'ports',
   net: 'network',
+  secrets: 'secret',
   link: 'open',
   'port-forward': 'forward',
   tunnel: 'forward',

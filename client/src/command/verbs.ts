@@ -19,6 +19,7 @@ import { network } from './verbs/network.ts';
 import { connect, forward, ports, ssh } from './verbs/ports.ts';
 import { run } from './verbs/run.ts';
 import { inspect, ps, rm } from './verbs/sandboxes.ts';
+import { secret } from './verbs/secret.ts';
 import { service } from './verbs/service.ts';
 import { pause, resume } from './verbs/sleep.ts';
 import { fork, rollback, snapshot, snapshots } from './verbs/snapshots.ts';
@@ -65,6 +66,7 @@ export const VERBS: readonly Verb[] = [
   ports,
   network,
   egress,
+  secret,
   open,
   service,
   stats,

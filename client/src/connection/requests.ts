@@ -43,7 +43,7 @@ export type Call<N extends RouteName> = KeyedOptions & {
   readonly onChars?: (count: number) => void;
 };
 
-type ListName = 'listSandboxes' | 'listSnapshots' | 'listImages' | 'showSnapshotTree';
+type ListName = 'listSandboxes' | 'listSnapshots' | 'listImages' | 'listSecrets' | 'showSnapshotTree';
 
 export type RequestsOptions = {
   readonly transport: Transport;

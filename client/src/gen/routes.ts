@@ -69,6 +69,10 @@ export const ROUTES = {
   checkNetwork: {"method":"POST","path":"/sandboxes/{id}/network/check","summary":"Explain whether the guest may open a connection"},
   readEgress: {"method":"GET","path":"/sandboxes/{id}/egress","summary":"Read the egress log: what the guest reached, and what it was denied"},
   listNetworkPresets: {"method":"GET","path":"/network/presets","summary":"List the presets of networks that the key may use"},
+  listSecrets: {"method":"GET","path":"/secrets","summary":"List stored secrets, without their values"},
+  getSecret: {"method":"GET","path":"/secrets/{name}","summary":"Show a stored secret, without its value"},
+  putSecret: {"method":"PUT","path":"/secrets/{name}","summary":"Store a secret, or replace its value, source and hosts"},
+  deleteSecret: {"method":"DELETE","path":"/secrets/{name}","summary":"Delete a stored secret"},
   listLinks: {"method":"GET","path":"/sandboxes/{id}/ports/{port}/links","summary":"List the links to a port"},
   makeLink: {"method":"POST","path":"/sandboxes/{id}/ports/{port}/links","summary":"Make a link to a port"},
   deleteLink: {"method":"DELETE","path":"/sandboxes/{id}/ports/{port}/links/{link}","summary":"Delete a link"},
@@ -158,6 +162,10 @@ export type Calls = {
   checkNetwork: { readonly body: Schemas['NetworkCheck']; readonly answer: Schemas['NetworkVerdict'] };
   readEgress: { readonly body: undefined; readonly answer: Schemas['EgressPage'] };
   listNetworkPresets: { readonly body: undefined; readonly answer: Schemas['NetworkPresetList'] };
+  listSecrets: { readonly body: undefined; readonly answer: Schemas['SecretList'] };
+  getSecret: { readonly body: undefined; readonly answer: Schemas['StoredSecret'] };
+  putSecret: { readonly body: Schemas['StoreSecret']; readonly answer: Schemas['StoredSecret'] };
+  deleteSecret: { readonly body: undefined; readonly answer: undefined };
   listLinks: { readonly body: undefined; readonly answer: Schemas['LinkList'] };
   makeLink: { readonly body: Schemas['LinkRequest']; readonly answer: Schemas['MadeLink'] };
   deleteLink: { readonly body: undefined; readonly answer: undefined };

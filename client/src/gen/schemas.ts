@@ -82,12 +82,14 @@ export interface components {
         };
         /** @description the rights of a key; an absent field means no restriction */
         readonly Policy: {
-            /** @description permitted operations; create: create sandboxes. exec: run commands and services in sandboxes, write their files. snapshot: take, export and import snapshots. fork: fork snapshots. delete: delete sandboxes and snapshots. read: read everything, including files and logs; includes view and metrics. images: pull, import and delete images; also needed to create a sandbox whose image must be pulled. connect: connect to ports of sandboxes through the daemon. network: change what existing sandboxes may reach. metrics: read the metrics and nothing else. view: read lists, states, resource usage and events, but no data of a guest: no files, logs, output or environment */
-            readonly operations?: readonly ("create" | "exec" | "snapshot" | "fork" | "delete" | "read" | "images" | "connect" | "network" | "metrics" | "view")[];
+            /** @description permitted operations; create: create sandboxes. exec: run commands and services in sandboxes, write their files. snapshot: take, export and import snapshots. fork: fork snapshots. delete: delete sandboxes and snapshots. read: read everything, including files and logs; includes view and metrics. images: pull, import and delete images; also needed to create a sandbox whose image must be pulled. connect: connect to ports of sandboxes through the daemon. network: change what existing sandboxes may reach, and which secrets they use. secrets: store, list and delete secrets. metrics: read the metrics and nothing else. view: read lists, states, resource usage and events, but no data of a guest: no files, logs, output or environment */
+            readonly operations?: readonly ("create" | "exec" | "snapshot" | "fork" | "delete" | "read" | "images" | "connect" | "network" | "secrets" | "metrics" | "view")[];
             /** @description host name patterns that an allowlist and rules may contain, and no ranges of addresses; empty: no network */
             readonly net_allow_max?: readonly (string & (string))[];
             /** @description presets that the key may use, whatever net_allow_max has; absent: those that net_allow_max allows */
             readonly net_presets?: readonly (string & (string))[];
+            /** @description stored secrets that sandboxes of the key may use; empty: none; values of their own are not among them */
+            readonly allow_secrets?: readonly (string & (string))[];
             /** @description profiles that the key may boot */
             readonly allow_profiles?: readonly string[];
             /** @description host ports that the key may publish, such as 8080 or 8000-8999; empty: none; absent: the ports that the daemon permits for keys with a policy or tenant */
@@ -337,6 +339,127 @@ export interface components {
              */
             readonly ech?: "refuse";
         };
+        /** @description a secret that the guest can use and does not have */
+        readonly SecretBinding: {
+            /** @description the value, for this sandbox and its copies; no answer has it */
+            readonly value?: string | null;
+            /** @description name of a stored secret, in place of a value */
+            readonly use?: (string & (string)) | null;
+            /** @description the only hosts that get the value; default: those of the stored secret */
+            readonly hosts?: readonly (string & (string))[] | null;
+            /** @description the only ports; default: those that the rules have for the host */
+            readonly ports?: readonly number[] | null;
+            /** @description where the placeholder may be; default: bearer, basic and header, which is any header */
+            readonly in?: readonly (("bearer" | "basic" | "header" | "body") | {
+                readonly header: string & (string);
+            } | {
+                readonly query: string;
+            })[] | null;
+            /** @description a header that is added to each request, in place of a placeholder */
+            readonly inject?: {
+                readonly header: string & (string);
+                /**
+                 * @description its value: {} is the secret, {base64:user:{}} is encoded
+                 * @default {}
+                 */
+                readonly format?: (string & (unknown & unknown)) | null;
+            } | null;
+            /** @description variable that has the placeholder; default: the key of the entry; null: none */
+            readonly env?: (string & (string)) | null;
+            /** @description how the placeholder begins, for clients that check it; default: sbxs_ and the name */
+            readonly prefix?: (string & (string)) | null;
+            /** @description whether it may be sent without TLS, where the daemon permits that */
+            readonly plain_http?: boolean | null;
+        };
+        /** @description a secret that the guest can use */
+        readonly BoundSecret: {
+            /** @description name */
+            readonly name: string;
+            /** @description the stored secret; absent: a value of its own */
+            readonly use?: string;
+            /** @description the only hosts that get the value */
+            readonly hosts: readonly string[];
+            /** @description the only ports; absent: those of the rules */
+            readonly ports?: readonly number[];
+            /** @description where the placeholder may be */
+            readonly in?: readonly (("bearer" | "basic" | "header" | "body") | {
+                /** @description name of a header */
+                readonly header: string;
+            } | {
+                /** @description name of a parameter */
+                readonly query: string;
+            })[];
+            /** @description the header that is added */
+            readonly inject?: {
+                /** @description header */
+                readonly header: string;
+                /** @description its value */
+                readonly format: string;
+            };
+            /** @description variable that has the placeholder */
+            readonly env?: string;
+            /**
+             * @description it may be sent without TLS
+             * @constant
+             */
+            readonly plain_http?: true;
+            /** @description false: the stored secret was deleted, or the snapshot was imported; requests with it are refused */
+            readonly has_value: boolean;
+        };
+        /** @description a secret to store */
+        readonly StoreSecret: {
+            /** @description the value; no answer has it */
+            readonly value?: string | null;
+            /** @description where the value is read, in place of one */
+            readonly source?: ({
+                readonly credential: string & (string);
+            } | {
+                readonly file: string & (string);
+            } | {
+                readonly command: string & (string);
+            }) | null;
+            /** @description the only hosts that get the value */
+            readonly hosts: readonly (string & (string))[];
+        };
+        /** @description a stored secret */
+        readonly StoredSecret: {
+            /** @description name */
+            readonly name: string;
+            /** @description the only hosts that get the value */
+            readonly hosts: readonly string[];
+            /** @description where the value is read; absent: it is stored */
+            readonly source?: {
+                /** @description a credential of systemd */
+                readonly credential?: string;
+                /** @description a file of the operator */
+                readonly file?: string;
+                /** @description a command of the operator */
+                readonly command?: string;
+            };
+            /** @description beginning of a keyed digest of the stored value: it changes with the value */
+            readonly digest?: string;
+            /**
+             * Format: date-time
+             * @description when it was made
+             */
+            readonly created_at: string;
+            /**
+             * Format: date-time
+             * @description when its value, source or hosts changed
+             */
+            readonly changed_at: string;
+            /** @description sandboxes that may use it */
+            readonly used_by: readonly string[];
+            /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
+            readonly warnings?: readonly string[];
+        };
+        /** @description stored secrets */
+        readonly SecretList: {
+            /** @description by name */
+            readonly secrets: readonly components["schemas"]["StoredSecret"][];
+            /** @description cursor of the next page; absent on the last page */
+            readonly next_cursor?: string;
+        };
         readonly NetworkRequest: {
             /** @description records that the egress log keeps; default: all */
             readonly log?: ("all" | "denied" | "off") | null;
@@ -385,6 +508,10 @@ export interface components {
             readonly presets?: readonly (string & (string))[] | null;
             /** @description records that the egress log keeps */
             readonly log?: ("all" | "denied" | "off") | null;
+            /** @description secrets to bind or to change; null removes one, others stay */
+            readonly secrets?: {
+                readonly [key: string]: components["schemas"]["SecretBinding"] | null;
+            } | null;
             /** @description the generation that the request changes; if another one holds, nothing is changed: 409 */
             readonly if_generation?: number | null;
         };
@@ -410,6 +537,13 @@ export interface components {
              * @default all
              */
             readonly log?: ("all" | "denied" | "off") | null;
+            /**
+             * @description all secrets that the guest can use
+             * @default {}
+             */
+            readonly secrets?: {
+                readonly [key: string]: components["schemas"]["SecretBinding"];
+            } | null;
             /** @description the generation that the request changes; if another one holds, nothing is changed: 409 */
             readonly if_generation?: number | null;
         };
@@ -433,6 +567,8 @@ export interface components {
              * @enum {string}
              */
             readonly log: "all" | "denied" | "off";
+            /** @description secrets that the guest can use */
+            readonly secrets: readonly components["schemas"]["BoundSecret"][];
             /** @description address of the host on the network of the guest */
             readonly gateway: string;
             /** @description address of the guest */
@@ -458,6 +594,8 @@ export interface components {
              * @enum {string}
              */
             readonly log: "all" | "denied" | "off";
+            /** @description secrets that the guest can use */
+            readonly secrets: readonly components["schemas"]["BoundSecret"][];
             /** @description address of the host on the network of the guest */
             readonly gateway: string;
             /** @description address of the guest */
@@ -586,7 +724,7 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "port-published" | "port-unpublished" | "network-changed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "port-published" | "port-unpublished" | "network-changed" | "secrets-changed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
@@ -598,7 +736,7 @@ export interface components {
             readonly labels?: {
                 readonly [key: string]: string;
             };
-            /** @description for updated, snapshot-changed and network-changed: the fields that were changed, such as labels and rules */
+            /** @description for updated, snapshot-changed and network-changed: the fields that were changed, such as labels and rules; for secrets-changed: their names */
             readonly changed?: readonly string[];
             /**
              * snapshot id
@@ -1272,6 +1410,10 @@ export interface components {
             readonly env?: {
                 readonly [key: string]: string;
             } | null;
+            /** @description secrets by name that the guest can use and does not have: variables with placeholders, whose values the gateway puts into requests to the hosts of each; forks inherit them */
+            readonly secrets?: {
+                readonly [key: string]: components["schemas"]["SecretBinding"];
+            } | null;
             /**
              * @description if the name is taken: error, or return the sandbox of that name (status 200) if its parameters are the same
              * @default error
@@ -1723,6 +1865,10 @@ export interface components {
              */
             readonly env?: {
                 readonly [key: string]: string;
+            } | null;
+            /** @description changes of the secrets that forks inherit from the source sandbox; null drops one */
+            readonly secrets?: {
+                readonly [key: string]: components["schemas"]["SecretBinding"] | null;
             } | null;
         };
         /** @description number of files and bytes written */

@@ -13,6 +13,7 @@ import {
 } from '../http/index.ts';
 import type { LogStore } from '../logs/index.ts';
 import type { SandboxManager } from '../sandboxes/manager.ts';
+import type { SandboxSecrets } from '../secrets/index.ts';
 import type { AppContext } from './context.ts';
 import type { OpenedEngines } from './open-engines.ts';
 import type { OpenedRootfs } from './open-rootfs.ts';
@@ -34,6 +35,8 @@ export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
     /** Undefined without an ingress. */
     readonly portLinks: HttpServices['portLinks'];
     readonly presets: HttpServices['presets'];
+    readonly secretStore: HttpServices['secrets'];
+    readonly sandboxSecrets: SandboxSecrets;
     readonly limits: Config['limits'];
     readonly maxConnections: number;
     /** Aborts when the daemon begins to drain requests. */
@@ -90,6 +93,8 @@ function toServices(
     logs,
     egressLog: deps.egressLog,
     presets: deps.presets,
+    secrets: deps.secretStore,
+    digestSecrets: (text) => deps.sandboxSecrets.digest(text),
     portLinks: deps.portLinks,
     stopping,
     limits: { ...deps.limits, hostCpus: cpus().length },

@@ -23,6 +23,7 @@ import { SandboxManager } from '../sandboxes/manager.ts';
 import { measureSandboxes } from '../sandboxes/metrics.ts';
 import type { SandboxRecord } from '../sandboxes/record.ts';
 import type { SnapshotRecord } from '../sandboxes/snapshots.ts';
+import type { SandboxSecrets } from '../secrets/index.ts';
 import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
 import type { OpenedEngines } from './open-engines.ts';
@@ -93,6 +94,7 @@ export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys'> &
     readonly presets: Presets;
     readonly logs: LogStore | undefined;
     readonly egressLog: EgressLog;
+    readonly sandboxSecrets: SandboxSecrets;
     readonly limits: Config['limits'];
   };
 
@@ -119,6 +121,7 @@ export async function openSandboxes(
       records: store.table<SandboxRecord>('sandboxes'),
       logs,
       egressLog: deps.egressLog,
+      secrets: deps.sandboxSecrets,
       idle: HOST_IDLE,
     },
     creates: {

@@ -121,6 +121,7 @@ export function toConfig(
       /** `address` or `address:port`; empty: the host's name servers. */
       dnsServers: values.dns_upstream,
     },
+    secrets: toSecrets(values),
     /** Absent: no audit trail. */
     ...(values.audit === 'on' && { audit: { maxBytes: values.audit_max_bytes } }),
     events: { keepMs: values.events_keep_s * 1000, maxBytes: values.events_keep_bytes },
@@ -129,6 +130,22 @@ export function toConfig(
 }
 
 export type Config = Readonly<ReturnType<typeof toConfig>>;
+
+function toSecrets(values: SettingValues) {
+  const credentialsDir = process.env.CREDENTIALS_DIRECTORY;
+  return {
+    /** Absent: a credential of systemd, or a file beside the registry. */
+    ...(values.secrets_key_file && { keyFile: values.secrets_key_file }),
+    /** What stored secrets may name, by name or tenant and name. */
+    sources: {
+      files: new Map(values.secret_file),
+      commands: new Map(values.secret_command),
+      credentials: new Map(values.secret_credential.map((name) => [name, ''])),
+      ...(credentialsDir && { credentialsDir }),
+    },
+    allowsPlainHttp: values.secrets_plain_http === 'on',
+  };
+}
 
 function toAccess(values: SettingValues) {
   const { listen, tls_cert, tls_key, tls_client_ca, allowed_host, metrics_listen } = values;

@@ -13,6 +13,7 @@ import {
 import { E2B_SETTINGS } from './e2b-settings.ts';
 import { INGRESS_SETTINGS } from './ingress-settings.ts';
 import { METRICS_SETTINGS } from './metrics-settings.ts';
+import { SECRETS_SETTINGS } from './secrets-settings.ts';
 import {
   bytes,
   choice,
@@ -277,6 +278,7 @@ export function createSettings(engineNames: readonly string[]) {
     ...INGRESS_SETTINGS,
     ...E2B_SETTINGS,
     ...METRICS_SETTINGS,
+    ...SECRETS_SETTINGS,
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
       help: 'lowest level that is logged',

@@ -121,6 +121,36 @@ export function paths(about: About<string[]>): Setting<string[]> {
   };
 }
 
+const SOURCE_NAME = /^(?:[a-z0-9][a-z0-9._-]{0,62}\/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;
+
+/** Names that clients use for paths of the host: `name=/path`, or `tenant/name=/path`. */
+export function namedPaths(
+  about: About<[name: string, path: string][]>,
+): Setting<[name: string, path: string][]> {
+  return {
+    schema: z.array(z.string().transform((value, context) => parseNamedPath(value) ?? refuse(context))),
+    expected: 'a list of [tenant/]name=/absolute/path',
+    placeholder: '[tenant/]name=path',
+    fromText: splitList,
+    ...about,
+  };
+}
+
+function parseNamedPath(text: string): [string, string] | undefined {
+  const [, name = '', path = ''] = /^([^=]*)=(\/[^\0]+)$/.exec(text) ?? [];
+  return SOURCE_NAME.test(name) ? [name, path] : undefined;
+}
+
+export function sourceNames(about: About<string[]>): Setting<string[]> {
+  return {
+    schema: z.array(z.string().regex(SOURCE_NAME)),
+    expected: 'a list of [tenant/]name',
+    placeholder: '[tenant/]name',
+    fromText: splitList,
+    ...about,
+  };
+}
+
 /** More would multiply the series. */
 const MAX_METRIC_LABELS = 8;
 

@@ -21,6 +21,7 @@ import { metaHandlers } from './routes/meta.ts';
 import { networkHandlers } from './routes/network.ts';
 import { portHandlers } from './routes/ports.ts';
 import { sandboxHandlers } from './routes/sandboxes.ts';
+import { secretHandlers } from './routes/secrets.ts';
 import { serviceHandlers } from './routes/service.ts';
 import { singleFileHandlers } from './routes/single-files.ts';
 import { snapshotHandlers } from './routes/snapshots.ts';
@@ -52,6 +53,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
     ...serviceHandlers(services),
     ...portHandlers(services),
     ...networkHandlers(services),
+    ...secretHandlers(services),
     ...egressHandlers(services),
     ...linkHandlers(services),
     ...logHandlers(services),

@@ -30,6 +30,7 @@ type Running = { readonly fingerprint: string; readonly answer: Promise<Answer> 
 
 export class Idempotency {
   readonly #records: Answers;
+  readonly #digestSecrets: (text: string) => string;
   readonly #running = new Map<string, Running>();
   readonly #limit = new ConcurrencyLimit({
     what: 'running requests with an Idempotency-Key',
@@ -37,8 +38,10 @@ export class Idempotency {
     maxPerClient: MAX_KEYED_REQUESTS_OF_EACH,
   });
 
-  constructor(records: Answers) {
+  /** `digestSecrets`: keyed, of what has values of secrets. */
+  constructor(records: Answers, digestSecrets: (text: string) => string) {
     this.#records = records;
+    this.#digestSecrets = digestSecrets;
   }
 
   /**
@@ -54,7 +57,7 @@ export class Idempotency {
   ): Promise<Response> {
     const key = readKey(headerOf(c, IDEMPOTENCY_KEY.toLowerCase()));
     if (key === undefined) return carryOut();
-    const question = ask(c, key, route, input);
+    const question = ask(c, key, route, input, this.#digestSecrets);
     const known = this.#records.find(question.id) ?? this.#running.get(question.id);
     if (known === undefined) return this.#carryOut(c, question, input.warnings, carryOut);
     if (known.fingerprint !== question.fingerprint) throw mismatch(key);
@@ -199,7 +202,13 @@ function readKey(header: string | undefined): string | undefined {
 }
 
 /** A key belongs to the API key and tenant of the client, so another client never gets its answers. */
-function ask(c: HttpContext, key: string, route: Route, { json }: Input<Route>): Question {
+function ask(
+  c: HttpContext,
+  key: string,
+  route: Route,
+  { json }: Input<Route>,
+  digestSecrets: (text: string) => string,
+): Question {
   const owner = ownerOf(c.get('principal'));
   const { pathname, searchParams } = new URL(c.req.url);
   searchParams.sort();
@@ -208,12 +217,17 @@ function ask(c: HttpContext, key: string, route: Route, { json }: Input<Route>):
   return {
     id: digest([owner?.tenant ?? null, owner?.key ?? null, key]),
     sharer: sharerOf(owner) ?? '',
-    fingerprint: digest(request),
+    fingerprint: hasSecrets(json) ? digestSecrets(JSON.stringify(request)) : digest(request),
   };
 }
 
 function digest(value: unknown): string {
   return createHash('sha256').update(JSON.stringify(value)).digest('base64url');
+}
+
+/** A plain digest of a short value could be searched for. */
+function hasSecrets(json: unknown): boolean {
+  return typeof json === 'object' && json !== null && 'secrets' in json;
 }
 
 /** The order of fields and white space make no difference. */

@@ -41,9 +41,17 @@ export function serveRoutes<N extends RouteName>(
   app: HttpApp,
   routes: Readonly<Record<N, Route>>,
   handlers: Pick<Handlers, NoInfer<N>>,
-  { answers, bodyIdleMs }: { readonly answers: Answers; readonly bodyIdleMs?: number },
+  {
+    answers,
+    digestSecrets,
+    bodyIdleMs,
+  }: {
+    readonly answers: Answers;
+    readonly digestSecrets: (text: string) => string;
+    readonly bodyIdleMs?: number;
+  },
 ): void {
-  const idempotency = new Idempotency(answers);
+  const idempotency = new Idempotency(answers, digestSecrets);
   for (const [name, route] of Object.entries<Route>(routes)) {
     const handle = handlers[name as N] as Handler<Route>;
     const [answer] = route.answers;

@@ -11,6 +11,7 @@ import type { EgressLog } from '../network/index.ts';
 import type { Presets } from '../network/presets.ts';
 import type { SandboxHost } from '../sandboxes/interface.ts';
 import type { StoredEvent } from '../sandboxes/lifecycle-events.ts';
+import type { SecretStore } from '../secrets/index.ts';
 import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
 import type { AuditSink } from './middleware/audit.ts';
@@ -67,6 +68,10 @@ export interface HttpServices {
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
   readonly egressLog: Pick<EgressLog, 'isKept' | 'read' | 'isOpen' | 'onMore'>;
   readonly presets: Pick<Presets, 'list'>;
+  /** Stored ones. */
+  readonly secrets: Pick<SecretStore, 'list' | 'get' | 'put' | 'remove'>;
+  /** Of a request that has values of secrets, for its retries. */
+  readonly digestSecrets: (text: string) => string;
   /** Absent: the daemon has no ingress. */
   readonly portLinks?: PortLinks | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;

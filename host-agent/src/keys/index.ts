@@ -8,7 +8,13 @@ export {
   type SnapshotMaker,
 } from './limits.ts';
 export { isLinkToken, LINK_PARAMETER, type Link, LinkRegistry } from './links.ts';
-export { checkNetwork, clampTimeout, type RequestedNetwork, type RequestedResources } from './policy.ts';
+export {
+  checkNetwork,
+  clampTimeout,
+  type RequestedNetwork,
+  type RequestedResources,
+  type RequestedSecret,
+} from './policy.ts';
 export {
   ANONYMOUS,
   assertAccess,

@@ -4,12 +4,14 @@ import type { Policy } from '@sandboxd/api';
 import {
   checkMax,
   checkNetwork,
+  checkSecrets,
   findExceeded,
   findExceededBy,
   findExceededByPorts,
   type Published,
   type RequestedNetwork,
   type RequestedResources,
+  type RequestedSecret,
 } from './policy.ts';
 import {
   describe,
@@ -22,10 +24,8 @@ import {
   policyOf,
   tenantOf,
 } from './principal.ts';
+import { RecentCounts } from './recent-counts.ts';
 import type { Quota } from './record.ts';
-
-/** Window of the rate limits. */
-const WINDOW_S = 60;
 
 /** A sandbox that exists or is reserved. */
 export type Holding = {
@@ -151,6 +151,12 @@ export class Limits {
     const { allowlist, rules = [], presets = [] } = network;
     if (allowlist.length + rules.length + presets.length === 0) return;
     const exceeded = checkNetwork(network, this.#policyOf(principal));
+    if (exceeded.length > 0) throw forbidden(principal, exceeded);
+  }
+
+  /** Secrets that a sandbox gets later, or hosts of one that is stored. AppError forbidden. */
+  admitSecrets({ principal }: Pick<RequestContext, 'principal'>, secrets: readonly RequestedSecret[]): void {
+    const exceeded = checkSecrets(secrets, this.#policyOf(principal));
     if (exceeded.length > 0) throw forbidden(principal, exceeded);
   }
 
@@ -300,31 +306,8 @@ export class Limits {
   }
 }
 
-/** Counts of the last minute, for each tenant: by second, because a tenant may send any number. */
-class RecentCounts {
-  readonly #counts = new Map<string, Map<number, number>>();
-
-  of(tenant: string): number {
-    const counts = this.#counts.get(tenant) ?? new Map<number, number>();
-    const isOver = unixSecond() - WINDOW_S;
-    for (const second of counts.keys()) if (second <= isOver) counts.delete(second);
-    return counts.values().reduce((sum, count) => sum + count, 0);
-  }
-
-  add(tenant: string, count: number): void {
-    const counts = this.#counts.get(tenant) ?? new Map<number, number>();
-    const second = unixSecond();
-    counts.set(second, (counts.get(second) ?? 0) + count);
-    this.#counts.set(tenant, counts);
-  }
-}
-
 function isAwake({ isPaused }: Omit<Holding, 'owner'>): boolean {
   return isPaused !== true;
-}
-
-function unixSecond(): number {
-  return Math.floor(Date.now() / 1000);
 }
 
 function isSame(a: Owner | undefined, b: Owner | undefined): boolean {

@@ -1,6 +1,7 @@
 // Checks a request against a policy, after defaults and inherited options are filled in.
 import { BlockList, isIP } from 'node:net';
 import { INTERNET_PRESET, type NetworkRule, type Policy, parsePortRange } from '@sandboxd/api';
+import { coversPattern } from '../lib/host-patterns.ts';
 
 /** Maximum hosts of an allowlist in an error message. */
 const MAX_SHOWN_HOSTS = 5;
@@ -27,8 +28,17 @@ export type RequestedResources = {
   readonly presets?: RequestedNetwork['presets'];
   /** Host ports; absent: none. */
   readonly publish?: readonly Published[];
+  /** Secrets that their guests can use; absent: none. */
+  readonly secrets?: readonly RequestedSecret[];
   /** A service of the request or of the image is started in them. */
   readonly startsService: boolean;
+};
+
+/** `use`: a stored one. */
+export type RequestedSecret = {
+  readonly name: string;
+  readonly hosts: readonly string[];
+  readonly use?: string;
 };
 
 /** What a guest may reach. */
@@ -50,6 +60,25 @@ export function findExceeded(policy: Policy, requested: RequestedResources): str
     ...checkRootfs(requested.rootfs, allow_profiles),
     ...checkNetwork(requested, policy),
     ...checkPublished(requested.publish ?? [], policy),
+    ...checkSecrets(requested.secrets ?? [], policy),
+  ];
+}
+
+/** The same for secrets alone. */
+export function checkSecrets(
+  secrets: readonly RequestedSecret[],
+  { net_allow_max: max, allow_secrets: allowed }: Policy,
+): string[] {
+  const hosts = new Set(secrets.flatMap((secret) => secret.hosts));
+  const used = new Set(secrets.flatMap(({ use }) => use ?? []));
+  const unnamed = [...used].filter((name) => allowed?.includes(name) === false);
+  return [
+    ...toPhrase('hosts of secrets', [...hosts].filter(isBeyond(max)), `net_allow_max ${max?.join(', ')}`),
+    ...(unnamed.length === 0
+      ? []
+      : [
+          `secret ${listFirst(unnamed)} is not among allow_secrets ${allowed?.join(', ') || ', which are none'}`,
+        ]),
   ];
 }
 
@@ -135,21 +164,13 @@ function targetOf(rule: NetworkRule): string {
 
 /** A range of addresses is beyond any list of names. */
 function isBeyond(max: readonly string[] | undefined): (target: string) => boolean {
-  return (target) => max !== undefined && !max.some((allowed) => covers(allowed, target));
+  return (target) => max !== undefined && !max.some((allowed) => coversPattern(allowed, target));
 }
 
 function toPhrase(what: string, beyond: readonly string[], within: string): string[] {
   if (beyond.length === 0) return [];
   const shown = beyond.slice(0, MAX_SHOWN_HOSTS).join(', ') + (beyond.length > MAX_SHOWN_HOSTS ? ', …' : '');
   return [`${what} ${shown} is not within ${within}`];
-}
-
-/** `*.example.com` covers itself and names of one more label; `**.example.com` everything below `example.com`. */
-function covers(allowed: string, pattern: string): boolean {
-  if (allowed === pattern) return true;
-  if (allowed.startsWith('**.')) return pattern.replace(/^\*\*?\./, 'x.').endsWith(allowed.slice(2));
-  const [label = '', ...rest] = pattern.split('.');
-  return !label.startsWith('*') && allowed === `*.${rest.join('.')}`;
 }
 
 /** Maximum ports in an error message. */

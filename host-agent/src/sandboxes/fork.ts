@@ -3,18 +3,20 @@ import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
 import { type Limits, ownerOf } from '../keys/index.ts';
 import type { Presets } from '../network/presets.ts';
+import type { StoredBinding } from '../secrets/index.ts';
 import type { Admission, Need } from './admission.ts';
 import { type Copy, forkGuest } from './create.ts';
 import type { SandboxRequest } from './interface.ts';
-import { inheritMetadata } from './metadata.ts';
+import { inheritMetadata, metadataOf, NO_METADATA } from './metadata.ts';
 import type { Names } from './names.ts';
-import type { SandboxRecord } from './record.ts';
+import { type SandboxRecord, toSavedOptions } from './record.ts';
 import { assertCanPublish, assertOneName, inheritOptions } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
-import { saveForForks, toSavedOptions } from './save-sandbox.ts';
+import { saveForForks } from './save-sandbox.ts';
 import type { SavedManifest } from './saved/manifest.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
+import { assertUsable, scopeOf } from './secrets.ts';
 import type { Sleep } from './sleep/sleep.ts';
 import type { Snapshots } from './snapshots.ts';
 import type { CopySource } from './start.ts';
@@ -27,7 +29,7 @@ type ForksDeps = {
   readonly limits: Pick<Limits, 'admit'>;
   readonly names: Pick<Names<Sandbox>, 'reserve'>;
   readonly presets: Pick<Presets, 'assertAvailable' | 'withCurrentNames'>;
-  readonly snapshots: Pick<Snapshots, 'get' | 'open'>;
+  readonly snapshots: Pick<Snapshots, 'get' | 'open' | 'secretsOf'>;
   readonly sleep: Pick<Sleep, 'wake' | 'endVm'>;
   readonly startQueue: PQueue;
   /** Reserves capacity, runs `make` and commits. */
@@ -44,6 +46,8 @@ type ForksDeps = {
 
 type Source = {
   readonly options: SavedManifest['options'];
+  /** With their values, which the options do not have. */
+  readonly secrets: readonly StoredBinding[];
   readonly of: CopySource;
   readonly open: () => Promise<SavedGuest>;
 };
@@ -66,7 +70,10 @@ export class Forks {
     snapshots.get(id);
     await context.engines.chosen(signal);
     const saved = snapshots.open(id);
-    const source = { options: saved.manifest.options, of: { sourceSnapshotId: id }, open: async () => saved };
+    const source = {
+      ...{ options: saved.manifest.options, secrets: snapshots.secretsOf(id) },
+      ...{ of: { sourceSnapshotId: id }, open: async () => saved },
+    };
     return await this.#fork(source, count, signal, request, own);
   }
 
@@ -91,7 +98,10 @@ export class Forks {
     const endUse = sandbox.use.beginUse();
     try {
       const { record } = sandbox;
-      const source = { options: toSavedOptions(record), of: toCopySource(sandbox.id, record), open };
+      const source = {
+        ...{ options: toSavedOptions(record), secrets: metadataOf(record).secrets ?? [] },
+        ...{ of: toCopySource(sandbox.id, record), open },
+      };
       return await this.#fork(source, count, signal, request, own);
     } finally {
       endUse();
@@ -101,7 +111,7 @@ export class Forks {
   }
 
   async #fork(
-    { options, of, open }: Source,
+    { options, secrets: inherited, of, open }: Source,
     count: number,
     signal: AbortSignal,
     request: SandboxRequest,
@@ -109,13 +119,19 @@ export class Forks {
   ): Promise<SandboxInfo[]> {
     const { context, limits, names, presets, startQueue, add, log } = this.#deps;
     presets.assertAvailable(options.network?.presets ?? []);
-    const { children = new Array<ForkOptions>(count).fill({}), publish = [], ...shared } = own;
+    const {
+      children = new Array<ForkOptions>(count).fill({}),
+      publish = [],
+      secrets: changes = {},
+      ...shared
+    } = own;
+    const secrets = context.secrets.change(inherited, changes, scopeOf(request.principal));
     const allPorts = [...publish, ...children.flatMap((each) => each.publish ?? [])];
     const judged = {
       ...options,
       ...(options.network && { network: presets.withCurrentNames(options.network) }),
     };
-    const requested = toRequestedResources(inheritOptions(judged, allPorts), children.length);
+    const requested = toRequestedResources(inheritOptions(judged, allPorts), children.length, secrets);
     using _admitted = limits.admit(request, requested);
     assertCanPublish(publish, children.length, options);
     assertOneName(shared.name, children.length);
@@ -124,10 +140,12 @@ export class Forks {
     const copies = children.map((child): Copy => {
       const ports = child.publish ?? publish;
       assertCanPublish(ports, 1, options);
-      const metadata = inheritMetadata(inheritMetadata(options.inherited, shared), {
+      const source = { ...(options.inherited ?? NO_METADATA), secrets };
+      const metadata = inheritMetadata(inheritMetadata(source, shared), {
         ...child,
         name: child.name ?? shared.name,
       });
+      assertUsable(secrets, options.network !== undefined, Object.fromEntries(metadata.env));
       reserved.use(names.reserve(owner, metadata.name));
       return { options: inheritOptions(options, ports), metadata };
     });

@@ -23,6 +23,7 @@ import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { NetworkPolicy } from '../network/index.ts';
 import { assertFew, toUsableRules } from '../network/resolve-policy.ts';
+import type { StoredBinding } from '../secrets/index.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
 import type { Inherited } from './metadata.ts';
 import { pinAgent, pinRootfs } from './resources/files.ts';
@@ -33,6 +34,7 @@ import { ArchiveReader, type ByteSource } from './saved/archive/read-archive.ts'
 import { describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './saved/manifest.ts';
 import { flush } from './saved/save.ts';
 import { findDifferences, SavedGuest } from './saved/saved-guest.ts';
+import { readReferences } from './secrets.ts';
 import type { About } from './snapshot-about.ts';
 import type { SnapshotFor, Snapshots } from './snapshots.ts';
 import { startSandbox } from './start.ts';
@@ -73,14 +75,15 @@ export async function receiveSnapshot(
     const manifest = await archive.readManifest();
     const engine = await engines.chosen(signal);
     const context = { compatibility: engine.compatibility(), limits, roots, system };
-    const options = await resolveImport(manifest, context, isDiskOnly, signal);
+    const { secrets, ...options } = await resolveImport(manifest, context, isDiskOnly, signal);
     using _reservation = await admission.reserve(toNeed(manifest, isDiskOnly));
     const fill = (dir: string) => {
       const input = { dir, archive, manifest, options, signal };
       return isDiskOnly ? boot(input) : importGuest(input);
     };
     const about = toFreeAbout(manifest.options.about, snapshots, by?.owner);
-    return await snapshots.import(manifest.sourceId, fill, signal, { owner: by?.owner, ...by, about });
+    const maker = { owner: by?.owner, ...by, about, secrets };
+    return await snapshots.import(manifest.sourceId, fill, signal, maker);
   } catch (error) {
     signal.throwIfAborted();
     // The reader of the request knows best why the bytes ended.
@@ -119,7 +122,7 @@ export async function resolveImport(
   context: ImportContext,
   isDiskOnly: boolean,
   signal: AbortSignal,
-): Promise<SavedManifest['options']> {
+): Promise<SavedManifest['options'] & { readonly secrets: readonly StoredBinding[] }> {
   const { compatibility: own, limits } = context;
   const difference = isDiskOnly ? undefined : findDifferences(compatibility, own);
   if (difference !== undefined)
@@ -138,12 +141,15 @@ export async function resolveImport(
     if (value < 0 || value > max) throw badArchive(`${name} is ${value}, and at most ${max} here`);
   if (inherited !== undefined && !isValidInherited(inherited))
     throw badArchive('its labels or its environment are not valid');
+  const secrets = readReferences(inherited?.secrets ?? []);
+  if (secrets === undefined) throw badArchive('its secrets are not valid');
   if (rootfs.kind === 'agent') throw badArchive('it was saved before it had a root filesystem');
   const { about: _, ...saved } = options;
   return {
     ...saved,
     ...(network !== undefined && { network: toImportedNetwork(network) }),
     rootfs: await findRoot(rootfs, context, isDiskOnly, signal),
+    secrets,
   };
 }
 

@@ -3,7 +3,13 @@ import type { ExecRequest, HostHeader, PortAccess } from '@sandboxd/api';
 import type { ExecEvents, ExecOptions, ExecSession } from '../guest/exec.ts';
 import type { GuestFiles } from '../guest/files.ts';
 import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
-import type { Principal, RequestContext, RequestedResources, SnapshotMaker } from '../keys/index.ts';
+import type {
+  Principal,
+  RequestContext,
+  RequestedResources,
+  RequestedSecret,
+  SnapshotMaker,
+} from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import type { PublishedPort, Traffic } from '../network/index.ts';
 import type { SandboxCommands } from './commands.ts';
@@ -149,6 +155,8 @@ export interface Sandboxes {
     signal?: AbortSignal,
     commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<CreatedSandbox>;
+  /** Whether the client may store a secret for these hosts. AppError forbidden. */
+  admitSecret(secret: RequestedSecret): void;
   /** Oldest first. */
   list(filter?: SandboxFilter): SandboxInfo[];
   /** Deletes those that match. Never rejects. */

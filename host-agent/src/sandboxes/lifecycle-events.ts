@@ -67,6 +67,8 @@ export type LifecycleEvent =
       readonly hostIp?: string;
     }
   /** `changed`: lists of its policy. `closed`: connections that the new one does not allow. */
+  /** Names of the secrets. */
+  | { readonly kind: 'secrets-changed'; readonly sandbox: string; readonly changed: readonly string[] }
   | {
       readonly kind: 'network-changed';
       readonly sandbox: string;
@@ -205,6 +207,7 @@ const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
   'port-published': ['info', 'port of a sandbox published'],
   'port-unpublished': ['info', 'published port of a sandbox freed'],
   'network-changed': ['info', 'network of a sandbox changed'],
+  'secrets-changed': ['info', 'secrets of a sandbox changed'],
   'rolled-back': ['info', 'sandbox rolled back'],
   deleted: ['info', 'sandbox deleted'],
   'snapshot-taken': ['info', 'snapshot taken'],

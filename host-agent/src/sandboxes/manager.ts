@@ -22,7 +22,8 @@ import type { LifecycleEvent } from './lifecycle-events.ts';
 import { toMetadata } from './metadata.ts';
 import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
-import { changeNetwork, checkNetwork, closeInternet, settleNetworks } from './network-changes.ts';
+import { NetworkCalls } from './network-calls.ts';
+import { closeInternet, settleNetworks } from './network-changes.ts';
 import type { SandboxManagerOptions } from './options.ts';
 import { changePort, connectPort } from './ports.ts';
 import { changePublished } from './publish.ts';
@@ -33,6 +34,7 @@ import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
 import { type ComparePosition, type DifferencePage, DiskComparer } from './saved/compare-disks.ts';
+import { bindForCreate } from './secrets.ts';
 import { exportPaused } from './sleep/export-paused.ts';
 import { Sleep } from './sleep/sleep.ts';
 import { Snapshots } from './snapshots.ts';
@@ -59,6 +61,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   readonly #names = new Names(() => this.#sandboxes.values());
   readonly #forks: Forks;
   readonly #comparer: DiskComparer;
+  readonly networks: NetworkCalls;
   #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
@@ -108,6 +111,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       track: (work) => this.#operations.trackSave(work),
     });
     this.#comparer = new DiskComparer(options.comparer);
+    const network = { presets: creates.presets, operations: this.#operations };
+    this.networks = new NetworkCalls({ ...network, context, limits: this.#limits });
     this.#templates = new Templates({
       // No client sees the guest of a template, so it has no durable log.
       context: { ...context, logs: undefined },
@@ -166,17 +171,25 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   ): Promise<CreatedSandbox> {
     const signal = this.#operations.signal(requestSignal);
     const { context, creates } = this.#options;
-    const owner = ownerOf(request.principal);
+    const { principal } = request;
+    const owner = ownerOf(principal);
     const validated = await validateCreate(options, creates, signal);
-    using name = await this.#names.acquire(request.principal, options, validated, signal);
+    const secrets = bindForCreate(options, validated.network !== undefined, principal, context.secrets);
+    using name = await this.#names.acquire(principal, options, { ...validated, secrets }, signal);
     if (name.existing !== undefined) return { ...name.existing.info, isExisting: true };
-    using _admitted = this.#limits.admit(request, toRequestedResources(validated));
+    using _admitted = this.#limits.admit(request, toRequestedResources(validated, undefined, secrets));
     await using pins = new AsyncDisposableStack();
     const findOptions = { signal, holds: pins, owner: sharerOf(owner) };
-    const resolved = await resolveRootfs(validated, options, creates, findOptions, request.principal);
+    const resolved = await resolveRootfs(validated, options, creates, findOptions, principal);
     await context.engines.chosen(signal);
     const need = toCreateNeed(resolved, context.settings.reservesDisks);
-    const input = { ...this.#shared, options: resolved, owner, metadata: toMetadata(options), signal };
+    const input = {
+      ...this.#shared,
+      options: resolved,
+      owner,
+      metadata: toMetadata(options, secrets),
+      signal,
+    };
     const createOne = () => createSandbox(context, input);
     const make = async () => [await context.engines.withReplacement(createOne)] as const;
     const [sandbox] = await this.#add(need, signal, make, request);
@@ -201,16 +214,6 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const deps = { ...this.#options, limits: this.#limits, sleep: this.sleep };
     return this.#operations.trackSave(changePublished(sandbox, change, request, deps));
   };
-
-  changeNetwork: AllSandboxes['changeNetwork'] = async (sandbox, change, request) => {
-    this.#operations.signal();
-    const { context, creates } = this.#options;
-    const deps = { ...context, limits: this.#limits, presets: creates.presets };
-    return this.#operations.trackSave(changeNetwork(sandbox, change, request, deps));
-  };
-
-  checkNetwork: AllSandboxes['checkNetwork'] = (sandbox, host, traffic) =>
-    checkNetwork(sandbox, host, traffic, this.#options.context.network);
 
   /** Oldest first. */
   list(isVisible: IsVisible): SandboxInfo[] {

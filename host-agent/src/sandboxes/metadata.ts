@@ -5,6 +5,7 @@ import { baseEnvironment } from '../images/index.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { AppError } from '../lib/errors.ts';
 import { changeLabels } from '../lib/labels.ts';
+import { placeholdersOf, type StoredBinding } from '../secrets/index.ts';
 import type { CopyOptions, CreateSandboxOptions } from './types.ts';
 
 export type Metadata = {
@@ -13,6 +14,8 @@ export type Metadata = {
   readonly labels: Labels;
   /** Variables of every command and of the service. Pairs, because the registry renames a variable `__proto__`. */
   readonly env: readonly (readonly [string, string])[];
+  /** Secrets that its guest can use; absent: none. */
+  readonly secrets?: readonly StoredBinding[] | undefined;
   /** Of the service as the create asked for it, for a later create of the same name. */
   readonly serviceHash?: string;
   /** Absent: `timeoutS` counts from the creation. */
@@ -20,7 +23,7 @@ export type Metadata = {
 };
 
 /** What forks of a snapshot get from its source. */
-export type Inherited = Pick<Metadata, 'labels' | 'env'>;
+export type Inherited = Pick<Metadata, 'labels' | 'env' | 'secrets'>;
 
 export const NO_METADATA: Metadata = { labels: {}, env: [] };
 
@@ -49,12 +52,16 @@ export function expiryOf(
   return Number.isFinite(expiresAtMs) ? expiresAtMs : undefined;
 }
 
-export function toMetadata({ name, labels = {}, env = {}, service }: CreateSandboxOptions): Metadata {
+export function toMetadata(
+  { name, labels = {}, env = {}, service }: CreateSandboxOptions,
+  secrets: readonly StoredBinding[] = [],
+): Metadata {
   const serviceHash = service && hashService(service);
   return {
     ...(name !== undefined && { name }),
     labels,
     env: Object.entries(env),
+    ...(secrets.length > 0 && { secrets }),
     ...(serviceHash !== undefined && { serviceHash }),
   };
 }
@@ -70,7 +77,7 @@ export function hashService(service: CreatedService): string {
 
 /** AppError invalid_argument if the inherited and the requested ones are too many together. */
 export function inheritMetadata(
-  { labels, env }: Inherited = NO_METADATA,
+  { labels, env, secrets = [] }: Inherited = NO_METADATA,
   { name, labels: changes = {}, env: ownEnv = {} }: Omit<CopyOptions, 'publish'>,
 ): Metadata {
   const allEnv = Object.entries({ ...Object.fromEntries(env), ...ownEnv });
@@ -80,7 +87,12 @@ export function inheritMetadata(
       `env must have at most ${MAX_SANDBOX_ENV_CHARS} characters in names and values, those that the fork ` +
         'inherits included',
     );
-  return { ...(name !== undefined && { name }), labels: changeLabels(labels, changes), env: allEnv };
+  return {
+    ...(name !== undefined && { name }),
+    labels: changeLabels(labels, changes),
+    env: allEnv,
+    ...(secrets.length > 0 && { secrets }),
+  };
 }
 
 /** Environment of commands before the request's variables. */
@@ -88,5 +100,11 @@ export function environmentOf({
   options: { rootfs },
   ...record
 }: WithMetadata & { readonly options: { readonly rootfs: RootfsSource } }): Readonly<Record<string, string>> {
-  return { ...baseEnvironment(rootfs), ...Object.fromEntries(metadataOf(record).env) };
+  return { ...baseEnvironment(rootfs), ...ownEnvironmentOf(record) };
+}
+
+/** The same without that of the image: own variables, and those with placeholders of secrets. */
+export function ownEnvironmentOf(record: WithMetadata): Readonly<Record<string, string>> {
+  const { env, secrets } = metadataOf(record);
+  return { ...placeholdersOf(secrets), ...Object.fromEntries(env) };
 }

@@ -4,12 +4,16 @@ import { isDeepStrictEqual } from 'node:util';
 import { assertOperation, type Owner, ownerOf, type Principal } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import { raceSignal } from '../lib/wait.ts';
+import type { StoredBinding } from '../secrets/index.ts';
 import { hashService, metadataOf } from './metadata.ts';
 import { type Named, ReservedNames } from './reserved-names.ts';
 import type { Sandbox } from './sandbox.ts';
+import { toWishes } from './secrets.ts';
 import type { CreateSandboxOptions, ResolvedSandboxOptions } from './types.ts';
 
 type NamedSandbox = Pick<Sandbox, 'id' | 'record' | 'isGone'>;
+
+type ValidatedCreate = ResolvedSandboxOptions & { readonly secrets?: readonly StoredBinding[] };
 
 /** `existing`: the sandbox that has the name already and can be returned instead. */
 export type AcquiredName<S> = Disposable & { readonly existing?: S };
@@ -60,7 +64,7 @@ export class Names<S extends NamedSandbox> {
   async acquire(
     principal: Principal,
     request: CreateSandboxOptions,
-    validated: ResolvedSandboxOptions,
+    validated: ValidatedCreate,
     signal: AbortSignal,
   ): Promise<AcquiredName<S>> {
     const { name, ifExists = 'error' } = request;
@@ -102,10 +106,10 @@ function toRules(network: ResolvedSandboxOptions['network']) {
 function findDifferences(
   { record }: NamedSandbox,
   request: CreateSandboxOptions,
-  wanted: ResolvedSandboxOptions,
+  wanted: ValidatedCreate,
 ): string[] {
   const { options } = record;
-  const { labels, env, serviceHash } = metadataOf(record);
+  const { labels, env, secrets, serviceHash } = metadataOf(record);
   const shown = (name: string, has: unknown, asked: unknown): string[] =>
     has === asked ? [] : [`${name} is ${JSON.stringify(has)}, not ${JSON.stringify(asked)}`];
   const hidden = (name: string, has: unknown, asked: unknown): string[] =>
@@ -130,5 +134,6 @@ function findDifferences(
     ...hidden('service', serviceHash, wantedService),
     ...hidden('labels', { ...labels }, { ...request.labels }),
     ...hidden('env', Object.fromEntries(env), { ...request.env }),
+    ...hidden('secrets', toWishes(secrets), toWishes(wanted.secrets)),
   ];
 }

@@ -17,12 +17,15 @@ import {
 } from '../network/index.ts';
 import type { Presets } from '../network/presets.ts';
 import { assertFew, resolvePolicy } from '../network/resolve-policy.ts';
+import type { SandboxSecrets, StoredBinding } from '../secrets/index.ts';
 import { asNoSpace } from './admission.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
+import { type Metadata, metadataOf, NO_METADATA } from './metadata.ts';
 import type { ChangedNetwork, ExplainedVerdict, NetworkChange, NetworkState } from './network-types.ts';
 import { noSandbox, type SandboxRecord } from './record.ts';
 import type { SandboxNetworks } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
+import { assertUsable, scopeOf, toRequestedSecrets, toSecretInfos } from './secrets.ts';
 
 /** The part of `Presets` that sandboxes need. */
 export type SandboxPresets = NamedPresets & Pick<Presets, 'assertAvailable' | 'withCurrentNames'>;
@@ -30,19 +33,24 @@ export type SandboxPresets = NamedPresets & Pick<Presets, 'assertAvailable' | 'w
 export type NetworkChangeDeps = {
   readonly network: Pick<SandboxNetworks, 'change' | 'shut'>;
   readonly egressLog: Pick<EgressLog, 'change'>;
+  readonly secrets: Pick<SandboxSecrets, 'change' | 'hasValue'>;
   readonly presets: SandboxPresets;
-  readonly limits: Pick<Limits, 'admitNetwork'>;
+  readonly limits: Pick<Limits, 'admitNetwork' | 'admitSecrets'>;
   readonly events: LifecycleEvents;
   readonly faults: Faults;
 };
 
-type ApplyDeps = Omit<NetworkChangeDeps, 'limits' | 'presets'>;
+type ApplyDeps = Omit<NetworkChangeDeps, 'limits' | 'presets' | 'secrets'>;
 
 /** AppError conflict without a network. */
-export function networkStateOf({ id, record }: Pick<Sandbox, 'id' | 'record'>): NetworkState {
+export function networkStateOf(
+  { id, record }: Pick<Sandbox, 'id' | 'record'>,
+  secrets: Pick<SandboxSecrets, 'hasValue'>,
+): NetworkState {
   const { slot, policy } = networkOf(id, record);
   const { guestIp, gateway } = slot;
-  return { ...policy, generation: generationOf(record), guestIp, gateway };
+  const bound = toSecretInfos(metadataOf(record).secrets ?? [], secrets);
+  return { ...policy, secrets: bound, generation: generationOf(record), guestIp, gateway };
 }
 
 /** Names and addresses are judged as the policy has them; nothing is resolved. AppError conflict without a network. */
@@ -83,7 +91,7 @@ export async function changeNetwork(
   };
   // Not in the middle of a pause or resume, which changes its record, too.
   await sandbox.snapshotQueue.add(() => sandbox.changes.add(carryOut));
-  return { ...networkStateOf(sandbox), closed };
+  return { ...networkStateOf(sandbox, deps.secrets), closed };
 }
 
 async function carryOutChange(
@@ -107,20 +115,44 @@ async function carryOutChange(
     );
   const policy = patchPolicy(before, change, presets);
   limits.admitNetwork(request, presets.withCurrentNames(policy));
-  return applyPolicy(sandbox, policy, deps);
+  const secrets = patchSecrets(record, change, request, deps);
+  return applyPolicy(sandbox, policy, deps, secrets);
 }
 
-async function applyPolicy(sandbox: Sandbox, policy: NetworkPolicy, deps: ApplyDeps): Promise<number> {
+/** Of those that the request names alone, a policy is a limit: others were admitted before. */
+function patchSecrets(
+  { metadata: { secrets: before = [], env = [] } = NO_METADATA }: SandboxRecord,
+  { secrets: changes, replacesSecrets }: NetworkChange,
+  request: RequestContext,
+  { secrets, limits }: NetworkChangeDeps,
+): readonly StoredBinding[] {
+  if (changes === undefined && replacesSecrets !== true) return before;
+  const kept = replacesSecrets ? before.filter(({ name }) => Object.hasOwn(changes ?? {}, name)) : before;
+  const after = secrets.change(kept, changes ?? {}, scopeOf(request.principal));
+  assertUsable(after, true, Object.fromEntries(env));
+  const named = after.filter(({ name }) => Object.hasOwn(changes ?? {}, name));
+  limits.admitSecrets(request, toRequestedSecrets(named));
+  return after;
+}
+
+async function applyPolicy(
+  sandbox: Sandbox,
+  policy: NetworkPolicy,
+  deps: ApplyDeps,
+  secrets: readonly StoredBinding[] = metadataOf(sandbox.record).secrets ?? [],
+): Promise<number> {
   const { network, events, egressLog, faults } = deps;
   const { id, record } = sandbox;
   const { slot, policy: before } = networkOf(id, record);
   const current = generationOf(record);
-  const changed = findChanges(before, policy);
+  const names = findChangedSecrets(metadataOf(record).secrets ?? [], secrets);
+  const changed = [...findChanges(before, policy), ...(names.length > 0 ? ['secrets'] : [])];
   if (changed.length === 0 && record.networkBefore === undefined) return 0;
   const generation = current + 1;
   const { networkBefore: pending, ...settled } = record;
   const options = { ...record.options, network: policy };
-  const next = { ...settled, options, networkGeneration: generation };
+  const metadata = withSecrets(metadataOf(record), secrets);
+  const next = { ...settled, options, metadata, networkGeneration: generation };
   // Where a change failed before this one, any of its connections may be there as well.
   const networkBefore = pending === undefined ? before : 'unknown';
   await sandbox.replaceRecord({ ...next, networkBefore }).catch((error: unknown) => {
@@ -138,8 +170,16 @@ async function applyPolicy(sandbox: Sandbox, policy: NetworkPolicy, deps: ApplyD
     record.owner,
     record.metadata,
   );
-  await sandbox.replaceRecord(next, event.persist);
-  event.publish();
+  const bound = events.prepare(
+    { kind: 'secrets-changed', sandbox: id, changed: names },
+    record.owner,
+    record.metadata,
+  );
+  const prepared = names.length > 0 ? [event, bound] : [event];
+  await sandbox.replaceRecord(next, () => {
+    for (const each of prepared) each.persist();
+  });
+  for (const each of prepared) each.publish();
   return closed;
 }
 
@@ -207,7 +247,7 @@ export async function settleNetworks(
 /** What the operator does not offer any more is closed when the daemon starts: their word is newer. */
 export async function closeInternet(
   sandboxes: readonly Sandbox[],
-  deps: Omit<NetworkChangeDeps, 'limits'>,
+  deps: Omit<NetworkChangeDeps, 'limits' | 'secrets'>,
   log: Logger,
 ): Promise<void> {
   const close = async (sandbox: Sandbox): Promise<void> => {
@@ -250,6 +290,17 @@ function findChanges(before: NetworkPolicy, after: NetworkPolicy): string[] {
     (field) => !isDeepStrictEqual(before[field] ?? [], after[field] ?? []),
   );
   return before.log === after.log ? lists : [...lists, 'log'];
+}
+
+/** Names. */
+function findChangedSecrets(before: readonly StoredBinding[], after: readonly StoredBinding[]): string[] {
+  const names = new Set([...before, ...after].map(({ name }) => name));
+  const find = (list: readonly StoredBinding[], name: string) => list.find((each) => each.name === name);
+  return [...names].filter((name) => !isDeepStrictEqual(find(before, name), find(after, name)));
+}
+
+function withSecrets({ secrets: _, ...metadata }: Metadata, secrets: readonly StoredBinding[]): Metadata {
+  return { ...metadata, ...(secrets.length > 0 && { secrets }) };
 }
 
 function networkOf(id: string, record: SandboxRecord): { slot: NetworkSlot; policy: NetworkPolicy } {

@@ -1,6 +1,8 @@
 // What clients ask of the network of a sandbox, and get.
 import type { GatewayRule, NetworkRule } from '@sandboxd/api';
 import type { EgressLogMode, NetworkPolicy, Verdict } from '../network/index.ts';
+import type { BindingChanges } from '../secrets/index.ts';
+import type { BoundSecretInfo } from './secrets.ts';
 
 /** Absent lists stay as they are. */
 export type NetworkChange = {
@@ -8,6 +10,10 @@ export type NetworkChange = {
   readonly rules?: readonly (NetworkRule | GatewayRule)[] | undefined;
   readonly presets?: readonly string[] | undefined;
   readonly log?: EgressLogMode | undefined;
+  /** Null removes one; others stay. */
+  readonly secrets?: BindingChanges | undefined;
+  /** Secrets that are not in `secrets` are removed. */
+  readonly replacesSecrets?: true | undefined;
   readonly ifGeneration?: number | undefined;
 };
 
@@ -15,6 +21,7 @@ export type NetworkState = NetworkPolicy & {
   readonly generation: number;
   readonly guestIp: string;
   readonly gateway: string;
+  readonly secrets: readonly BoundSecretInfo[];
 };
 
 export type ChangedNetwork = NetworkState & { readonly closed: number };

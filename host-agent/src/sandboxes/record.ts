@@ -4,8 +4,10 @@ import type { VmExit, VmmIdentity } from '../engines/engine.ts';
 import type { Owner } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { NetworkPolicy, NetworkSlot } from '../network/index.ts';
+import { toReferences } from '../secrets/index.ts';
 import type { LifecycleEvent } from './lifecycle-events.ts';
-import { expiryOf, type Metadata, metadataOf } from './metadata.ts';
+import { expiryOf, type Metadata, metadataOf, ownEnvironmentOf } from './metadata.ts';
+import type { SavedManifest } from './saved/manifest.ts';
 import type { OpenPort, ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 
 export type SandboxRecord = {
@@ -105,14 +107,15 @@ export function toInfo(
   const { options, createdAtMs, sourceSnapshotId, sourceSandboxId, network } = record;
   const { allowlist = [], rules = [], presets = [], log: egressLog } = options.network ?? {};
   const { kind, name: source, imageDigest } = options.rootfs;
-  const { name, labels, env } = metadataOf(record);
+  const { name, labels, secrets = [] } = metadataOf(record);
+  const storedSecrets = secrets.flatMap(({ use }) => use ?? []);
   const parentSnapshotId = parentOf(record);
   const expiresAtMs = state === 'paused' && pausesAtEnd(record) ? undefined : expiryOf(record);
   return {
     id,
     ...(name !== undefined && { name }),
     labels,
-    envNames: env.map(([variable]) => variable),
+    envNames: Object.keys(ownEnvironmentOf(record)),
     state: state === 'deleted' ? 'deleting' : state,
     ...(state === 'failed' && exit !== undefined && { reason: toReason(exit) }),
     createdAt: new Date(createdAtMs),
@@ -143,6 +146,7 @@ export function toInfo(
     }),
     ...(record.ports && { ports: record.ports }),
     ...(options.publish && { published: options.publish }),
+    ...(storedSecrets.length > 0 && { storedSecrets }),
   };
 }
 
@@ -183,4 +187,11 @@ export function parentOf({
 
 export function noSandbox(id: string): AppError {
   return new AppError('not_found', `sandbox ${id} does not exist`);
+}
+
+/** What copies of a sandbox inherit. */
+export function toSavedOptions(record: SandboxRecord): SavedManifest['options'] {
+  const { labels, env, secrets = [] } = metadataOf(record);
+  const references = secrets.length > 0 && { secrets: toReferences(secrets) };
+  return { ...record.options, inherited: { labels: { ...labels }, env, ...references } };
 }

@@ -4,8 +4,7 @@ import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
 import { newId } from '../lib/ids.ts';
 import { type Admission, asNoSpace } from './admission.ts';
-import { metadataOf } from './metadata.ts';
-import type { SandboxRecord } from './record.ts';
+import { toSavedOptions } from './record.ts';
 import { explainExit } from './resources/agent.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -37,12 +36,6 @@ type SaveForForksDeps = Pick<TakeSnapshotDeps, 'admission'> & {
   /** Waits for the VMM of a paused sandbox. */
   readonly endVm: () => Promise<void>;
 };
-
-/** What copies of a sandbox inherit. */
-export function toSavedOptions(record: SandboxRecord): SavedManifest['options'] {
-  const { labels, env } = metadataOf(record);
-  return { ...record.options, inherited: { labels: { ...labels }, env } };
-}
 
 /**
  * Saves a sandbox for forks alone, under a hidden name, which the next daemon removes after a crash. One that is paused

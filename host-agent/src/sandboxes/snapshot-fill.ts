@@ -1,15 +1,14 @@
 // Saves a running sandbox to the directory of a new snapshot.
 import type { Faults } from '../lib/faults.ts';
-import { metadataOf } from './metadata.ts';
+import { toSavedOptions } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import { saveGuest } from './saved/save.ts';
 import type { Fill } from './snapshot-record.ts';
 
 /** The sandbox keeps running. */
 export function fillFrom(sandbox: Sandbox, faults: Faults, signal: AbortSignal): Fill {
-  const { options: own, compatibility, kernelDigest } = sandbox.record;
-  const { labels, env } = metadataOf(sandbox.record);
-  const options = { ...own, inherited: { labels: { ...labels }, env } };
+  const { compatibility, kernelDigest } = sandbox.record;
+  const options = toSavedOptions(sandbox.record);
   return async (dir, snapshot) => {
     const { saved, pausedMs, totalMs } = await saveGuest({
       dir,

@@ -38,12 +38,12 @@ export async function makeSnapshot(
   { sourceId, source, by, fill, signal }: MakeSnapshot,
 ): Promise<{ readonly id: string; readonly entry: Entry; readonly event: PendingEvent }> {
   const { dataDir, records, sandboxRecords, faults, events } = deps;
-  const { owner, commit, about = {}, automatic } = by;
+  const { owner, commit, about = {}, automatic, secrets } = by;
   const id = newId('snap');
   const root = snapshotsRoot(dataDir);
   const dir = snapshotDir(dataDir, id);
   const temporary = unfinishedDir(root, id);
-  const record = newRecord(sourceId, { owner, about, automatic }, source?.record);
+  const record = newRecord(sourceId, { owner, about, automatic, secrets }, source?.record);
   await using undo = new AsyncDisposableStack();
   const undone = prepareDeleted(events, id, record);
   const before = source?.record.parentSnapshotId;

@@ -4,6 +4,7 @@ import type { Engines } from '../engines/choice.ts';
 import type { Owner } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
+import type { StoredBinding } from '../secrets/index.ts';
 import type { Table } from '../store/store.ts';
 import type { CommitHook } from './interface.ts';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
@@ -26,6 +27,8 @@ export type SnapshotRecord = {
   readonly expiresAtMs?: number;
   /** An idle timeout took it. */
   readonly automatic?: Automatic;
+  /** Secrets of its forks, whose values no file of it has. */
+  readonly secrets?: readonly StoredBinding[];
   /** It was deleted, and is only known because others came from it: see ancestry.ts. */
   readonly deletedAtMs?: number;
 };
@@ -36,6 +39,8 @@ export type SnapshotFor = {
   readonly commit?: CommitHook<SnapshotInfo> | undefined;
   readonly about?: SnapshotWishes | undefined;
   readonly automatic?: Automatic | undefined;
+  /** Of an import. */
+  readonly secrets?: readonly StoredBinding[] | undefined;
 };
 
 export type SnapshotsOptions = {
@@ -85,11 +90,12 @@ export function toInfo(id: string, { record, saved }: Pick<Entry, 'record' | 'sa
 /** `source`: the sandbox that is saved, if it is one of this host. */
 export function newRecord(
   sourceId: string,
-  { owner, about = {}, automatic }: Omit<SnapshotFor, 'commit'>,
+  { owner, about = {}, automatic, secrets: given }: Omit<SnapshotFor, 'commit'>,
   source?: SandboxRecord,
 ): SnapshotRecord {
   const createdAtMs = Date.now();
   const parentId = source && parentOf(source);
+  const secrets = given ?? source?.metadata?.secrets;
   return {
     createdAtMs,
     sourceId,
@@ -98,6 +104,7 @@ export function newRecord(
     ...(parentId !== undefined && { parentId }),
     ...toExpiry(about.expiresS, createdAtMs),
     ...(automatic && { automatic }),
+    ...(secrets && { secrets }),
     isComplete: false,
   };
 }

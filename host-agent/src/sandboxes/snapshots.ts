@@ -2,6 +2,7 @@
 import PQueue from 'p-queue';
 import type { Owner } from '../keys/index.ts';
 import { AppError, toError } from '../lib/errors.ts';
+import type { StoredBinding } from '../secrets/index.ts';
 import { Ancestry } from './ancestry.ts';
 import { ReservedNames } from './reserved-names.ts';
 import { pinRootfs } from './resources/files.ts';
@@ -201,6 +202,11 @@ export class Snapshots {
   /** AppError not_found. */
   ownerOf(id: string): Owner | undefined {
     return this.#find(id).record.owner;
+  }
+
+  /** What its forks inherit. AppError not_found. */
+  secretsOf(id: string): readonly StoredBinding[] {
+    return this.#find(id).record.secrets ?? [];
   }
 
   /** AppError not_found. */

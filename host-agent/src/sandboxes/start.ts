@@ -6,7 +6,7 @@ import type { Owner } from '../keys/index.ts';
 import { AppError, firstLine, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
-import { environmentOf, type Metadata, metadataOf } from './metadata.ts';
+import { environmentOf, type Metadata, ownEnvironmentOf } from './metadata.ts';
 import type { SandboxRecord } from './record.ts';
 import { explainExit } from './resources/agent.ts';
 import { sandboxPaths } from './resources/files.ts';
@@ -175,7 +175,7 @@ async function startService({ record, handles }: StartContext, signal: AbortSign
   const { service } = record.options;
   if (service === undefined) return;
   // An image's service has the environment of its image already.
-  const env = service.env_exact ? Object.fromEntries(metadataOf(record).env) : environmentOf(record);
+  const env = service.env_exact ? ownEnvironmentOf(record) : environmentOf(record);
   try {
     await handles.guest?.service.configure(service, env, signal);
   } catch (error) {

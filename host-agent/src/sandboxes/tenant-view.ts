@@ -11,12 +11,12 @@ import {
   type Principal,
   policyOf,
   type RequestContext,
+  type RequestedSecret,
   type SnapshotMaker,
 } from '../keys/index.ts';
 import type { PullStream } from '../lib/byte-queue.ts';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
-import type { Traffic } from '../network/index.ts';
 import { matchesFilter, type SandboxFilter } from './filter.ts';
 import type {
   AwakeSandbox,
@@ -26,8 +26,7 @@ import type {
   SandboxRequest,
   SnapshotRequest,
 } from './interface.ts';
-import { networkStateOf } from './network-changes.ts';
-import type { ChangedNetwork, ExplainedVerdict, NetworkChange } from './network-types.ts';
+import type { NetworkCalls } from './network-calls.ts';
 import type { PortChange } from './ports.ts';
 import type { PublishChange } from './publish.ts';
 import { noSandbox } from './record.ts';
@@ -65,13 +64,12 @@ export interface AllSandboxes {
     request: SandboxRequest,
   ): Promise<CreatedSandbox>;
   update(sandbox: Sandbox, patch: SandboxPatch, request: RequestContext): Promise<SandboxInfo>;
+  readonly networks: NetworkCalls;
   /** Counts a request to change one. AppError forbidden. */
   countChange(principal: Principal): void;
   connectPort(sandbox: Sandbox, port: number, options?: PortOptions): Promise<PortConnection>;
   changePort(sandbox: Sandbox, change: PortChange): Promise<readonly OpenPort[]>;
   changePublished(sandbox: Sandbox, change: PublishChange, request: RequestContext): Promise<void>;
-  changeNetwork(sandbox: Sandbox, change: NetworkChange, request: RequestContext): Promise<ChangedNetwork>;
-  checkNetwork(sandbox: Sandbox, host: string, traffic: Traffic): ExplainedVerdict;
   list(isVisible: IsVisible): SandboxInfo[];
   /** Also finds a sandbox that is being deleted. */
   find(id: string): Sandbox | undefined;
@@ -114,6 +112,11 @@ export class TenantView implements Sandboxes {
     commit?: CommitHook<readonly SandboxInfo[]>,
   ): Promise<CreatedSandbox> {
     return this.#host.create(options, signal, { ...this.#request, commit });
+  }
+
+  admitSecret(secret: RequestedSecret): void {
+    this.#host.countChange(this.#request.principal);
+    this.#host.networks.admitSecrets(this.#request, [secret]);
   }
 
   list(filter: SandboxFilter = {}): SandboxInfo[] {
@@ -172,11 +175,11 @@ export class TenantView implements Sandboxes {
         this.#host.countChange(principal);
         await this.#host.changePublished(sandbox, { remove }, this.#request);
       },
-      network: () => networkStateOf(sandbox),
-      checkNetwork: (host, traffic) => this.#host.checkNetwork(sandbox, host, traffic),
+      network: () => this.#host.networks.show(sandbox),
+      checkNetwork: (host, traffic) => this.#host.networks.check(sandbox, host, traffic),
       changeNetwork: async (change) => {
         this.#host.countChange(principal);
-        return await this.#host.changeNetwork(sandbox, change, this.#request);
+        return await this.#host.networks.change(sandbox, change, this.#request);
       },
       rollback: async (snapshotId) => {
         const visible = this.#assertVisible(snapshotId);

@@ -1,9 +1,17 @@
 // Types of sandboxes that the rest of the host agent uses.
-import type { CreatedService, Labels, PortAccess, SANDBOX_STATES, ServiceSpec } from '@sandboxd/api';
+import type {
+  CreatedService,
+  Labels,
+  PortAccess,
+  SANDBOX_STATES,
+  SecretBinding,
+  ServiceSpec,
+} from '@sandboxd/api';
 import type { PullMode } from '../images/index.ts';
 import type { RootfsRequest, RootfsSource } from '../images/rootfs-source.ts';
 import type { NetworkPolicy, PublishedPort } from '../network/index.ts';
 import type { NetworkRequest } from '../network/resolve-policy.ts';
+import type { BindingChanges } from '../secrets/index.ts';
 import type { About } from './snapshot-about.ts';
 
 export type CreateSandboxOptions = {
@@ -35,6 +43,8 @@ export type CreateSandboxOptions = {
   readonly labels?: Labels | undefined;
   /** Variables of every command and of the service. */
   readonly env?: Readonly<Record<string, string>> | undefined;
+  /** Secrets that its guest can use, by name. */
+  readonly secrets?: Readonly<Record<string, SecretBinding>> | undefined;
   /** What to do when the name is taken; absent: error. */
   readonly ifExists?: 'error' | 'return' | undefined;
 };
@@ -63,7 +73,11 @@ export type CopyOptions = {
 };
 
 /** `name` and `publish`: of the only copy. `children`: one entry for each copy, in addition to what all have. */
-export type ForkOptions = CopyOptions & { readonly children?: readonly CopyOptions[] | undefined };
+export type ForkOptions = CopyOptions & {
+  readonly children?: readonly CopyOptions[] | undefined;
+  /** Changes of the inherited secrets, of all copies; null drops one. */
+  readonly secrets?: BindingChanges | undefined;
+};
 
 /** After `timeoutS` seconds without use it is deleted, saved and deleted, or paused. */
 export type IdleRule = {
@@ -146,6 +160,8 @@ export type SandboxInfo = {
   readonly published?: readonly PublishedPort[];
   /** Open for URLs; absent: none. */
   readonly ports?: readonly OpenPort[];
+  /** Which it may use, of a tenant, or of keys without one. */
+  readonly storedSecrets?: readonly { readonly scope: string; readonly name: string }[];
 };
 
 export type DeletedSandboxes = {

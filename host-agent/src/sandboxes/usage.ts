@@ -2,9 +2,11 @@
 import type { Engine } from '../engines/engine.ts';
 import type { Holding, RequestedResources } from '../keys/index.ts';
 import { allocatedBytes } from '../lib/extents.ts';
+import type { StoredBinding } from '../secrets/index.ts';
 import { type Admission, type AdmissionOptions, type Need, VMM_OVERHEAD_MIB } from './admission.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
+import { toRequestedSecrets } from './secrets.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 /** What a guest writes to its layer before its first use. */
@@ -36,7 +38,11 @@ export function toHolding({ record, isReplaced }: Pick<Sandbox, 'record' | 'isRe
 }
 
 /** `count`: of a fork; absent for a create. A copy's inherited service was checked when the original was created. */
-export function toRequestedResources(options: ResolvedSandboxOptions, count?: number): RequestedResources {
+export function toRequestedResources(
+  options: ResolvedSandboxOptions,
+  count?: number,
+  secrets: readonly StoredBinding[] = [],
+): RequestedResources {
   const { vcpus, memoryMib, diskBytes, timeoutS, idle, rootfs, service, network, publish = [] } = options;
   return {
     count: count ?? 1,
@@ -52,6 +58,7 @@ export function toRequestedResources(options: ResolvedSandboxOptions, count?: nu
     startsService: service !== undefined,
     ...network,
     ...(publish.length > 0 && { publish }),
+    ...(secrets.length > 0 && { secrets: toRequestedSecrets(secrets) }),
   };
 }
 

@@ -93,6 +93,21 @@ const ANSWERS: readonly [RegExp, unknown][] = [
     },
   ],
   [
+    / \/secrets$/,
+    {
+      secrets: [
+        {
+          name: EVIL,
+          hosts: [EVIL],
+          digest: EVIL,
+          source: { file: EVIL },
+          changed_at: EVIL,
+          used_by: [EVIL],
+        },
+      ],
+    },
+  ],
+  [
     /\/egress/,
     {
       records: [
@@ -167,6 +182,7 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
     ports: ['sbx_1'],
     network: ['sbx_1'],
     egress: ['--all', 'sbx_1'],
+    secret: ['ls'],
     open: ['sbx_1', '80'],
     service: ['status', 'sbx_1'],
     snapshot: ['sbx_1'],

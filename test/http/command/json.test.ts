@@ -64,6 +64,7 @@ t.test('each verb', async (t) => {
     ports: { fine: ['publish', id, '8080:80'], wrong: [UNKNOWN_ID] },
     network: { fine: [id], wrong: [UNKNOWN_ID] },
     egress: { wrong: [UNKNOWN_ID] },
+    secret: { fine: ['ls'], wrong: ['set', 'name', '--host', 'a.test', '--file', join(home, 'none')] },
     open: { wrong: [id, '3000'] },
     service: { fine: ['status', id], wrong: ['status', UNKNOWN_ID] },
     snapshot: { fine: [id], wrong: [UNKNOWN_ID] },

@@ -34,6 +34,7 @@ import { Store, type Table } from '../../../host-agent/src/store/store.ts';
 import { HELPERS } from '../helper-programs.ts';
 import { NO_PRESETS } from '../no-presets.ts';
 import { oneEngine } from '../one-engine.ts';
+import { openTestSecrets } from '../test-secrets.ts';
 import { scaled } from '../time-scale.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
 import { RecordingNetwork } from './network.ts';
@@ -78,6 +79,7 @@ export type MemoryDaemon = {
   readonly journal: Journal<StoredEvent>;
   readonly logs: LogStore;
   readonly egressLog: EgressLog;
+  readonly secrets: ReturnType<typeof openTestSecrets>;
   readonly lines: LogLine[];
   /** All lifecycle events, in order. */
   readonly happened: readonly LifecycleEvent[];
@@ -124,10 +126,12 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   const happened: LifecycleEvent[] = [];
   events.subscribe((event) => happened.push(event));
   const network = new RecordingNetwork();
+  const secrets = openTestSecrets(home.dataDir, store, log);
   const manager = new OperatorManager({
     context: {
       network,
       egressLog,
+      secrets: secrets.sandboxSecrets,
       events,
       commandCounts: new CommandCounts(),
       engines: oneEngine(engine),
@@ -197,6 +201,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   };
   t.teardown(() => end(() => manager.stop('destroy')));
   return {
+    secrets,
     home,
     host: home.host,
     manager,

@@ -1,9 +1,8 @@
 // `sandbox context`: lists, edits and selects daemons.
 import { resolve } from 'node:path';
 import { UsageError } from '@sandboxd/api/command-line';
-import { SandboxdError } from '../../errors.ts';
 import { findContext, readContexts, toClient, writeContexts } from '../context.ts';
-import type { Terminal } from '../terminal.ts';
+import { readLine } from '../read-line.ts';
 import type { Verb } from '../verb.ts';
 
 const ACTIONS = ['list', 'set', 'use', 'rm'] as const;
@@ -47,7 +46,10 @@ export const context: Verb = {
       const host = text('host') ?? named?.host;
       if (host === undefined) throw new UsageError('a flag is missing: --host <url>');
       const keyFlag = text('key');
-      const apiKey = keyFlag === '-' ? await readKey(terminal) : (keyFlag ?? named?.apiKey);
+      const apiKey =
+        keyFlag === '-'
+          ? (await readLine(terminal, 'the key, which is not shown:')).trim()
+          : (keyFlag ?? named?.apiKey);
       const ca = text('ca') === undefined ? named?.ca : resolve(text('ca') ?? '');
       const entry = { host, ...(apiKey && { apiKey }), ...(ca !== undefined && { ca }) };
       // Reports an unusable address or certificate now rather than in the next verb.
@@ -61,32 +63,3 @@ export const context: Verb = {
     return 0;
   },
 };
-
-/** Ctrl-C and Ctrl-D, which a terminal in raw mode passes as characters. */
-const INTERRUPTS = ['\x03', '\x04'];
-
-/** Reads one line without echo. */
-async function readKey(terminal: Terminal): Promise<string> {
-  const { stdin } = terminal;
-  if (stdin.isTTY) {
-    // Before the prompt, because input that is typed or pasted at once would be echoed.
-    stdin.setRawMode(true);
-    terminal.note('the key, which is not shown:');
-  }
-  let text = '';
-  try {
-    for await (const bytes of stdin) {
-      text += String(bytes);
-      if (stdin.isTTY && INTERRUPTS.some((each) => text.includes(each)))
-        throw new SandboxdError('no key was given');
-      if (/[\r\n]/.test(text)) break;
-    }
-  } finally {
-    if (stdin.isTTY) stdin.setRawMode(false);
-  }
-  const [line = ''] = text.split(/[\r\n]/, 1);
-  // The backspace key.
-  let kept = '';
-  for (const letter of line) kept = letter === '\x7f' ? kept.slice(0, -1) : kept + letter;
-  return kept.trim();
-}

@@ -24,6 +24,7 @@ const KINDS = Object.keys({
   'port-published': true,
   'port-unpublished': true,
   'network-changed': true,
+  'secrets-changed': true,
   resumed: true,
   'rolled-back': true,
   deleted: true,

@@ -13,6 +13,7 @@ const FIELDS: Readonly<Record<keyof Policy, 'list' | 'number'>> = {
   operations: 'list',
   net_allow_max: 'list',
   net_presets: 'list',
+  allow_secrets: 'list',
   allow_profiles: 'list',
   publish_ports: 'list',
   publish_addresses: 'list',

@@ -7,7 +7,7 @@ export type PageQuery = { readonly limit?: number | undefined; readonly cursor?:
 export type SortKey = { readonly atMs: number; readonly name: string };
 type Page<T> = { readonly entries: readonly T[]; readonly next: { readonly next_cursor?: string } };
 
-const CURSOR = /^(\d{1,16}):([\w:]{1,100})$/;
+const CURSOR = /^(\d{1,16}):([\w:.-]{1,100})$/;
 
 /** The whole list without `limit` and `cursor`. AppError invalid_argument for an invalid cursor. */
 export function toPage<T>(

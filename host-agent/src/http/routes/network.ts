@@ -1,7 +1,9 @@
 // What the guest of a sandbox may reach: shown, changed while it runs, and explained.
 import type { NetworkRule } from '@sandboxd/api';
-import { checkNetwork, policyOf, type RequestedNetwork } from '../../keys/index.ts';
+import { checkNetwork, policyOf, type RequestedNetwork, type RequestedSecret } from '../../keys/index.ts';
 import type { ChangedNetwork, NetworkChange, NetworkState } from '../../sandboxes/network-types.ts';
+import type { BoundSecretInfo } from '../../sandboxes/secrets.ts';
+import type { BindingChanges } from '../../secrets/index.ts';
 import type { HttpContext } from '../context.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
@@ -11,13 +13,14 @@ export const MAX_AUDITED_ENTRIES = 50;
 
 export function networkHandlers({ sandboxes: host, presets }: HttpServices) {
   const change = async (c: HttpContext, id: string, requested: NetworkChange) => {
-    const { allowlist, rules, presets: names, log, ifGeneration } = requested;
+    const { allowlist, rules, presets: names, log, secrets, ifGeneration } = requested;
     const audit = c.get('audit');
     audit.effective = {
       ...(allowlist !== undefined && { allowlist: allowlist.slice(0, MAX_AUDITED_ENTRIES) }),
       ...(rules !== undefined && { rules: rules.length }),
       ...(names !== undefined && { presets: names }),
       ...(log !== undefined && { log }),
+      ...(secrets !== undefined && toAuditedChanges(secrets)),
       ...(ifGeneration !== undefined && { ifGeneration }),
     };
     const changed = await host.as(c.get('principal')).get(id).changeNetwork(requested);
@@ -26,6 +29,7 @@ export function networkHandlers({ sandboxes: host, presets }: HttpServices) {
       hosts: changed.allowlist.length,
       allowlist: changed.allowlist.slice(0, MAX_AUDITED_ENTRIES),
       ...toAuditedNetwork(changed),
+      ...toAuditedSecrets(changed.secrets),
       generation,
       closed,
     };
@@ -35,13 +39,14 @@ export function networkHandlers({ sandboxes: host, presets }: HttpServices) {
     getNetwork: ({ params: { id } }, c) => toPolicyBody(host.as(c.get('principal')).get(id).network()),
 
     updateNetwork: ({ params: { id }, body }, c) => {
-      const { allowlist, rules, presets: names, log, if_generation: ifGeneration } = body;
-      return change(c, id, { allowlist, rules, presets: names, log, ifGeneration });
+      const { allowlist, rules, presets: names, log, secrets, if_generation: ifGeneration } = body;
+      return change(c, id, { allowlist, rules, presets: names, log, secrets, ifGeneration });
     },
 
     replaceNetwork: ({ params: { id }, body }, c) => {
-      const { allowlist, rules, presets: names, log, if_generation: ifGeneration } = body;
-      return change(c, id, { allowlist, rules, presets: names, log, ifGeneration });
+      const { allowlist, rules, presets: names, log, secrets, if_generation: ifGeneration } = body;
+      const lists = { allowlist, rules, presets: names, log, secrets };
+      return change(c, id, { ...lists, replacesSecrets: true, ifGeneration });
     },
 
     checkNetwork: ({ params: { id }, body: { host: target, port, protocol } }, c) => {
@@ -91,6 +96,7 @@ function toPolicyBody({
   rules = [],
   presets = [],
   log,
+  secrets,
   guestIp,
   gateway,
 }: NetworkState) {
@@ -100,8 +106,35 @@ function toPolicyBody({
     rules: rules.map(toRuleBody),
     presets: presets.map((preset) => ({ name: preset.name, rules: preset.rules.map(toRuleBody) })),
     log: log ?? 'all',
+    secrets: secrets.map(toBoundBody),
     gateway,
     guest_ip: guestIp,
+  };
+}
+
+/** Names and hosts; a change may have values. */
+export function toAuditedSecrets(secrets: readonly RequestedSecret[] = []) {
+  const audited = secrets.slice(0, MAX_AUDITED_ENTRIES);
+  return secrets.length === 0
+    ? {}
+    : { secrets: audited.map(({ name, hosts, use }) => ({ name, hosts, use })) };
+}
+
+function toAuditedChanges(changes: BindingChanges) {
+  const entries = Object.entries(changes).slice(0, MAX_AUDITED_ENTRIES);
+  return { secrets: entries.map(([name, each]) => ({ name, hosts: each?.hosts, use: each?.use })) };
+}
+
+function toBoundBody({ name, use, hosts, ports, forms, inject, env, plainHttp, hasValue }: BoundSecretInfo) {
+  return {
+    name,
+    ...(use !== undefined && { use }),
+    hosts: [...hosts],
+    ...(ports && { ports: [...ports] }),
+    ...(inject ? { inject } : { in: [...forms] }),
+    ...(env !== undefined && { env }),
+    ...(plainHttp && { plain_http: plainHttp }),
+    has_value: hasValue,
   };
 }
 

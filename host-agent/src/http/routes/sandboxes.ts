@@ -16,7 +16,7 @@ import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
 import { StatsStream } from '../stats-stream.ts';
 import { requireImages } from './images.ts';
-import { MAX_AUDITED_ENTRIES, toAuditedNetwork, toRuleBody } from './network.ts';
+import { MAX_AUDITED_ENTRIES, toAuditedNetwork, toAuditedSecrets, toRuleBody } from './network.ts';
 
 /** Formats of a stream of stats, by Accept. */
 const STREAMS = ['application/x-ndjson', 'text/event-stream'] as const;
@@ -127,23 +127,29 @@ export function sortKeyOf({ createdAt, id }: { readonly createdAt: Date; readonl
 
 /** The sandboxes of the caller. Adds the properties of a new sandbox, after defaults, to the audit record. */
 export function callersOf(host: SandboxHost, c: HttpContext): Sandboxes {
-  return host.as(c.get('principal'), ({ rootfs, allowlist, rules, presets, publish, ...requested }) => {
-    const { effective } = c.get('audit');
-    c.get('audit').effective = {
-      ...effective,
-      ...requested,
-      [rootfs.kind]: rootfs.name,
-      ...(allowlist !== undefined && {
-        hosts: allowlist.length,
-        allowlist: allowlist.slice(0, MAX_AUDITED_ENTRIES),
-      }),
-      ...toAuditedNetwork({ rules, presets }),
-      ...(publish !== undefined && {
-        ports: publish.length,
-        publish: publish.slice(0, MAX_AUDITED_ENTRIES).map(({ hostIp, hostPort }) => ({ hostIp, hostPort })),
-      }),
-    };
-  });
+  return host.as(
+    c.get('principal'),
+    ({ rootfs, allowlist, rules, presets, publish, secrets, ...requested }) => {
+      const { effective } = c.get('audit');
+      c.get('audit').effective = {
+        ...effective,
+        ...requested,
+        [rootfs.kind]: rootfs.name,
+        ...(allowlist !== undefined && {
+          hosts: allowlist.length,
+          allowlist: allowlist.slice(0, MAX_AUDITED_ENTRIES),
+        }),
+        ...toAuditedNetwork({ rules, presets }),
+        ...toAuditedSecrets(secrets),
+        ...(publish !== undefined && {
+          ports: publish.length,
+          publish: publish
+            .slice(0, MAX_AUDITED_ENTRIES)
+            .map(({ hostIp, hostPort }) => ({ hostIp, hostPort })),
+        }),
+      };
+    },
+  );
 }
 
 function toFilter({
@@ -192,6 +198,7 @@ function toCreateOptions(body: Input<Routes['createSandbox']>['body']): CreateSa
     name,
     labels,
     env,
+    secrets: body.secrets,
     ifExists: body.if_exists,
   };
 }

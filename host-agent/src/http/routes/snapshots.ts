@@ -184,11 +184,11 @@ type ForkCall = {
 };
 
 function toForkOptions(
-  { count, children, publish, name, labels, env }: Input<Routes['forkSnapshot']>['body'],
+  { count, children, publish, name, labels, env, secrets }: Input<Routes['forkSnapshot']>['body'],
   queryCount: number,
 ): ForkCall {
   const own = children?.map((each) => ({ ...each, publish: toPorts(each.publish) }));
-  const options = { publish: toPorts(publish), name, labels, env, ...(own && { children: own }) };
+  const options = { publish: toPorts(publish), name, labels, env, secrets, ...(own && { children: own }) };
   return {
     count: children?.length ?? (count || queryCount),
     options,

@@ -8,6 +8,7 @@ import type { RootfsSource } from '../../images/rootfs-source.ts';
 import type { Faults } from '../../lib/faults.ts';
 import type { LogStore, SandboxLog } from '../../logs/index.ts';
 import type { EgressLog, Network, NetworkSlot } from '../../network/index.ts';
+import type { SandboxSecrets } from '../../secrets/index.ts';
 import type { Table } from '../../store/store.ts';
 import type { CommandCounts } from '../exec.ts';
 import type { IdleSources } from '../idle/idle-watch.ts';
@@ -73,6 +74,7 @@ export type ResourceContext = {
   readonly logs?: LogStore | undefined;
   readonly egressLog: EgressLog;
   readonly network: SandboxNetworks;
+  readonly secrets: SandboxSecrets;
   readonly faults: Faults;
   readonly events: LifecycleEvents;
   readonly commandCounts: CommandCounts;

@@ -43,6 +43,26 @@ const ruleSchema = z.union([
   }),
 ]);
 
+const formSchema = z.union([
+  z.enum(['bearer', 'basic', 'header', 'body']),
+  z.object({ header: z.string() }),
+  z.object({ query: z.string() }),
+]);
+
+/** A secret of its guest, without what would let it be used. */
+const bindingSchema = z.strictObject({
+  name: z.string(),
+  id: z.string(),
+  placeholder: z.string().nullable(),
+  prefix: z.string(),
+  env: z.string().optional(),
+  hosts: z.array(z.string()).readonly(),
+  ports: z.array(z.number()).readonly().optional(),
+  forms: z.array(formSchema).readonly(),
+  inject: z.object({ header: z.string(), format: z.string() }).optional(),
+  plainHttp: z.literal(true).optional(),
+});
+
 export const manifestSchema = z.object({
   formatVersion: z.literal(SAVED_FORMAT),
   createdAt: z.string(),
@@ -74,6 +94,8 @@ export const manifestSchema = z.object({
       .object({
         labels: z.record(z.string(), z.string()),
         env: z.array(z.tuple([z.string(), z.string()]).readonly()).readonly(),
+        /** Values are in the registry alone. */
+        secrets: z.array(bindingSchema).readonly().optional(),
       })
       .optional(),
     network: z

@@ -1,0 +1,100 @@
+// Values that the daemon reads from where its operator keeps them: credentials of systemd, files, commands. Clients
+// name a source; only the operator says what it is.
+import { constants } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { MAX_SECRET_CHARS, type SecretSource } from '@sandboxd/api';
+import { AppError, firstLine } from '../lib/errors.ts';
+import { runProgram } from '../lib/programs.ts';
+import { toValue } from './value.ts';
+
+/**
+ * Name → path. A name with a tenant before it, as in `acme/github`, is for that tenant; others are for keys without
+ * one.
+ */
+export type SourceNames = ReadonlyMap<string, string>;
+
+export type SourceOptions = {
+  readonly files: SourceNames;
+  readonly commands: SourceNames;
+  /** Names of systemd's credentials; the path is empty. */
+  readonly credentials: SourceNames;
+  /** `$CREDENTIALS_DIRECTORY`. */
+  readonly credentialsDir?: string | undefined;
+};
+
+const COMMAND_TIMEOUT_MS = 10_000;
+/** How long a value that was read is used: a rotation is seen within this time. */
+export const SOURCE_TTL_MS = 60_000;
+/** A line end of an editor or a program. */
+const MAX_BYTES = MAX_SECRET_CHARS + 2;
+
+export class SecretSources {
+  readonly #options: SourceOptions;
+
+  constructor(options: SourceOptions) {
+    this.#options = options;
+  }
+
+  /** AppError forbidden if the operator has none of that name for the scope. `scope`: tenant, or ''. */
+  assertAllowed(scope: string, source: SecretSource): void {
+    this.#find(scope, source);
+  }
+
+  /** The caller wipes it. AppError `internal`, whose message has no value. */
+  async read(scope: string, source: SecretSource): Promise<Buffer> {
+    const { kind, name, path } = this.#find(scope, source);
+    try {
+      const bytes = kind === 'command' ? await run(path) : await readLimited(path);
+      try {
+        return toValue(bytes);
+      } finally {
+        bytes.fill(0);
+      }
+    } catch (cause) {
+      // What a command wrote may have the value, so its error is not shown.
+      const why = kind === 'command' && !(cause instanceof RangeError) ? 'it failed' : firstLine(cause);
+      throw new AppError('internal', `cannot read the value of a secret from ${kind} ${name}: ${why}`);
+    }
+  }
+
+  #find(scope: string, { file, command, credential }: SecretSource) {
+    const { files, commands, credentials, credentialsDir } = this.#options;
+    const [kind, name = '', names] =
+      file !== undefined
+        ? (['file', file, files] as const)
+        : command !== undefined
+          ? (['command', command, commands] as const)
+          : (['credential', credential, credentials] as const);
+    const path = names.get(scope === '' ? name : `${scope}/${name}`);
+    if (path === undefined)
+      throw new AppError(
+        'forbidden',
+        `the operator has no ${kind} ${name} for secrets of ${scope === '' ? 'keys without a tenant' : `tenant ${scope}`}; --secret-${kind} names them`,
+      );
+    return { kind, name, path: kind === 'credential' ? join(credentialsDir ?? '/nonexistent', name) : path };
+  }
+}
+
+async function run(path: string): Promise<Buffer> {
+  const { stdout } = await runProgram(path, [], {
+    timeout: COMMAND_TIMEOUT_MS,
+    killSignal: 'SIGKILL',
+    maxBuffer: MAX_BYTES,
+  });
+  return Buffer.from(stdout);
+}
+
+async function readLimited(path: string): Promise<Buffer> {
+  let file: FileHandle | undefined;
+  try {
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const { size } = await file.stat();
+    if (size > MAX_BYTES) throw new RangeError(`it has ${size} bytes`);
+    const bytes = Buffer.alloc(MAX_BYTES);
+    const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
+    return bytes.subarray(0, bytesRead);
+  } finally {
+    await file?.close();
+  }
+}

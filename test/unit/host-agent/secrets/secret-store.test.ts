@@ -1,0 +1,138 @@
+// Stored secrets: sealed in the registry, apart by tenant, and read from sources that the operator named.
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pino } from 'pino';
+import t, { type Test } from 'tap';
+import { Sealer } from '../../../../host-agent/src/lib/seal.ts';
+import { SecretSources, SecretStore } from '../../../../host-agent/src/secrets/index.ts';
+import { Store } from '../../../../host-agent/src/store/store.ts';
+
+const VALUE = 'ghp_an-example-of-a-value';
+const HOSTS = ['api.github.com'];
+
+async function open(t: Test, sources: Partial<ConstructorParameters<typeof SecretSources>[0]> = {}) {
+  const dataDir = mkdtempSync(join(tmpdir(), 'secrets-store-'));
+  t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
+  const path = join(dataDir, 'state.lmdb');
+  const store = await Store.open(path);
+  t.teardown(() => store.close());
+  const none = { files: new Map(), commands: new Map(), credentials: new Map() };
+  const secrets = new SecretStore({
+    store,
+    sealer: new Sealer({ dataDir }),
+    sources: new SecretSources({ ...none, ...sources }),
+    log: pino({ level: 'silent' }),
+  });
+  return { dataDir, path, store, secrets };
+}
+
+const textOf = async (secrets: SecretStore, scope: string, name: string) =>
+  (await secrets.content(scope, name))?.value?.toString() ?? null;
+
+t.test('a value comes back for its scope alone, and the registry has it in no form', async (t) => {
+  const { path, secrets, store } = await open(t);
+  t.match(await secrets.put('acme', 'github', { value: VALUE, hosts: HOSTS }), {
+    name: 'github',
+    isNew: true,
+  });
+  t.equal(await textOf(secrets, 'acme', 'github'), VALUE);
+  for (const scope of ['', 'other', 'acme/github'])
+    t.equal(await secrets.content(scope, 'github'), undefined);
+  await store.table('secrets').flush();
+  const file = readFileSync(path);
+  for (const form of [
+    VALUE,
+    Buffer.from(VALUE).toString('base64').slice(0, 20),
+    Buffer.from(VALUE).toString('hex'),
+  ])
+    t.equal(file.indexOf(form), -1);
+  const [shown] = secrets.list('acme');
+  t.match(shown, { name: 'github', hosts: HOSTS, digest: /^[0-9a-f]{12}$/ });
+  t.notMatch(JSON.stringify(shown), /sealed|valueBytes/);
+});
+
+t.test('a change has a new digest, keeps its age, and is told to listeners', async (t) => {
+  const { secrets } = await open(t);
+  const changes: string[] = [];
+  secrets.onChange((scope, name) => changes.push(`${scope}:${name}`));
+  const first = await secrets.put('', 'a', { value: VALUE, hosts: HOSTS });
+  const next = await secrets.put('', 'a', { value: `${VALUE}2`, hosts: ['b.example'] });
+  t.match(next, { isNew: false, hosts: ['b.example'], createdAtMs: first.createdAtMs });
+  t.not(next.digest, first.digest);
+  t.equal(await textOf(secrets, '', 'a'), `${VALUE}2`);
+  await secrets.remove('', 'a');
+  t.strictSame(changes, [':a', ':a', ':a']);
+  t.equal(await secrets.content('', 'a'), undefined);
+  await t.rejects(secrets.remove('', 'a'), { code: 'not_found' });
+});
+
+t.test('names of one tenant are not those of another whose name is longer', async (t) => {
+  const { secrets } = await open(t);
+  for (const scope of ['', 'a', 'a.b', 'ab']) await secrets.put(scope, 'x', { value: VALUE, hosts: HOSTS });
+  for (const scope of ['', 'a', 'a.b', 'ab']) t.equal(secrets.list(scope).length, 1, scope);
+});
+
+t.test('a tenant has at most so many bytes of values', async (t) => {
+  const { secrets } = await open(t);
+  const value = 'v'.repeat(65_536);
+  for (let n = 0; n < 64; n++) await secrets.put('acme', `s${n}`, { value, hosts: HOSTS });
+  await t.rejects(secrets.put('acme', 'more', { value: VALUE, hosts: HOSTS }), { code: 'conflict' });
+  await secrets.put('acme', 's0', { value, hosts: HOSTS });
+  await secrets.put('other', 'more', { value: VALUE, hosts: HOSTS });
+});
+
+t.test('sources: only those that the operator named, each for its tenant', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'secrets-sources-'));
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+  const [file, command, credential] = [join(dir, 'file'), join(dir, 'command'), join(dir, 'gh')];
+  writeFileSync(file, `${VALUE}\n`);
+  writeFileSync(command, `#!/bin/sh\nprintf '%s-by-command' '${VALUE}'\n`);
+  chmodSync(command, 0o755);
+  writeFileSync(credential, VALUE);
+  const { secrets } = await open(t, {
+    files: new Map([['acme/gh', file]]),
+    commands: new Map([['vault', command]]),
+    credentials: new Map([['gh', '']]),
+    credentialsDir: dir,
+  });
+  await secrets.put('acme', 'from-file', { source: { file: 'gh' }, hosts: HOSTS });
+  t.equal(await textOf(secrets, 'acme', 'from-file'), VALUE);
+  await secrets.put('', 'from-command', { source: { command: 'vault' }, hosts: HOSTS });
+  t.equal(await textOf(secrets, '', 'from-command'), `${VALUE}-by-command`);
+  await secrets.put('', 'from-credential', { source: { credential: 'gh' }, hosts: HOSTS });
+  t.equal(await textOf(secrets, '', 'from-credential'), VALUE);
+  for (const [scope, source] of [
+    ['', { file: 'gh' }],
+    ['other', { file: 'gh' }],
+    ['acme', { command: 'vault' }],
+    ['acme', { credential: 'gh' }],
+    ['', { credential: '../etc/shadow' }],
+    ['', { file: file }],
+  ] as const)
+    await t.rejects(secrets.put(scope, 'x', { source, hosts: HOSTS }), { code: 'forbidden' });
+});
+
+t.test(
+  'a source that fails says so without what it wrote, and never gives an old value for ever',
+  async (t) => {
+    const dir = mkdtempSync(join(tmpdir(), 'secrets-sources-'));
+    t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+    const [command, file] = [join(dir, 'command'), join(dir, 'file')];
+    writeFileSync(command, `#!/bin/sh\necho '${VALUE}' >&2; echo '${VALUE}'; exit 3\n`);
+    chmodSync(command, 0o755);
+    writeFileSync(file, 'short');
+    const { secrets } = await open(t, {
+      commands: new Map([['vault', command]]),
+      files: new Map([['f', file]]),
+    });
+    const failure = await secrets
+      .put('', 'x', { source: { command: 'vault' }, hosts: HOSTS })
+      .catch((error) => error);
+    t.match(failure, { code: 'internal', message: /from command vault: it failed/ });
+    t.notMatch(`${failure.message} ${String(failure.cause)} ${failure.stack}`, VALUE);
+    await t.rejects(secrets.put('', 'x', { source: { file: 'f' }, hosts: HOSTS }), {
+      message: /printable ASCII characters/,
+    });
+  },
+);
