@@ -53,7 +53,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const observers = await openEvents(context, registry.store);
     const network = await openNetwork(context, registry.store);
     const presets = openPresets(context);
-    const secrets = openSecrets(context, registry.store);
+    const secrets = openSecrets(context, registry);
     const kept = { logs, egressLog };
     const opened = {
       ...registry,

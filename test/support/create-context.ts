@@ -16,6 +16,7 @@ import type { ResourceContext } from '../../host-agent/src/sandboxes/resources/r
 import type { Sandbox } from '../../host-agent/src/sandboxes/sandbox.ts';
 import { startSandbox } from '../../host-agent/src/sandboxes/start.ts';
 import { Store } from '../../host-agent/src/store/store.ts';
+import { makeAuthorities } from './memory-host/authorities.ts';
 import { RecordingNetwork } from './memory-host/network.ts';
 import { oneEngine } from './one-engine.ts';
 import { openTestSecrets } from './test-secrets.ts';
@@ -76,6 +77,7 @@ export async function makeCreates(t: Test, dir: string, engine: Engine, log: Log
     network: new RecordingNetwork(),
     egressLog: new EgressLog(undefined),
     secrets: openTestSecrets(dataDir, store, log).sandboxSecrets,
+    authorities: makeAuthorities(store, dataDir),
     idle: HOST_IDLE,
   };
   return {

@@ -17,7 +17,7 @@ type Surroundings = {
   readonly shared?: readonly (readonly [name: string, value: string])[];
 };
 
-/** Adds the missing variables that a login sets, PATH, HOME, USER, LOGNAME and (for a terminal) TERM, and the guest's. */
+/** Adds what is missing: PATH, HOME, USER, LOGNAME and (for a terminal) TERM, as a login does, and the shared ones. */
 export function completeEnvironment(
   env: readonly string[],
   { user, hasTerminal, isExact, shared = [] }: Surroundings,

@@ -17,6 +17,7 @@ import {
 } from '../network/index.ts';
 import { Presets } from '../network/presets.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
+import { Authorities, type AuthorityRecord } from '../sandboxes/authorities.ts';
 import { CommandCounts } from '../sandboxes/exec.ts';
 import { HOST_IDLE } from '../sandboxes/idle/idle-watch.ts';
 import { SandboxManager } from '../sandboxes/manager.ts';
@@ -86,7 +87,7 @@ export function openPresets({ config: { network }, log }: AppContext): Presets {
   return Presets.open({ file: network.presetsFile, hasInternet: network.hasInternet, log });
 }
 
-export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys'> &
+export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys' | 'sealer'> &
   Pick<OpenedEngines, 'kernel' | 'engines' | 'adopters' | 'isolation'> &
   Pick<OpenedEvents, 'events' | 'metrics'> &
   OpenedRootfs & {
@@ -122,6 +123,10 @@ export async function openSandboxes(
       logs,
       egressLog: deps.egressLog,
       secrets: deps.sandboxSecrets,
+      authorities: new Authorities({
+        records: store.table<AuthorityRecord>('authorities'),
+        sealer: deps.sealer,
+      }),
       idle: HOST_IDLE,
     },
     creates: {

@@ -20,12 +20,14 @@ import { assertFew, resolvePolicy } from '../network/resolve-policy.ts';
 import type { SandboxSecrets, StoredBinding } from '../secrets/index.ts';
 import { asNoSpace } from './admission.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
-import { type Metadata, metadataOf, NO_METADATA } from './metadata.ts';
+import { metadataOf } from './metadata.ts';
 import type { ChangedNetwork, ExplainedVerdict, NetworkChange, NetworkState } from './network-types.ts';
 import { noSandbox, type SandboxRecord } from './record.ts';
 import type { SandboxNetworks } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
-import { assertUsable, scopeOf, toRequestedSecrets, toSecretInfos } from './secrets.ts';
+import { findChangedSecrets, patchSecrets, withSecrets } from './secret-changes.ts';
+import { toSecretInfos } from './secrets.ts';
+import { changeTrust, makeAuthorityFor, type TrustDeps } from './trust-changes.ts';
 
 /** The part of `Presets` that sandboxes need. */
 export type SandboxPresets = NamedPresets & Pick<Presets, 'assertAvailable' | 'withCurrentNames'>;
@@ -36,21 +38,25 @@ export type NetworkChangeDeps = {
   readonly secrets: Pick<SandboxSecrets, 'change' | 'hasValue'>;
   readonly presets: SandboxPresets;
   readonly limits: Pick<Limits, 'admitNetwork' | 'admitSecrets'>;
+  readonly authorities: TrustDeps['authorities'];
   readonly events: LifecycleEvents;
   readonly faults: Faults;
 };
+
+type ReadSandbox = Pick<Sandbox, 'id' | 'record' | 'authority'>;
 
 type ApplyDeps = Omit<NetworkChangeDeps, 'limits' | 'presets' | 'secrets'>;
 
 /** AppError conflict without a network. */
 export function networkStateOf(
-  { id, record }: Pick<Sandbox, 'id' | 'record'>,
+  { id, record, authority }: ReadSandbox,
   secrets: Pick<SandboxSecrets, 'hasValue'>,
 ): NetworkState {
   const { slot, policy } = networkOf(id, record);
   const { guestIp, gateway } = slot;
   const bound = toSecretInfos(metadataOf(record).secrets ?? [], secrets);
-  return { ...policy, secrets: bound, generation: generationOf(record), guestIp, gateway };
+  const state = { ...policy, secrets: bound, generation: generationOf(record), guestIp, gateway };
+  return { ...state, ...(authority && { ca: authority }) };
 }
 
 /** Names and addresses are judged as the policy has them; nothing is resolved. AppError conflict without a network. */
@@ -119,29 +125,13 @@ async function carryOutChange(
   return applyPolicy(sandbox, policy, deps, secrets);
 }
 
-/** Of those that the request names alone, a policy is a limit: others were admitted before. */
-function patchSecrets(
-  { metadata: { secrets: before = [], env = [] } = NO_METADATA }: SandboxRecord,
-  { secrets: changes, replacesSecrets }: NetworkChange,
-  request: RequestContext,
-  { secrets, limits }: NetworkChangeDeps,
-): readonly StoredBinding[] {
-  if (changes === undefined && replacesSecrets !== true) return before;
-  const kept = replacesSecrets ? before.filter(({ name }) => Object.hasOwn(changes ?? {}, name)) : before;
-  const after = secrets.change(kept, changes ?? {}, scopeOf(request.principal));
-  assertUsable(after, true, Object.fromEntries(env));
-  const named = after.filter(({ name }) => Object.hasOwn(changes ?? {}, name));
-  limits.admitSecrets(request, toRequestedSecrets(named));
-  return after;
-}
-
 async function applyPolicy(
   sandbox: Sandbox,
   policy: NetworkPolicy,
   deps: ApplyDeps,
   secrets: readonly StoredBinding[] = metadataOf(sandbox.record).secrets ?? [],
 ): Promise<number> {
-  const { network, events, egressLog, faults } = deps;
+  const { network, events, egressLog, faults, authorities } = deps;
   const { id, record } = sandbox;
   const { slot, policy: before } = networkOf(id, record);
   const current = generationOf(record);
@@ -149,17 +139,20 @@ async function applyPolicy(
   const changed = [...findChanges(before, policy), ...(names.length > 0 ? ['secrets'] : [])];
   if (changed.length === 0 && record.networkBefore === undefined) return 0;
   const generation = current + 1;
+  const made = await makeAuthorityFor(sandbox, policy, authorities);
   const { networkBefore: pending, ...settled } = record;
   const options = { ...record.options, network: policy };
   const metadata = withSecrets(metadataOf(record), secrets);
-  const next = { ...settled, options, metadata, networkGeneration: generation };
+  const authority = made && { authority: made.id };
+  const next = { ...settled, options, metadata, networkGeneration: generation, ...authority };
   // Where a change failed before this one, any of its connections may be there as well.
   const networkBefore = pending === undefined ? before : 'unknown';
-  await sandbox.replaceRecord({ ...next, networkBefore }).catch((error: unknown) => {
+  await sandbox.replaceRecord({ ...next, networkBefore }, made?.persist).catch((error: unknown) => {
     throw asNoSpace(error, 'change the network of the sandbox', 'record') ?? error;
   });
   faults.reach('network.recorded');
   egressLog.change(id, { mode: policy.log, generation });
+  await changeTrust(sandbox, record, next, deps);
   const closed = await network
     .change(slot, policy, generation)
     .catch((error: unknown) => undo(sandbox, record, deps, error));
@@ -190,10 +183,11 @@ async function applyPolicy(
 async function undo(
   sandbox: Sandbox,
   record: SandboxRecord,
-  { network, egressLog }: ApplyDeps,
+  deps: ApplyDeps,
   cause: unknown,
 ): Promise<never> {
   assertExists(sandbox);
+  const { network, egressLog } = deps;
   const { slot, policy } = networkOf(sandbox.id, record);
   const reason = firstLine(toError(cause));
   const isRestored = await network.change(slot, policy, generationOf(record)).then(
@@ -203,7 +197,12 @@ async function undo(
   const isShut = isRestored || (await shut(network, slot));
   assertExists(sandbox);
   if (isRestored) {
-    await sandbox.replaceRecord(record);
+    const { record: failed } = sandbox;
+    // The guest has it in its files.
+    const { authority } = failed;
+    const restored = { ...record, ...(authority !== undefined && { authority }) };
+    await sandbox.replaceRecord(restored);
+    await changeTrust(sandbox, failed, restored, deps);
     egressLog.change(sandbox.id, { mode: policy.log, generation: generationOf(record) });
   }
   const until = 'until the next change, or until the daemon starts again';
@@ -290,17 +289,6 @@ function findChanges(before: NetworkPolicy, after: NetworkPolicy): string[] {
     (field) => !isDeepStrictEqual(before[field] ?? [], after[field] ?? []),
   );
   return before.log === after.log ? lists : [...lists, 'log'];
-}
-
-/** Names. */
-function findChangedSecrets(before: readonly StoredBinding[], after: readonly StoredBinding[]): string[] {
-  const names = new Set([...before, ...after].map(({ name }) => name));
-  const find = (list: readonly StoredBinding[], name: string) => list.find((each) => each.name === name);
-  return [...names].filter((name) => !isDeepStrictEqual(find(before, name), find(after, name)));
-}
-
-function withSecrets({ secrets: _, ...metadata }: Metadata, secrets: readonly StoredBinding[]): Metadata {
-  return { ...metadata, ...(secrets.length > 0 && { secrets }) };
 }
 
 function networkOf(id: string, record: SandboxRecord): { slot: NetworkSlot; policy: NetworkPolicy } {

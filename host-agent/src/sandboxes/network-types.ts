@@ -2,6 +2,7 @@
 import type { GatewayRule, NetworkRule } from '@sandboxd/api';
 import type { EgressLogMode, NetworkPolicy, Verdict } from '../network/index.ts';
 import type { BindingChanges } from '../secrets/index.ts';
+import type { AuthorityInfo } from './authorities.ts';
 import type { BoundSecretInfo } from './secrets.ts';
 
 /** Absent lists stay as they are. */
@@ -22,6 +23,8 @@ export type NetworkState = NetworkPolicy & {
   readonly guestIp: string;
   readonly gateway: string;
   readonly secrets: readonly BoundSecretInfo[];
+  /** Of its lineage; absent: no policy has needed one. */
+  readonly ca?: AuthorityInfo;
 };
 
 export type ChangedNetwork = NetworkState & { readonly closed: number };

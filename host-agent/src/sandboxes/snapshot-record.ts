@@ -6,6 +6,7 @@ import { AppError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import type { StoredBinding } from '../secrets/index.ts';
 import type { Table } from '../store/store.ts';
+import type { Authorities } from './authorities.ts';
 import type { CommitHook } from './interface.ts';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
 import { parentOf, type SandboxRecord } from './record.ts';
@@ -29,6 +30,8 @@ export type SnapshotRecord = {
   readonly automatic?: Automatic;
   /** Secrets of its forks, whose values no file of it has. */
   readonly secrets?: readonly StoredBinding[];
+  /** As of its source. */
+  readonly authority?: string;
   /** It was deleted, and is only known because others came from it: see ancestry.ts. */
   readonly deletedAtMs?: number;
 };
@@ -49,6 +52,8 @@ export type SnapshotsOptions = {
   readonly records: Table<SnapshotRecord>;
   readonly sandboxRecords: Table<SandboxRecord>;
   readonly faults: Faults;
+  /** Of the sandboxes, and of what was saved of them. */
+  readonly authorities: Pick<Authorities, 'collect'>;
   readonly events: LifecycleEvents;
   readonly log: Logger;
 };
@@ -96,12 +101,14 @@ export function newRecord(
   const createdAtMs = Date.now();
   const parentId = source && parentOf(source);
   const secrets = given ?? source?.metadata?.secrets;
+  const authority = source?.authority;
   return {
     createdAtMs,
     sourceId,
     about: toAbout(about),
     ...(owner && { owner }),
     ...(parentId !== undefined && { parentId }),
+    ...(authority !== undefined && { authority }),
     ...toExpiry(about.expiresS, createdAtMs),
     ...(automatic && { automatic }),
     ...(secrets && { secrets }),

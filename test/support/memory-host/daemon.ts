@@ -36,6 +36,7 @@ import { NO_PRESETS } from '../no-presets.ts';
 import { oneEngine } from '../one-engine.ts';
 import { openTestSecrets } from '../test-secrets.ts';
 import { scaled } from '../time-scale.ts';
+import { makeAuthorities } from './authorities.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
 import { RecordingNetwork } from './network.ts';
 import { OperatorManager } from './operator-manager.ts';
@@ -132,6 +133,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       network,
       egressLog,
       secrets: secrets.sandboxSecrets,
+      authorities: makeAuthorities(store, home.dataDir),
       events,
       commandCounts: new CommandCounts(),
       engines: oneEngine(engine),

@@ -99,6 +99,7 @@ function toPolicyBody({
   secrets,
   guestIp,
   gateway,
+  ca,
 }: NetworkState) {
   return {
     generation,
@@ -109,6 +110,7 @@ function toPolicyBody({
     secrets: secrets.map(toBoundBody),
     gateway,
     guest_ip: guestIp,
+    ...(ca && { ca: { ...ca } }),
   };
 }
 
