@@ -5,7 +5,12 @@ import type { Images } from '../../host-agent/src/images/index.ts';
 import { FakeImages, IMAGE } from './fake-images.ts';
 import { ask, makeApp } from './support.ts';
 
-const LISTS = { listSandboxes: 'sandboxes', listSnapshots: 'snapshots', listImages: 'images' } as const;
+const LISTS = {
+  listSandboxes: 'sandboxes',
+  listSnapshots: 'snapshots',
+  listImages: 'images',
+  listSecrets: 'secrets',
+} as const;
 
 t.test('the paged routes are those that return an array of client-made resources', async (t) => {
   const paged = Object.entries<Route>(ROUTES).filter(([, { query }]) => query && 'cursor' in query.shape);

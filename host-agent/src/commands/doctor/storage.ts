@@ -2,9 +2,11 @@
 import { constants } from 'node:fs';
 import { copyFile, mkdtemp, rm, stat, statfs, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import type { Config } from '../../config/index.ts';
 import { errnoOf, toError } from '../../lib/errors.ts';
 import { holdDirectory } from '../../lib/held-path.ts';
 import { judgeDirectory } from '../../lib/private-directory.ts';
+import { SEAL_KEY_NAME, Sealer } from '../../lib/seal.ts';
 import { type Finding, fault, type Group, ok, warning } from './host.ts';
 
 const GIB = 2 ** 30;
@@ -39,9 +41,28 @@ export const storage: Group = {
       await checkKind(dir),
       await checkReflinks(dir),
       await checkFreeSpace(dir),
+      checkSealKey(config),
     ];
   },
 };
+
+/** It makes none. A credential of systemd is known to the daemon alone. */
+function checkSealKey({ dataDir, secrets: { keyFile } }: Config): Finding {
+  const name = 'key of secrets';
+  if (keyFile === undefined)
+    return ok(
+      name,
+      `a credential of systemd named ${SEAL_KEY_NAME}, or ${join(dataDir, SEAL_KEY_NAME)}: that one protects copies of the registry alone`,
+    );
+  try {
+    const sealer = new Sealer({ dataDir, keyFile });
+    const { source } = sealer;
+    sealer.close();
+    return ok(name, `${keyFile} (${source})`);
+  } catch (error) {
+    return fault(name, toError(error).message, 'restore the file: without it, stored secrets are lost');
+  }
+}
 
 /** The directory itself, or its nearest existing parent. */
 async function nearest(dir: string): Promise<string> {
