@@ -11,7 +11,7 @@ import { DiallerControl, type DiallerVerdict } from './dialler-control.ts';
 import { toLost, toRecord, toTag } from './dialler-records.ts';
 import { controlOf, endHeld, isHeld, startHeld, type Users } from './held-process.ts';
 import type { EgressPolicy, NamedConnection, Verdict } from './policy.ts';
-import { DIALLER_PORT, diallerRules, noDiallerRules } from './rules/guest.ts';
+import { DIALLER_PORT, diallerRules, noDiallerRules } from './rules/dialler.ts';
 import type { NetworkSlot } from './subnet.ts';
 
 export type DiallerOptions = {
