@@ -1,6 +1,7 @@
 // nftables rules about the process that dials by name (native/egressd.c): what leads to it, who it is, and where it may
 // connect.
-import { MAIL_PORT, type RuleClass, WEB_PORTS } from '../policy.ts';
+import { WEB_PORTS } from '../bound-rules.ts';
+import { MAIL_PORT, type RuleClass } from '../policy.ts';
 import type { NetworkSlot } from '../subnet.ts';
 import { GUEST_TABLE, OPENING, setNames } from './table.ts';
 

@@ -1,6 +1,7 @@
 // nftables rules in a sandbox's network namespace: what its guest may send and receive.
 import { formatIpv4 } from '../../lib/ipv4.ts';
-import { MAIL_PORT, QUIC_PORT, WEB_PORTS } from '../policy.ts';
+import { WEB_PORTS } from '../bound-rules.ts';
+import { MAIL_PORT, QUIC_PORT } from '../policy.ts';
 import type { PortMode } from '../port-control.ts';
 import { SPECIAL_RANGES } from '../special-addresses.ts';
 import type { NetworkSlot } from '../subnet.ts';
