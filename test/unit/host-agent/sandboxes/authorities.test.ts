@@ -179,14 +179,22 @@ t.test('106: a change that a daemon did not complete is told to the guest by the
 t.test('an agent that is too old is refused, and nothing is left', async (t) => {
   const home = await makeHome(t);
   home.host.agentFaults = { trustsNothing: true };
-  const { handle, manager, authorities, record, network } = await start(t, PLAIN, { home });
+  const { handle, id, manager, authorities, record, network, logged } = await start(t, PLAIN, { home });
   network.calls.length = 0;
   const tooOld = { code: 'unsupported', message: /bake the profile again/ };
   await t.rejects(handle().changeNetwork({ rules: [INSPECTED] }), tooOld);
   t.match(handle().network(), { generation: 1, allowlist: ['a.test'] });
   t.same([network.calls, record()?.authority, record()?.networkBefore], [[], undefined, undefined]);
+  await handle().pause(true);
+  await handle().changeNetwork({ rules: [INSPECTED] });
+  await handle().resume();
+  await t.resolves(until(async () => /could not be added: the agent .* is older/.test(await logged())));
+  await handle().changeNetwork({ rules: [] });
   await t.rejects(manager.create({ network: READ }), tooOld);
-  t.same(authorities(), []);
+  t.same(
+    authorities().map((each) => each.id),
+    [id],
+  );
   t.equal(manager.list().length, 1);
 });
 
