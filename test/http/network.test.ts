@@ -189,3 +189,14 @@ t.test('101: keys without the operation, of another tenant, and with limits', as
     { name: 'internet', rules: [] },
   ]);
 });
+
+t.test('the certificate authority of a sandbox is in its policy, without a key', async (t) => {
+  const { app, sandboxes } = makeApp();
+  const ca = { fingerprint: 'AA:BB', certificate: '-----BEGIN CERTIFICATE-----\n' };
+  const created = await app.request('/sandboxes', { method: 'POST' });
+  const { id } = (await created.json()) as { id: string };
+  const ask = async () => (await app.request(`/sandboxes/${id}/network`)).json() as Promise<{ ca?: object }>;
+  t.notOk('ca' in (await ask()));
+  sandboxes.network.state = { ...sandboxes.network.state, ca };
+  t.same((await ask()).ca, ca);
+});

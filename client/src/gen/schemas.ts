@@ -456,6 +456,13 @@ export interface components {
             readonly gateway: string;
             /** @description address of the guest */
             readonly guest_ip: string;
+            /** @description certificate authority that signs its inspected TLS connections, the same for its snapshots and forks; absent until a policy has connections inspected */
+            readonly ca?: {
+                /** @description SHA-256 of the certificate, as openssl x509 -fingerprint -sha256 prints it */
+                readonly fingerprint: string;
+                /** @description the certificate in PEM; its key never leaves the host */
+                readonly certificate: string;
+            };
         };
         /** @description what the guest may reach now */
         readonly ChangedNetworkPolicy: {
@@ -481,6 +488,13 @@ export interface components {
             readonly gateway: string;
             /** @description address of the guest */
             readonly guest_ip: string;
+            /** @description certificate authority that signs its inspected TLS connections, the same for its snapshots and forks; absent until a policy has connections inspected */
+            readonly ca?: {
+                /** @description SHA-256 of the certificate, as openssl x509 -fingerprint -sha256 prints it */
+                readonly fingerprint: string;
+                /** @description the certificate in PEM; its key never leaves the host */
+                readonly certificate: string;
+            };
             /** @description connections that were closed, as the policy does not allow them any more */
             readonly closed: number;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */

@@ -19,6 +19,7 @@ import {
 import { Presets } from '../network/presets.ts';
 import { readServerRoots } from '../network/server-roots.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
+import { Authorities, type AuthorityRecord } from '../sandboxes/authorities.ts';
 import { CommandCounts } from '../sandboxes/exec.ts';
 import { HOST_IDLE } from '../sandboxes/idle/idle-watch.ts';
 import { SandboxManager } from '../sandboxes/manager.ts';
@@ -101,7 +102,7 @@ export function openPresets({ config: { network }, log }: AppContext): Presets {
   return Presets.open({ file: network.presetsFile, hasInternet: network.hasInternet, log });
 }
 
-export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys'> &
+export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys' | 'sealer'> &
   Pick<OpenedEngines, 'kernel' | 'engines' | 'adopters' | 'isolation'> &
   Pick<OpenedEvents, 'events' | 'metrics'> &
   OpenedRootfs & {
@@ -135,6 +136,10 @@ export async function openSandboxes(
       records: store.table<SandboxRecord>('sandboxes'),
       logs,
       egressLog: deps.egressLog,
+      authorities: new Authorities({
+        records: store.table<AuthorityRecord>('authorities'),
+        sealer: deps.sealer,
+      }),
       idle: HOST_IDLE,
     },
     creates: {
