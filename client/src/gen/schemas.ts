@@ -338,6 +338,25 @@ export interface components {
              * @enum {string}
              */
             readonly ech?: "refuse";
+            /**
+             * @description inspect: the gateway reads within TLS; absent: it does not
+             * @enum {string}
+             */
+            readonly tls?: "inspect";
+            /** @description the only methods; absent: all */
+            readonly methods?: readonly string[];
+            /** @description the only paths; absent: all */
+            readonly paths?: readonly string[];
+            /**
+             * @description a connection may become a WebSocket
+             * @constant
+             */
+            readonly websocket?: true;
+            /**
+             * @description a path may have %2F
+             * @constant
+             */
+            readonly encoded_slash?: true;
         };
         /** @description a secret that the guest can use and does not have */
         readonly SecretBinding: {
@@ -663,7 +682,7 @@ export interface components {
                 readonly description?: string;
             }[];
         };
-        /** @description a connection, or a question for a name */
+        /** @description a connection, a request, or a question for a name */
         readonly EgressRecord: {
             /**
              * Format: date-time
@@ -696,8 +715,14 @@ export interface components {
             readonly bytes_up?: number;
             /** @description bytes that the guest received */
             readonly bytes_down?: number;
-            /** @description duration of the connection, in milliseconds */
+            /** @description duration of the connection or the request, in milliseconds */
             readonly ms?: number;
+            /** @description method of the request, where requests are read */
+            readonly method?: string;
+            /** @description its path, without the query, at most 1024 characters */
+            readonly path?: string;
+            /** @description status of its answer */
+            readonly status?: number;
             /** @description number of missing records, where it is known */
             readonly dropped?: number;
         };

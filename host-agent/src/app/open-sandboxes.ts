@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { ensureAgentImage } from '@sandboxd/rootfs-builder';
 import type { Config } from '../config/index.ts';
+import { findProgramFiles } from '../engines/jail/jail.ts';
 import { LEASES_DIR, leaseUsers } from '../engines/jail/uid-leases.ts';
 import { RootfsFinder } from '../images/index.ts';
 import { agentRootfs } from '../images/rootfs-source.ts';
@@ -16,6 +17,7 @@ import {
   Network,
 } from '../network/index.ts';
 import { Presets } from '../network/presets.ts';
+import { readServerRoots } from '../network/server-roots.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
 import { Authorities, type AuthorityRecord } from '../sandboxes/authorities.ts';
 import { CommandCounts } from '../sandboxes/exec.ts';
@@ -76,6 +78,20 @@ export async function openNetwork(
     portProgram: helpers.portd,
     egressProgram: helpers.egressd,
     portUsers: leaseUsers(config.uids),
+    gateway: {
+      command: {
+        ...{
+          jail: helpers.jail,
+          root: LEASES_DIR,
+          program: helpers.gateway.program,
+          args: helpers.gateway.args,
+        },
+        files: [...(await findProgramFiles(helpers.gateway.program)), ...helpers.gateway.reads],
+      },
+      ...(config.network.egressCaFile !== undefined && {
+        roots: await readServerRoots(config.network.egressCaFile),
+      }),
+    },
     log,
   });
   resources.defer(() => network.close());

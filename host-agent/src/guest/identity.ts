@@ -19,11 +19,14 @@ export function assertCanTake({ network, trust }: IdentityInput, can: Can): void
 
 /** AppError unsupported. */
 export function assertCanTrust(trust: TrustInput | null | undefined, can: Can): void {
-  if (!trust?.certificate || can(TRUST)) return;
-  throw new AppError(
-    'unsupported',
-    'the agent of this guest cannot trust the certificate authority of inspected TLS; bake the profile again and create another sandbox',
-  );
+  const problem = findTooOld(trust, can);
+  if (problem !== undefined) throw new AppError('unsupported', problem);
+}
+
+/** Why the agent cannot trust an authority; undefined if it can, or need not. */
+export function findTooOld(trust: TrustInput | null | undefined, can: Can): string | undefined {
+  if (!trust?.certificate || can(TRUST)) return undefined;
+  return 'the agent of this guest is older than inspected TLS; bake the profile again and create another sandbox';
 }
 
 /** Where the guest could not add the authority: its own text, without control characters. */

@@ -5,7 +5,7 @@ import type { Opening } from './allowed-addresses.ts';
 import { type DenialLog, type PacketTarget, readPacket } from './denial-log.ts';
 import type { EgressProtocol, EgressRecord } from './egress-log.ts';
 import { type Flow, trafficOf } from './flows.ts';
-import type { EgressPolicy, Traffic, Verdict } from './policy.ts';
+import type { EgressPolicy, Traffic } from './policy.ts';
 
 /** What the guest may reach now. */
 export interface JudgedEgress {
@@ -73,15 +73,6 @@ export class EgressReports {
       ? 'it is allowed, but was not open: its DNS record has expired, or there are too many connections'
       : verdict.reason;
   }
-}
-
-/** What allows it, in words. */
-export function describeRule(by: Verdict['by']): string | undefined {
-  if (by === undefined) return undefined;
-  if ('allowlist' in by) return by.allowlist;
-  if ('preset' in by) return `preset ${by.preset}`;
-  const { rule } = by;
-  return `${'host' in rule ? rule.host : rule.cidr}:${rule.ports.join(',')}/${rule.protocol}`;
 }
 
 function toProtocol(text: string): EgressProtocol {

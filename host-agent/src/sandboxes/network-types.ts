@@ -1,5 +1,5 @@
 // What clients ask of the network of a sandbox, and get.
-import type { GatewayRule, NetworkRule } from '@sandboxd/api';
+import type { NetworkRule } from '@sandboxd/api';
 import type { EgressLogMode, NetworkPolicy, Verdict } from '../network/index.ts';
 import type { BindingChanges } from '../secrets/index.ts';
 import type { AuthorityInfo } from './authorities.ts';
@@ -8,7 +8,7 @@ import type { BoundSecretInfo } from './secrets.ts';
 /** Absent lists stay as they are. */
 export type NetworkChange = {
   readonly allowlist?: readonly string[] | undefined;
-  readonly rules?: readonly (NetworkRule | GatewayRule)[] | undefined;
+  readonly rules?: readonly NetworkRule[] | undefined;
   readonly presets?: readonly string[] | undefined;
   readonly log?: EgressLogMode | undefined;
   /** Null removes one; others stay. */

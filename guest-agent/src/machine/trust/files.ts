@@ -1,123 +1,118 @@
 // Small files of a guest's root file system, read and written whatever its image or its users have put there: nothing
-// blocks on a FIFO, nothing large is read, no link is written through, and what fails leaves the file as it was.
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  ftruncateSync,
-  lstatSync,
-  openSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs';
+// waits for a FIFO or device, nothing large is read, no link is written through, and what fails leaves the file whole.
+// By the addon: a copy of a guest is usable only after this, and Node's file calls are slow when emulated.
+import { constants, ftruncateSync } from 'node:fs';
+import { constants as system } from 'node:os';
+import { AgentError } from '@sandboxd/proto';
+import { fileError } from '../../files/errors.ts';
+import { isDirectory as isDirectoryStatus, modeOf, newStatus, SPECIAL, sizeOf } from '../../files/status.ts';
+import { addon, NO_DIRECTORY } from '../../native/addon.ts';
 
-const { O_CREAT, O_EXCL, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY } = constants;
+const { O_NOCTTY, O_NONBLOCK, O_RDWR, S_IFMT, S_IFREG } = constants;
+const { ENOENT, ENOTDIR, ELOOP, EEXIST } = system.errno;
+const ABSENT: readonly number[] = [-ENOENT, -ENOTDIR, -ELOOP, SPECIAL];
 const MODE = 0o644;
 const TEMPORARY = '.sandboxd-new';
 
-/** The content of a regular file, behind links, too. Undefined: there is none. Throws for one above `maxBytes`. */
+const status = newStatus();
+const isRegular = () => (modeOf(status) & S_IFMT) === S_IFREG;
+
+/** The content of a regular file, behind links, too; undefined: there is none. AgentError if it has more bytes. */
 export function readSmall(path: string, maxBytes: number): Buffer | undefined {
-  let fd: number;
+  const fd = addon.openFile(path, status);
+  if (ABSENT.includes(fd)) return undefined;
+  must(fd, path);
   try {
-    fd = openSync(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  } catch (error) {
-    if (isAbsent(error)) return undefined;
-    throw error;
-  }
-  try {
-    const stats = fstatSync(fd);
-    if (!stats.isFile()) return undefined;
-    if (stats.size > maxBytes) throw new Error(`it has more than ${maxBytes} bytes`);
-    return readWhole(fd, stats.size);
+    if (!isRegular()) return undefined;
+    const sizeBytes = sizeOf(status);
+    if (sizeBytes > maxBytes)
+      throw new AgentError('invalid', `${JSON.stringify(path)} has more than ${maxBytes} bytes`);
+    const bytes = Buffer.allocUnsafe(sizeBytes);
+    let at = 0;
+    while (at < sizeBytes) {
+      const count = addon.read(fd, bytes, at, sizeBytes - at);
+      if (count <= 0) break;
+      at += count;
+    }
+    return bytes.subarray(0, at);
   } finally {
-    closeSync(fd);
+    addon.close(fd);
   }
 }
 
-function readWhole(fd: number, sizeBytes: number): Buffer {
-  const bytes = Buffer.alloc(sizeBytes);
-  let at = 0;
-  while (at < sizeBytes) {
-    const count = readSync(fd, bytes, at, sizeBytes - at, at);
-    if (count === 0) break;
-    at += count;
-  }
-  return bytes.subarray(0, at);
-}
-
-/** Replaces the end of a regular file, which is `before` now, from a position on. */
+/** Replaces the end of a regular file, which is `before` now, from a position on. AgentError if that fails. */
 export function replaceEnd(path: string, before: Buffer, at: number, end: string): void {
-  const fd = openSync(path, O_RDWR | O_NONBLOCK | O_NOCTTY);
+  const fd = must(addon.openBeneath(NO_DIRECTORY, path, O_RDWR | O_NONBLOCK | O_NOCTTY, 0), path);
   try {
-    const stats = fstatSync(fd);
-    if (!stats.isFile() || stats.size !== before.length) throw new Error('it was changed meanwhile');
+    must(addon.statusOf(fd, status), path);
+    if (!isRegular() || sizeOf(status) !== before.length)
+      throw new AgentError('conflict', `${JSON.stringify(path)} was changed meanwhile`);
     const bytes = Buffer.from(end);
-    try {
-      writeAll(fd, bytes, at);
-      ftruncateSync(fd, at + bytes.length);
-    } catch (error) {
-      // Half a certificate would make the whole file useless for many programs.
-      ftruncateSync(fd, at);
-      throw error;
-    }
+    const result = addon.writeAt(fd, bytes, 0, bytes.length, at);
+    // Half a certificate would make the whole file useless for many programs.
+    const endsAt = result < 0 ? at : at + bytes.length;
+    if (result < 0 || endsAt < before.length) ftruncateSync(fd, endsAt);
+    must(result, path);
   } finally {
-    closeSync(fd);
+    addon.close(fd);
   }
 }
 
-/** Makes it this file, unless it has this text already. Links to directories are followed. */
+/** Makes it this file, unless it has this text already. AgentError if that fails. */
 export function writeSmall(path: string, text: string): void {
-  if (hasText(path, text)) return;
+  const bytes = Buffer.from(text);
+  if (hasBytes(path, bytes)) return;
+  const put = (to: string) =>
+    must(
+      addon.putFile(NO_DIRECTORY, to, bytes, 0, bytes.length, MODE, Math.floor(Date.now() / 1000), 0),
+      path,
+    );
+  if (addon.statusAt(NO_DIRECTORY, path, status) < 0) {
+    put(path);
+    return;
+  }
   const temporary = `${path}${TEMPORARY}`;
-  rmSync(temporary, { force: true });
-  try {
-    const fd = openSync(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, MODE);
-    try {
-      writeAll(fd, Buffer.from(text), 0);
-    } finally {
-      closeSync(fd);
-    }
-    renameSync(temporary, path);
-  } catch (error) {
-    rmSync(temporary, { force: true });
-    throw error;
-  }
+  put(temporary);
+  const result = addon.renameEntry(NO_DIRECTORY, temporary, NO_DIRECTORY, path, 1);
+  if (result < 0) addon.removeFile(NO_DIRECTORY, temporary);
+  must(result, path);
 }
 
-function hasText(path: string, text: string): boolean {
+function hasBytes(path: string, bytes: Buffer): boolean {
   try {
-    return readSmall(path, text.length)?.equals(Buffer.from(text)) === true;
+    return readSmall(path, bytes.length)?.equals(bytes) === true;
   } catch {
     return false;
   }
 }
 
-function writeAll(fd: number, bytes: Buffer, position: number): void {
-  for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at, bytes.length - at, position + at);
+/** Makes a directory unless there is anything. AgentError if that fails. */
+export function makeDirectory(path: string): void {
+  const result = addon.addDirectory(NO_DIRECTORY, path);
+  if (result !== -EEXIST) must(result, path);
 }
 
+/** Behind links, too. */
 export function isDirectory(path: string): boolean {
-  try {
-    return statSync(path).isDirectory();
-  } catch {
-    return false;
-  }
+  const fd = addon.openFile(path, status);
+  if (fd < 0) return false;
+  addon.close(fd);
+  return isDirectoryStatus(status);
 }
 
-/** Whether there is anything, also a link that leads nowhere. */
-export function exists(path: string): boolean {
-  try {
-    lstatSync(path);
-    return true;
-  } catch {
-    return false;
-  }
+/** Where a link leads; undefined: there is nothing, null: there is something else. */
+export function readLink(path: string): string | null | undefined {
+  const result = addon.readLink(NO_DIRECTORY, path);
+  if (typeof result === 'string') return result;
+  return result === -ENOENT ? undefined : null;
 }
 
-function isAbsent(error: unknown): boolean {
-  const code = (error as NodeJS.ErrnoException).code;
-  return code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'ENXIO';
+/** A new one, where nothing is. AgentError if that fails. */
+export function makeLink(path: string, target: string): void {
+  must(addon.addSymlink(NO_DIRECTORY, path, target, Math.floor(Date.now() / 1000), 0), path);
+}
+
+function must(result: number, path: string): number {
+  if (result < 0) throw fileError(result, path);
+  return result;
 }

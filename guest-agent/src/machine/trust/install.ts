@@ -1,8 +1,16 @@
 // Adds an authority to the root certificates of an image, of any distribution, without running a program of it.
-import { mkdirSync, readlinkSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import process from 'node:process';
-import { exists, isDirectory, readSmall, replaceEnd, writeSmall } from './files.ts';
+import { AgentError } from '@sandboxd/proto';
+import {
+  isDirectory,
+  makeDirectory,
+  makeLink,
+  readLink,
+  readSmall,
+  replaceEnd,
+  writeSmall,
+} from './files.ts';
 
 export type Authority = {
   /** One certificate in PEM. */
@@ -64,21 +72,20 @@ const HASHED = '/etc/ssl/certs';
  */
 export function installAuthority({ certificate, subjectHash }: Authority, root = ''): Installed {
   const own = join(root, OWN_DIRECTORY);
-  mkdirSync(own, { recursive: true });
   const ownPath = join(own, `${NAME}.crt`);
   writeSmall(ownPath, certificate);
   const problems: string[] = [];
-  const attempt = <T>(path: string, step: () => T): T | undefined => {
+  const attempt = <T>(step: () => T): T | undefined => {
     try {
       return step();
     } catch (error) {
-      problems.push(`${path}: ${describe(error)}`);
+      problems.push((error as Error).message);
       return undefined;
     }
   };
-  const bundles = BUNDLES.filter((path) => attempt(path, () => addToBundle(join(root, path), certificate)));
-  for (const path of ANCHORS) attempt(path, () => addAnchor(join(root, path), path, certificate));
-  attempt(HASHED, () => addHashed(join(root, HASHED), certificate, subjectHash));
+  const bundles = BUNDLES.filter((path) => attempt(() => addToBundle(join(root, path), certificate)));
+  for (const path of ANCHORS) attempt(() => addAnchor(join(root, path), path, certificate));
+  attempt(() => addHashed(join(root, HASHED), certificate, subjectHash));
   const [first] = bundles;
   const bundlePath = first === undefined ? join(own, `${NAME}-bundle.crt`) : join(root, first);
   if (first === undefined) writeSmall(bundlePath, `${findRoots(root)}\n${MARK}${certificate}`);
@@ -105,7 +112,7 @@ function findEarlier(bundle: Buffer): number {
 }
 
 function addAnchor(dir: string, path: string, certificate: string): void {
-  if (path === MADE_ANCHOR && isDirectory(dirname(dir)) && !exists(dir)) mkdirSync(dir);
+  if (path === MADE_ANCHOR && isDirectory(dirname(dir))) makeDirectory(dir);
   if (isDirectory(dir)) writeSmall(join(dir, `${NAME}.crt`), certificate);
 }
 
@@ -119,21 +126,14 @@ function addHashed(dir: string, certificate: string, subjectHash: string): void 
   writeSmall(join(dir, name), certificate);
   for (let number = 0; number < MAX_LINKS; number++) {
     const link = join(dir, `${subjectHash}.${number}`);
-    if (!exists(link)) {
-      symlinkSync(name, link);
+    const found = readLink(link);
+    if (found === name) return;
+    if (found === undefined) {
+      makeLink(link, name);
       return;
     }
-    if (readLink(link) === name) return;
   }
-  throw new Error(`there are ${MAX_LINKS} certificates of the same hash`);
-}
-
-function readLink(path: string): string | undefined {
-  try {
-    return readlinkSync(path);
-  } catch {
-    return undefined;
-  }
+  throw new AgentError('conflict', `${HASHED} has ${MAX_LINKS} certificates of the same hash`);
 }
 
 /**
@@ -150,9 +150,4 @@ function findRoots(root: string): string {
     }
   }
   return process.getBuiltinModule('node:tls').rootCertificates.join('\n');
-}
-
-function describe(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  return code ?? message;
 }

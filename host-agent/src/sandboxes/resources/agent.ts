@@ -119,7 +119,7 @@ export function noteUntrusted(
   problems: readonly string[],
 ): void {
   for (const problem of problems)
-    sandboxLog?.event('exec', `network: the certificate authority could not be added to ${problem}`);
+    sandboxLog?.event('exec', `network: the certificate authority could not be added: ${problem}`);
 }
 
 /** Returns the reason of the VM's exit; undefined when it has not exited within a moment and is not exiting. */

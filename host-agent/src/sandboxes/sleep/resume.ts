@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WakeInput } from '@sandboxd/proto';
 import type { Logger } from 'pino';
+import { findTooOld } from '../../guest/identity.ts';
 import { AppError, firstLine, isAppError, toError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
@@ -110,7 +111,9 @@ async function restore(input: ResumeInput, before: SandboxRecord): Promise<void>
       const trust = context.authorities.trustOf(start.record);
       const entropy = freshEntropy();
       const problems = await guest.wake({ entropy, ...(await readNetwork()), ...(trust && { trust }) });
-      noteUntrusted(start.handles, problems);
+      // Its policy may have been changed while its agent could not be asked.
+      const tooOld = findTooOld(trust, guest.can);
+      noteUntrusted(start.handles, tooOld === undefined ? problems : [tooOld]);
       stopWaking();
       woken.resolve();
     } catch (err) {

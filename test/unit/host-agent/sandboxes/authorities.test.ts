@@ -179,14 +179,22 @@ t.test('106: a change that a daemon did not complete is told to the guest by the
 t.test('an agent that is too old is refused, and nothing is left', async (t) => {
   const home = await makeHome(t);
   home.host.agentFaults = { trustsNothing: true };
-  const { handle, manager, authorities, record, network } = await start(t, PLAIN, { home });
+  const { handle, id, manager, authorities, record, network, logged } = await start(t, PLAIN, { home });
   network.calls.length = 0;
   const tooOld = { code: 'unsupported', message: /bake the profile again/ };
   await t.rejects(handle().changeNetwork({ rules: [INSPECTED] }), tooOld);
   t.match(handle().network(), { generation: 1, allowlist: ['a.test'] });
   t.same([network.calls, record()?.authority, record()?.networkBefore], [[], undefined, undefined]);
+  await handle().pause(true);
+  await handle().changeNetwork({ rules: [INSPECTED] });
+  await handle().resume();
+  await t.resolves(until(async () => /could not be added: the agent .* is older/.test(await logged())));
+  await handle().changeNetwork({ rules: [] });
   await t.rejects(manager.create({ network: READ }), tooOld);
-  t.same(authorities(), []);
+  t.same(
+    authorities().map((each) => each.id),
+    [id],
+  );
   t.equal(manager.list().length, 1);
 });
 
@@ -204,9 +212,9 @@ t.test('places where a guest cannot add it are in its log, without what they mig
   const home = await makeHome(t);
   home.host.agentFaults = { untrusting: ['/etc/ssl/certs: ENOSPC', `\u001b[31m\n${'x'.repeat(10_000)}`] };
   const { logged } = await start(t, READ, { home });
-  await t.resolves(until(async () => /could not be added to .etc.ssl.certs: ENOSPC/.test(await logged())));
+  await t.resolves(until(async () => /could not be added: .etc.ssl.certs: ENOSPC/.test(await logged())));
   const text = await logged();
-  t.match(text, /could not be added to \\u001b\[31m\\nx+/);
+  t.match(text, /could not be added: \\u001b\[31m\\nx+/);
   t.ok(text.length < 2000);
 });
 
