@@ -39,6 +39,11 @@ export const egressRecord = z
     method: word('method of the request, where requests are read').optional(),
     path: word('its path, without the query, at most 1024 characters').optional(),
     status: z.int().min(100).max(999).describe('status of its answer').optional(),
+    secrets: z.array(word('a name')).describe('secrets that the request had').optional(),
+    forms: z
+      .array(word('a form'))
+      .describe('where they were: bearer, basic, header, query, body, inject')
+      .optional(),
     dropped: count('number of missing records, where it is known').optional(),
   })
   .describe('a connection, a request, or a question for a name');

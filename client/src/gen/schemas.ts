@@ -723,6 +723,10 @@ export interface components {
             readonly path?: string;
             /** @description status of its answer */
             readonly status?: number;
+            /** @description secrets that the request had */
+            readonly secrets?: readonly string[];
+            /** @description where they were: bearer, basic, header, query, body, inject */
+            readonly forms?: readonly string[];
             /** @description number of missing records, where it is known */
             readonly dropped?: number;
         };

@@ -12,5 +12,8 @@ export function openSecrets(
   const sources = new SecretSources(config.secrets.sources);
   const secretStore = new SecretStore({ store, sealer, sources, log });
   resources.defer(() => secretStore.close());
-  return { secretStore, sandboxSecrets: new SandboxSecrets(sealer, secretStore) };
+  return {
+    secretStore,
+    sandboxSecrets: new SandboxSecrets(sealer, secretStore, config.secrets.allowsPlainHttp),
+  };
 }

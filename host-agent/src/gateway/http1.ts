@@ -11,9 +11,11 @@ import {
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream';
 import { NoServer, type ReadConnection } from './read-connection.ts';
+import { redact } from './redacted-answer.ts';
 import { type GuestHead, type Headers, type Refused, readGuestHead, toGuestHeaders } from './request-head.ts';
 import { BY_RULE, RequestReport } from './request-report.ts';
-import type { SentHead, Substitution } from './substitution.ts';
+import { ReplacingStream } from './substitution/index.ts';
+import type { SentHead, Substituted, Substitution } from './substitution.ts';
 import { isWebSocket, openWebSocket } from './web-socket.ts';
 
 const MAX_HEAD_BYTES = 65_536;
@@ -27,11 +29,13 @@ const BODILESS = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
 /** A connection, and its agent: one connection to the server at a time. */
 type Served = { readonly connection: ReadConnection; readonly agent: Agent };
 
+/** What became of its secrets. */
+type Sent = Extract<Substituted, { head: SentHead }>;
+
 type Allowed = {
   readonly head: GuestHead;
   readonly rule: string;
-  readonly sent: SentHead;
-  readonly used: readonly string[];
+  readonly substituted: Sent;
   readonly report: RequestReport;
 };
 
@@ -109,10 +113,10 @@ export class Http1 {
     req: IncomingMessage,
     connection: ReadConnection,
     isUpgrade = false,
-  ): Allowed | { readonly refused: { readonly status: 400 | 403 | 421; readonly reason: string } } {
+  ): Allowed | { readonly refused: Refusal } {
     const { method = '', url = '' } = req;
     const report = new RequestReport(connection, method, url);
-    const refuse = (refused: { readonly status: 400 | 403 | 421; readonly reason: string }) => {
+    const refuse = (refused: Refusal) => {
       report.denied(refused.reason, refused.status);
       return { refused };
     };
@@ -130,16 +134,18 @@ export class Http1 {
       ...{ host, port, isTls, method, headers },
       target: verdict.target,
     });
-    if ('refused' in substituted) return refuse({ status: 403, reason: substituted.refused });
-    return { head, rule: verdict.rule, sent: substituted.head, used: substituted.used, report };
+    if ('refused' in substituted) return refuse({ status: substituted.status, reason: substituted.refused });
+    report.use(substituted);
+    return { head, rule: verdict.rule, substituted, report };
   }
 
   #send(req: IncomingMessage, res: ServerResponse, served: Served, allowed: Allowed, isSecond = false): void {
     const { connection, agent } = served;
-    const { head, rule, sent, used, report } = allowed;
-    const { method, target, headers } = sent;
+    const { head, rule, substituted, report } = allowed;
+    const { method, target, headers } = substituted.head;
+    const { body, redaction } = substituted;
     const framing: Headers =
-      head.length === 'chunked'
+      head.length === 'chunked' || (head.length > 0 && body?.keepsLength === false)
         ? [['Transfer-Encoding', 'chunked']]
         : head.length > 0 || !BODILESS.has(method)
           ? [['Content-Length', String(head.length)]]
@@ -189,11 +195,16 @@ export class Http1 {
       fail(new Error('the server changed the protocol, which nobody asked for'));
     });
     upstream.on('response', (answered) => {
-      const redaction = this.#substitution.answer(used);
       const status = answered.statusCode ?? 502;
-      const shown = toGuestHeaders(answered.rawHeaders);
+      const shown = redact(redaction, method, status, toGuestHeaders(answered.rawHeaders));
+      if (shown.kind === 'unreadable') {
+        answered.on('error', () => undefined);
+        fail(new NoServer(502, shown.reason));
+        return;
+      }
+      const { statusMessage = '' } = answered;
       report.count('down', answered);
-      res.writeHead(status, answered.statusMessage, (redaction?.headers(shown) ?? shown).flat());
+      res.writeHead(status, redaction?.text(statusMessage) ?? statusMessage, shown.headers.flat());
       const done = (error?: Error | null): void => {
         if (isOver) return;
         if (error) {
@@ -203,8 +214,7 @@ export class Http1 {
         end();
         report.allowed(rule, BY_RULE, status);
       };
-      if (redaction === undefined) pipeline(answered, res, done);
-      else pipeline(answered, redaction.body(), res, done);
+      pipeline([answered, ...shown.body, res], done);
     });
     res.once('close', () => {
       if (isOver) return;
@@ -217,7 +227,8 @@ export class Http1 {
       report.count('up', req);
     }
     if (isSecond || head.length === 0) upstream.end();
-    else req.pipe(upstream);
+    else if (body === undefined) req.pipe(upstream);
+    else req.pipe(new ReplacingStream(body.replacer)).pipe(upstream);
   }
 
   #upgrade(req: IncomingMessage, socket: Duplex, first: Buffer): void {
@@ -231,7 +242,7 @@ export class Http1 {
       endWith(socket, allowed.refused.status, allowed.refused.reason);
       return;
     }
-    const { head, ...rest } = allowed;
+    const { head, substituted, ...rest } = allowed;
     const refuse = (status: number, reason: string) => endWith(socket, status, reason);
     if (head.method !== 'GET' || head.length !== 0 || req.httpVersion !== '1.1') {
       const reason = 'an upgrade to WebSocket is a GET without a body';
@@ -240,7 +251,8 @@ export class Http1 {
       return;
     }
     const { target, hasOverride } = head;
-    openWebSocket({ req, socket, first, ...served, ...rest, target, hasOverride }, refuse);
+    const { head: sent, redaction } = substituted;
+    openWebSocket({ req, socket, first, ...served, ...rest, sent, redaction, target, hasOverride }, refuse);
   }
 
   #refuseTunnel(req: IncomingMessage, socket: Duplex): void {
@@ -269,6 +281,8 @@ export class Http1 {
     endWith(socket, status, reason);
   }
 }
+
+type Refusal = { readonly status: 400 | 403 | 421 | 431; readonly reason: string };
 
 function toReason({ message, ...error }: NodeJS.ErrnoException): string {
   const code = error.code ?? '';

@@ -12,12 +12,14 @@ import {
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2';
-import type { Duplex } from 'node:stream';
+import { type Duplex, pipeline } from 'node:stream';
 import { toBody } from './http1.ts';
 import { NoServer, type ReadConnection } from './read-connection.ts';
+import { redact } from './redacted-answer.ts';
 import { type Headers, hasMethodParameter, isOverride, refuseAuthority, toPairs } from './request-head.ts';
 import { BY_RULE, RequestReport } from './request-report.ts';
-import type { Substitution } from './substitution.ts';
+import { type Redaction, ReplacingStream } from './substitution/index.ts';
+import type { SentHead, Substituted, Substitution } from './substitution.ts';
 
 const MAX_HEAD_BYTES = 65_536;
 const MAX_STREAMS = 100;
@@ -55,10 +57,10 @@ type Judged =
   | {
       readonly headers: OutgoingHttpHeaders;
       readonly rule: string;
-      readonly used: readonly string[];
+      readonly substituted: Extract<Substituted, { head: SentHead }>;
       readonly request: OpenedRequest;
     }
-  | { readonly status: 400 | 403 | 421; readonly reason: string };
+  | { readonly status: 400 | 403 | 421 | 431; readonly reason: string };
 
 type OpenedRequest = {
   readonly method: string;
@@ -177,19 +179,19 @@ export class Http2 {
       ...{ host: name, port, isTls: handed.kind === 'tls', method, headers },
       target: verdict.target,
     });
-    if ('refused' in substituted) return { status: 403, reason: substituted.refused };
-    const { head, used } = substituted;
+    if ('refused' in substituted) return { status: substituted.status, reason: substituted.refused };
+    const { head, body } = substituted;
     return {
       headers: {
         ':method': head.method,
         ':path': head.target,
         ':scheme': connection.scheme,
         ':authority': connection.authority,
-        ...toFields(head.headers),
+        ...toFields(body?.keepsLength === false ? withoutLength(head.headers) : head.headers),
         // The only value that there is.
         ...(valuesOf('te').includes('trailers') && { te: 'trailers' }),
       },
-      ...{ rule: verdict.rule, used, request },
+      ...{ rule: verdict.rule, substituted, request },
     };
   }
 
@@ -197,7 +199,7 @@ export class Http2 {
     connection: ReadConnection,
     upstream: ClientHttp2Session,
     guest: ServerHttp2Stream,
-    { headers, rule, used, request }: Exclude<Judged, { status: number }>,
+    { headers, rule, substituted, request }: Exclude<Judged, { status: number }>,
     report: RequestReport,
   ): void {
     const sent = upstream.request(headers, { endStream: guest.readableEnded || guest.endAfterHeaders });
@@ -219,7 +221,10 @@ export class Http2 {
     };
     connection.requests.add(open);
     sent.on('error', () => fail('the server ended the request', 502));
-    this.#answer(sent, guest, used, report, (answered) => {
+    report.use(substituted);
+    const { method } = request;
+    const { redaction, body } = substituted;
+    this.#answer(sent, guest, { method, redaction }, report, fail, (answered) => {
       status = answered;
     });
     sent.once('close', () => {
@@ -239,10 +244,12 @@ export class Http2 {
     if (guest.endAfterHeaders) return;
     report.count('up', guest);
     // Trailers of requests are dropped: a header could be among them.
-    guest.pipe(sent, { end: false });
+    const upward = body && new ReplacingStream(body.replacer);
+    if (upward === undefined) guest.pipe(sent, { end: false });
+    else guest.pipe(upward, { end: false }).pipe(sent);
     endWith(
       guest,
-      () => sent.end(),
+      () => (upward ?? sent).end(),
       () => cut(sent),
     );
   }
@@ -250,35 +257,44 @@ export class Http2 {
   #answer(
     sent: ClientHttp2Stream,
     guest: ServerHttp2Stream,
-    used: readonly string[],
+    { method, redaction }: { readonly method: string; readonly redaction: Redaction | undefined },
     report: RequestReport,
+    fail: (reason: string, status: number) => void,
     onStatus: (status: number) => void,
   ): void {
-    const redaction = this.#substitution.answer(used);
-    const redact = (headers: Headers): Headers => redaction?.headers(headers) ?? headers;
     let trailers: Headers = [];
     sent.on('trailers', (_fields, _flags, raw) => {
-      trailers = redact(
-        toPairs((raw ?? []) as unknown as string[]).filter(([name]) => !name.startsWith(':')),
-      );
+      const given = toPairs((raw ?? []) as unknown as string[]).filter(([name]) => !name.startsWith(':'));
+      trailers = redaction?.headers(given) ?? given;
     });
     sent.once('response', (fields, _flags, raw) => {
       const status = Number(fields[':status']);
       onStatus(status);
       if (guest.destroyed || guest.closed) return;
-      const shown = redact(
-        toPairs(raw as unknown as string[]).filter(([name]) => !name.startsWith(':') && !DROPPED.has(name)),
+      const given = toPairs(raw as unknown as string[]).filter(
+        ([name]) => !name.startsWith(':') && !DROPPED.has(name),
       );
-      guest.respond({ ':status': status, ...toFields(shown) }, { waitForTrailers: true, endStream: false });
+      const shown = redact(redaction, method, status, given);
+      if (shown.kind === 'unreadable') {
+        fail(shown.reason, 502);
+        return;
+      }
+      guest.respond(
+        { ':status': status, ...toFields(shown.headers) },
+        { waitForTrailers: true, endStream: false },
+      );
       // Without any, the last frame of the body ends it.
       guest.on('wantTrailers', () => guest.sendTrailers(toFields(trailers)));
       report.count('down', sent);
-      const body = redaction?.body();
-      if (body === undefined) sent.pipe(guest, { end: false });
-      else sent.pipe(body, { end: false }).pipe(guest);
+      const [first, ...rest] = shown.body;
+      if (first === undefined) sent.pipe(guest, { end: false });
+      else
+        pipeline([sent.pipe(first, { end: false }), ...rest, guest], (error) => {
+          if (error) cut(guest);
+        });
       endWith(
         sent,
-        () => (body ?? guest).end(),
+        () => (first ?? guest).end(),
         () => cut(guest),
       );
     });
@@ -293,6 +309,10 @@ function cut(stream: Http2Stream): void {
 /** A stream that is reset ends as well, and what came of it is not all. */
 function endWith(from: Http2Stream, onWhole: () => void, onCut: () => void): void {
   from.once('end', () => (from.rstCode === NGHTTP2_NO_ERROR && !from.aborted ? onWhole() : onCut()));
+}
+
+function withoutLength(headers: Headers): Headers {
+  return headers.filter(([name]) => name !== 'content-length');
 }
 
 function toFields(headers: Headers): OutgoingHttpHeaders {

@@ -7,8 +7,8 @@ import type { ConnectionRecord } from '../network/connection-record.ts';
 import type { FromGateway, ToGateway } from '../network/gateway-wire.ts';
 import { Gate } from './gate.ts';
 import { GuestConnections } from './guest-connections.ts';
+import { SecretSubstitution } from './secret-substitution.ts';
 import { Settings } from './settings.ts';
-import { NO_SUBSTITUTION } from './substitution.ts';
 
 const CHANNEL = 3;
 /** It asks to be ended after so long without a connection. */
@@ -25,7 +25,8 @@ export function runGateway([path = '']: readonly string[]): void {
   const report = (record: ConnectionRecord): void => say({ record });
   const settings = new Settings();
   const gate = new Gate(path, (handed, socket) => connections.add(handed, socket), exit);
-  const connections = new GuestConnections(settings, gate, NO_SUBSTITUTION, report);
+  const substitution = new SecretSubstitution();
+  const connections = new GuestConnections(settings, gate, substitution, report);
   // Nothing reads what it prints.
   process.removeAllListeners('warning');
   process.on('warning', (warning) => say({ failed: String(warning.stack).slice(0, MAX_WORDS) }));
@@ -42,6 +43,7 @@ export function runGateway([path = '']: readonly string[]): void {
   createInterface({ input: channel, crlfDelay: Number.POSITIVE_INFINITY }).on('line', (line) => {
     const { settle, settings: next }: ToGateway = JSON.parse(line);
     settings.change(next);
+    substitution.change(next.secrets, next.allowsPlainHttp);
     say({ settled: settle, closed: connections.settle() });
     if (!gate.isOpen) gate.open();
   });

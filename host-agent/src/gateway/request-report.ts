@@ -1,6 +1,10 @@
 // The record of one request in the egress log: written once, when it is over.
 import type { Readable } from 'node:stream';
 import type { ReadConnection } from './read-connection.ts';
+import type { SecretUse } from './substitution/index.ts';
+import type { Substituted } from './substitution.ts';
+
+type SentRequest = Exclude<Substituted, { refused: string }>;
 
 /** Why a request passed. */
 export const BY_RULE = 'a rule lets it pass';
@@ -14,6 +18,7 @@ export class RequestReport {
   readonly #startedAt = performance.now();
   readonly #bytes = { up: 0, down: 0 };
   #isWritten = false;
+  #uses: () => readonly SecretUse[] = () => [];
 
   constructor(connection: ReadConnection, method: string, target: string) {
     this.#connection = connection;
@@ -26,6 +31,11 @@ export class RequestReport {
     stream.on('data', (data: Buffer) => {
       this.#bytes[direction] += data.length;
     });
+  }
+
+  /** Secrets that it has; those of its body are known when it is over. */
+  use({ used, body }: Pick<SentRequest, 'used' | 'body'>): void {
+    this.#uses = () => [...used, ...(body?.uses() ?? [])];
   }
 
   add(direction: 'up' | 'down', bytes: number): void {
@@ -46,11 +56,16 @@ export class RequestReport {
   ): void {
     if (this.#isWritten) return;
     this.#isWritten = true;
+    const uses = this.#uses();
     this.#connection.report({
       ...verdict,
       method: this.#method,
       path: this.#path,
       ...(status !== undefined && { status }),
+      ...(uses.length > 0 && {
+        secrets: [...new Set(uses.map(({ secret }) => secret))],
+        forms: [...new Set(uses.map(({ form }) => form))],
+      }),
       bytesUp: this.#bytes.up,
       bytesDown: this.#bytes.down,
       ms: Math.round(performance.now() - this.#startedAt),

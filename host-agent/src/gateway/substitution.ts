@@ -1,9 +1,11 @@
 // The place where secrets come into requests: after the verdict, and before anything is sent to the server.
+import type { BodySubstitution, Redaction, SecretUse } from './substitution/index.ts';
 
-/** What is sent to the server. Names are as the client wrote them; of HTTP/2 without pseudo-headers. */
+/** What is sent to the server. Names are as the client wrote them; those of HTTP/2 in lower case, no pseudo-headers. */
 export type SentHead = {
   readonly host: string;
   readonly port: number;
+  /** Then the certificate of the server was verified. */
   readonly isTls: boolean;
   readonly method: string;
   /** Path and query. */
@@ -14,26 +16,15 @@ export type SentHead = {
 export type Substituted =
   | {
       readonly head: SentHead;
-      /** Names of the secrets that it has now. */
-      readonly used: readonly string[];
+      /** What it has now. */
+      readonly used: readonly SecretUse[];
       /** Changes the body. */
-      readonly body?: (() => NodeJS.ReadWriteStream) | undefined;
+      readonly body?: BodySubstitution | undefined;
+      /** Of its answer; absent: it is passed on as it is. */
+      readonly redaction?: Redaction | undefined;
     }
-  | { readonly refused: string };
-
-/** What is done with the answer to a request that has secrets. */
-export type Redaction = {
-  readonly headers: (headers: SentHead['headers']) => SentHead['headers'];
-  readonly body: () => NodeJS.ReadWriteStream;
-};
+  | { readonly refused: string; readonly status: 403 | 431 };
 
 export interface Substitution {
   request(head: SentHead): Substituted;
-  /** Undefined where nothing was used. */
-  answer(used: readonly string[]): Redaction | undefined;
 }
-
-export const NO_SUBSTITUTION: Substitution = {
-  request: (head) => ({ head, used: [] }),
-  answer: () => undefined,
-};

@@ -3,8 +3,10 @@
 import { type Agent, type IncomingMessage, request as requestOf, ServerResponse } from 'node:http';
 import { type Duplex, pipeline } from 'node:stream';
 import { NoServer, type ReadConnection } from './read-connection.ts';
+import { redact } from './redacted-answer.ts';
 import { type Headers, toGuestHeaders } from './request-head.ts';
 import type { RequestReport } from './request-report.ts';
+import { RedactingFrames, type Redaction } from './substitution/index.ts';
 import type { SentHead } from './substitution.ts';
 
 type Upgrade = {
@@ -15,6 +17,7 @@ type Upgrade = {
   readonly connection: ReadConnection;
   readonly agent: Agent;
   readonly sent: SentHead;
+  readonly redaction: Redaction | undefined;
   /** As the guest sent it. */
   readonly target: string;
   readonly hasOverride: boolean;
@@ -33,7 +36,8 @@ export function isWebSocket(req: IncomingMessage): boolean {
 
 /** `refuse`: writes an answer, and ends the connection. */
 export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason: string) => void): void {
-  const { req, socket, first, connection, agent, sent, target, hasOverride, rule, report } = upgrade;
+  const { req, socket, first, connection, agent, sent, redaction, target, hasOverride, rule, report } =
+    upgrade;
   const upstream = requestOf({
     ...{ agent, method: sent.method, path: sent.target, setHost: false },
     ...{ host: connection.handed.name, port: connection.handed.port },
@@ -67,13 +71,19 @@ export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason:
   upstream.on('error', fail);
   upstream.on('response', (answered) => {
     // The server does not want it, and says why.
+    const shown = redact(redaction, 'GET', answered.statusCode ?? 502, toGuestHeaders(answered.rawHeaders));
+    if (shown.kind === 'unreadable') {
+      fail(new NoServer(502, shown.reason));
+      return;
+    }
     status = answered.statusCode ?? 502;
     const res = new ServerResponse(req);
     res.shouldKeepAlive = false;
     res.assignSocket(socket as never);
-    res.writeHead(status, answered.statusMessage, toGuestHeaders(answered.rawHeaders).flat());
+    const { statusMessage = '' } = answered;
+    res.writeHead(status, redaction?.text(statusMessage) ?? statusMessage, shown.headers.flat());
     report.count('down', answered);
-    pipeline(answered, res, (error) => {
+    pipeline([answered, ...shown.body, res], (error) => {
       if (error) fail(error);
       else if (end()) report.allowed(rule, 'the server did not take the upgrade', status);
       socket.end();
@@ -87,10 +97,12 @@ export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason:
       return;
     }
     status = 101;
-    const headers = [...toGuestHeaders(answered.rawHeaders), ...UPGRADE];
+    const given = toGuestHeaders(answered.rawHeaders);
+    const headers = [...(redaction?.headers(given) ?? given), ...UPGRADE];
     const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
     socket.write(`HTTP/1.1 101 Switching Protocols\r\n${lines}\r\n`, 'latin1');
-    if (head.length > 0) socket.write(head);
+    const frames = redaction && new RedactingFrames(() => redaction.replacer());
+    if (head.length > 0) (frames ?? socket).write(head);
     if (first.length > 0) opened.write(first);
     report.add('up', first.length);
     report.add('down', head.length);
@@ -104,7 +116,8 @@ export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason:
       opened.destroy();
     };
     pipeline(socket, opened, done);
-    pipeline(opened, socket, done);
+    if (frames === undefined) pipeline(opened, socket, done);
+    else pipeline(opened, frames, socket, done);
   });
   socket.once('close', () => {
     upstream.destroy();

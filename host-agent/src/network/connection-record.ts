@@ -22,4 +22,7 @@ export type ConnectionRecord = {
   readonly path?: string;
   /** Of its answer; absent: it got none. */
   readonly status?: number;
+  /** Names of the secrets that it had, and where. */
+  readonly secrets?: readonly string[];
+  readonly forms?: readonly string[];
 };

@@ -12,6 +12,7 @@ import type { ConnectionRecord } from './connection-record.ts';
 import { DiallerControl, type DiallerVerdict } from './dialler-control.ts';
 import { toLost, toRecord, toTag } from './dialler-records.ts';
 import { type GatewayCommand, GatewayProcess } from './gateway-process.ts';
+import type { GatewaySettings } from './gateway-wire.ts';
 import { controlOf, endHeld, gateOf, isHeld, startHeld, type Users } from './held-process.ts';
 import type { NetworkPolicy } from './network-policy.ts';
 import type { EgressPolicy, Verdict } from './policy.ts';
@@ -41,6 +42,8 @@ export type DiallerOptions = {
     readonly roots?: string | undefined;
     /** Undefined: the guest trusts none. */
     readonly authority: () => Promise<Authority | undefined>;
+    /** Secrets of the sandbox, and whether they may be sent without TLS. */
+    readonly secrets?: (() => Promise<Pick<GatewaySettings, 'secrets' | 'allowsPlainHttp'>>) | undefined;
   };
   readonly log: Logger;
 };
@@ -86,10 +89,16 @@ export class Dialler {
       settings: async () => {
         const { source } = policy();
         const authority = needsAuthority(source) ? await gateway.authority() : undefined;
-        return { policy: source, generation: this.#generation, authority, roots: gateway.roots };
+        const shared = { policy: source, generation: this.#generation, authority, roots: gateway.roots };
+        return { ...shared, ...(await gateway.secrets?.()) };
       },
       onRecord: onConnection,
     });
+  }
+
+  /** The gateway gets the secrets that there are now. */
+  async changeSecrets(): Promise<void> {
+    await this.#gateway.change();
   }
 
   /** Starts the process if the policy needs it, or adopts an earlier daemon's. AppError exhausted, internal. */

@@ -13,7 +13,7 @@ export type DiallersOptions = {
   readonly program: string;
   readonly runDir: string;
   readonly users: Users;
-  readonly gateway: Omit<DiallerOptions['gateway'], 'authority'>;
+  readonly gateway: Omit<DiallerOptions['gateway'], 'authority' | 'secrets'>;
   readonly log: Logger;
 };
 
@@ -22,6 +22,7 @@ type Parts = Pick<DiallerOptions, 'nft' | 'resolve'> & {
   readonly onConnection: DiallerOptions['onConnection'];
   readonly egress: Pick<Egress, 'policy' | 'open'>;
   readonly authority: DiallerOptions['gateway']['authority'];
+  readonly secrets: DiallerOptions['gateway']['secrets'];
 };
 
 export class Diallers {
@@ -38,12 +39,12 @@ export class Diallers {
 
   /** Starts nothing. */
   open(slot: NetworkSlot, generation: number | undefined, parts: Parts): Dialler {
-    const { egress, denials, onConnection, authority, ...options } = parts;
+    const { egress, denials, onConnection, authority, secrets, ...options } = parts;
     const { program, users, gateway, log } = this.#options;
     const dialler = new Dialler({
       ...{ ...options, slot, program, users, log, generation },
       record: this.#recordOf(slot),
-      gateway: { ...gateway, authority },
+      gateway: { ...gateway, authority, secrets },
       policy: () => egress.policy,
       onConnection: (record) => {
         denials.connection(record);

@@ -21,6 +21,9 @@ export type EgressRecord = {
   readonly name?: string | undefined;
   readonly address?: string | undefined;
   readonly port?: number | undefined;
+  /** Names of the secrets that a request had, and their forms. */
+  readonly secrets?: readonly string[] | undefined;
+  readonly forms?: readonly string[] | undefined;
   readonly bytesUp?: number | undefined;
   readonly bytesDown?: number | undefined;
   /** How long the connection, or the request, lasted. */

@@ -6,6 +6,7 @@ import { isName } from './resolver/message.ts';
 const MAX_PATH_CHARS = 1024;
 const MAX_WORD_CHARS = 512;
 const MAX_FAILED_CHARS = 2048;
+const MAX_NAMES = 64;
 
 /** Undefined for what no gateway writes. */
 export function readGatewayLine(line: string): FromGateway | undefined {
@@ -27,7 +28,7 @@ export function readGatewayLine(line: string): FromGateway | undefined {
 
 function readRecord(fields: Readonly<Record<string, unknown>>): ConnectionRecord | undefined {
   const { verdict, protocol, reason, generation, rule, name, address, port } = fields;
-  const { bytesUp, bytesDown, ms, method, path, status } = fields;
+  const { bytesUp, bytesDown, ms, method, path, status, secrets, forms } = fields;
   if (verdict !== 'allowed' && verdict !== 'denied') return undefined;
   if (protocol !== 'tls' && protocol !== 'http') return undefined;
   if (!isWord(reason, MAX_WORD_CHARS) || address !== undefined) return undefined;
@@ -43,7 +44,13 @@ function readRecord(fields: Readonly<Record<string, unknown>>): ConnectionRecord
     ...(isWord(method, MAX_WORD_CHARS) && { method }),
     ...(isWord(path, MAX_PATH_CHARS) && { path }),
     ...(isCount(status) && status >= 100 && status <= 999 && { status }),
+    ...(isNames(secrets) && { secrets }),
+    ...(isNames(forms) && { forms }),
   };
+}
+
+function isNames(value: unknown): value is string[] {
+  return Array.isArray(value) && value.length <= MAX_NAMES && value.every((each) => isWord(each, 64));
 }
 
 function isObject(value: unknown): value is Readonly<Record<string, unknown>> {

@@ -1,7 +1,7 @@
 // The process that reads requests for one guest (src/gateway), as the daemon has it: it starts when a connection needs
 // it, in a jail without a network, and ends when none has for a while, with the daemon, or with the process that dials.
+import { createHash } from 'node:crypto';
 import type { Duplex } from 'node:stream';
-import { isDeepStrictEqual } from 'node:util';
 import type { Logger } from 'pino';
 import { AppError } from '../lib/errors.ts';
 import { TokenBucket } from '../lib/token-bucket.ts';
@@ -54,7 +54,8 @@ export class GatewayProcess {
   #usedAt = 0;
   #number = 0;
   #waiting: Waiting | undefined;
-  #known: GatewaySettings | undefined;
+  /** Digest of what it knows, which may have values of secrets. */
+  #known: string | undefined;
   /** Starts, changes and ends are made one at a time. */
   #last: Promise<unknown> = Promise.resolve();
 
@@ -146,7 +147,8 @@ export class GatewayProcess {
   async #settle(): Promise<number> {
     const channel = this.#channel;
     const settings = await this.#options.settings();
-    if (isDeepStrictEqual(settings, this.#known)) return 0;
+    const known = createHash('sha256').update(JSON.stringify(settings)).digest('base64');
+    if (known === this.#known) return 0;
     if (channel === undefined || channel.destroyed) throw new AppError('internal', 'the gateway has ended');
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     const failed = (why: string) => new AppError('internal', `the gateway ${why}`);
@@ -155,9 +157,10 @@ export class GatewayProcess {
     channel.once('close', onClose);
     try {
       using limit = deadline(SETTLE_TIMEOUT_MS, () => failed('does not answer'));
-      channel.write(`${JSON.stringify({ settle: this.#number, settings })}\n`);
+      const line = Buffer.from(`${JSON.stringify({ settle: this.#number, settings })}\n`);
+      channel.write(line, () => line.fill(0));
       const closed = await raceSignal(promise, limit.signal);
-      this.#known = settings;
+      this.#known = known;
       return closed;
     } finally {
       channel.off('close', onClose);

@@ -1,8 +1,22 @@
 // What the daemon and a gateway (src/gateway) say to each other: lines of JSON, on the gateway's descriptor 3. A
 // gateway that its guest has taken over may write anything.
+import type { SecretForm, SecretInjection } from '@sandboxd/api';
 import type { Authority } from './authority/index.ts';
 import type { ConnectionRecord } from './connection-record.ts';
 import type { NetworkPolicy } from './network-policy.ts';
+
+/** A secret that the guest can use: see gateway/substitution/bound-secret.ts. */
+export type GatewaySecret = {
+  readonly name: string;
+  readonly placeholder: string | null;
+  /** In base64. */
+  readonly value: string | null;
+  readonly hosts: readonly string[];
+  readonly ports?: readonly number[] | undefined;
+  readonly forms: readonly SecretForm[];
+  readonly inject?: SecretInjection | undefined;
+  readonly plainHttp: boolean;
+};
 
 /** Replaces what held before. */
 export type GatewaySettings = {
@@ -12,6 +26,9 @@ export type GatewaySettings = {
   readonly authority?: Authority | undefined;
   /** Certificates (PEM) that vouch for servers, besides those of Mozilla. */
   readonly roots?: string | undefined;
+  readonly secrets?: readonly GatewaySecret[] | undefined;
+  /** Whether the operator permits secrets without TLS. */
+  readonly allowsPlainHttp?: boolean | undefined;
 };
 
 /** It answers `settled` with the number. */

@@ -5,6 +5,7 @@ import type { Table } from '../store/store.ts';
 import type { Authority } from './authority/index.ts';
 import type { EgressRecord } from './egress-log.ts';
 import type { GatewayCommand } from './gateway-process.ts';
+import type { GatewaySettings } from './gateway-wire.ts';
 import type { Users } from './held-process.ts';
 import type { HostSideRecord } from './host-side.ts';
 import type { NetworkPolicy } from './network-policy.ts';
@@ -43,6 +44,8 @@ export type ServeOptions = NetworkPolicy & {
   readonly generation?: number | undefined;
   /** Of the sandbox; undefined: its guest trusts none, and nothing within TLS is read. */
   readonly authority?: (() => Promise<Authority | undefined>) | undefined;
+  /** Of the sandbox. */
+  readonly secrets?: (() => Promise<Pick<GatewaySettings, 'secrets' | 'allowsPlainHttp'>>) | undefined;
   /** Gets what the guest reached, and what it was denied. */
   readonly onEgress: (record: EgressRecord) => void;
 };

@@ -91,10 +91,7 @@ export class Network {
     return this.#taken.size;
   }
 
-  /**
-   * Allocates a free slot; nothing of it exists on the host yet. AppError unsupported (names what the host lacks),
-   * exhausted.
-   */
+  /** Allocates a free slot, of which nothing exists yet. AppError unsupported names what the host lacks; exhausted. */
   async allocate(): Promise<NetworkSlot> {
     const { subnet } = await this.#open();
     for (let tries = 0; tries < subnet.slots; tries++) {
@@ -181,7 +178,7 @@ export class Network {
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
   async start(slot: NetworkSlot, options: ServeOptions): Promise<void> {
-    const { wasServed, before, onDenied, onEgress, generation, authority, ...policy } = options;
+    const { wasServed, before, onDenied, onEgress, generation, authority, secrets, ...policy } = options;
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
     const { namespace, guestIp, resolverIp, gateway } = slot;
@@ -199,9 +196,8 @@ export class Network {
       nft: (commands) => this.#quick.request(['rules', namespace], commands),
       egress,
       resolve: (name) => client.addressesOf(name),
-      denials,
       authority: async () => authority?.(),
-      onConnection: onEgress,
+      ...{ denials, secrets, onConnection: onEgress },
     });
     const reports = new EgressReports(egress, denials, onEgress);
     // Before anything can fail: what an earlier daemon left open can be changed in any case.
@@ -242,6 +238,10 @@ export class Network {
     return closed + (await served.dialler.change(generation));
   }
 
+  /** Requests have the secrets of the sandbox as they are now. */
+  changeSecrets = async (slot: NetworkSlot): Promise<void> =>
+    this.#egress.get(slot.guestIp)?.dialler.changeSecrets();
+
   /** Nothing that the guest sends passes until the next change. Of a network that was lost, nothing does anyway. */
   async shut({ guestIp }: NetworkSlot): Promise<void> {
     const served = this.#egress.get(guestIp);
@@ -249,9 +249,7 @@ export class Network {
   }
 
   /** Whether names are resolved for the guest, by the policy of its last start or change. */
-  isServed({ guestIp }: NetworkSlot): boolean {
-    return this.#resolvers.has(guestIp);
-  }
+  isServed = ({ guestIp }: NetworkSlot): boolean => this.#resolvers.has(guestIp);
 
   /** The names, as far as they are known, that led the guest to an address. */
   namesOf({ guestIp }: NetworkSlot, address: string): readonly string[] {
@@ -277,10 +275,7 @@ export class Network {
     this.#taken.delete(linkOf(slot));
   }
 
-  /**
-   * Garbage collection: removes slots of an earlier daemon that no sandbox has, and the host's part if no slot is in
-   * use.
-   */
+  /** Garbage collection: removes slots that no sandbox has, and the host's part if no slot is in use. */
   async tidy(): Promise<void> {
     const { log } = this.#options;
     await this.#tidy().catch((err) =>

@@ -7,6 +7,7 @@ import type { Sealer } from '../lib/seal.ts';
 import { type Authority, makeAuthority, needsAuthority, subjectHash } from '../network/authority/index.ts';
 import type { Table } from '../store/store.ts';
 import type { SandboxRecord } from './record.ts';
+import { heldPolicyOf } from './secret-hosts.ts';
 
 /** By the id of the sandbox that made it. */
 export type AuthorityRecord = { readonly certificate: string; readonly sealedKey: string };
@@ -68,9 +69,11 @@ export class Authorities {
   }
 
   /** Undefined for a sandbox that never had an authority. */
-  trustOf({ authority, options }: Pick<SandboxRecord, 'authority' | 'options'>): GuestTrust | undefined {
+  trustOf(record: Pick<SandboxRecord, 'authority' | 'options' | 'metadata'>): GuestTrust | undefined {
+    const { authority } = record;
     if (authority === undefined) return undefined;
-    if (options.network === undefined || !needsAuthority(options.network)) return NO_TRUST;
+    const policy = heldPolicyOf(record);
+    if (policy === undefined || !needsAuthority(policy)) return NO_TRUST;
     const found = this.#options.records.get(authority);
     if (found === undefined) return NO_TRUST;
     return { certificate: found.certificate, subjectHash: subjectHash(found.certificate) };

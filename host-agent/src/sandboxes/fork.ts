@@ -147,7 +147,7 @@ export class Forks {
         ...child,
         name: child.name ?? shared.name,
       });
-      assertUsable(secrets, options.network !== undefined, Object.fromEntries(metadata.env));
+      assertUsable(secrets, options.network, Object.fromEntries(metadata.env));
       reserved.use(names.reserve(owner, metadata.name));
       return { options: inheritOptions(options, ports), metadata };
     });

@@ -34,6 +34,7 @@ import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
 import { type ComparePosition, type DifferencePage, DiskComparer } from './saved/compare-disks.ts';
+import { followSecrets } from './secret-rotation.ts';
 import { bindForCreate } from './secrets.ts';
 import { exportPaused } from './sleep/export-paused.ts';
 import { Sleep } from './sleep/sleep.ts';
@@ -116,8 +117,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     this.#templates = new Templates({
       // No client sees the guest of a template, so it has no durable log.
       context: { ...context, logs: undefined },
-      budgetBytes: capacity.templateBudgetBytes,
-      diskBytes: creates.defaults.diskBytes,
+      ...{ budgetBytes: capacity.templateBudgetBytes, diskBytes: creates.defaults.diskBytes },
       ...{ startQueue: this.#startQueue, log },
       reserve: (need) => this.#admission.reserve(need),
     });
@@ -154,10 +154,11 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     for (const sandbox of adopted) this.#register(sandbox);
     await settleNetworks(adopted, context.network, log);
     await closeInternet(adopted, { ...context, presets: this.#options.creates.presets }, log);
+    const sandboxes = () => this.#sandboxes.values();
+    followSecrets({ ...context, sandboxes, signal: this.#operations.signal(), log });
     await Promise.all(adopted.map((sandbox) => this.sleep.adopt(sandbox)));
-    const { settings, events } = context;
-    const timeoutMs = settings.watchdogTimeoutMs;
-    this.#watchdog = new Watchdog({ timeoutMs, sandboxes: () => this.#sandboxes.values(), events, log });
+    const { watchdogTimeoutMs: timeoutMs } = context.settings;
+    this.#watchdog = new Watchdog({ timeoutMs, sandboxes, events: context.events, log });
   }
 
   as(principal: Principal, onResolved?: RequestContext['onResolved']): Sandboxes {
@@ -171,16 +172,15 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   ): Promise<CreatedSandbox> {
     const signal = this.#operations.signal(requestSignal);
     const { context, creates } = this.#options;
-    const { principal } = request;
-    const owner = ownerOf(principal);
+    const owner = ownerOf(request.principal);
     const validated = await validateCreate(options, creates, signal);
-    const secrets = bindForCreate(options, validated.network !== undefined, principal, context.secrets);
-    using name = await this.#names.acquire(principal, options, { ...validated, secrets }, signal);
+    const secrets = bindForCreate(options, validated.network, request.principal, context.secrets);
+    using name = await this.#names.acquire(request.principal, options, { ...validated, secrets }, signal);
     if (name.existing !== undefined) return { ...name.existing.info, isExisting: true };
     using _admitted = this.#limits.admit(request, toRequestedResources(validated, undefined, secrets));
     await using pins = new AsyncDisposableStack();
     const findOptions = { signal, holds: pins, owner: sharerOf(owner) };
-    const resolved = await resolveRootfs(validated, options, creates, findOptions, principal);
+    const resolved = await resolveRootfs(validated, options, creates, findOptions, request.principal);
     await context.engines.chosen(signal);
     const need = toCreateNeed(resolved, context.settings.reservesDisks);
     const input = {

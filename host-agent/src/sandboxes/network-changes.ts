@@ -26,6 +26,7 @@ import { noSandbox, type SandboxRecord } from './record.ts';
 import type { SandboxNetworks } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import { findChangedSecrets, patchSecrets, withSecrets } from './secret-changes.ts';
+import { assertInspectable, heldPolicyOf, withInspection } from './secret-hosts.ts';
 import { toSecretInfos } from './secrets.ts';
 import { changeTrust, makeAuthorityFor, type TrustDeps } from './trust-changes.ts';
 
@@ -33,7 +34,7 @@ import { changeTrust, makeAuthorityFor, type TrustDeps } from './trust-changes.t
 export type SandboxPresets = NamedPresets & Pick<Presets, 'assertAvailable' | 'withCurrentNames'>;
 
 export type NetworkChangeDeps = {
-  readonly network: Pick<SandboxNetworks, 'change' | 'shut'>;
+  readonly network: Pick<SandboxNetworks, 'change' | 'changeSecrets' | 'shut'>;
   readonly egressLog: Pick<EgressLog, 'change'>;
   readonly secrets: Pick<SandboxSecrets, 'change' | 'hasValue'>;
   readonly presets: SandboxPresets;
@@ -67,7 +68,7 @@ export function checkNetwork(
   network: Pick<SandboxNetworks, 'namesOf'>,
 ): ExplainedVerdict {
   const { slot, policy } = networkOf(id, record);
-  const egress = new EgressPolicy(policy);
+  const egress = new EgressPolicy(heldPolicyOf(record) ?? policy);
   const generation = generationOf(record);
   const verdict = egress.check(host, traffic);
   if (verdict.isAllowed || parseIpv4(host) === undefined) return { ...verdict, generation };
@@ -139,14 +140,16 @@ async function applyPolicy(
   const changed = [...findChanges(before, policy), ...(names.length > 0 ? ['secrets'] : [])];
   if (changed.length === 0 && record.networkBefore === undefined) return 0;
   const generation = current + 1;
-  const made = await makeAuthorityFor(sandbox, policy, authorities);
+  assertInspectable(policy, secrets);
+  const held = withInspection(policy, secrets);
+  const made = await makeAuthorityFor(sandbox, held, authorities);
   const { networkBefore: pending, ...settled } = record;
   const options = { ...record.options, network: policy };
   const metadata = withSecrets(metadataOf(record), secrets);
   const authority = made && { authority: made.id };
   const next = { ...settled, options, metadata, networkGeneration: generation, ...authority };
   // Where a change failed before this one, any of its connections may be there as well.
-  const networkBefore = pending === undefined ? before : 'unknown';
+  const networkBefore = pending === undefined ? (heldPolicyOf(record) ?? before) : 'unknown';
   await sandbox.replaceRecord({ ...next, networkBefore }, made?.persist).catch((error: unknown) => {
     throw asNoSpace(error, 'change the network of the sandbox', 'record') ?? error;
   });
@@ -154,7 +157,7 @@ async function applyPolicy(
   egressLog.change(id, { mode: policy.log, generation });
   await changeTrust(sandbox, record, next, deps);
   const closed = await network
-    .change(slot, policy, generation)
+    .change(slot, held, generation)
     .catch((error: unknown) => undo(sandbox, record, deps, error));
   faults.reach('network.changed');
   assertExists(sandbox);
@@ -190,7 +193,8 @@ async function undo(
   const { network, egressLog } = deps;
   const { slot, policy } = networkOf(sandbox.id, record);
   const reason = firstLine(toError(cause));
-  const isRestored = await network.change(slot, policy, generationOf(record)).then(
+  const held = heldPolicyOf(record) ?? policy;
+  const isRestored = await network.change(slot, held, generationOf(record)).then(
     () => true,
     () => false,
   );
@@ -203,6 +207,7 @@ async function undo(
     const restored = { ...record, ...(authority !== undefined && { authority }) };
     await sandbox.replaceRecord(restored);
     await changeTrust(sandbox, failed, restored, deps);
+    await network.changeSecrets(slot).catch(() => undefined);
     egressLog.change(sandbox.id, { mode: policy.log, generation: generationOf(record) });
   }
   const until = 'until the next change, or until the daemon starts again';

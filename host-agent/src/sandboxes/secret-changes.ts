@@ -22,7 +22,7 @@ export function patchSecrets(
   if (changes === undefined && replacesSecrets !== true) return before;
   const kept = replacesSecrets ? before.filter(({ name }) => Object.hasOwn(changes ?? {}, name)) : before;
   const after = secrets.change(kept, changes ?? {}, scopeOf(request.principal));
-  assertUsable(after, true, Object.fromEntries(env));
+  assertUsable(after, { allowlist: [] }, Object.fromEntries(env));
   const named = after.filter(({ name }) => Object.hasOwn(changes ?? {}, name));
   limits.admitSecrets(request, toRequestedSecrets(named));
   return after;

@@ -2,7 +2,9 @@
 import { type SecretBinding, secretBindings } from '@sandboxd/api';
 import { type Owner, type Principal, type RequestedSecret, tenantOf } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
+import type { NetworkPolicy } from '../network/index.ts';
 import type { BindingReference, SandboxSecrets, StoredBinding } from '../secrets/index.ts';
+import { assertInspectable } from './secret-hosts.ts';
 import type { CreateSandboxOptions } from './types.ts';
 
 export type BoundSecretInfo = Omit<BindingReference, 'id' | 'placeholder' | 'prefix'> & {
@@ -44,12 +46,12 @@ export function toSecretInfos(
 /** Those of a create. AppError as `SandboxSecrets.change` and `assertUsable`. */
 export function bindForCreate(
   { secrets: wanted = {}, env = {} }: CreateSandboxOptions,
-  hasNetwork: boolean,
+  network: NetworkPolicy | undefined,
   principal: Principal,
   secrets: Pick<SandboxSecrets, 'change'>,
 ): readonly StoredBinding[] {
   const bindings = secrets.change([], wanted, scopeOf(principal));
-  assertUsable(bindings, hasNetwork, env);
+  assertUsable(bindings, network, env);
   return bindings;
 }
 
@@ -62,15 +64,16 @@ export function toWishes(bindings: readonly StoredBinding[] = []) {
 /** AppError invalid_argument: a secret is of use on the way to a host only, and has a variable of its own. */
 export function assertUsable(
   bindings: readonly StoredBinding[],
-  hasNetwork: boolean,
+  network: NetworkPolicy | undefined,
   env: Readonly<Record<string, string>>,
 ): void {
   if (bindings.length === 0) return;
-  if (!hasNetwork)
+  if (network === undefined)
     throw new AppError(
       'invalid_argument',
       'secrets need a network with enabled: true, on the way to whose hosts they are',
     );
+  assertInspectable(network, bindings);
   const clash = bindings.find((binding) => binding.env !== undefined && Object.hasOwn(env, binding.env));
   if (clash === undefined) return;
   throw new AppError(

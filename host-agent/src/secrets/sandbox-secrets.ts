@@ -6,14 +6,18 @@ import {
   type OpenedSecret,
   openBindings,
   type StoredBinding,
+  wipe,
 } from './bindings.ts';
 import type { SecretStore } from './secret-store.ts';
 
 export class SandboxSecrets {
   readonly #sealer: Sealer;
   readonly #secrets: SecretStore;
+  /** Of the operator. */
+  readonly #allowsPlainHttp: boolean;
 
-  constructor(sealer: Sealer, secrets: SecretStore) {
+  constructor(sealer: Sealer, secrets: SecretStore, allowsPlainHttp = false) {
+    this.#allowsPlainHttp = allowsPlainHttp;
     this.#sealer = sealer;
     this.#secrets = secrets;
   }
@@ -26,6 +30,27 @@ export class SandboxSecrets {
   /** The caller wipes them. AppError internal for one that is sealed with another key. */
   open(bindings: readonly StoredBinding[]): Promise<OpenedSecret[]> {
     return openBindings(bindings, { sealer: this.#sealer, secrets: this.#secrets });
+  }
+
+  /** In the form of the gateway's wire; the values are text then, which cannot be wiped. */
+  async forGateway(bindings: readonly StoredBinding[]) {
+    const opened = await this.open(bindings);
+    const secrets = opened.map(({ value, ...secret }) => ({
+      ...secret,
+      value: value?.toString('base64') ?? null,
+    }));
+    wipe(opened);
+    return { secrets, allowsPlainHttp: this.#allowsPlainHttp };
+  }
+
+  /** Whether the value of any may change without a call. */
+  areRead(bindings: readonly StoredBinding[]): boolean {
+    return bindings.some(({ use }) => use !== undefined && this.#secrets.isRead(use.scope, use.name));
+  }
+
+  /** Called after a stored secret was changed or removed. */
+  onChange(listener: (scope: string, name: string) => void): Disposable {
+    return this.#secrets.onChange(listener);
   }
 
   /** Without opening it. */

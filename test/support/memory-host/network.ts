@@ -96,6 +96,10 @@ export class RecordingNetwork implements SandboxNetworks {
   /** What a change closes. */
   closes = 0;
 
+  async changeSecrets(slot: NetworkSlot) {
+    this.#call('change secrets', slot);
+  }
+
   async change(slot: NetworkSlot, { allowlist, rules = [], presets = [] }: NetworkPolicy) {
     const words = [
       allowlist,

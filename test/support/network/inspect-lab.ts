@@ -3,6 +3,7 @@
 import type { Test } from 'tap';
 import { type Authority, Leaves, makeAuthority } from '../../../host-agent/src/network/authority/index.ts';
 import type { NetworkPolicy } from '../../../host-agent/src/network/index.ts';
+import type { ServeOptions } from '../../../host-agent/src/network/network-options.ts';
 import { Lab, WEB_IP } from './lab.ts';
 
 export { WEB_IP };
@@ -57,7 +58,12 @@ export async function openInspectLab(t: Test, script = '') {
   witness.stdout?.on('data', (data) => seen.push(...String(data).trim().split('\n')));
   for (const name of ['ok.test', 'evil.test', 'other.test']) lab.names.set(name, [WEB_IP]);
 
-  async function open(t: Test, policy: Partial<NetworkPolicy>, authority: Authority | undefined = sandbox) {
+  async function open(
+    t: Test,
+    policy: Partial<NetworkPolicy>,
+    authority: Authority | undefined = sandbox,
+    secrets?: ServeOptions['secrets'],
+  ) {
     const network = await lab.openNetwork({}, world.certificate);
     const slot = await network.allocate();
     await network.create(slot);
@@ -65,6 +71,7 @@ export async function openInspectLab(t: Test, script = '') {
     await network.start(slot, {
       ...{ allowlist: [], ...policy, wasServed: false, generation: 1 },
       authority: async () => authority,
+      secrets,
       onDenied: () => undefined,
       onEgress: (record) => {
         if (record.protocol !== 'dns') records.push({ ...record });

@@ -84,7 +84,7 @@ export class Redaction {
       .map((coding) => coding.trim().toLowerCase())
       .filter((coding) => coding !== '' && coding !== 'identity');
     if (codings.length === 0)
-      return { kind: 'pass', headers: this.headers(headers), body: [new RedactingStream(this.replacer())] };
+      return { kind: 'pass', headers: this.headers(headers), body: [new ReplacingStream(this.replacer())] };
     const [coding = ''] = codings;
     const decoder = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined;
     if (codings.length > 1 || decoder === undefined)
@@ -97,7 +97,7 @@ export class Redaction {
     return {
       kind: 'pass',
       headers: this.headers(plain),
-      body: [decoder(), new RedactingStream(this.replacer())],
+      body: [decoder(), new ReplacingStream(this.replacer())],
     };
   }
 }
@@ -106,7 +106,8 @@ function unreadable(what: string): UnreadableAnswer {
   return { kind: 'unreadable', reason: `the answer to a request with a secret cannot be read: ${what}` };
 }
 
-class RedactingStream extends Transform {
+/** Replaces in a stream. */
+export class ReplacingStream extends Transform {
   readonly #replacer: StreamReplacer;
 
   constructor(replacer: StreamReplacer) {

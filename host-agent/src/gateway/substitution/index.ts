@@ -1,5 +1,5 @@
 // Secrets in requests of guests, and their redaction in the answers: pure of any connection.
-export { type RedactedAnswer, Redaction, type UnreadableAnswer } from './answer.ts';
+export { type RedactedAnswer, Redaction, ReplacingStream, type UnreadableAnswer } from './answer.ts';
 export { type BoundSecret, type Destination, type SecretUse, usableAt } from './bound-secret.ts';
 export { type BodySubstitution, substituteBody } from './request-body.ts';
 export {
@@ -10,4 +10,4 @@ export {
   substituteHead,
   withReadableAnswer,
 } from './request-head.ts';
-export { FrameRedaction } from './web-socket.ts';
+export { FrameRedaction, RedactingFrames } from './web-socket.ts';

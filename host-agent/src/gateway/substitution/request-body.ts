@@ -28,7 +28,13 @@ export function substituteBody(
   const replacements = usable.flatMap(({ name, placeholder, value }) =>
     placeholder === null
       ? []
-      : [{ find: Buffer.from(placeholder), by: encode(value), onFound: () => void found.add(name) }],
+      : [
+          {
+            find: Buffer.from(placeholder),
+            by: Buffer.from(encode(value)),
+            onFound: () => void found.add(name),
+          },
+        ],
   );
   if (replacements.length === 0) return undefined;
   return {

@@ -1,4 +1,6 @@
 // Frames from a WebSocket server: payloads are redacted across frames, and each frame keeps its length.
+import { Transform, type TransformCallback } from 'node:stream';
+import { toError } from '../../lib/errors.ts';
 import type { StreamReplacer } from './stream-replacer.ts';
 
 const OPCODE = 0x0f;
@@ -119,4 +121,26 @@ function readLength(head: Buffer): number | undefined {
   const length = head.readBigUInt64BE(2);
   if (length > BigInt(Number.MAX_SAFE_INTEGER)) throw new Error('a frame of the WebSocket is too long');
   return Number(length);
+}
+
+/** The same as a stream. */
+export class RedactingFrames extends Transform {
+  readonly #redaction: FrameRedaction;
+
+  constructor(createReplacer: () => StreamReplacer) {
+    super();
+    this.#redaction = new FrameRedaction(createReplacer);
+  }
+
+  override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
+    try {
+      done(null, this.#redaction.push(chunk));
+    } catch (error) {
+      done(toError(error));
+    }
+  }
+
+  override _flush(done: TransformCallback): void {
+    done(null, this.#redaction.end());
+  }
 }

@@ -1,13 +1,14 @@
 // The certificate authority of a sandbox whose policy has connections inspected. A copy has that of its source.
 import { needsAuthority } from '../../network/authority/index.ts';
+import { heldPolicyOf } from '../secret-hosts.ts';
 import type { Resource } from './resource.ts';
 
 export const authority: Resource = {
   stage: () => 'authority',
 
   async acquire({ id, context, record, update }) {
-    const { options, authority: inherited } = record;
-    if (inherited !== undefined || options.network === undefined || !needsAuthority(options.network)) return;
+    const policy = heldPolicyOf(record);
+    if (record.authority !== undefined || policy === undefined || !needsAuthority(policy)) return;
     const made = await context.authorities.make(id);
     await update({ authority: made.id }, made.persist);
   },

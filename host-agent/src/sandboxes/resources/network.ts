@@ -1,6 +1,7 @@
 // The network of a sandbox: its addresses, and the network namespace of its VMM.
 import { readBootId } from '../../lib/proc.ts';
 import type { EgressRecord, NetworkSlot } from '../../network/index.ts';
+import { heldPolicyOf } from '../secret-hosts.ts';
 import type { Resource, SandboxContext, SandboxNetworks } from './resource.ts';
 
 export const network: Resource = {
@@ -75,11 +76,19 @@ async function startNetwork(
   { id, context, record, handles }: SandboxContext,
   wasServed: boolean,
 ): Promise<void> {
-  const { allowlist = [], rules, presets, log: mode } = record.options.network ?? {};
+  const { allowlist = [], rules, presets, log: mode } = heldPolicyOf(record) ?? {};
   const { networkBefore: before, networkGeneration: generation = 1 } = record;
   const { egressLog } = context;
   await egressLog.begin(id, { mode, generation }, record.owner?.tenant);
   const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
   const onEgress = (found: EgressRecord) => egressLog.add(id, found);
-  await network.start(slot, { allowlist, rules, presets, before, wasServed, generation, onDenied, onEgress });
+  const policy = { allowlist, rules, presets, before, wasServed, generation };
+  // As the registry has them when the gateway asks: a change writes them before.
+  const authority = async () => {
+    const current = context.records.get(id)?.authority;
+    return current === undefined ? undefined : context.authorities.open(current);
+  };
+  const secrets = async () =>
+    await context.secrets.forGateway(context.records.get(id)?.metadata?.secrets ?? []);
+  await network.start(slot, { ...policy, onDenied, onEgress, authority, secrets });
 }

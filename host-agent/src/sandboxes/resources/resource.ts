@@ -34,6 +34,7 @@ export type SandboxNetworks = Pick<
   | 'endConnections'
   | 'connections'
   | 'change'
+  | 'changeSecrets'
   | 'shut'
   | 'namesOf'
   | 'isServed'
