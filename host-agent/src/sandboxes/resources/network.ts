@@ -82,13 +82,13 @@ async function startNetwork(
   await egressLog.begin(id, { mode, generation }, record.owner?.tenant);
   const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
   const onEgress = (found: EgressRecord) => egressLog.add(id, found);
-  const policy = { allowlist, rules, presets, before, wasServed, generation };
-  // As the registry has them when the gateway asks: a change writes them before.
+  // A change of the policy may have made it, and writes secrets before the gateway asks.
   const authority = async () => {
-    const current = context.records.get(id)?.authority;
-    return current === undefined ? undefined : context.authorities.open(current);
+    const made = context.records.get(id)?.authority ?? record.authority;
+    return made === undefined ? undefined : context.authorities.open(made);
   };
   const secrets = async () =>
     await context.secrets.forGateway(context.records.get(id)?.metadata?.secrets ?? []);
-  await network.start(slot, { ...policy, onDenied, onEgress, authority, secrets });
+  const served = { before, wasServed, generation, authority, secrets, onDenied, onEgress };
+  await network.start(slot, { allowlist, rules, presets, ...served });
 }
