@@ -183,7 +183,12 @@ t.test('changes of a running sandbox: bound, rotated, removed, replaced', async 
   t.match(await root('PATCH', path, { secrets: { X: GH }, if_generation: 1 }), { status: 409 });
   const replaced = await root('PUT', path, { allowlist: ['b.test'], secrets: { NEW: GH } });
   t.match(replaced.secrets, [{ name: 'NEW' }]);
-  t.strictSame((await root('PUT', path, { allowlist: ['b.test'] })).secrets, []);
+  t.match(
+    (await root('PUT', path, { allowlist: ['api.test'] })).secrets,
+    [{ name: 'NEW' }],
+    'absent: they stay',
+  );
+  t.strictSame((await root('PUT', path, { allowlist: ['b.test'], secrets: {} })).secrets, []);
 });
 
 t.test('snapshots and forks inherit bindings; a fork may change or drop them', async (t) => {
@@ -213,6 +218,18 @@ t.test('snapshots and forks inherit bindings; a fork may change or drop them', a
   const limited = await as({ policy: { allow_secrets: [] } });
   t.match(await limited('POST', `/snapshots/${snapshot}/fork`), { status: 403, error: /allow_secrets/ });
   t.equal((await limited('POST', `/snapshots/${snapshot}/fork`, { secrets: { ST: null } })).status, 201);
+});
+
+t.test('what is left of a deleted snapshot has no value', async (t) => {
+  const { root, daemon } = await start(t);
+  const { id } = await root('POST', '/sandboxes', { network: NETWORK, secrets: { GH } });
+  const { id: first } = await root('POST', `/sandboxes/${id}/snapshot`);
+  await root('POST', `/sandboxes/${id}/snapshot`);
+  const records = daemon.store.table<{ secrets?: unknown; deletedAtMs?: number }>('snapshots');
+  t.ok(records.get(first)?.secrets);
+  t.equal((await root('DELETE', `/snapshots/${first}`)).status, 204);
+  t.ok(records.get(first)?.deletedAtMs);
+  t.notOk(records.get(first)?.secrets);
 });
 
 t.test('a name with other secrets is not the same sandbox', async (t) => {

@@ -149,7 +149,7 @@ export const networkReplacement = z
       rules: withDefault(networkRules, [], 'ports of hosts that the guest may reach as well'),
       presets: withDefault(presetNames, [], 'names of lists of rules that the operator keeps'),
       log: withDefault(logMode, 'all', 'records that the egress log keeps'),
-      secrets: withDefault(secretBindings, {}, 'all secrets that the guest can use'),
+      secrets: optional(secretBindings, 'all secrets that the guest can use; absent: they stay'),
       if_generation: ifGeneration(),
     },
     { error: 'must be a JSON object' },

@@ -556,10 +556,7 @@ export interface components {
              * @default all
              */
             readonly log?: ("all" | "denied" | "off") | null;
-            /**
-             * @description all secrets that the guest can use
-             * @default {}
-             */
+            /** @description all secrets that the guest can use; absent: they stay */
             readonly secrets?: {
                 readonly [key: string]: components["schemas"]["SecretBinding"];
             } | null;

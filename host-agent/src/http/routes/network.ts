@@ -46,7 +46,8 @@ export function networkHandlers({ sandboxes: host, presets }: HttpServices) {
     replaceNetwork: ({ params: { id }, body }, c) => {
       const { allowlist, rules, presets: names, log, secrets, if_generation: ifGeneration } = body;
       const lists = { allowlist, rules, presets: names, log, secrets };
-      return change(c, id, { ...lists, replacesSecrets: true, ifGeneration });
+      const replacesSecrets = secrets && { replacesSecrets: true as const };
+      return change(c, id, { ...lists, ...replacesSecrets, ifGeneration });
     },
 
     checkNetwork: ({ params: { id }, body }, c) => {
