@@ -6,8 +6,8 @@ import { AppError } from '../lib/errors.ts';
 import type { Grant } from './access.ts';
 
 const CHECK_MS = 1000;
-/** A stranger cannot take all connections to the ports of a sandbox. */
-const MAX_OF_STRANGER = MAX_PORT_CONNECTIONS * 0.75;
+/** One untrusted client cannot take all connections to the ports of a sandbox. */
+const MAX_OF_ADDRESS = MAX_PORT_CONNECTIONS * 0.75;
 
 type Open = { readonly grant: Grant; readonly end: () => void };
 
@@ -15,7 +15,7 @@ export class OpenExchanges {
   readonly #checkMs: number;
   readonly #open = new Set<Open>();
   /** Those to public ports, by sandbox and client's address. */
-  readonly #ofStrangers = new Map<string, number>();
+  readonly #byAddress = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #onIdle: () => void = () => undefined;
 
@@ -29,12 +29,12 @@ export class OpenExchanges {
 
   /** `lifetime` emits `close` at the end; `end` ends it early. AppError exhausted. */
   add(grant: Grant, address: string, lifetime: EventEmitter, end: () => void): void {
-    const stranger = grant.by === 'public' ? `${grant.sandbox.id} ${address}` : undefined;
-    this.#count(stranger, 1);
+    const visitor = grant.by === 'public' ? `${grant.sandbox.id} ${address}` : undefined;
+    this.#count(visitor, 1);
     const open = { grant, end };
     this.#open.add(open);
     lifetime.once('close', () => {
-      this.#count(stranger, -1);
+      this.#count(visitor, -1);
       this.#open.delete(open);
       if (this.#open.size === 0) this.#onIdle();
     });
@@ -55,16 +55,20 @@ export class OpenExchanges {
     this.#timer = undefined;
   }
 
-  #count(stranger: string | undefined, by: 1 | -1): void {
-    if (stranger === undefined) return;
-    const count = (this.#ofStrangers.get(stranger) ?? 0) + by;
-    if (count > MAX_OF_STRANGER)
-      throw new AppError('exhausted', `this address has ${MAX_OF_STRANGER} requests to this sandbox; end some`, {
-        stage: 'request',
-        retryAfterS: 1,
-      });
-    if (count === 0) this.#ofStrangers.delete(stranger);
-    else this.#ofStrangers.set(stranger, count);
+  #count(visitor: string | undefined, by: 1 | -1): void {
+    if (visitor === undefined) return;
+    const count = (this.#byAddress.get(visitor) ?? 0) + by;
+    if (count > MAX_OF_ADDRESS)
+      throw new AppError(
+        'exhausted',
+        `this address has ${MAX_OF_ADDRESS} requests to this sandbox; end some`,
+        {
+          stage: 'request',
+          retryAfterS: 1,
+        },
+      );
+    if (count === 0) this.#byAddress.delete(visitor);
+    else this.#byAddress.set(visitor, count);
   }
 
   #check(): void {
