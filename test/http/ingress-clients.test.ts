@@ -159,7 +159,7 @@ t.test('one address cannot take all requests of a public port', async (t) => {
   await until(() => sandbox.streams.size === 192, 'requests at the guest');
   const refused = await dial(t, served.port, request);
   await until(() => refused.received.endsWith('}'), 'an answer');
-  t.match(refused.received, /^HTTP\/1\.1 503 [^]*this address has 192 requests to this sandbox/);
+  t.match(refused.received, /^HTTP\/1\.1 503 .*this address has 192 requests to this sandbox/s);
   const other = connect({ port: served.port, host: '127.0.0.1', localAddress: '127.0.0.2' });
   t.teardown(() => other.destroy());
   other.write(request);
