@@ -39,4 +39,6 @@ export type ServeOptions = NetworkPolicy & {
   readonly generation?: number | undefined;
   /** Gets what the guest reached, and what it was denied. */
   readonly onEgress: (record: EgressRecord) => void;
+  /** So many records of what the guest reached are missing. */
+  readonly onMissed?: ((count: number) => void) | undefined;
 };

@@ -81,5 +81,7 @@ async function startNetwork(
   await egressLog.begin(id, { mode, generation }, record.owner?.tenant);
   const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
   const onEgress = (found: EgressRecord) => egressLog.add(id, found);
-  await network.start(slot, { allowlist, rules, presets, before, wasServed, generation, onDenied, onEgress });
+  const onMissed = (count: number) => egressLog.miss(id, count);
+  const policy = { allowlist, rules, presets, before, generation };
+  await network.start(slot, { ...policy, wasServed, onDenied, onEgress, onMissed });
 }
