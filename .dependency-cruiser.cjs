@@ -5,6 +5,7 @@ const LAYERS = [
   ['lib'],
   ['store', 'config'],
   ['engines', 'guest', 'images', 'network', 'logs', 'keys', 'audit', 'metrics', 'events', 'idempotency'],
+  ['gateway'],
   ['sandboxes'],
   ['webhooks', 'telemetry'],
   ['http'],
@@ -55,6 +56,16 @@ module.exports = {
   forbidden: [
     ...packageRules,
     ...layerRules,
+    {
+      name: 'gateway-alone',
+      comment: 'the gateway runs apart from the daemon: of its network it has the rules, certificates and the wire',
+      severity: 'error',
+      from: { path: inModules(['gateway']) },
+      to: {
+        path: HOST,
+        pathNot: inModules(['gateway', 'lib', 'network/authority', 'network/bound-rules.ts', 'network/request-verdict.ts', 'network/gateway-wire.ts', 'network/connection-record.ts']),
+      },
+    },
     {
       name: 'known-module',
       comment: 'every file of the host agent is in a module that architecture.md knows',

@@ -13,6 +13,7 @@ export * from './json-schema.ts';
 export * from './limits.ts';
 export * from './openapi/document.ts';
 export type { DocumentedAnswer, DocumentedOperation } from './openapi/operation.ts';
+export * from './request-path.ts';
 export * from './routes/index.ts';
 export * from './routes/route.ts';
 export { errorResponse } from './schemas/answers.ts';

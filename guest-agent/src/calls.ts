@@ -21,6 +21,7 @@ import {
   type ServiceOutput,
   type SetClock,
   type Stream,
+  type Trust,
   type Wake,
 } from '@sandboxd/proto';
 import { attachCommand, callCommand, listCommands } from './commands/calls.ts';
@@ -37,6 +38,7 @@ import { growDisk } from './machine/grow-disk.ts';
 import { applyIdentity, correctClock, wakeUp } from './machine/identity.ts';
 import type { MemoryTrim } from './machine/memory-trim.ts';
 import { readStats } from './machine/stats.ts';
+import { applyTrust } from './machine/trust/index.ts';
 import { addon } from './native/addon.ts';
 import { type PortBudget, startPortConnect } from './ports/connect.ts';
 import { configureService, controlService, streamOutput } from './service/calls.ts';
@@ -75,17 +77,17 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     attachCommand(context.commands, stream, request.commandAttach as CommandAttach);
   } else if (request.identity) {
     const identity = request.identity as Identity;
-    const unixTimeUs = applyIdentity(identity);
+    const applied = applyIdentity(identity);
     context.cgroups.limitPids(identity.pidsLimit);
     // The last step: from here on, everything that runs belongs to the new guest.
     context.freezer.thaw();
     context.trim.resetBaseline();
-    stream.finish({ identity: { unixTimeUs } });
+    stream.finish({ identity: applied });
   } else if (request.wake) {
-    const unixTimeUs = wakeUp(request.wake as Wake);
+    const applied = wakeUp(request.wake as Wake);
     context.freezer.thaw();
     context.trim.resetBaseline();
-    stream.finish({ wake: { unixTimeUs } });
+    stream.finish({ wake: applied });
   } else if (request.freeze) {
     freeze(context, stream, request.freeze as Freeze);
   } else if (request.stats) {
@@ -118,6 +120,8 @@ function dispatch(context: CallContext, stream: Stream, request: Request): void 
     startFileWatch(context, stream, request.fileWatch as FileWatch);
   } else if (request.portConnect) {
     startPortConnect(context, stream, request.portConnect as PortConnect);
+  } else if (request.trust) {
+    stream.finish({ trust: applyTrust(request.trust as Trust, { isThorough: true }) });
   } else {
     throw new AgentError('unsupported', 'this agent does not know the request; bake the profile again');
   }

@@ -1,7 +1,17 @@
 // The guest agent: the first process of every sandbox.
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
-import { CLOCK, COMMANDS, FREEZE, GuestConnection, NETWORK, PORTS, SLEEP, WATCH } from '@sandboxd/proto';
+import {
+  CLOCK,
+  COMMANDS,
+  FREEZE,
+  GuestConnection,
+  NETWORK,
+  PORTS,
+  SLEEP,
+  TRUST,
+  WATCH,
+} from '@sandboxd/proto';
 import { mountModules } from './boot/modules.ts';
 import { mountFileSystems } from './boot/mounts.ts';
 import { setUpSystem } from './boot/system.ts';
@@ -72,7 +82,16 @@ const connection: GuestConnection = new GuestConnection({
     bootId,
     agentStartUs,
     agentReadyUs,
-    capabilities: [CLOCK, NETWORK, COMMANDS, SLEEP, WATCH, PORTS, ...(cgroups.canFreeze ? [FREEZE] : [])],
+    capabilities: [
+      CLOCK,
+      NETWORK,
+      COMMANDS,
+      SLEEP,
+      WATCH,
+      PORTS,
+      TRUST,
+      ...(cgroups.canFreeze ? [FREEZE] : []),
+    ],
   }),
   onHello: ({ incarnation }) => {
     freezer.greeted(incarnation);

@@ -55,7 +55,7 @@ static bool say(const char *format, ...) {
 }
 
 static void key_of(const struct link *link, char *key, size_t size) {
-  snprintf(key, size, "%s %s %d", KINDS[link->kind], link->name, link->port);
+  snprintf(key, size, "%s%s %s %d", KINDS[link->kind], ROLES[link->role], link->name, link->port);
 }
 
 static void ask(struct link *link) {
@@ -94,6 +94,16 @@ static void accept_verdict(char *words) {
   apply_verdict(link, verdict);
 }
 
+/** `ID TAG`; the next one like it is asked for again, so that the daemon can start a gateway. */
+static void accept_reading(char *words) {
+  char *rest, *id = strtok_r(words, " ", &rest), *tag = strtok_r(NULL, " ", &rest);
+  struct link *link = tag == NULL || strlen(tag) > MAX_TAG ? NULL : find_link(strtoull(id, NULL, 10));
+  if (link == NULL || link->stage != ASKING || link->role != PLAIN) return;
+  strcpy(link->tag, tag);
+  link->role = READ;
+  find_gateway(link);
+}
+
 /** `ID REASON TAG` */
 static void accept_refusal(char *words, bool is_change) {
   char *rest, *id = strtok_r(words, " ", &rest), *reason = strtok_r(NULL, " ", &rest);
@@ -111,7 +121,7 @@ static void list_judged(void) {
   char key[sizeof verdicts->key];
   for (int at = 0; at < MAX_VERDICTS; at++) verdicts[at].until = 0;
   for (struct link *link = links; link != NULL; link = link->next) {
-    if (link->is_over || link->stage < DIALLING) continue;
+    if (link->is_over || link->stage < HANDING) continue;
     key_of(link, key, sizeof key);
     // One that cannot be judged must not stay.
     if (!say("flow %llu %s\n", link->id, key)) refuse(link, "policy", 0);
@@ -121,6 +131,7 @@ static void list_judged(void) {
 
 static void obey_line(char *line) {
   if (strncmp(line, "yes ", 4) == 0) accept_verdict(line + 4);
+  else if (strncmp(line, "read ", 5) == 0) accept_reading(line + 5);
   else if (strncmp(line, "no ", 3) == 0) accept_refusal(line + 3, false);
   else if (strncmp(line, "close ", 6) == 0) accept_refusal(line + 6, true);
   else if (strcmp(line, "list") == 0) list_judged();

@@ -15,6 +15,8 @@ struct hello {
   char name[MAX_NAME + 1];
   /** A name may be encrypted within it. */
   bool has_ech;
+  /** The client speaks HTTP/2, if the server does. */
+  bool has_h2;
   /** Bytes of its records. */
   size_t length;
 };
@@ -67,6 +69,15 @@ static bool read_server_name(struct view extension, char *name) {
   return read_name(entry.at, entry.left, name);
 }
 
+/** Whether a list of protocols (ALPN) has HTTP/2. A server judges the list itself. */
+static bool has_h2(struct view extension) {
+  struct view list, entry;
+  if (!take_vector(&extension, 2, &list)) return false;
+  while (take_vector(&list, 1, &entry))
+    if (entry.left == 2 && memcmp(entry.at, "h2", 2) == 0) return true;
+  return false;
+}
+
 /** The message, without the head of its records. */
 static bool read_message(struct view message, struct hello *hello) {
   struct view body, part, extensions;
@@ -78,10 +89,11 @@ static bool read_message(struct view message, struct hello *hello) {
   if (!take_vector(&body, 2, &part) || part.left == 0 || part.left % 2 != 0) return false;
   if (!take_vector(&body, 1, &part) || part.left == 0) return false;
   if (!take_vector(&body, 2, &extensions) || body.left > 0) return false;
-  hello->has_ech = false;
+  hello->has_ech = hello->has_h2 = false;
   while (extensions.left > 0) {
     if (!take_number(&extensions, 2, &type) || !take_vector(&extensions, 2, &part)) return false;
     if (type == 0xfe0d) hello->has_ech = true;
+    if (type == 16) hello->has_h2 = has_h2(part);
     if (type != 0) continue;
     if (has_name || !read_server_name(part, hello->name)) return false;
     has_name = true;

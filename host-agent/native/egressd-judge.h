@@ -39,6 +39,7 @@ static void judge_first(struct link *link) {
     if (parsed == WHOLE) {
       strcpy(link->name, hello.name);
       if (link->kind == TLS && hello.has_ech) link->kind = TLS_ECH;
+      link->has_h2 = hello.has_h2;
       link->judged = hello.length;
     }
     link->rule = HELD;

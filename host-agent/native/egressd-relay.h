@@ -57,6 +57,7 @@ static void connected(struct link *link) {
   socklen_t length = sizeof error;
   getsockopt(link->server.sock, SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) return dial_next(link);
+  if (link->role == DIAL && !tell(link, "ok\n")) return finish(link, "allowed", "reset", true);
   link->stage = link->kind == POSTGRES ? GREETING : PASSING;
   link->deadline = now_ms() + (link->kind == POSTGRES ? DIAL_MS : IDLE_MS);
   if (link->kind != POSTGRES) pass(link);
@@ -80,7 +81,7 @@ static void watch_link(struct link *link) {
   uint32_t of_client = 0, of_server = 0;
   bool has_room = client->to - client->from < BUFFER_BYTES && !client->is_read_out;
   if ((is_passing || link->stage == READING) && has_room) of_client |= EPOLLIN;
-  if (link->stage == LINGERING) of_client |= EPOLLIN;
+  if (link->stage == LINGERING || link->stage == LINE || link->stage == WAITING) of_client |= EPOLLIN;
   if (is_passing && server->to > server->from) of_client |= EPOLLOUT;
   if (is_passing && server->to - server->from < BUFFER_BYTES && !server->is_read_out) of_server |= EPOLLIN;
   if (link->stage == GREETING) of_server |= EPOLLIN;
@@ -96,6 +97,8 @@ static void handle(struct side *side, uint32_t events) {
     char rest[4096];
     ssize_t got = recv(link->client.sock, rest, sizeof rest, 0);
     if (got == 0 || (got < 0 && errno != EAGAIN)) finish(link, "denied", "-", false);
+  } else if (link->stage == LINE || link->stage == WAITING) {
+    read_gate(link);
   } else if (link->stage == READING) {
     if (!receive(side)) finish(link, "denied", "reset", true);
     else judge_first(link);

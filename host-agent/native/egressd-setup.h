@@ -1,17 +1,17 @@
 // Part of egressd.c: what it opens before it has no privileges any more.
 
-static void open_control(const char *path) {
+static void open_port(struct side *port, const char *path) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   errno = ENAMETOOLONG;
   if (strlen(path) >= sizeof address.sun_path) die("listen", path);
   strcpy(address.sun_path, path);
   unlink(path);
-  control_port.sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  port->sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   umask(077);
-  if (control_port.sock < 0 || bind(control_port.sock, (struct sockaddr *)&address, sizeof address) < 0 ||
-      listen(control_port.sock, 8) < 0)
+  if (port->sock < 0 || bind(port->sock, (struct sockaddr *)&address, sizeof address) < 0 ||
+      listen(port->sock, BACKLOG) < 0)
     die("listen", path);
-  watch(&control_port, EPOLLIN);
+  watch(port, EPOLLIN);
 }
 
 static void enter(const char *pin) {

@@ -4,14 +4,16 @@
 // independent of the daemon. Without a daemon, only names that were judged within the last seconds pass. Prints `ready`
 // on its standard output, or an error on its standard error, and then exits with 1.
 //
-// usage: egressd UID PIN ADDRESS PORT CONTROL
+// usage: egressd UID PIN ADDRESS PORT CONTROL GATE
 //   UID      user and group id of no other process: the rules of the namespace let only this user connect
 //   PIN      file of the network namespace
 //   ADDRESS  of that namespace, to listen on; rules redirect the guest's connections to PORT there
 //   CONTROL  path of a unix socket for root; the latest connection to it is the daemon's
+//   GATE     path of a unix socket for all users who can reach it; its connections are the gateway's (egressd-gate.h)
 //
 // Lines to the daemon, of words; `-` is an absent one:
-//   ask ID KIND NAME PORT          may this connection pass? KIND: tls, tls+ech, http, postgres
+//   ask ID KIND NAME PORT          may this connection pass? KIND: tls, tls+ech, http, postgres; with +dial: the
+//                                  gateway wants it for a connection that it reads, of KIND+read from then on
 //   end ID VERDICT REASON KIND NAME ADDRESS PORT UP DOWN MS TAG
 //                                  a connection is over; ADDRESS: where it led, or was meant to
 //   lost COUNT                     so many are over of which nothing else is reported
@@ -19,6 +21,7 @@
 //   synced WORD                    everything before it is done
 // Lines from the daemon:
 //   yes ID SECONDS TAG ADDRESS…    it may, to these; the verdict holds that long for others like it
+//   read ID TAG                    the gateway has to read it
 //   no ID REASON TAG · close ID REASON TAG
 //   list                           forgets all verdicts, and lists what had one
 //   sync WORD
@@ -51,6 +54,8 @@
 #include "egressd-head.h"
 
 enum { BACKLOG = 512, MAX_LINKS = 1024, BUFFER_BYTES = 65536, MAX_EVENTS = 64, TICK_MS = 250 };
+/** Of the gateway: one to a server for each of the guest, and some that wait or begin. */
+enum { MAX_GATE = MAX_LINKS + 256 };
 /** New connections: a burst, and how many a second. */
 enum { BURST = 400, PER_S = 100 };
 /** Of the kernel, for each direction of a socket: by itself it takes several MiB. */
@@ -58,8 +63,13 @@ enum { KERNEL_BYTES = 256 * 1024 };
 enum { HELLO_MS = 5000, HEAD_MS = 10000, ANSWER_MS = 10000, DIAL_MS = 5000, LINGER_MS = 2000, IDLE_MS = 3600 * 1000 };
 
 enum kind { UNKNOWN, TLS, TLS_ECH, HTTP, POSTGRES };
-/** Those from DIALLING on had a verdict. LINGERING: a refusal is on its way to the guest. */
-enum stage { READING, ASKING, LINGERING, DIALLING, GREETING, PASSING };
+/** PLAIN and READ are the guest's, the others the gateway's. DIAL: to a server, for one that is READ. */
+enum role { PLAIN, READ, GATE, DIAL };
+/**
+ * Those from HANDING on had a verdict. LINGERING: a refusal is on its way to the guest. LINE, WAITING: of the gateway,
+ * before and after its line. HANDING: there is no gateway yet.
+ */
+enum stage { READING, ASKING, LINGERING, LINE, WAITING, HANDING, DIALLING, GREETING, PASSING };
 /** What the guest's next bytes must be. HELD: nothing passes before the server's answer to the hello is known. */
 enum rule { OPAQUE, HELD, HELLO, HEAD, UPGRADE, BODY, CHUNK, CHUNK_BODY, CHUNK_END, CHUNKS_END };
 
@@ -83,9 +93,10 @@ struct link {
   struct side client, server;
   unsigned long long id;
   enum kind kind;
+  enum role role;
   enum stage stage;
   enum rule rule;
-  bool is_greeted, is_over;
+  bool is_greeted, is_over, has_h2;
   /** End of the range of the client's buffer that may pass. */
   size_t judged;
   /** Of what is read from there on. */
@@ -108,7 +119,7 @@ struct link {
 /** How a client of Postgres asks for TLS. */
 static const unsigned char SSL_REQUEST[8] = {0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f};
 
-static int poller, link_count;
+static int poller, link_count, gate_count;
 /** A link is over, and not freed yet. */
 static bool has_over;
 static struct link *links;
@@ -137,7 +148,7 @@ static void watch(struct side *side, uint32_t events) {
 }
 
 static bool say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static const char *KINDS[] = {"-", "tls", "tls+ech", "http", "postgres"};
+static const char *KINDS[] = {"-", "tls", "tls+ech", "http", "postgres"}, *ROLES[] = {"", "+read", "+gate", "+dial"};
 
 static void end_socket(struct side *side, bool is_reset) {
   struct linger at_once = {.l_onoff = 1, .l_linger = 0};
@@ -160,18 +171,27 @@ static void finish(struct link *link, const char *verdict, const char *reason, b
   link->is_over = has_over = true;
   end_socket(&link->client, is_reset);
   end_socket(&link->server, is_reset);
-  link_count--;
-  if (link->stage == LINGERING) return;
+  bool is_gateways = link->role == GATE || link->role == DIAL;
+  *(is_gateways ? &gate_count : &link_count) -= 1;
+  if (link->stage == LINGERING || is_gateways) return;
   inet_ntop(AF_INET, &link->address, address, sizeof address);
-  bool is_said = say("end %llu %s %s %s %s %s %d %llu %llu %lld %s\n", link->id, verdict, reason, KINDS[link->kind],
-                     *link->name == '\0' ? "-" : link->name, address, link->port, link->client.bytes,
+  bool is_said = say("end %llu %s %s %s%s %s %s %d %llu %llu %lld %s\n", link->id, verdict, reason,
+                     KINDS[link->kind], ROLES[link->role], *link->name == '\0' ? "-" : link->name, address, link->port, link->client.bytes,
                      link->server.bytes, now_ms() - link->started, *link->tag == '\0' ? "-" : link->tag);
   if (!is_said) lost++;
+}
+
+/** Of little, to one whose buffers are empty. */
+static bool tell(struct link *link, const char *text) {
+  ssize_t length = strlen(text);
+  return send(link->client.sock, text, length, MSG_NOSIGNAL) == length;
 }
 
 /** `status`: of the answer that a client of HTTP gets; 0: a reset. */
 static void refuse(struct link *link, const char *reason, int status) {
   if (link->is_over) return;
+  if (link->role == DIAL && link->stage != PASSING && tell(link, "no ") && tell(link, reason)) tell(link, "\n");
+  if (link->role == GATE || link->role == DIAL) status = 0;
   if (status == 0 || link->kind != HTTP || link->stage == LINGERING || link->server.to > link->server.from) {
     finish(link, "denied", reason, true);
     return;
@@ -216,6 +236,7 @@ static void dial_next(struct link *link) {
 }
 
 static void apply_verdict(struct link *link, const struct verdict *verdict);
+static void find_gateway(struct link *link);
 #include "egressd-control.h"
 
 static void apply_verdict(struct link *link, const struct verdict *verdict) {
@@ -228,7 +249,11 @@ static void apply_verdict(struct link *link, const struct verdict *verdict) {
 
 #include "egressd-judge.h"
 
+static void read_gate(struct link *link);
 #include "egressd-relay.h"
+
+static struct link *add_link(int sock);
+#include "egressd-gate.h"
 
 /** Whether a new connection is within the rate. */
 static bool is_within_rate(void) {
@@ -242,6 +267,23 @@ static bool is_within_rate(void) {
   return true;
 }
 
+/** NULL without memory. */
+static struct link *add_link(int sock) {
+  struct link *link = calloc(1, sizeof *link);
+  unsigned char *buffers = link == NULL ? NULL : malloc(2 * BUFFER_BYTES);
+  if (buffers == NULL) {
+    free(link);
+    return NULL;
+  }
+  long long now = now_ms();
+  *link = (struct link){.id = next_id++, .started = now, .deadline = now + HELLO_MS, .next = links, .previous = &links};
+  link->client = (struct side){.sock = sock, .link = link, .buffer = buffers};
+  link->server = (struct side){.sock = -1, .link = link, .buffer = buffers + BUFFER_BYTES};
+  if (links != NULL) links->previous = &link->next;
+  links = link;
+  return link;
+}
+
 static void welcome(void) {
   struct sockaddr_in original;
   socklen_t length = sizeof original;
@@ -249,23 +291,15 @@ static void welcome(void) {
   if (client < 0) return;
   bool has_room = link_count < MAX_LINKS && is_within_rate();
   bool is_redirected = getsockopt(client, SOL_IP, SO_ORIGINAL_DST, &original, &length) == 0;
-  struct link *link = has_room && is_redirected ? calloc(1, sizeof *link) : NULL;
-  unsigned char *buffers = link == NULL ? NULL : malloc(2 * BUFFER_BYTES);
-  if (buffers == NULL) {
+  struct link *link = has_room && is_redirected ? add_link(client) : NULL;
+  if (link == NULL) {
     struct side refused = {.sock = client};
     lost++;
     end_socket(&refused, true);
-    free(link);
     return;
   }
-  long long now = now_ms();
-  *link = (struct link){.id = next_id++, .started = now, .deadline = now + HELLO_MS, .next = links, .previous = &links};
-  link->client = (struct side){.sock = client, .link = link, .buffer = buffers};
-  link->server = (struct side){.sock = -1, .link = link, .buffer = buffers + BUFFER_BYTES};
   link->address = original.sin_addr;
   link->port = ntohs(original.sin_port);
-  if (links != NULL) links->previous = &link->next;
-  links = link;
   link_count++;
   int on = 1;
   setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -277,7 +311,9 @@ static void expire(struct link *link, long long now) {
   if (!is_late_head && now <= link->deadline) return;
   if (link->stage == LINGERING) finish(link, "denied", "-", true);
   else if (link->stage == READING) refuse(link, link->kind == UNKNOWN ? "silent" : "slow", 0);
+  else if (link->stage == LINE) finish(link, "denied", "-", false);
   else if (link->stage == ASKING) refuse(link, "no-answer", 502);
+  else if (link->stage == HANDING) refuse(link, "no-gateway", 502);
   else if (link->stage == DIALLING) dial_next(link);
   else if (link->stage == GREETING) refuse(link, "unreachable", 0);
   else if (is_late_head) refuse(link, "slow", 0);
@@ -302,17 +338,19 @@ static void bury(void) {
 #include "egressd-setup.h"
 
 int main(int count, char **args) {
-  if (count != 6) {
-    fprintf(stderr, "usage: egressd UID PIN ADDRESS PORT CONTROL\n");
+  if (count != 7) {
+    fprintf(stderr, "usage: egressd UID PIN ADDRESS PORT CONTROL GATE\n");
     return 2;
   }
   // A library of the daemon may have left files open.
   if (close_range(3, ~0U, 0) < 0) die("close", "files");
-  struct rlimit files = {2 * MAX_LINKS + 64, 2 * MAX_LINKS + 64};
+  struct rlimit files = {.rlim_cur = 2 * (MAX_LINKS + MAX_GATE) + 64, .rlim_max = 2 * (MAX_LINKS + MAX_GATE) + 64};
   setrlimit(RLIMIT_NOFILE, &files);
   signal(SIGPIPE, SIG_IGN);
   poller = epoll_create1(EPOLL_CLOEXEC);
-  open_control(args[5]);
+  open_port(&control_port, args[5]);
+  open_port(&gate_port, args[6]);
+  if (chmod(args[6], 0666) < 0) die("open", args[6]);
   enter(args[2]);
   drop_privileges(args[1]);
   open_listener(args[3], args[4]);
@@ -325,12 +363,13 @@ int main(int count, char **args) {
     struct epoll_event events[MAX_EVENTS];
     bool is_idle = links == NULL && (lost == 0 || control.sock < 0);
     int happened = epoll_wait(poller, events, MAX_EVENTS, is_idle ? -1 : TICK_MS);
-    bool has_control = false, is_controlled = false, is_asked = false;
+    bool has_control = false, is_controlled = false, is_asked = false, has_gate = false;
     for (int at = 0; at < happened; at++) {
       struct side *side = events[at].data.ptr;
       if (side == &control_port) has_control = true;
       else if (side == &control) is_controlled = true;
       else if (side == &listener) is_asked = true;
+      else if (side == &gate_port) has_gate = true;
       else handle(side, events[at].events);
     }
     long long now = now_ms();
@@ -343,6 +382,7 @@ int main(int count, char **args) {
     if (is_controlled && control.sock >= 0) obey();
     if (has_control) welcome_control();
     if (is_asked) welcome();
+    if (has_gate) welcome_gate();
     // Verdicts may have changed any of them.
     for (struct link *link = is_controlled || has_control ? links : NULL; link != NULL; link = link->next)
       if (!link->is_over) watch_link(link);

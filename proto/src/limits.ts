@@ -55,6 +55,9 @@ export const NETWORK = 'network';
 /** Capability of a guest that keeps a table of commands, and runs detached ones. */
 export const COMMANDS = 'commands';
 
+/** Capability of a guest that trusts an authority of the host for inspected TLS. */
+export const TRUST = 'trust';
+
 /** Capability of a guest that watches directories, and gives pushed files an owner. */
 export const WATCH = 'watch';
 

@@ -166,7 +166,7 @@ t.test('a save blocks the channel only while the guest is paused', async (t) => 
     paths: sandbox.paths,
     remove: () => sandbox.remove(),
   }));
-  const use = (): Promise<void> =>
+  const use = (): Promise<unknown> =>
     guest.setIdentity({
       sandboxId: 's',
       hostname: 'h',

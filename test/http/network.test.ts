@@ -45,12 +45,37 @@ t.test('rules at a create, in the answer, and what is refused', async (t) => {
   for (const [parts, status, error] of [
     [{}, 400, /must be a non-empty allowlist where the network is enabled, or rules or presets/],
     [
-      { rules: [{ host: 'a.test', methods: ['GET'], paths: ['/x/**'] }] },
-      501,
-      /has methods, paths, which need the egress gateway, and this daemon has none/,
+      { rules: [{ host: 'a.test', methods: [] }] },
+      400,
+      /methods must name a method; without the field, every/,
     ],
-    [{ rules: [{ host: 'a.test', tls: 'inspect' }] }, 501, /has tls: inspect, which need/],
-    [{ rules: [{ host: 'a.test', protocol: 'http', websocket: true }] }, 501, /has websocket, which need/],
+    [{ rules: [{ host: 'a.test', methods: ['connect'] }] }, 400, /must be none of CONNECT, TRACE, TRACK/],
+    [{ rules: [{ host: 'a.test', methods: ['GET /'] }] }, 400, /must be a method, such as GET/],
+    [{ rules: [{ host: 'a.test', paths: ['x'] }] }, 400, /must be a path that begins with \//],
+    [{ rules: [{ host: 'a.test', paths: ['/a/../b'] }] }, 400, /must be as a server reads it/],
+    [{ rules: [{ host: 'a.test', paths: ['/a*'] }] }, 400, /must be as a server reads it/],
+    [{ rules: [{ host: 'a.test', paths: ['/**/a'] }] }, 400, /"\/\*\*" only at the end/],
+    [{ rules: [{ host: 'a.test', paths: ['/a?b'] }] }, 400, /must be as a server reads it/],
+    [
+      { rules: [{ host: 'a.test', tls: 'inspect' }, { host: 'a.test' }] },
+      400,
+      /rules\[0\] reads the requests to a\.test on port 443, and rules\[1\] lets a\.test pass unread there/,
+    ],
+    [
+      {
+        rules: [
+          { host: 'a.test', tls: 'inspect' },
+          { host: 'b.test', protocol: 'tcp', ports: ['400-500'] },
+        ],
+      },
+      400,
+      /rules\[1\] opens addresses on such a port by tcp, which pass unread/,
+    ],
+    [
+      { allowlist: ['b.test'], rules: [{ host: 'a.test', ports: [8443], tls: 'inspect' }] },
+      400,
+      /an allowlist opens addresses on all ports but 80 and 443/,
+    ],
     [{ rules: [{ ...SSH, methods: ['GET'] }] }, 400, /methods needs protocol tls or http, not tcp/],
     [{ rules: [{ ...SSH, method: ['GET'] }] }, 400, /rules\[0\] has unknown fields: method/],
     [{ rules: [{ host: 'a.test', tls: 'passthrough', paths: ['/x'] }] }, 400, /paths needs tls: inspect/],
@@ -110,8 +135,8 @@ t.test('GET, PATCH, PUT and a check of one sandbox', async (t) => {
   t.match(await root('PUT', path, {}), { generation: 4, allowlist: [], rules: [] });
   t.match(await root('PATCH', path, { nonsense: 1 }), { status: 200, warnings: [/unknown field nonsense/] });
   t.match(await root('PATCH', path, { rules: [{ host: 'a.test', paths: ['/x'] }] }), {
-    status: 501,
-    code: 'unsupported',
+    status: 200,
+    rules: [{ host: 'a.test', protocol: 'tls', ports: [443], tls: 'inspect', paths: ['/x'] }],
   });
   t.match(await root('GET', `/sandboxes/${UNKNOWN_ID}/network`), { status: 404 });
   const without = await root('POST', '/sandboxes', {});
@@ -163,4 +188,15 @@ t.test('101: keys without the operation, of another tenant, and with limits', as
     { name: 'git', description: 'git by SSH', rules: [SSH] },
     { name: 'internet', rules: [] },
   ]);
+});
+
+t.test('the certificate authority of a sandbox is in its policy, without a key', async (t) => {
+  const { app, sandboxes } = makeApp();
+  const ca = { fingerprint: 'AA:BB', certificate: '-----BEGIN CERTIFICATE-----\n' };
+  const created = await app.request('/sandboxes', { method: 'POST' });
+  const { id } = (await created.json()) as { id: string };
+  const ask = async () => (await app.request(`/sandboxes/${id}/network`)).json() as Promise<{ ca?: object }>;
+  t.notOk('ca' in (await ask()));
+  sandboxes.network.state = { ...sandboxes.network.state, ca };
+  t.same((await ask()).ca, ca);
 });

@@ -16,6 +16,7 @@ import type { ResourceContext } from '../../host-agent/src/sandboxes/resources/r
 import type { Sandbox } from '../../host-agent/src/sandboxes/sandbox.ts';
 import { startSandbox } from '../../host-agent/src/sandboxes/start.ts';
 import { Store } from '../../host-agent/src/store/store.ts';
+import { makeAuthorities } from './memory-host/authorities.ts';
 import { RecordingNetwork } from './memory-host/network.ts';
 import { oneEngine } from './one-engine.ts';
 
@@ -74,6 +75,7 @@ export async function makeCreates(t: Test, dir: string, engine: Engine, log: Log
     faults: NO_FAULTS,
     network: new RecordingNetwork(),
     egressLog: new EgressLog(undefined),
+    authorities: makeAuthorities(store, dataDir),
     idle: HOST_IDLE,
   };
   return {

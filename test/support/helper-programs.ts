@@ -2,7 +2,8 @@
 import { resolve } from 'node:path';
 import type { Helpers } from '../../host-agent/src/app/context.ts';
 
-const dist = resolve(import.meta.dirname, '../../dist');
+const root = resolve(import.meta.dirname, '../..');
+const dist = resolve(root, 'dist');
 
 export const HELPERS: Helpers = {
   agent: resolve(dist, 'agent'),
@@ -15,6 +16,13 @@ export const HELPERS: Helpers = {
   netd: resolve(dist, 'netd'),
   portd: resolve(dist, 'portd'),
   egressd: resolve(dist, 'egressd'),
+  gateway: {
+    program: process.execPath,
+    args: [resolve(root, 'host-agent/src/main.ts')],
+    reads: ['api', 'client', 'host-agent', 'node_modules', 'proto', 'rootfs-builder', 'package.json'].map(
+      (name) => resolve(root, name),
+    ),
+  },
   diffdisks: resolve(dist, 'diffdisks'),
   npm: dist,
 };

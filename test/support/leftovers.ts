@@ -19,7 +19,7 @@ type LeftoversOptions = { readonly isRunning?: boolean; readonly ignore?: readon
 /** Files of a daemon, its tests and its bakery in a data directory. */
 const KNOWN_NAMES: readonly string[] = [
   ...['profiles', 'kernels', 'layers', 'engines', 'agents', 'templates', 'snapshots', 'sandboxes', 'logs'],
-  ...['state.lmdb', 'state.lmdb-lock', 'audit', 'egress', 'images', 'faults', LOCK_NAME],
+  ...['state.lmdb', 'state.lmdb-lock', 'secrets-key', 'audit', 'egress', 'images', 'faults', LOCK_NAME],
 ];
 
 /** Files of a snapshot. */

@@ -35,10 +35,13 @@ export const egressRecord = z
     port: z.int().min(0).max(65_535).describe('port of the host').optional(),
     bytes_up: count('bytes that the guest sent').optional(),
     bytes_down: count('bytes that the guest received').optional(),
-    ms: count('duration of the connection, in milliseconds').optional(),
+    ms: count('duration of the connection or the request, in milliseconds').optional(),
+    method: word('method of the request, where requests are read').optional(),
+    path: word('its path, without the query, at most 1024 characters').optional(),
+    status: z.int().min(100).max(999).describe('status of its answer').optional(),
     dropped: count('number of missing records, where it is known').optional(),
   })
-  .describe('a connection, or a question for a name');
+  .describe('a connection, a request, or a question for a name');
 
 export const egressResponse = z
   .object({

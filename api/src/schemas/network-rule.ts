@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { optional, rule, text } from '../input/fields.ts';
 import { parsePortRange } from '../input/port-ranges.ts';
 import { MAX_HOST_NAME_CHARS, MAX_PORT, MAX_RULE_PATTERNS, MAX_RULE_PORTS } from '../limits.ts';
+import { isPathPattern } from '../request-path.ts';
 import { word } from './answers.ts';
 import { hostPattern } from './host-pattern.ts';
 
@@ -32,15 +33,15 @@ export type BoundRule = {
   readonly ports: readonly (number | string)[];
   /** Absent: allow. */
   readonly ech?: 'refuse' | undefined;
+  /** These make the gateway read the requests of its connections. */
+  readonly tls?: 'inspect' | undefined;
+  readonly methods?: readonly string[] | undefined;
+  readonly paths?: readonly string[] | undefined;
+  readonly websocket?: true | undefined;
+  readonly encoded_slash?: true | undefined;
 };
 
 export type NetworkRule = KernelRule | BoundRule;
-
-/** One that needs a gateway, which reads the requests of a connection. */
-export type GatewayRule = BoundRule & {
-  /** The fields that need it. */
-  readonly needs: readonly string[];
-};
 
 const PRESET_ERROR = 'must be a name of a preset: lower-case letters, digits and dashes';
 export const presetName = text(PRESET_ERROR, /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/);
@@ -76,12 +77,28 @@ function isCidr(value: string): boolean {
 }
 
 const METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
+/** What a gateway never lets pass. */
+const TUNNELS = ['CONNECT', 'TRACE', 'TRACK'];
 const PATH = /^\/[!-~]{0,1023}$/;
 const flag = z.boolean({ error: 'must be true or false' });
-const list = (error: string, form: RegExp) =>
+const list = <T extends z.ZodType<string, string>>(what: string, entry: T) =>
   z
-    .array(text(error, form), { error: 'must be an array of strings' })
+    .array(entry, { error: 'must be an array of strings' })
+    .min(1, { error: `must name a ${what}; without the field, every ${what} passes` })
     .max(MAX_RULE_PATTERNS, { error: `must have at most ${MAX_RULE_PATTERNS} entries` });
+const METHOD_ERROR = 'must be a method, such as GET';
+const TUNNEL_ERROR = `must be none of ${TUNNELS.join(', ')}, which are never passed on`;
+const method = rule(
+  text(METHOD_ERROR, METHOD),
+  `none of ${TUNNELS.join(', ')}`,
+  (value) => !TUNNELS.includes(value.toUpperCase()),
+  { error: TUNNEL_ERROR },
+);
+const PATH_FORM_ERROR = 'must be a path that begins with /, without a query';
+const PATH_ERROR =
+  'must be as a server reads it: no "//", dot segments, "\\", ";", and no %-codes of what needs none; ' +
+  '"*" is a whole segment, and "/**" only at the end';
+const path = rule(text(PATH_FORM_ERROR, PATH), 'canonical', isPathPattern, { error: PATH_ERROR });
 
 /** An unknown field is an error: ignoring it could allow more than the client meant. */
 const ruleFields = z.strictObject(
@@ -97,11 +114,8 @@ const ruleFields = z.strictObject(
       z.enum(['passthrough', 'inspect'], { error: 'must be passthrough or inspect' }),
       'whether the gateway reads within TLS; default: passthrough, without methods, paths and websocket',
     ),
-    methods: optional(list('must be a method, such as GET', METHOD), 'the only methods; GET includes HEAD'),
-    paths: optional(
-      list('must be a path that begins with /', PATH),
-      'the only paths: exact, * for one segment, /** for the rest',
-    ),
+    methods: optional(list('method', method), 'the only methods; GET includes HEAD'),
+    paths: optional(list('path', path), 'the only paths: exact, * for one segment, /** for the rest'),
     encoded_slash: optional(flag, 'whether a path may have %2F'),
     websocket: optional(flag, 'whether a connection may become a WebSocket'),
     ech: optional(
@@ -157,15 +171,22 @@ function findRuleProblem(fields: RuleFields): { message: string; path: string[] 
   return undefined;
 }
 
-function toRule({ host = '', cidr, ...fields }: RuleFields): NetworkRule | GatewayRule {
-  const { protocol = 'tls', ports = [...(DEFAULT_PORTS[protocol] ?? [])], tls, methods, paths } = fields;
+function toRule({ host = '', cidr, ...fields }: RuleFields): NetworkRule {
+  const { protocol = 'tls', ports = [...(DEFAULT_PORTS[protocol] ?? [])], methods, paths } = fields;
   if (protocol === 'tcp' || protocol === 'udp')
     return cidr === undefined ? { host, protocol, ports } : { cidr, protocol, ports };
-  const bound = { host, protocol, ports, ...(fields.ech === 'refuse' && { ech: fields.ech }) };
-  const inspected = { methods, paths, websocket: fields.websocket === true || undefined };
-  const needs = Object.entries(inspected).flatMap(([name, value]) => (value === undefined ? [] : [name]));
-  if (tls === 'inspect') needs.push('tls: inspect');
-  return needs.length === 0 ? bound : { ...bound, needs };
+  const isInspected = protocol === 'tls' && fields.tls !== 'passthrough';
+  const needsGateway =
+    fields.tls === 'inspect' || methods !== undefined || paths !== undefined || fields.websocket === true;
+  return {
+    ...{ host, protocol, ports },
+    ...(fields.ech === 'refuse' && { ech: fields.ech }),
+    ...(isInspected && needsGateway && { tls: 'inspect' as const }),
+    ...(methods !== undefined && { methods: [...new Set(methods)] }),
+    ...(paths !== undefined && { paths: [...new Set(paths)] }),
+    ...(fields.websocket === true && { websocket: fields.websocket }),
+    ...(fields.encoded_slash === true && { encoded_slash: fields.encoded_slash }),
+  };
 }
 
 export const answeredRule = z
@@ -175,6 +196,14 @@ export const answeredRule = z
     protocol: z.enum(RULE_PROTOCOLS).describe('protocol'),
     ports: z.array(z.union([z.int(), z.string()])).describe('ports and ranges of them'),
     ech: z.enum(['refuse']).describe('whether a name may be encrypted; absent: it may').optional(),
+    tls: z
+      .enum(['inspect'])
+      .describe('inspect: the gateway reads within TLS; absent: it does not')
+      .optional(),
+    methods: z.array(z.string()).describe('the only methods; absent: all').optional(),
+    paths: z.array(z.string()).describe('the only paths; absent: all').optional(),
+    websocket: z.literal(true).describe('a connection may become a WebSocket').optional(),
+    encoded_slash: z.literal(true).describe('a path may have %2F').optional(),
   })
   .describe('ports of a host, or of a range of addresses');
 

@@ -168,6 +168,16 @@ const policyFields = {
   log: z.enum(EGRESS_LOG_MODES).describe('records that the egress log keeps'),
   gateway: word('address of the host on the network of the guest'),
   guest_ip: word('address of the guest'),
+  ca: z
+    .object({
+      fingerprint: word('SHA-256 of the certificate, as openssl x509 -fingerprint -sha256 prints it'),
+      certificate: word('the certificate in PEM; its key never leaves the host'),
+    })
+    .describe(
+      'certificate authority that signs its inspected TLS connections, the same for its snapshots and forks; absent ' +
+        'until a policy has connections inspected',
+    )
+    .optional(),
 };
 
 export const networkPolicy = z.object(policyFields).describe('what the guest may reach');

@@ -336,6 +336,25 @@ export interface components {
              * @enum {string}
              */
             readonly ech?: "refuse";
+            /**
+             * @description inspect: the gateway reads within TLS; absent: it does not
+             * @enum {string}
+             */
+            readonly tls?: "inspect";
+            /** @description the only methods; absent: all */
+            readonly methods?: readonly string[];
+            /** @description the only paths; absent: all */
+            readonly paths?: readonly string[];
+            /**
+             * @description a connection may become a WebSocket
+             * @constant
+             */
+            readonly websocket?: true;
+            /**
+             * @description a path may have %2F
+             * @constant
+             */
+            readonly encoded_slash?: true;
         };
         readonly NetworkRequest: {
             /** @description records that the egress log keeps; default: all */
@@ -437,6 +456,13 @@ export interface components {
             readonly gateway: string;
             /** @description address of the guest */
             readonly guest_ip: string;
+            /** @description certificate authority that signs its inspected TLS connections, the same for its snapshots and forks; absent until a policy has connections inspected */
+            readonly ca?: {
+                /** @description SHA-256 of the certificate, as openssl x509 -fingerprint -sha256 prints it */
+                readonly fingerprint: string;
+                /** @description the certificate in PEM; its key never leaves the host */
+                readonly certificate: string;
+            };
         };
         /** @description what the guest may reach now */
         readonly ChangedNetworkPolicy: {
@@ -462,6 +488,13 @@ export interface components {
             readonly gateway: string;
             /** @description address of the guest */
             readonly guest_ip: string;
+            /** @description certificate authority that signs its inspected TLS connections, the same for its snapshots and forks; absent until a policy has connections inspected */
+            readonly ca?: {
+                /** @description SHA-256 of the certificate, as openssl x509 -fingerprint -sha256 prints it */
+                readonly fingerprint: string;
+                /** @description the certificate in PEM; its key never leaves the host */
+                readonly certificate: string;
+            };
             /** @description connections that were closed, as the policy does not allow them any more */
             readonly closed: number;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
@@ -511,7 +544,7 @@ export interface components {
                 readonly description?: string;
             }[];
         };
-        /** @description a connection, or a question for a name */
+        /** @description a connection, a request, or a question for a name */
         readonly EgressRecord: {
             /**
              * Format: date-time
@@ -544,8 +577,14 @@ export interface components {
             readonly bytes_up?: number;
             /** @description bytes that the guest received */
             readonly bytes_down?: number;
-            /** @description duration of the connection, in milliseconds */
+            /** @description duration of the connection or the request, in milliseconds */
             readonly ms?: number;
+            /** @description method of the request, where requests are read */
+            readonly method?: string;
+            /** @description its path, without the query, at most 1024 characters */
+            readonly path?: string;
+            /** @description status of its answer */
+            readonly status?: number;
             /** @description number of missing records, where it is known */
             readonly dropped?: number;
         };

@@ -11,14 +11,16 @@ type Surroundings = {
   /** The command's user. A uid without an entry in /etc/passwd has no name. */
   readonly user: { readonly home: string; readonly name?: string | undefined };
   readonly hasTerminal: boolean;
-  /** Only PATH and HOME are added to the environment. */
+  /** Of the variables of a login, only PATH and HOME are added to the environment. */
   readonly isExact: boolean;
+  /** Of the guest. */
+  readonly shared?: readonly (readonly [name: string, value: string])[];
 };
 
-/** Adds the missing variables that a login sets: PATH, HOME, USER, LOGNAME and (for a terminal) TERM. */
+/** Adds what is missing: PATH, HOME, USER, LOGNAME and (for a terminal) TERM, as a login does, and the shared ones. */
 export function completeEnvironment(
   env: readonly string[],
-  { user, hasTerminal, isExact }: Surroundings,
+  { user, hasTerminal, isExact, shared = [] }: Surroundings,
 ): string[] {
   const complete = [...env];
   const provide = (name: string, value: string): void => {
@@ -31,6 +33,7 @@ export function completeEnvironment(
     provide('LOGNAME', user.name);
   }
   if (hasTerminal) provide('TERM', 'xterm');
+  for (const [name, value] of shared) provide(name, value);
   return complete;
 }
 

@@ -1,6 +1,7 @@
 // Starts a command: descriptors, user, environment, program. On failure every descriptor is closed again.
 import { constants, fchmodSync, fchownSync } from 'node:fs';
 import type { Exec } from '@sandboxd/proto';
+import { trustVariables } from '../machine/trust/index.ts';
 import { addon } from '../native/addon.ts';
 import type { Cgroup } from './cgroups.ts';
 import { completeEnvironment, DEFAULT_PATH, environmentValue, programCandidates } from './environment.ts';
@@ -29,7 +30,7 @@ type Opened = { readonly ours: Descriptors; readonly theirs: readonly [number, n
 
 let nullFd = -1;
 
-/** A command. `isExact`: only PATH and HOME are added to its environment. */
+/** A command. `isExact`: of a login, only PATH and HOME are added to its environment. */
 export type Command = Omit<Exec, 'id' | 'detach' | 'outputBufferBytes'> & { readonly isExact?: boolean };
 
 /** Throws LaunchError. */
@@ -41,7 +42,8 @@ export function launch(exec: Command, cgroup: Cgroup): Launched {
   }
   const user = findUser(exec);
   const hasTerminal = exec.tty !== undefined && exec.tty !== null;
-  const env = completeEnvironment(exec.env, { user, hasTerminal, isExact: exec.isExact === true });
+  const isExact = exec.isExact === true;
+  const env = completeEnvironment(exec.env, { user, hasTerminal, isExact, shared: trustVariables() });
   const path = environmentValue(env, 'PATH') ?? DEFAULT_PATH;
   const cwd = exec.cwd === '' ? '/' : exec.cwd;
   const candidates = programCandidates(program, path);

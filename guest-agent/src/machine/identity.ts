@@ -5,12 +5,14 @@ import {
   type Identity,
   type Network,
   type SetClock,
+  type Trust,
   type Wake,
 } from '@sandboxd/proto';
 import { enterRoot } from '../boot/enter-root.ts';
 import { addon, NO_DIRECTORY } from '../native/addon.ts';
 import { abortForgotten, applyNetwork, checkNetwork } from './network.ts';
 import { writeOwnFile } from './own-file.ts';
+import { applyTrust, checkTrust } from './trust/index.ts';
 
 const MIN_ENTROPY_BYTES = 32;
 const MAX_ENTROPY_BYTES = 512;
@@ -34,6 +36,7 @@ export function checkIdentity(identity: Identity): void {
       `machine id ${JSON.stringify(identity.machineId)} is not 32 hexadecimal digits`,
     );
   }
+  if (identity.trust) checkTrust(identity.trust as Trust);
   checkRenewal(identity);
 }
 
@@ -51,21 +54,26 @@ function checkRenewal({
   if (network) checkNetwork(network as Network);
 }
 
+/** `problems`: of the trust, if it was asked for. */
+export type Applied = { readonly unixTimeUs: number; readonly trust?: { problems: string[] } };
+
 /** The same guest continues after a pause. Returns the clock's time as `applyIdentity` does. */
-export function wakeUp(wake: Wake): number {
+export function wakeUp(wake: Wake): Applied {
   checkRenewal(wake);
+  if (wake.trust) checkTrust(wake.trust as Trust);
   addon.addEntropy(wake.entropy);
   addon.setClock(wake.unixTimeUs);
   if (wake.network) applyNetwork(wake.network as Network);
   else if (wake.connections) abortForgotten(wake.connections as Connections);
-  return addon.shiftClock(0);
+  const trust = wake.trust && applyTrust(wake.trust as Trust, { isThorough: false });
+  return { unixTimeUs: addon.shiftClock(0), ...(trust && { trust }) };
 }
 
 /**
  * Applies the identity. Entropy and clock come first, because later steps already use them. Returns the clock's time
  * after the last step, in microseconds since 1970.
  */
-export function applyIdentity(identity: Identity): number {
+export function applyIdentity(identity: Identity): Applied {
   checkIdentity(identity);
   addon.addEntropy(identity.entropy);
   addon.setClock(identity.unixTimeUs);
@@ -80,7 +88,8 @@ export function applyIdentity(identity: Identity): number {
   writeOwnFile('/run/sandbox/id', `${identity.sandboxId}\n`);
   renewBootId();
   applyNetwork((identity.network as Network | null) ?? undefined);
-  return addon.shiftClock(0);
+  const trust = applyTrust((identity.trust as Trust | null) ?? undefined, { isThorough: false });
+  return { unixTimeUs: addon.shiftClock(0), ...(identity.trust && { trust }) };
 }
 
 /** The id comes from the kernel's generator, which was just reseeded. */

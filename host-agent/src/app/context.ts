@@ -40,6 +40,12 @@ export type Helpers = {
   readonly portd: string;
   /** Relays the connections of guests that are bound to names. */
   readonly egressd: string;
+  /** Reads the requests of guests, where rules need that: how it is started, and which files it reads. */
+  readonly gateway: {
+    readonly program: string;
+    readonly args: readonly string[];
+    readonly reads: readonly string[];
+  };
   /** Its `node_modules` contain the runtimes that built-in recipes take from npm. */
   readonly npm: string;
   /** Directory of a prepared kernel, for hosts without one; absent: the operator must build one. */

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { ensureAgentImage } from '@sandboxd/rootfs-builder';
 import type { Config } from '../config/index.ts';
+import { findProgramFiles } from '../engines/jail/jail.ts';
 import { LEASES_DIR, leaseUsers } from '../engines/jail/uid-leases.ts';
 import { RootfsFinder } from '../images/index.ts';
 import { agentRootfs } from '../images/rootfs-source.ts';
@@ -16,7 +17,9 @@ import {
   Network,
 } from '../network/index.ts';
 import { Presets } from '../network/presets.ts';
+import { readServerRoots } from '../network/server-roots.ts';
 import { readHostCapacity } from '../sandboxes/admission.ts';
+import { Authorities, type AuthorityRecord } from '../sandboxes/authorities.ts';
 import { CommandCounts } from '../sandboxes/exec.ts';
 import { HOST_IDLE } from '../sandboxes/idle/idle-watch.ts';
 import { SandboxManager } from '../sandboxes/manager.ts';
@@ -74,6 +77,20 @@ export async function openNetwork(
     portProgram: helpers.portd,
     egressProgram: helpers.egressd,
     portUsers: leaseUsers(config.uids),
+    gateway: {
+      command: {
+        ...{
+          jail: helpers.jail,
+          root: LEASES_DIR,
+          program: helpers.gateway.program,
+          args: helpers.gateway.args,
+        },
+        files: [...(await findProgramFiles(helpers.gateway.program)), ...helpers.gateway.reads],
+      },
+      ...(config.network.egressCaFile !== undefined && {
+        roots: await readServerRoots(config.network.egressCaFile),
+      }),
+    },
     log,
   });
   resources.defer(() => network.close());
@@ -85,7 +102,7 @@ export function openPresets({ config: { network }, log }: AppContext): Presets {
   return Presets.open({ file: network.presetsFile, hasInternet: network.hasInternet, log });
 }
 
-export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys'> &
+export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys' | 'sealer'> &
   Pick<OpenedEngines, 'kernel' | 'engines' | 'adopters' | 'isolation'> &
   Pick<OpenedEvents, 'events' | 'metrics'> &
   OpenedRootfs & {
@@ -119,6 +136,10 @@ export async function openSandboxes(
       records: store.table<SandboxRecord>('sandboxes'),
       logs,
       egressLog: deps.egressLog,
+      authorities: new Authorities({
+        records: store.table<AuthorityRecord>('authorities'),
+        sealer: deps.sealer,
+      }),
       idle: HOST_IDLE,
     },
     creates: {

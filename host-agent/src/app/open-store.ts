@@ -12,6 +12,7 @@ import { readDescriptorLimit, shareDescriptors } from '../lib/descriptors.ts';
 import { AppError } from '../lib/errors.ts';
 import { lockDirectory } from '../lib/instance-lock.ts';
 import { ensurePrivateDirectory } from '../lib/private-directory.ts';
+import { Sealer } from '../lib/seal.ts';
 import { Metrics, measureProcess } from '../metrics/metrics.ts';
 import { LifecycleEvents, logLifecycleEvents, type StoredEvent } from '../sandboxes/lifecycle-events.ts';
 import { countLifecycleEvents } from '../sandboxes/metrics.ts';
@@ -27,6 +28,8 @@ export type OpenedStore = {
   readonly registryPath: string;
   readonly keys: KeyRegistry;
   readonly answers: AnswerRecords;
+  /** Of records with secrets. */
+  readonly sealer: Sealer;
   /** Undefined when the audit trail is off. */
   readonly audit: AuditTrail | undefined;
 };
@@ -53,7 +56,9 @@ export async function openStore({ config, log, resources }: AppContext): Promise
   resources.use(followKeys(keys, audit, log));
   const answers = new AnswerRecords(store, log);
   resources.defer(() => answers.close());
-  return { store, registryPath, keys, answers, audit };
+  const sealer = new Sealer({ dataDir: config.dataDir, credentialsDir: process.env.CREDENTIALS_DIRECTORY });
+  resources.defer(() => sealer.close());
+  return { store, registryPath, keys, answers, sealer, audit };
 }
 
 /** Copies key changes of commands to the audit trail, which only the daemon writes. */

@@ -28,6 +28,7 @@ export const HELPERS: Helpers = {
   netd: join(directory, 'netd'),
   portd: join(directory, 'portd'),
   egressd: join(directory, 'egressd'),
+  gateway: { program: process.execPath, args: [], reads: [] },
   diffdisks: join(directory, 'diffdisks'),
   kernel: existsSync(KERNEL_DIR) ? KERNEL_DIR : undefined,
 };

@@ -117,6 +117,8 @@ export function toConfig(
       allowedRanges: values.network_allow_range,
       /** Absent: the operator has none. */
       ...(values.network_presets !== '' && { presetsFile: values.network_presets }),
+      /** Absent: the public authorities alone vouch for servers. */
+      ...(values.egress_ca_file !== '' && { egressCaFile: values.egress_ca_file }),
       hasInternet: values.network_internet === 'on',
       /** `address` or `address:port`; empty: the host's name servers. */
       dnsServers: values.dns_upstream,

@@ -246,6 +246,9 @@ export function createSettings(engineNames: readonly string[]) {
     network_presets: path({
       help: 'file of presets: lists of rules that clients can name; read again when it changes',
     }),
+    egress_ca_file: path({
+      help: 'certificates (PEM) that vouch for servers of inspected TLS, besides the public ones; read at the start',
+    }),
     network_internet: choice(['on', 'off'], {
       fallback: 'off',
       help: 'offer the preset internet: every public address; keys with net_allow_max need it in net_presets',

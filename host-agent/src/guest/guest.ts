@@ -8,11 +8,12 @@ import {
   connectHost,
   type HelloReply,
   type IdentityInput,
-  NETWORK,
   type RequestInput,
   type Result,
   SLEEP,
   type StatsResult,
+  TRUST,
+  type TrustInput,
   type WakeInput,
 } from '@sandboxd/proto';
 import type { Logger } from 'pino';
@@ -35,6 +36,7 @@ import {
   writeFile,
 } from './files.ts';
 import { GuestHold } from './hold.ts';
+import { assertCanTake, assertCanTrust, problemsOf } from './identity.ts';
 import { GuestPorts } from './port-stream.ts';
 import { GuestService } from './service.ts';
 
@@ -198,35 +200,44 @@ export class Guest {
   }
 
   /**
-   * Gives the guest a new identity and corrects its clock, as precisely as a few round trips allow. AppError
-   * unsupported if the agent is too old for a part of it.
+   * Gives the guest a new identity and corrects its clock, as precisely as a few round trips allow. Returns where it
+   * could not add the authority that it is to trust. AppError unsupported if the agent is too old for a part of it.
    */
-  async setIdentity(identity: IdentityInput, signal?: AbortSignal): Promise<void> {
-    if (identity.network && !this.#usable().can(NETWORK)) {
-      const what = 'the agent of this root filesystem knows no network; bake the profile again';
-      throw new AppError('unsupported', what);
-    }
+  async setIdentity(identity: IdentityInput, signal?: AbortSignal): Promise<string[]> {
+    assertCanTake(identity, this.can);
+    let problems: string[] = [];
     await this.#clock.settle(async () => {
       const result = await this.#call({ identity }, signal);
+      problems = problemsOf(result.identity?.trust);
       return { fromUs: Number(identity.unixTimeUs), toUs: result.identity?.unixTimeUs ?? 0 };
     }, signal);
+    return problems;
+  }
+
+  /** Adds the authority of inspected TLS; an empty certificate: nothing is inspected. As `setIdentity` for the rest. */
+  async trust(trust: TrustInput, signal?: AbortSignal): Promise<string[]> {
+    assertCanTrust(trust, this.can);
+    return this.can(TRUST) ? problemsOf((await this.#call({ trust }, signal)).trust) : [];
   }
 
   /**
    * Continues a guest that was paused: gives it entropy, corrects its clock, and thaws its commands. `network`: its
-   * interface is set up again.
+   * interface is set up again. Returns as `setIdentity`; an agent that is too old trusts nothing.
    */
-  async wake(input: Omit<WakeInput, 'unixTimeUs'>): Promise<void> {
+  async wake(input: Omit<WakeInput, 'unixTimeUs'>): Promise<string[]> {
     if (!this.can(SLEEP)) {
       await this.#call({ freeze: { isFrozen: false } });
       this.stepClock();
-      return;
+      return [];
     }
+    let problems: string[] = [];
     await this.#clock.settle(async () => {
       const unixTimeUs = nowUs();
       const { wake } = await this.#call({ wake: { ...input, unixTimeUs } });
+      problems = problemsOf(wake?.trust);
       return { fromUs: unixTimeUs, toUs: wake?.unixTimeUs ?? 0 };
     });
+    return problems;
   }
 
   async stats(signal?: AbortSignal): Promise<StatsResult> {

@@ -1,6 +1,7 @@
 // The addresses that one guest may reach, each with its expiry time. Mirrors the nftables sets in the guest's
 // namespace.
-import { type Element, openAddresses } from './rules/guest.ts';
+import { openAddresses } from './rules/guest.ts';
+import type { Element } from './rules/table.ts';
 
 export type Opening = { readonly address: string; readonly ttlS: number };
 

@@ -16,4 +16,10 @@ export type ConnectionRecord = {
   readonly bytesUp?: number;
   readonly bytesDown?: number;
   readonly ms?: number;
+  /** Of a request that was read. */
+  readonly method?: string;
+  /** Without its query. */
+  readonly path?: string;
+  /** Of its answer; absent: it got none. */
+  readonly status?: number;
 };

@@ -6,12 +6,19 @@ import { connect, isIPv4, type Socket } from 'node:net';
 import { AppError } from '../lib/errors.ts';
 import { TokenBucket } from '../lib/token-bucket.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
-import type { NamedConnection } from './policy.ts';
+import type { NamedConnection } from './bound-rules.ts';
 import { isName } from './resolver/message.ts';
 
 /** `tag`: the daemon's own word about the verdict, without spaces, which comes back in the record. */
 export type DiallerVerdict =
-  | { readonly isAllowed: true; readonly ttlS: number; readonly tag: string; readonly addresses: string[] }
+  | { readonly isAllowed: true; readonly isRead: true; readonly tag: string }
+  | {
+      readonly isAllowed: true;
+      readonly isRead?: false;
+      readonly ttlS: number;
+      readonly tag: string;
+      readonly addresses: string[];
+    }
   | { readonly isAllowed: false; readonly tag: string };
 
 /** A connection that is over. */
@@ -20,6 +27,8 @@ export type DialledConnection = {
   /** A word of native/egressd.c. */
   readonly reason: string;
   readonly kind: NamedConnection['kind'] | undefined;
+  /** Its requests were read, and have records of their own. */
+  readonly isRead: boolean;
   readonly name: string | undefined;
   readonly address: string | undefined;
   readonly port: number;
@@ -101,7 +110,7 @@ export class DiallerControl {
     const sync = Promise.withResolvers<void>();
     this.#synced = sync.resolve;
     await this.#wait('sync 1', sync.promise);
-    return closing.length;
+    return closing.filter(({ connection }) => connection.by !== 'dial').length;
   }
 
   close(): void {
@@ -174,9 +183,11 @@ export class DiallerControl {
     if (this.#socket.destroyed) return;
     if (this.#socket.writableLength > MAX_UNREAD_BYTES) this.#break();
     this.#socket.write(
-      verdict.isAllowed
-        ? `yes ${id} ${verdict.ttlS} ${verdict.tag} ${verdict.addresses.join(' ')}\n`
-        : `no ${id} not-allowed ${verdict.tag}\n`,
+      verdict.isAllowed && verdict.isRead === true
+        ? `read ${id} ${verdict.tag}\n`
+        : verdict.isAllowed
+          ? `yes ${id} ${verdict.ttlS} ${verdict.tag} ${verdict.addresses.join(' ')}\n`
+          : `no ${id} not-allowed ${verdict.tag}\n`,
     );
   }
 
@@ -185,7 +196,8 @@ export class DiallerControl {
     this.#handlers.onEnded({
       isAllowed: verdict === 'allowed',
       reason,
-      kind: KINDS.find((each) => kind === each || kind === `${each}+ech`),
+      kind: readKind(kind)?.kind,
+      isRead: kind.endsWith('+read'),
       name: name !== undefined && isName(name) ? name : undefined,
       address: address !== undefined && isIPv4(address) ? address : undefined,
       port: toPort(port) ?? 0,
@@ -206,9 +218,15 @@ function toPort(text: string | undefined): number | undefined {
   return port > 0 && port <= MAX_PORT ? port : undefined;
 }
 
+function readKind(word: string): Pick<NamedConnection, 'kind' | 'hasEch' | 'by'> | undefined {
+  const [, first, ech, by] = /^([a-z]+)(\+ech)?(?:\+(read|dial))?$/.exec(word) ?? [];
+  const kind = KINDS.find((each) => each === first);
+  if (kind === undefined) return undefined;
+  return { kind, hasEch: ech !== undefined, ...((by === 'read' || by === 'dial') && { by }) };
+}
+
 function readConnection([word = '', name = '', text]: readonly string[]): NamedConnection | undefined {
-  const kind = KINDS.find((each) => word === each || word === `${each}+ech`);
+  const kind = readKind(word);
   const port = toPort(text);
-  if (kind === undefined || !isName(name) || port === undefined) return undefined;
-  return { kind, name, port, hasEch: word.endsWith('+ech') };
+  return kind === undefined || !isName(name) || port === undefined ? undefined : { ...kind, name, port };
 }

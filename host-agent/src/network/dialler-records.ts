@@ -1,5 +1,6 @@
 // What the daemon writes down of connections that a dialler (native/egressd.c) reports. One that its guest has taken
 // over may say anything, also in the daemon's own tags.
+import { describeAllowedBy } from './bound-rules.ts';
 import type { ConnectionRecord } from './connection-record.ts';
 import type { DialledConnection } from './dialler-control.ts';
 import type { Verdict } from './policy.ts';
@@ -18,6 +19,7 @@ const REASONS: ReadonlyMap<string, string> = new Map([
   ['unreachable', 'no address of the name answered'],
   ['server-without-tls', 'the database has no TLS'],
   ['no-answer', 'no daemon answered'],
+  ['no-gateway', 'the process that reads requests could not take it'],
   ['policy', 'the policy changed'],
   ['ended', 'it ended'],
   ['reset', 'an end reset it'],
@@ -28,15 +30,8 @@ type Tag = readonly [generation: number | null, rule: string | null, reason: str
 
 /** Goes with a verdict, and comes back in the record. */
 export function toTag(generation: number | undefined, { by, reason }: Verdict): string {
-  const tag: Tag = [generation ?? null, by === undefined ? null : nameRule(by), reason];
+  const tag: Tag = [generation ?? null, by === undefined ? null : describeAllowedBy(by), reason];
   return Buffer.from(JSON.stringify(tag)).toString('base64url').slice(0, MAX_TAG_CHARS);
-}
-
-function nameRule(by: NonNullable<Verdict['by']>): string {
-  if ('allowlist' in by) return by.allowlist;
-  if ('preset' in by) return `preset ${by.preset}`;
-  const target = 'host' in by.rule ? by.rule.host : by.rule.cidr;
-  return `${target}:${by.rule.ports.join(',').slice(0, 64)}/${by.rule.protocol}`;
 }
 
 /** One that was cut is of no use. */

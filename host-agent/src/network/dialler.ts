@@ -6,12 +6,16 @@ import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
 import { readProcessRecord } from '../lib/process-record.ts';
 import type { Opening } from './allowed-addresses.ts';
+import type { Authority } from './authority/index.ts';
+import { isRead, type NamedConnection } from './bound-rules.ts';
 import type { ConnectionRecord } from './connection-record.ts';
 import { DiallerControl, type DiallerVerdict } from './dialler-control.ts';
 import { toLost, toRecord, toTag } from './dialler-records.ts';
-import { controlOf, endHeld, isHeld, startHeld, type Users } from './held-process.ts';
-import type { EgressPolicy, NamedConnection, Verdict } from './policy.ts';
-import { DIALLER_PORT, diallerRules, noDiallerRules } from './rules/guest.ts';
+import { type GatewayCommand, GatewayProcess } from './gateway-process.ts';
+import { controlOf, endHeld, gateOf, isHeld, startHeld, type Users } from './held-process.ts';
+import type { NetworkPolicy } from './network-policy.ts';
+import type { EgressPolicy, Verdict } from './policy.ts';
+import { DIALLER_PORT, diallerRules, noDiallerRules } from './rules/dialler.ts';
 import type { NetworkSlot } from './subnet.ts';
 
 export type DiallerOptions = {
@@ -31,9 +35,17 @@ export type DiallerOptions = {
   /** Lets the process connect to these addresses of the name; resolves when it can. */
   readonly open: (openings: readonly Opening[], name: string) => Promise<void>;
   readonly onConnection: (record: ConnectionRecord) => void;
+  readonly gateway: {
+    readonly command: GatewayCommand;
+    /** Certificates (PEM) that vouch for servers, besides those of Mozilla. */
+    readonly roots?: string | undefined;
+    /** Undefined: the guest trusts none. */
+    readonly authority: () => Promise<Authority | undefined>;
+  };
   readonly log: Logger;
 };
 
+const GATEWAY = '.gateway';
 /** argv[0] of the process. */
 const ARGV0 = 'sandboxd-egressd';
 /** A name is not resolved again within this time. */
@@ -48,9 +60,11 @@ const OPEN_S = VERDICT_S + 40;
 const RETRY_MS = 100;
 const MAX_RETRY_MS = 10_000;
 /** Of what the daemon and the process say to each other: one of an earlier version is not adopted. */
-const ABOUT = { protocol: 1 };
+const ABOUT = { protocol: 2 };
+
 export class Dialler {
   readonly #options: DiallerOptions;
+  readonly #gateway: GatewayProcess;
   /** Resolved names. */
   readonly #fresh = new Map<string, { readonly addresses: readonly string[]; readonly untilMs: number }>();
   #control: DiallerControl | undefined;
@@ -64,8 +78,18 @@ export class Dialler {
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: DiallerOptions) {
+    const { gateway, record, users, policy, onConnection, log } = options;
     this.#options = options;
     this.#generation = options.generation;
+    this.#gateway = new GatewayProcess({
+      ...{ command: gateway.command, record: gatewayOf(record), gate: gateOf(record), users, log },
+      settings: async () => {
+        const { source } = policy();
+        const authority = needsAuthority(source) ? await gateway.authority() : undefined;
+        return { policy: source, generation: this.#generation, authority, roots: gateway.roots };
+      },
+      onRecord: onConnection,
+    });
   }
 
   /** Starts the process if the policy needs it, or adopts an earlier daemon's. AppError exhausted, internal. */
@@ -95,7 +119,8 @@ export class Dialler {
       if (!isNeeded && this.#control === undefined && !isHeld(this.#options.record)) return 0;
       try {
         await this.#ensure();
-        return (await this.#control?.settle(this.#whatMayStay())) ?? 0;
+        const closed = (await this.#control?.settle(this.#whatMayStay())) ?? 0;
+        return closed + (await this.#gateway.change());
       } catch (err) {
         // The next daemon carries the change out.
         if (this.#isStopped) throw err;
@@ -131,10 +156,13 @@ export class Dialler {
     if (earlier?.uid !== undefined && isDeepStrictEqual(earlier.about, ABOUT)) {
       // Its daemon may have been killed before the rules named its user.
       await nft(diallerRules(earlier.uid));
+      // What it reads ends with the daemon.
+      await this.#gateway.end();
       await this.#connect().catch(() => undefined);
       if (this.#control !== undefined) return;
     }
     await this.#end();
+    const gate = gateOf(record);
     const uid = await startHeld({
       program,
       argv0: ARGV0,
@@ -142,7 +170,7 @@ export class Dialler {
       users,
       about: ABOUT,
       toArguments: (uid) => [
-        ...[String(uid), slot.namespace, slot.gateway, String(DIALLER_PORT), controlOf(record)],
+        ...[String(uid), slot.namespace, slot.gateway, String(DIALLER_PORT), controlOf(record), gate],
       ],
       toError: (text) => new AppError('internal', `cannot start the egress process: ${text || 'it ended'}`),
     });
@@ -154,7 +182,10 @@ export class Dialler {
     const { record, onConnection, log } = this.#options;
     const control = await DiallerControl.open(controlOf(record), {
       judge: (connection) => this.#judge(connection),
-      onEnded: (connection) => onConnection(toRecord(connection)),
+      onEnded: (connection) => {
+        // The gateway reports its requests.
+        if (!connection.isRead || !connection.isAllowed) onConnection(toRecord(connection));
+      },
       onLost: (count) => onConnection(toLost(count)),
       onClosed: (isBroken) => {
         if (this.#control !== control) return;
@@ -198,6 +229,7 @@ export class Dialler {
     const { record, users, nft } = this.#options;
     this.#control?.close();
     this.#control = undefined;
+    await this.#gateway.end();
     // The user id is free afterwards. A network that is lost has no rules.
     if (!this.#isStopped && readProcessRecord(record) !== undefined)
       await nft(noDiallerRules()).catch(() => undefined);
@@ -217,6 +249,14 @@ export class Dialler {
         const judged = policy();
         const verdict = judged.judge(connection);
         if (!verdict.isAllowed) return { isAllowed: false, tag: this.#toTag(verdict) };
+        if (verdict.isRead === true && connection.by === undefined) {
+          await this.#gateway.ensure();
+          if (policy() !== judged) continue;
+          return { isAllowed: true, isRead: true, tag: this.#toTag(verdict) };
+        }
+        // Of a connection that a newer policy does not read.
+        if (verdict.isRead !== true && connection.by === 'dial')
+          return { isAllowed: false, tag: this.#toTag({ isAllowed: false, reason: 'the policy changed' }) };
         const addresses = await this.#addressesOf(connection.name);
         if (addresses.length === 0) {
           const reason = 'its name has no address that the guest may reach';
@@ -231,8 +271,14 @@ export class Dialler {
         return { isAllowed: true, ttlS: VERDICT_S, tag: this.#toTag(verdict), addresses: [...addresses] };
       }
     } catch (error) {
-      this.#options.log.debug({ err: toError(error) }, 'cannot judge a connection of a sandbox');
-      const reason = 'its name could not be resolved';
+      const isGateways = policy().judge(connection).isRead === true && connection.by === undefined;
+      this.#options.log[isGateways ? 'warn' : 'debug'](
+        { err: toError(error) },
+        'cannot judge a connection of a sandbox',
+      );
+      const reason = isGateways
+        ? 'the process that reads requests could not be started'
+        : 'its name could not be resolved';
       return { isAllowed: false, tag: this.#toTag({ isAllowed: false, reason }) };
     }
   }
@@ -248,11 +294,12 @@ export class Dialler {
     const policy = this.#options.policy();
     const known = new Map<string, boolean>();
     return (connection) => {
-      const { kind, name, port, hasEch } = connection;
-      const key = `${kind} ${name} ${port} ${hasEch}`;
-      const mayStay =
-        known.get(key) ??
-        (policy.judge(connection).isAllowed || policy.isOpenUnbound(name, { protocol: 'tcp', port }));
+      const { kind, name, port, hasEch, by } = connection;
+      const key = `${kind} ${name} ${port} ${hasEch} ${by}`;
+      const verdict = policy.judge(connection);
+      const isOpen = by === undefined && policy.isOpenUnbound(name, { protocol: 'tcp', port });
+      const isAsJudged = verdict.isAllowed && (verdict.isRead === true) === (by !== undefined);
+      const mayStay = known.get(key) ?? (isAsJudged || isOpen);
       known.set(key, mayStay);
       return mayStay;
     };
@@ -261,4 +308,19 @@ export class Dialler {
   #toTag(verdict: Verdict): string {
     return toTag(this.#generation, verdict);
   }
+}
+
+/** The record of its gateway. */
+export function gatewayOf(record: string): string {
+  return `${record}${GATEWAY}`;
+}
+
+/** From the name of either record. */
+export function diallerOf(name: string): string {
+  return name.endsWith(GATEWAY) ? name.slice(0, -GATEWAY.length) : name;
+}
+
+function needsAuthority({ rules = [], presets = [] }: NetworkPolicy): boolean {
+  const all = [...rules, ...presets.flatMap((preset) => preset.rules)];
+  return all.some((rule) => rule.protocol === 'tls' && isRead(rule));
 }

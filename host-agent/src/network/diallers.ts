@@ -3,7 +3,7 @@ import { readdir, rmdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import type { Logger } from 'pino';
 import type { DenialLog } from './denial-log.ts';
-import { Dialler, type DiallerOptions } from './dialler.ts';
+import { Dialler, type DiallerOptions, diallerOf, gatewayOf } from './dialler.ts';
 import type { Egress } from './egress.ts';
 import { endHeld, isControl, type Users } from './held-process.ts';
 import type { NetworkSlot } from './subnet.ts';
@@ -13,6 +13,7 @@ export type DiallersOptions = {
   readonly program: string;
   readonly runDir: string;
   readonly users: Users;
+  readonly gateway: Omit<DiallerOptions['gateway'], 'authority'>;
   readonly log: Logger;
 };
 
@@ -20,6 +21,7 @@ type Parts = Pick<DiallerOptions, 'nft' | 'resolve'> & {
   readonly denials: Pick<DenialLog, 'connection'>;
   readonly onConnection: DiallerOptions['onConnection'];
   readonly egress: Pick<Egress, 'policy' | 'open'>;
+  readonly authority: DiallerOptions['gateway']['authority'];
 };
 
 export class Diallers {
@@ -36,11 +38,12 @@ export class Diallers {
 
   /** Starts nothing. */
   open(slot: NetworkSlot, generation: number | undefined, parts: Parts): Dialler {
-    const { egress, denials, onConnection, ...options } = parts;
-    const { program, users, log } = this.#options;
+    const { egress, denials, onConnection, authority, ...options } = parts;
+    const { program, users, gateway, log } = this.#options;
     const dialler = new Dialler({
       ...{ ...options, slot, program, users, log, generation },
       record: this.#recordOf(slot),
+      gateway: { ...gateway, authority },
       policy: () => egress.policy,
       onConnection: (record) => {
         denials.connection(record);
@@ -67,7 +70,8 @@ export class Diallers {
   /** Garbage collection: ends those of links that no sandbox has. */
   async tidy(retained: ReadonlySet<string>): Promise<void> {
     const names = await readdir(this.#dir).catch(() => []);
-    const unused = names.filter((name) => !isControl(name) && !retained.has(name));
+    const records = new Set(names.filter((name) => !isControl(name)).map(diallerOf));
+    const unused = [...records].filter((name) => !retained.has(name));
     const ended = await Promise.allSettled(unused.map((name) => this.#end(join(this.#dir, name))));
     for (const each of ended) if (each.status === 'rejected') throw each.reason;
   }
@@ -77,8 +81,9 @@ export class Diallers {
     await rmdir(this.#dir).catch(() => undefined);
   }
 
-  #end(record: string): Promise<void> {
-    return endHeld(record, this.#options.users);
+  async #end(record: string): Promise<void> {
+    await endHeld(gatewayOf(record), this.#options.users);
+    await endHeld(record, this.#options.users);
   }
 
   #recordOf({ namespace }: NetworkSlot): string {

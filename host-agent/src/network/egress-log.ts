@@ -23,8 +23,13 @@ export type EgressRecord = {
   readonly port?: number | undefined;
   readonly bytesUp?: number | undefined;
   readonly bytesDown?: number | undefined;
-  /** How long the connection lasted. */
+  /** How long the connection, or the request, lasted. */
   readonly ms?: number | undefined;
+  /** Of a request that was read. */
+  readonly method?: string | undefined;
+  /** Without its query. */
+  readonly path?: string | undefined;
+  readonly status?: number | undefined;
 };
 
 /** `missing`: here are records missing; `dropped`: how many, where that is known. */
@@ -90,6 +95,8 @@ const RATES: Readonly<Record<EgressVerdict, readonly [perS: number, burst: numbe
 const GAP_MS = 5000;
 const MAX_NAME_CHARS = 253;
 const MAX_TEXT_CHARS = 512;
+const MAX_METHOD_CHARS = 32;
+const MAX_PATH_CHARS = 1024;
 /** The store keeps a source with each record and can filter by it. */
 const SOURCES: Readonly<Record<EgressVerdict, EgressSource>> = { allowed: 'service', denied: 'exec' };
 
@@ -247,12 +254,14 @@ export class EgressLog {
 }
 
 function bounded(record: EgressRecord): EgressRecord {
-  const { reason, rule, name } = record;
+  const { reason, rule, name, method, path } = record;
   return {
     ...record,
     reason: reason.slice(0, MAX_TEXT_CHARS),
     ...(rule !== undefined && { rule: rule.slice(0, MAX_TEXT_CHARS) }),
     ...(name !== undefined && { name: name.slice(0, MAX_NAME_CHARS) }),
+    ...(method !== undefined && { method: method.slice(0, MAX_METHOD_CHARS) }),
+    ...(path !== undefined && { path: path.slice(0, MAX_PATH_CHARS) }),
   };
 }
 

@@ -2,10 +2,11 @@
 import { isIPv4 } from 'node:net';
 import { EGRESS_PROTOCOLS } from '@sandboxd/api';
 import type { Opening } from './allowed-addresses.ts';
+import { describeAllowedBy } from './bound-rules.ts';
 import { type DenialLog, type PacketTarget, readPacket } from './denial-log.ts';
 import type { EgressProtocol, EgressRecord } from './egress-log.ts';
 import { type EndedFlow, type Flow, trafficOf } from './flows.ts';
-import type { EgressPolicy, Traffic, Verdict } from './policy.ts';
+import type { EgressPolicy, Traffic } from './policy.ts';
 
 /** What the guest may reach now. */
 export interface JudgedEgress {
@@ -74,7 +75,7 @@ export class EgressReports {
     this.#report({
       verdict: 'allowed',
       reason: bytesDown > 0 ? 'it ended' : 'it ended without an answer',
-      rule: describeRule(by),
+      rule: by && describeAllowedBy(by),
       ...{ protocol, name, address, bytesUp, bytesDown, ms },
       ...(protocol !== 'icmp' && { port }),
     });
@@ -91,15 +92,6 @@ export class EgressReports {
       ? 'it is allowed, but was not open: its DNS record has expired, or there are too many connections'
       : verdict.reason;
   }
-}
-
-/** What allows it, in words. */
-export function describeRule(by: Verdict['by']): string | undefined {
-  if (by === undefined) return undefined;
-  if ('allowlist' in by) return by.allowlist;
-  if ('preset' in by) return `preset ${by.preset}`;
-  const { rule } = by;
-  return `${'host' in rule ? rule.host : rule.cidr}:${rule.ports.join(',')}/${rule.protocol}`;
 }
 
 function toProtocol(text: string): EgressProtocol {

@@ -6,16 +6,9 @@ import { AllowedAddresses, hasChain, type Opening, readElements, readSetNames } 
 import { type Flow, type Flows, isLive, trafficOf } from './flows.ts';
 import { EgressPolicy, type SetOwner } from './policy.ts';
 import type { AllowedNames } from './resolver/client.ts';
-import {
-  BOUND_CHAIN,
-  type Element,
-  firstPolicyRules,
-  GUEST_TABLE,
-  maxOpen,
-  policyRules,
-  setNames,
-  shutRules,
-} from './rules/guest.ts';
+import { BOUND_CHAIN } from './rules/dialler.ts';
+import { firstPolicyRules, policyRules, shutRules } from './rules/guest.ts';
+import { type Element, GUEST_TABLE, maxOpen, setNames } from './rules/table.ts';
 
 export type EgressOptions = {
   readonly policy: EgressPolicy;

@@ -1,10 +1,10 @@
 // A process of a sandbox's network, under a user id of its own. A record that the daemon writes before the start
 // identifies it later. It outlives the daemon and ends with the sandbox.
-import type { ChildProcessByStdio } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import type { Readable } from 'node:stream';
+import { Duplex } from 'node:stream';
 import { AppError } from '../lib/errors.ts';
 import { type ProcessId, readStartTicks } from '../lib/proc.ts';
 import {
@@ -41,22 +41,26 @@ type HeldOptions = {
   /** What the next daemon wants to know of it. */
   readonly about?: unknown;
   readonly toArguments: (uid: number) => readonly string[];
+  /** Gets a connection to its descriptor 3, where given. */
+  readonly onChannel?: (channel: Duplex) => void;
   /** From what it reported before it ended. */
   readonly toError: (errorText: string) => AppError;
 };
 
 /** Resolves with its user id when it is ready. Rejects with the error of `toError`, or AppError exhausted, internal. */
 export async function startHeld(options: HeldOptions): Promise<number> {
-  const { program, argv0, record, users, about, toArguments, toError } = options;
+  const { program, argv0, record, users, about, toArguments, onChannel, toError } = options;
   const uid = await users.take();
   try {
     await mkdir(dirname(record), { recursive: true, mode: 0o700 });
     writeProcessRecord(record, { what: argv0, uid, about });
-    const child: Child = startProgram(program, toArguments(uid), {
+    const child = startProgram(program, toArguments(uid), {
       argv0,
       detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe', onChannel === undefined ? 'ignore' : 'pipe'],
     });
+    const channel = child.stdio[3];
+    if (channel instanceof Duplex) onChannel?.(channel);
     const pid = child.pid ?? 0;
     // What it does is up to guests and clients, as with a VMM.
     if (pid > 0) {
@@ -77,16 +81,16 @@ export async function startHeld(options: HeldOptions): Promise<number> {
   }
 }
 
-type Child = ChildProcessByStdio<null, Readable, Readable>;
-
-async function waitUntilReady(child: Child, toError: HeldOptions['toError']): Promise<void> {
+async function waitUntilReady(child: ChildProcess, toError: HeldOptions['toError']): Promise<void> {
+  const { stdout, stderr } = child;
+  if (stdout === null || stderr === null) throw new AppError('internal', `${child.spawnfile} has no output`);
   child.unref();
   let output = '';
   let errorText = '';
-  child.stdout.on('data', (text) => {
+  stdout.on('data', (text) => {
     output += text;
   });
-  child.stderr.on('data', (text) => {
+  stderr.on('data', (text) => {
     errorText += text;
   });
   const failed = new Promise<never>((_, reject) => {
@@ -100,26 +104,32 @@ async function waitUntilReady(child: Child, toError: HeldOptions['toError']): Pr
   const tooLate = () => new AppError('internal', `${child.spawnfile} was not ready in time`);
   using limit = deadline(READY_TIMEOUT_MS, tooLate);
   try {
-    await raceSignal(Promise.race([once(child.stdout, 'data'), failed]), limit.signal);
+    await raceSignal(Promise.race([once(stdout, 'data'), failed]), limit.signal);
   } finally {
-    child.stdout.destroy();
-    child.stderr.destroy();
+    stdout.destroy();
+    stderr.destroy();
   }
 }
 
-const CONTROL = '.control';
+const [CONTROL, GATE] = ['.control', '.gate'];
 
 /** The socket that controls it, beside its record. */
 export function controlOf(record: string): string {
   return `${record}${CONTROL}`;
 }
 
+/** The socket where a gateway reaches it. */
+export function gateOf(record: string): string {
+  return `${record}${GATE}`;
+}
+
 export function isControl(path: string): boolean {
-  return path.endsWith(CONTROL);
+  return path.endsWith(CONTROL) || path.endsWith(GATE);
 }
 
 async function removeRecord(record: string): Promise<void> {
   await rm(controlOf(record), { force: true });
+  await rm(gateOf(record), { force: true });
   removeProcessRecord(record);
 }
 

@@ -9,16 +9,10 @@ export {
 export type { HostSideRecord } from './host-side.ts';
 export { Network } from './network.ts';
 export type { NetworkOptions } from './network-options.ts';
+export type { AppliedPreset, NamedPresets, NetworkPolicy } from './network-policy.ts';
 export { hasOpenConnection } from './open-connections.ts';
 export { findOrdinaryPorts } from './ordinary-ports.ts';
-export {
-  type AppliedPreset,
-  EgressPolicy,
-  type NamedPresets,
-  type NetworkPolicy,
-  type Traffic,
-  type Verdict,
-} from './policy.ts';
+export { EgressPolicy, type Traffic, type Verdict } from './policy.ts';
 export type { PortMode } from './port-control.ts';
 export type { PublishedPort } from './port-holder.ts';
 export { isSamePort } from './published.ts';

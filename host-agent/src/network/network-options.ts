@@ -2,10 +2,12 @@
 import type { Logger } from 'pino';
 import type { Ipv4Range } from '../lib/ipv4.ts';
 import type { Table } from '../store/store.ts';
+import type { Authority } from './authority/index.ts';
 import type { EgressRecord } from './egress-log.ts';
+import type { GatewayCommand } from './gateway-process.ts';
 import type { Users } from './held-process.ts';
 import type { HostSideRecord } from './host-side.ts';
-import type { NetworkPolicy } from './policy.ts';
+import type { NetworkPolicy } from './network-policy.ts';
 import type { Upstream } from './resolver/upstream.ts';
 
 export type NetworkOptions = {
@@ -23,6 +25,8 @@ export type NetworkOptions = {
   readonly portProgram: string;
   /** Path of the program that relays connections that are bound to names (native/egressd.c). */
   readonly egressProgram: string;
+  /** The process that reads requests. */
+  readonly gateway: { readonly command: GatewayCommand; readonly roots?: string | undefined };
   /** Allocates the user ids that port holders and relays run as. */
   readonly portUsers: Users;
   readonly log: Logger;
@@ -37,6 +41,8 @@ export type ServeOptions = NetworkPolicy & {
   readonly onDenied: (text: string) => void;
   /** Of the policy; absent: not known. */
   readonly generation?: number | undefined;
+  /** Of the sandbox; undefined: its guest trusts none, and nothing within TLS is read. */
+  readonly authority?: (() => Promise<Authority | undefined>) | undefined;
   /** Gets what the guest reached, and what it was denied. */
   readonly onEgress: (record: EgressRecord) => void;
   /** So many records of what the guest reached are missing. */

@@ -17,7 +17,8 @@ import { Flows, listTracked, readEndedFlow } from './flows.ts';
 import { NetHelper } from './helper.ts';
 import { HostSide, type HostSideOptions, hostLacks, listLinks } from './host-side.ts';
 import type { NetworkOptions, ServeOptions } from './network-options.ts';
-import { EgressPolicy, type NetworkPolicy } from './policy.ts';
+import type { NetworkPolicy } from './network-policy.ts';
+import { EgressPolicy } from './policy.ts';
 import type { PortMode } from './port-control.ts';
 import type { PublishedPort } from './port-holder.ts';
 import { Published } from './published.ts';
@@ -56,7 +57,7 @@ export class Network {
   #hasCreated = false;
 
   private constructor(options: NetworkOptions) {
-    const { program, egressProgram, portUsers, runDir, log } = options;
+    const { program, egressProgram, gateway, portUsers, runDir, log } = options;
     this.#options = options;
     this.#dir = join(runDir, 'net');
     this.#quick = new NetHelper(program, {
@@ -70,7 +71,7 @@ export class Network {
         log.warn({ err, guestIp }, 'denials and connections of a sandbox are no longer logged'),
     });
     this.#slow = new NetHelper(program);
-    this.#diallers = new Diallers({ program: egressProgram, runDir, users: portUsers, log });
+    this.#diallers = new Diallers({ program: egressProgram, runDir, users: portUsers, gateway, log });
     this.#published = new Published({
       program: options.portProgram,
       dir: join(runDir, 'ports'),
@@ -189,7 +190,7 @@ export class Network {
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
   async start(slot: NetworkSlot, options: ServeOptions): Promise<void> {
-    const { wasServed, before, onDenied, onEgress, onMissed, generation, ...policy } = options;
+    const { wasServed, before, onDenied, onEgress, onMissed, generation, authority, ...policy } = options;
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
     const { namespace, guestIp, resolverIp, gateway } = slot;
@@ -208,6 +209,7 @@ export class Network {
       egress,
       resolve: (name) => client.addressesOf(name),
       denials,
+      authority: async () => authority?.(),
       onConnection: onEgress,
     });
     const reports = new EgressReports(egress, denials, onEgress);

@@ -1,8 +1,16 @@
 // What a guest may reach: its allowlist, rules and presets, as the resolver and the rules of the kernel see them.
 import { createHash } from 'node:crypto';
-import { type BoundRule, INTERNET_PRESET, type NetworkRule } from '@sandboxd/api';
+import { INTERNET_PRESET, type NetworkRule } from '@sandboxd/api';
 import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4, parseIpv4Range } from '../lib/ipv4.ts';
-import type { EgressLogMode } from './egress-log.ts';
+import {
+  type AllowedBy,
+  BoundRules,
+  isBound,
+  isRead,
+  type NamedConnection,
+  WEB_PORTS,
+} from './bound-rules.ts';
+import type { NetworkPolicy } from './network-policy.ts';
 import {
   coversPorts,
   doPortsOverlap,
@@ -15,24 +23,6 @@ import { Allowlist, isName, patternsOf } from './resolver/message.ts';
 import { type ChosenRule, RuleIndex } from './rule-index.ts';
 import { specialKind } from './special-addresses.ts';
 
-export type NetworkPolicy = {
-  /** Normalized names: their addresses are open on all ports but those of the web, which are bound to the name. */
-  readonly allowlist: readonly string[];
-  readonly rules?: readonly NetworkRule[] | undefined;
-  /** With the rules that each had when it was chosen. */
-  readonly presets?: readonly AppliedPreset[] | undefined;
-  /** Which records the egress log keeps; absent: all. */
-  readonly log?: EgressLogMode | undefined;
-};
-
-export type AppliedPreset = { readonly name: string; readonly rules: readonly NetworkRule[] };
-
-/** What clients can name. */
-export interface NamedPresets {
-  /** With the rules that they have now. AppError invalid_argument for an unknown one, forbidden for one that is off. */
-  apply(names: readonly string[]): AppliedPreset[];
-}
-
 /** What a guest sends: a connection, or the first packet of one. */
 export type Traffic = {
   readonly protocol: 'tcp' | 'udp' | 'icmp';
@@ -43,28 +33,18 @@ export type Traffic = {
 export type Verdict = {
   readonly isAllowed: boolean;
   /** What allows it. */
-  readonly by?: { readonly allowlist: string } | { readonly rule: NetworkRule } | { readonly preset: string };
+  readonly by?: AllowedBy;
   readonly reason: string;
+  /** The gateway lets its requests pass, or not. */
+  readonly isRead?: boolean;
 };
 
 /** Mail leaves only by a rule that names the port. */
 export const MAIL_PORT = 25;
 
-/** Where an entry of an allowlist is bound to the name: TLS and HTTP. */
-export const WEB_PORTS: readonly number[] = [80, 443];
 /** HTTP/3 says its name where no gateway reads it. */
 export const QUIC_PORT = 443;
 const WEB_RANGES = toRanges(WEB_PORTS);
-
-/** What a connection says of itself. */
-export type NamedConnection = {
-  readonly kind: BoundRule['protocol'];
-  /** Normalized. */
-  readonly name: string;
-  readonly port: number;
-  /** Another name may be encrypted within its handshake. */
-  readonly hasEch: boolean;
-};
 
 /** All rules of one protocol and one list of ports: they share a set of addresses in the kernel. */
 export type RuleClass = {
@@ -89,17 +69,23 @@ export type SetOwner = string | undefined;
 
 export class EgressPolicy {
   readonly allowlist: readonly string[];
+  /** As it was chosen. */
+  readonly source: NetworkPolicy;
   readonly isInternet: boolean;
   readonly #classes: readonly CompiledClass[];
   readonly #rules: readonly ChosenRule[];
   readonly #named: RuleIndex;
+  readonly #bound: BoundRules;
   readonly #open: Allowlist;
   readonly #all: Allowlist;
   /** By pattern. A guest may have resolved many names, so none is compared with all patterns. */
   readonly #owners = new Map<string, Set<SetOwner>>();
 
   /** The rules are valid, and their names normalized. */
-  constructor({ allowlist, rules = [], presets = [] }: NetworkPolicy) {
+  constructor(policy: NetworkPolicy) {
+    const { allowlist, rules = [], presets = [] } = policy;
+    this.source = policy;
+    this.#bound = new BoundRules(policy);
     this.allowlist = allowlist;
     this.isInternet = presets.some(({ name }) => name === INTERNET_PRESET);
     this.#rules = [
@@ -127,14 +113,16 @@ export class EgressPolicy {
   }
 
   /** Whether a connection passes that is bound to its name. */
-  judge({ kind, name, port, hasEch }: NamedConnection): Verdict {
-    const entry = WEB_PORTS.includes(port) && kind !== 'postgres' ? this.#open.find(name) : undefined;
-    if (entry !== undefined) return { isAllowed: true, by: { allowlist: entry }, reason: BOUND };
-    const found = this.#named.find(name, port, (rule) => isBoundTo(rule, kind, hasEch));
-    if (found !== undefined) return { isAllowed: true, ...toBy(found), reason: BOUND };
-    const isEch =
-      hasEch && this.#named.find(name, port, (rule) => isBoundTo(rule, kind, false)) !== undefined;
-    if (isEch) return { isAllowed: false, reason: 'the rule refuses encrypted names (ECH)' };
+  judge(connection: NamedConnection): Verdict {
+    const { kind, name, port, hasEch } = connection;
+    const found = this.#bound.findFor(connection);
+    const [first] = found;
+    if (first !== undefined) {
+      const isAnyRead = found.some(({ rule }) => rule !== undefined && isRead(rule));
+      return { isAllowed: true, by: first.by, reason: BOUND, ...(isAnyRead && { isRead: true }) };
+    }
+    if (hasEch && this.#bound.findFor({ ...connection, hasEch: false }).length > 0)
+      return { isAllowed: false, reason: 'the rule refuses encrypted names (ECH)' };
     if (!this.allows(name)) return { isAllowed: false, reason: 'no allowlist, rule or preset has the name' };
     return { isAllowed: false, reason: `the rules for the name have no ${kind} on port ${port}` };
   }
@@ -278,14 +266,6 @@ function toBy([rule, preset]: ChosenRule): Pick<Verdict, 'by'> {
 
 const BOUND = 'the connection says the name';
 
-/** TLS of a database may begin at once. */
-function isBoundTo(rule: NetworkRule, kind: NamedConnection['kind'], hasEch: boolean): boolean {
-  const { protocol } = rule;
-  if (protocol === 'tcp' || protocol === 'udp') return false;
-  if (protocol !== kind && !(protocol === 'postgres' && kind === 'tls')) return false;
-  return !hasEch || rule.ech !== 'refuse';
-}
-
 function isOpenByAllowlist({ protocol, port }: Traffic): boolean {
   if (protocol === 'tcp') return !isWithin(port, WEB_RANGES);
   return protocol !== 'udp' || port !== QUIC_PORT;
@@ -301,14 +281,10 @@ function matchesCidr(rule: NetworkRule, address: number, { protocol, port }: Tra
   return range !== undefined && isInRange(address, range);
 }
 
-function isBoundRule({ protocol }: NetworkRule): boolean {
-  return protocol !== 'tcp' && protocol !== 'udp';
-}
-
 function compile(rules: readonly NetworkRule[]): CompiledClass[] {
   const classes = new Map<string, { rule: NetworkRule; patterns: Set<string>; cidrs: Set<string> }>();
   for (const rule of rules) {
-    const word = isBoundRule(rule) ? 'bound' : rule.protocol;
+    const word = isBound(rule) ? 'bound' : rule.protocol;
     const key = `${word} ${formatPorts(toRanges(rule.ports))}`;
     const entry = classes.get(key) ?? { rule, patterns: new Set(), cidrs: new Set() };
     classes.set(key, entry);
@@ -320,7 +296,7 @@ function compile(rules: readonly NetworkRule[]): CompiledClass[] {
     const nets = mergeCidrs([...cidrs]);
     return {
       protocol: rule.protocol === 'udp' ? 'udp' : 'tcp',
-      isBound: isBoundRule(rule),
+      isBound: isBound(rule),
       ports: formatPorts(ranges),
       ranges,
       set: createHash('sha256').update(key).digest('hex').slice(0, 16),

@@ -4,7 +4,8 @@ import { INTERNET_PRESET, MAX_NETWORK_RULES, type NetworkRule, networkRule, pres
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { AppError, toError } from '../lib/errors.ts';
-import { type AppliedPreset, EgressPolicy, type NamedPresets, type NetworkPolicy } from './policy.ts';
+import type { AppliedPreset, NamedPresets, NetworkPolicy } from './network-policy.ts';
+import { EgressPolicy } from './policy.ts';
 import { toUsableRules } from './resolve-policy.ts';
 
 export type Preset = AppliedPreset & { readonly description?: string | undefined };

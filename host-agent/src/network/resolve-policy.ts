@@ -1,25 +1,21 @@
 // From what a client asks for to what a guest may reach.
-import {
-  type GatewayRule,
-  MAX_NETWORK_RULES,
-  MAX_RULE_CHARS,
-  MAX_RULE_CLASSES,
-  type NetworkRule,
-} from '@sandboxd/api';
+import { MAX_NETWORK_RULES, MAX_RULE_CHARS, MAX_RULE_CLASSES, type NetworkRule } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import { doRangesOverlap, parseIpv4Range } from '../lib/ipv4.ts';
-import { EgressPolicy, type NamedPresets, type NetworkPolicy } from './policy.ts';
+import type { NamedPresets, NetworkPolicy } from './network-policy.ts';
+import { EgressPolicy } from './policy.ts';
 import { SPECIAL_RANGES } from './special-addresses.ts';
+import { findUnreadWay } from './unread-ways.ts';
 
 export type NetworkRequest = {
   readonly allowlist: readonly string[];
-  readonly rules?: readonly (NetworkRule | GatewayRule)[] | undefined;
+  readonly rules?: readonly NetworkRule[] | undefined;
   /** By name. */
   readonly presets?: readonly string[] | undefined;
   readonly log?: NetworkPolicy['log'];
 };
 
-/** AppError invalid_argument, unsupported for a rule that needs the gateway, forbidden for a preset that is off. */
+/** AppError invalid_argument, forbidden for a preset that is off. */
 export function resolvePolicy(request: NetworkRequest, presets: NamedPresets): NetworkPolicy {
   const rules = toUsableRules(request.rules ?? []);
   const applied = presets.apply([...new Set(request.presets ?? [])]);
@@ -47,6 +43,8 @@ export function assertFew(policy: NetworkPolicy): void {
       'invalid_argument',
       `the rules of a network must have at most ${MAX_RULE_CHARS} characters as JSON, those of its presets included, not ${chars}`,
     );
+  const conflict = findUnreadWay(policy);
+  if (conflict !== undefined) throw new AppError('invalid_argument', conflict);
   const lists = new EgressPolicy(policy).classes.length;
   if (lists <= MAX_RULE_CLASSES) return;
   throw new AppError(
@@ -55,15 +53,9 @@ export function assertFew(policy: NetworkPolicy): void {
   );
 }
 
-/** AppError unsupported, invalid_argument. */
-export function toUsableRules(rules: readonly (NetworkRule | GatewayRule)[]): NetworkRule[] {
+/** AppError invalid_argument. */
+export function toUsableRules(rules: readonly NetworkRule[]): NetworkRule[] {
   return rules.map((rule, at) => {
-    if ('needs' in rule)
-      throw new AppError(
-        'unsupported',
-        `rules[${at}] has ${rule.needs.join(', ')}, which need the egress gateway, and this daemon has none; ` +
-          `without them, ${rule.protocol} is bound to the name`,
-      );
     const problem = 'cidr' in rule ? findCidrProblem(rule.cidr) : undefined;
     if (problem !== undefined) throw new AppError('invalid_argument', `rules[${at}].cidr ${problem}`);
     return rule;

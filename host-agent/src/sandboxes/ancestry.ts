@@ -116,7 +116,7 @@ export class Ancestry {
   async forget(id: string, record: SnapshotRecord, persist?: () => void): Promise<void> {
     const { records } = this.#options;
     if (!this.#parents().includes(id)) return records.remove(id, persist);
-    const { about: _, ...rest } = record;
+    const { about: _, authority: _authority, ...rest } = record;
     const stub = { ...rest, isComplete: false, deletedAtMs: Date.now() };
     const isStored = await records.put(id, stub, persist).then(
       () => true,

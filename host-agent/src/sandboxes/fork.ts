@@ -8,7 +8,7 @@ import { type Copy, forkGuest } from './create.ts';
 import type { SandboxRequest } from './interface.ts';
 import { inheritMetadata } from './metadata.ts';
 import type { Names } from './names.ts';
-import type { SandboxRecord } from './record.ts';
+import { parentOf, type SandboxRecord } from './record.ts';
 import { assertCanPublish, assertOneName, inheritOptions } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
@@ -27,7 +27,7 @@ type ForksDeps = {
   readonly limits: Pick<Limits, 'admit'>;
   readonly names: Pick<Names<Sandbox>, 'reserve'>;
   readonly presets: Pick<Presets, 'assertAvailable' | 'withCurrentNames'>;
-  readonly snapshots: Pick<Snapshots, 'get' | 'open'>;
+  readonly snapshots: Pick<Snapshots, 'get' | 'open' | 'authorityOf'>;
   readonly sleep: Pick<Sleep, 'wake' | 'endVm'>;
   readonly startQueue: PQueue;
   /** Reserves capacity, runs `make` and commits. */
@@ -66,7 +66,8 @@ export class Forks {
     snapshots.get(id);
     await context.engines.chosen(signal);
     const saved = snapshots.open(id);
-    const source = { options: saved.manifest.options, of: { sourceSnapshotId: id }, open: async () => saved };
+    const of = { sourceSnapshotId: id, ...snapshots.authorityOf(id) };
+    const source = { options: saved.manifest.options, of, open: async () => saved };
     return await this.#fork(source, count, signal, request, own);
   }
 
@@ -109,6 +110,7 @@ export class Forks {
   ): Promise<SandboxInfo[]> {
     const { context, limits, names, presets, startQueue, add, log } = this.#deps;
     presets.assertAvailable(options.network?.presets ?? []);
+    using _authority = context.authorities.hold(of.authority);
     const { children = new Array<ForkOptions>(count).fill({}), publish = [], ...shared } = own;
     const allPorts = [...publish, ...children.flatMap((each) => each.publish ?? [])];
     const judged = {
@@ -140,7 +142,12 @@ export class Forks {
   }
 }
 
-function toCopySource(id: string, { parentSnapshotId, sourceSnapshotId }: SandboxRecord): CopySource {
-  const parent = parentSnapshotId ?? sourceSnapshotId;
-  return { sourceSandboxId: id, ...(parent !== undefined && { parentSnapshotId: parent }) };
+function toCopySource(id: string, record: SandboxRecord): CopySource {
+  const { authority } = record;
+  const parent = parentOf(record);
+  return {
+    sourceSandboxId: id,
+    ...(parent !== undefined && { parentSnapshotId: parent }),
+    ...(authority !== undefined && { authority }),
+  };
 }

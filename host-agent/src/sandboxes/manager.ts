@@ -63,7 +63,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
 
   constructor(options: SandboxManagerOptions) {
     const { context, creates, capacity, tenants, snapshotRecords, log } = options;
-    const { directories, engines, faults, events } = context;
+    const { directories, engines, faults, events, authorities } = context;
     this.#options = options;
     this.#startQueue = new PQueue({ concurrency: capacity.maxConcurrentStarts });
     this.#sweeps = new Sweeps(log);
@@ -75,7 +75,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       giveWay: () => this.#templates.giveWay(),
     });
     this.#snapshots = new Snapshots({
-      ...{ dataDir: directories.dataDir, engines, faults, events, log },
+      ...{ dataDir: directories.dataDir, engines, faults, events, authorities, log },
       ...{ records: snapshotRecords, sandboxRecords: context.records },
     });
     this.#timeoutActions = new TimeoutActions({
@@ -242,7 +242,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     await sandbox.leave(reason, events);
     if (!this.#sandboxes.delete(sandbox.id)) return;
     this.#options.context.events.notify({ kind: 'deleted', sandbox: sandbox.id });
-    this.#sweeps.start(sandbox, () => this.#snapshots.forgetStubs());
+    this.#sweeps.start(sandbox, () => this.#snapshots.forgetUnused());
   }
 
   /** Called by the sandbox's own handle. */

@@ -23,6 +23,7 @@ import type { ChangedNetwork, ExplainedVerdict, NetworkChange, NetworkState } fr
 import { noSandbox, type SandboxRecord } from './record.ts';
 import type { SandboxNetworks } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
+import { changeTrust, makeAuthorityFor, type TrustDeps } from './trust-changes.ts';
 
 /** The part of `Presets` that sandboxes need. */
 export type SandboxPresets = NamedPresets & Pick<Presets, 'assertAvailable' | 'withCurrentNames'>;
@@ -31,18 +32,22 @@ export type NetworkChangeDeps = {
   readonly network: Pick<SandboxNetworks, 'change' | 'shut'>;
   readonly egressLog: Pick<EgressLog, 'change'>;
   readonly presets: SandboxPresets;
+  readonly authorities: TrustDeps['authorities'];
   readonly limits: Pick<Limits, 'admitNetwork'>;
   readonly events: LifecycleEvents;
   readonly faults: Faults;
 };
 
+type ReadSandbox = Pick<Sandbox, 'id' | 'record' | 'authority'>;
+
 type ApplyDeps = Omit<NetworkChangeDeps, 'limits' | 'presets'>;
 
 /** AppError conflict without a network. */
-export function networkStateOf({ id, record }: Pick<Sandbox, 'id' | 'record'>): NetworkState {
+export function networkStateOf({ id, record, authority }: ReadSandbox): NetworkState {
   const { slot, policy } = networkOf(id, record);
   const { guestIp, gateway } = slot;
-  return { ...policy, generation: generationOf(record), guestIp, gateway };
+  const state = { ...policy, generation: generationOf(record), guestIp, gateway };
+  return { ...state, ...(authority && { ca: authority }) };
 }
 
 /** Names and addresses are judged as the policy has them; nothing is resolved. AppError conflict without a network. */
@@ -111,23 +116,25 @@ async function carryOutChange(
 }
 
 async function applyPolicy(sandbox: Sandbox, policy: NetworkPolicy, deps: ApplyDeps): Promise<number> {
-  const { network, events, egressLog, faults } = deps;
+  const { network, events, egressLog, faults, authorities } = deps;
   const { id, record } = sandbox;
   const { slot, policy: before } = networkOf(id, record);
   const current = generationOf(record);
   const changed = findChanges(before, policy);
   if (changed.length === 0 && record.networkBefore === undefined) return 0;
   const generation = current + 1;
+  const made = await makeAuthorityFor(sandbox, policy, authorities);
   const { networkBefore: pending, ...settled } = record;
   const options = { ...record.options, network: policy };
-  const next = { ...settled, options, networkGeneration: generation };
+  const next = { ...settled, options, networkGeneration: generation, ...(made && { authority: made.id }) };
   // Where a change failed before this one, any of its connections may be there as well.
   const networkBefore = pending === undefined ? before : 'unknown';
-  await sandbox.replaceRecord({ ...next, networkBefore }).catch((error: unknown) => {
+  await sandbox.replaceRecord({ ...next, networkBefore }, made?.persist).catch((error: unknown) => {
     throw asNoSpace(error, 'change the network of the sandbox', 'record') ?? error;
   });
   faults.reach('network.recorded');
   egressLog.change(id, { mode: policy.log, generation });
+  await changeTrust(sandbox, record, next, deps);
   const closed = await network
     .change(slot, policy, generation)
     .catch((error: unknown) => undo(sandbox, record, deps, error));
@@ -150,10 +157,11 @@ async function applyPolicy(sandbox: Sandbox, policy: NetworkPolicy, deps: ApplyD
 async function undo(
   sandbox: Sandbox,
   record: SandboxRecord,
-  { network, egressLog }: ApplyDeps,
+  deps: ApplyDeps,
   cause: unknown,
 ): Promise<never> {
   assertExists(sandbox);
+  const { network, egressLog } = deps;
   const { slot, policy } = networkOf(sandbox.id, record);
   const reason = firstLine(toError(cause));
   const isRestored = await network.change(slot, policy, generationOf(record)).then(
@@ -163,7 +171,12 @@ async function undo(
   const isShut = isRestored || (await shut(network, slot));
   assertExists(sandbox);
   if (isRestored) {
-    await sandbox.replaceRecord(record);
+    const { record: failed } = sandbox;
+    // The guest has it in its files.
+    const { authority } = failed;
+    const restored = { ...record, ...(authority !== undefined && { authority }) };
+    await sandbox.replaceRecord(restored);
+    await changeTrust(sandbox, failed, restored, deps);
     egressLog.change(sandbox.id, { mode: policy.log, generation: generationOf(record) });
   }
   const until = 'until the next change, or until the daemon starts again';

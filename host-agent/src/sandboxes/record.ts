@@ -40,6 +40,8 @@ export type SandboxRecord = {
   readonly kernelDigest: string;
   /** Open for URLs, by number. Forks have none. */
   readonly ports?: readonly OpenPort[];
+  /** The certificate authority of its lineage, by the sandbox that made it; absent: no policy of it needed one. */
+  readonly authority?: string;
   /** Of its policy; absent: 1. Forks begin at 1. */
   readonly networkGeneration?: number;
   /** The policy that held before a change that may not be complete. */

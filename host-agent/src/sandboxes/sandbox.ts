@@ -8,6 +8,7 @@ import type { GuestFiles } from '../guest/files.ts';
 import type { Guest } from '../guest/guest.ts';
 import { AppError } from '../lib/errors.ts';
 import type { SandboxLog } from '../logs/index.ts';
+import type { AuthorityInfo } from './authorities.ts';
 import { createReaderLimit, createSandboxCommands, type SandboxCommands } from './commands.ts';
 import { Deletion } from './deletion.ts';
 import { startObserved } from './exec.ts';
@@ -181,6 +182,11 @@ export class Sandbox implements Omit<AwakeSandbox, 'connectPort'> {
     const created = toCreation(this.id, this.#record, this.#times);
     this.#createdEvent = this.#context.events.prepare(created, this.#record.owner, this.#record.metadata);
     return { record: this.#record, event: this.#createdEvent };
+  }
+
+  /** What clients may know of the authority of its lineage. */
+  get authority(): AuthorityInfo | undefined {
+    return this.#context.authorities.describe(this.#record);
   }
 
   /** Call when that record is in the registry: from now on events of its end are published. */

@@ -5,6 +5,7 @@ import type { Owner } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
 import type { Faults } from '../lib/faults.ts';
 import type { Table } from '../store/store.ts';
+import type { Authorities } from './authorities.ts';
 import type { CommitHook } from './interface.ts';
 import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
 import { parentOf, type SandboxRecord } from './record.ts';
@@ -26,6 +27,8 @@ export type SnapshotRecord = {
   readonly expiresAtMs?: number;
   /** An idle timeout took it. */
   readonly automatic?: Automatic;
+  /** As of its source. */
+  readonly authority?: string;
   /** It was deleted, and is only known because others came from it: see ancestry.ts. */
   readonly deletedAtMs?: number;
 };
@@ -44,6 +47,8 @@ export type SnapshotsOptions = {
   readonly records: Table<SnapshotRecord>;
   readonly sandboxRecords: Table<SandboxRecord>;
   readonly faults: Faults;
+  /** Of the sandboxes, and of what was saved of them. */
+  readonly authorities: Pick<Authorities, 'collect'>;
   readonly events: LifecycleEvents;
   readonly log: Logger;
 };
@@ -90,12 +95,14 @@ export function newRecord(
 ): SnapshotRecord {
   const createdAtMs = Date.now();
   const parentId = source && parentOf(source);
+  const authority = source?.authority;
   return {
     createdAtMs,
     sourceId,
     about: toAbout(about),
     ...(owner && { owner }),
     ...(parentId !== undefined && { parentId }),
+    ...(authority !== undefined && { authority }),
     ...toExpiry(about.expiresS, createdAtMs),
     ...(automatic && { automatic }),
     isComplete: false,

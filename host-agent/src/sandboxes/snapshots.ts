@@ -90,7 +90,7 @@ export class Snapshots {
         log.error({ snapshot: id, reason }, 'a snapshot cannot be read and is not listed; its files stay');
       }
     }
-    await this.#ancestry.compact();
+    await this.forgetUnused();
     // A daemon that was killed before a sandbox was deleted leaves it as it was, and so what it came from.
     for (const [id, { record }] of [...this.#entries])
       if (sandboxRecords.get(record.sourceId) === undefined) await this.deleteOlder(id);
@@ -174,9 +174,14 @@ export class Snapshots {
       );
   }
 
-  /** Forgets deleted snapshots from which nothing came that still exists. Never rejects. */
-  async forgetStubs(): Promise<void> {
+  /** Forgets deleted snapshots from which nothing came that still exists, and unused authorities. Never rejects. */
+  async forgetUnused(): Promise<void> {
     await this.#ancestry.compact();
+    const { authorities, records, sandboxRecords, log } = this.#options;
+    const users = () => [...records.all(), ...sandboxRecords.all()].map(({ record }) => record);
+    await authorities
+      .collect(users)
+      .catch((err) => log.warn({ err }, 'cannot remove unused certificate authorities; trying again'));
   }
 
   /** The owner of each existing snapshot. */
@@ -196,6 +201,12 @@ export class Snapshots {
     return [...this.#entries]
       .flatMap(([id, { record }]) => (isVisible(record.owner) ? [this.get(id)] : []))
       .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
+  }
+
+  /** AppError not_found. */
+  authorityOf(id: string): Pick<SnapshotRecord, 'authority'> {
+    const { authority } = this.#find(id).record;
+    return authority === undefined ? {} : { authority };
   }
 
   /** AppError not_found. */
@@ -284,7 +295,7 @@ export class Snapshots {
     faults.reach('snapshot-delete.forgotten');
     this.#entries.delete(id);
     event.publish();
-    await this.#ancestry.compact();
+    await this.forgetUnused();
   }
 
   /** Records the delete, so that the next daemon would finish it. */

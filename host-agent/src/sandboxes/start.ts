@@ -16,7 +16,10 @@ import { Sandbox } from './sandbox.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 /** What a copy comes from. */
-export type CopySource = Pick<SandboxRecord, 'sourceSnapshotId' | 'sourceSandboxId' | 'parentSnapshotId'>;
+export type CopySource = Pick<
+  SandboxRecord,
+  'sourceSnapshotId' | 'sourceSandboxId' | 'parentSnapshotId' | 'authority'
+>;
 
 export type StartInput = {
   readonly id: string;
@@ -63,9 +66,9 @@ export async function startSandbox(context: ResourceContext, input: StartInput):
     get record() {
       return record;
     },
-    update: async (change) => {
+    update: async (change, also) => {
       record = { ...record, ...change };
-      await records.put(id, record);
+      await records.put(id, record, also);
     },
   };
   await using undo = new AsyncDisposableStack();

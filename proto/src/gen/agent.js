@@ -2120,7 +2120,8 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.CommandAttach.$Properties|null} [commandAttach] Request commandAttach
                  * @property {sandboxd.agent.v1.Wake.$Properties|null} [wake] Request wake
                  * @property {sandboxd.agent.v1.PortConnect.$Properties|null} [portConnect] Request portConnect
-                 * @property {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach"|"wake"|"portConnect"} [call] Request call
+                 * @property {sandboxd.agent.v1.Trust.$Properties|null} [trust] Request trust
+                 * @property {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach"|"wake"|"portConnect"|"trust"} [call] Request call
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2156,9 +2157,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   commandAttach?: sandboxd.agent.v1.CommandAttach.$Shape|null;
                  *   wake?: sandboxd.agent.v1.Wake.$Shape|null;
                  *   portConnect?: sandboxd.agent.v1.PortConnect.$Shape|null;
+                 *   trust?: sandboxd.agent.v1.Trust.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "fileWatch"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch: sandboxd.agent.v1.FileWatch.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "commandList"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandList.$Shape; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "commandCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall: sandboxd.agent.v1.CommandCall.$Shape; commandAttach?: null; wake?: null; portConnect?: null }|{ call?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach: sandboxd.agent.v1.CommandAttach.$Shape; wake?: null; portConnect?: null }|{ call?: "wake"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake: sandboxd.agent.v1.Wake.$Shape; portConnect?: null }|{ call?: "portConnect"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect: sandboxd.agent.v1.PortConnect.$Shape })
+                 *   ({ call?: undefined; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "exec"; exec: sandboxd.agent.v1.Exec.$Shape; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "identity"; exec?: null; identity: sandboxd.agent.v1.Identity.$Shape; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.Stats.$Shape; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "serviceConfigure"; exec?: null; identity?: null; stats?: null; serviceConfigure: sandboxd.agent.v1.ServiceConfigure.$Shape; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "serviceControl"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl: sandboxd.agent.v1.ServiceControl.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput: sandboxd.agent.v1.ServiceOutput.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "filePush"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePush.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "filePull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePull.$Shape; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPull.$Shape; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCall.$Shape; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "fileRead"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead: sandboxd.agent.v1.FileRead.$Shape; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "fileWrite"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite: sandboxd.agent.v1.FileWrite.$Shape; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "fileWatch"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch: sandboxd.agent.v1.FileWatch.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk: sandboxd.agent.v1.GrowDisk.$Shape; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "setClock"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClock.$Shape; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "freeze"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.Freeze.$Shape; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "commandList"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandList.$Shape; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "commandCall"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall: sandboxd.agent.v1.CommandCall.$Shape; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ call?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach: sandboxd.agent.v1.CommandAttach.$Shape; wake?: null; portConnect?: null; trust?: null }|{ call?: "wake"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake: sandboxd.agent.v1.Wake.$Shape; portConnect?: null; trust?: null }|{ call?: "portConnect"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect: sandboxd.agent.v1.PortConnect.$Shape; trust?: null }|{ call?: "trust"; exec?: null; identity?: null; stats?: null; serviceConfigure?: null; serviceControl?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileRead?: null; fileWrite?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; commandCall?: null; commandAttach?: null; wake?: null; portConnect?: null; trust: sandboxd.agent.v1.Trust.$Shape })
                  * )} sandboxd.agent.v1.Request.$Shape
                  */
 
@@ -2345,17 +2347,25 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Request.prototype.portConnect = null;
 
+                /**
+                 * Request trust.
+                 * @member {sandboxd.agent.v1.Trust.$Properties|null|undefined} trust
+                 * @memberof sandboxd.agent.v1.Request
+                 * @instance
+                 */
+                Request.prototype.trust = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Request call.
-                 * @member {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach"|"wake"|"portConnect"|undefined} call
+                 * @member {"exec"|"identity"|"stats"|"serviceConfigure"|"serviceControl"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileRead"|"fileWrite"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"commandCall"|"commandAttach"|"wake"|"portConnect"|"trust"|undefined} call
                  * @memberof sandboxd.agent.v1.Request
                  * @instance
                  */
                 $Object.defineProperty(Request.prototype, "call", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "fileRead", "fileWrite", "fileWatch", "growDisk", "setClock", "freeze", "commandList", "commandCall", "commandAttach", "wake", "portConnect"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceConfigure", "serviceControl", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "fileRead", "fileWrite", "fileWatch", "growDisk", "setClock", "freeze", "commandList", "commandCall", "commandAttach", "wake", "portConnect", "trust"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2433,6 +2443,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.Wake.encode(message.wake, writer.uint32(/* id 45, wireType 2 =*/362).fork(), _depth + 1).ldelim();
                     if (message.portConnect != null && $Object.hasOwnProperty.call(message, "portConnect"))
                         $root.sandboxd.agent.v1.PortConnect.encode(message.portConnect, writer.uint32(/* id 50, wireType 2 =*/402).fork(), _depth + 1).ldelim();
+                    if (message.trust != null && $Object.hasOwnProperty.call(message, "trust"))
+                        $root.sandboxd.agent.v1.Trust.encode(message.trust, writer.uint32(/* id 51, wireType 2 =*/410).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -2624,6 +2636,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                 message.call = "portConnect";
                                 continue;
                             }
+                        case 51: {
+                                if (wireType !== 2)
+                                    break;
+                                message.trust = $root.sandboxd.agent.v1.Trust.decode(reader, reader.size(), $undefined, _depth + 1, message.trust);
+                                message.call = "trust";
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -2668,7 +2687,8 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.CommandAttachResult.$Properties|null} [commandAttach] Result commandAttach
                  * @property {sandboxd.agent.v1.WakeResult.$Properties|null} [wake] Result wake
                  * @property {sandboxd.agent.v1.PortConnectResult.$Properties|null} [portConnect] Result portConnect
-                 * @property {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach"|"wake"|"portConnect"} [value] Result value
+                 * @property {sandboxd.agent.v1.TrustResult.$Properties|null} [trust] Result trust
+                 * @property {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach"|"wake"|"portConnect"|"trust"} [value] Result value
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -2702,9 +2722,10 @@ export const sandboxd = $root.sandboxd = (() => {
                  *   commandAttach?: sandboxd.agent.v1.CommandAttachResult.$Shape|null;
                  *   wake?: sandboxd.agent.v1.WakeResult.$Shape|null;
                  *   portConnect?: sandboxd.agent.v1.PortConnectResult.$Shape|null;
+                 *   trust?: sandboxd.agent.v1.TrustResult.$Shape|null;
                  *   $unknowns?: Array.<Uint8Array>;
                  * } & (
-                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "fileWatch"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch: sandboxd.agent.v1.FileWatchResult.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "commandList"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandListResult.$Shape; command?: null; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "command"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command: sandboxd.agent.v1.CommandStatus.$Shape; commandAttach?: null; wake?: null; portConnect?: null }|{ value?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach: sandboxd.agent.v1.CommandAttachResult.$Shape; wake?: null; portConnect?: null }|{ value?: "wake"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake: sandboxd.agent.v1.WakeResult.$Shape; portConnect?: null }|{ value?: "portConnect"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect: sandboxd.agent.v1.PortConnectResult.$Shape })
+                 *   ({ value?: undefined; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "exec"; exec: sandboxd.agent.v1.ExecResult.$Shape; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "identity"; exec?: null; identity: sandboxd.agent.v1.IdentityResult.$Shape; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "stats"; exec?: null; identity?: null; stats: sandboxd.agent.v1.StatsResult.$Shape; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "serviceStatus"; exec?: null; identity?: null; stats?: null; serviceStatus: sandboxd.agent.v1.ServiceStatus.$Shape; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "serviceOutput"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput: sandboxd.agent.v1.ServiceOutputResult.$Shape; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "filePush"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush: sandboxd.agent.v1.FilePushResult.$Shape; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "filePull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull: sandboxd.agent.v1.FilePullResult.$Shape; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "dirPull"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull: sandboxd.agent.v1.DirPullResult.$Shape; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "fileCall"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall: sandboxd.agent.v1.FileCallResult.$Shape; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "fileWatch"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch: sandboxd.agent.v1.FileWatchResult.$Shape; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "growDisk"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk: sandboxd.agent.v1.GrowDiskResult.$Shape; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "setClock"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock: sandboxd.agent.v1.SetClockResult.$Shape; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "freeze"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze: sandboxd.agent.v1.FreezeResult.$Shape; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "commandList"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList: sandboxd.agent.v1.CommandListResult.$Shape; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "command"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command: sandboxd.agent.v1.CommandStatus.$Shape; commandAttach?: null; wake?: null; portConnect?: null; trust?: null }|{ value?: "commandAttach"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach: sandboxd.agent.v1.CommandAttachResult.$Shape; wake?: null; portConnect?: null; trust?: null }|{ value?: "wake"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake: sandboxd.agent.v1.WakeResult.$Shape; portConnect?: null; trust?: null }|{ value?: "portConnect"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect: sandboxd.agent.v1.PortConnectResult.$Shape; trust?: null }|{ value?: "trust"; exec?: null; identity?: null; stats?: null; serviceStatus?: null; serviceOutput?: null; filePush?: null; filePull?: null; dirPull?: null; fileCall?: null; fileWatch?: null; growDisk?: null; setClock?: null; freeze?: null; commandList?: null; command?: null; commandAttach?: null; wake?: null; portConnect?: null; trust: sandboxd.agent.v1.TrustResult.$Shape })
                  * )} sandboxd.agent.v1.Result.$Shape
                  */
 
@@ -2875,17 +2896,25 @@ export const sandboxd = $root.sandboxd = (() => {
                  */
                 Result.prototype.portConnect = null;
 
+                /**
+                 * Result trust.
+                 * @member {sandboxd.agent.v1.TrustResult.$Properties|null|undefined} trust
+                 * @memberof sandboxd.agent.v1.Result
+                 * @instance
+                 */
+                Result.prototype.trust = null;
+
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
 
                 /**
                  * Result value.
-                 * @member {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach"|"wake"|"portConnect"|undefined} value
+                 * @member {"exec"|"identity"|"stats"|"serviceStatus"|"serviceOutput"|"filePush"|"filePull"|"dirPull"|"fileCall"|"fileWatch"|"growDisk"|"setClock"|"freeze"|"commandList"|"command"|"commandAttach"|"wake"|"portConnect"|"trust"|undefined} value
                  * @memberof sandboxd.agent.v1.Result
                  * @instance
                  */
                 $Object.defineProperty(Result.prototype, "value", {
-                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "fileWatch", "growDisk", "setClock", "freeze", "commandList", "command", "commandAttach", "wake", "portConnect"]),
+                    get: $util.oneOfGetter($oneOfFields = ["exec", "identity", "stats", "serviceStatus", "serviceOutput", "filePush", "filePull", "dirPull", "fileCall", "fileWatch", "growDisk", "setClock", "freeze", "commandList", "command", "commandAttach", "wake", "portConnect", "trust"]),
                     set: $util.oneOfSetter($oneOfFields)
                 });
 
@@ -2959,6 +2988,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.WakeResult.encode(message.wake, writer.uint32(/* id 45, wireType 2 =*/362).fork(), _depth + 1).ldelim();
                     if (message.portConnect != null && $Object.hasOwnProperty.call(message, "portConnect"))
                         $root.sandboxd.agent.v1.PortConnectResult.encode(message.portConnect, writer.uint32(/* id 50, wireType 2 =*/402).fork(), _depth + 1).ldelim();
+                    if (message.trust != null && $Object.hasOwnProperty.call(message, "trust"))
+                        $root.sandboxd.agent.v1.TrustResult.encode(message.trust, writer.uint32(/* id 51, wireType 2 =*/410).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -3133,6 +3164,13 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.portConnect = $root.sandboxd.agent.v1.PortConnectResult.decode(reader, reader.size(), $undefined, _depth + 1, message.portConnect);
                                 message.value = "portConnect";
+                                continue;
+                            }
+                        case 51: {
+                                if (wireType !== 2)
+                                    break;
+                                message.trust = $root.sandboxd.agent.v1.TrustResult.decode(reader, reader.size(), $undefined, _depth + 1, message.trust);
+                                message.value = "trust";
                                 continue;
                             }
                         }
@@ -6184,6 +6222,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.Network.$Properties|null} [network] Identity network
                  * @property {boolean|null} [entersRoot] Identity entersRoot
                  * @property {number|null} [pidsLimit] Identity pidsLimit
+                 * @property {sandboxd.agent.v1.Trust.$Properties|null} [trust] Identity trust
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -6280,6 +6319,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Identity.prototype.pidsLimit = 0;
 
                 /**
+                 * Identity trust.
+                 * @member {sandboxd.agent.v1.Trust.$Properties|null|undefined} trust
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.trust = null;
+
+                /**
                  * Creates a new Identity instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Identity
@@ -6327,6 +6374,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 7, wireType 0 =*/56).bool(message.entersRoot);
                     if (message.pidsLimit != null && $Object.hasOwnProperty.call(message, "pidsLimit") && message.pidsLimit !== 0)
                         writer.uint32(/* id 9, wireType 0 =*/72).uint32(message.pidsLimit);
+                    if (message.trust != null && $Object.hasOwnProperty.call(message, "trust"))
+                        $root.sandboxd.agent.v1.Trust.encode(message.trust, writer.uint32(/* id 10, wireType 2 =*/82).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -6438,6 +6487,12 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.pidsLimit = value;
                                 else
                                     delete message.pidsLimit;
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 2)
+                                    break;
+                                message.trust = $root.sandboxd.agent.v1.Trust.decode(reader, reader.size(), $undefined, _depth + 1, message.trust);
                                 continue;
                             }
                         }
@@ -6718,6 +6773,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * Properties of an IdentityResult.
                  * @typedef {Object} sandboxd.agent.v1.IdentityResult.$Properties
                  * @property {number|null} [unixTimeUs] IdentityResult unixTimeUs
+                 * @property {sandboxd.agent.v1.TrustResult.$Properties|null} [trust] IdentityResult trust
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -6758,6 +6814,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 IdentityResult.prototype.unixTimeUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
                 /**
+                 * IdentityResult trust.
+                 * @member {sandboxd.agent.v1.TrustResult.$Properties|null|undefined} trust
+                 * @memberof sandboxd.agent.v1.IdentityResult
+                 * @instance
+                 */
+                IdentityResult.prototype.trust = null;
+
+                /**
                  * Creates a new IdentityResult instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.IdentityResult
@@ -6791,6 +6855,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         throw $Error("max depth exceeded");
                     if (message.unixTimeUs != null && $Object.hasOwnProperty.call(message, "unixTimeUs") && (typeof message.unixTimeUs === "object" ? message.unixTimeUs.low || message.unixTimeUs.high : message.unixTimeUs !== 0))
                         writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.unixTimeUs);
+                    if (message.trust != null && $Object.hasOwnProperty.call(message, "trust"))
+                        $root.sandboxd.agent.v1.TrustResult.encode(message.trust, writer.uint32(/* id 2, wireType 2 =*/18).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -6844,6 +6910,12 @@ export const sandboxd = $root.sandboxd = (() => {
                                     delete message.unixTimeUs;
                                 continue;
                             }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                message.trust = $root.sandboxd.agent.v1.TrustResult.decode(reader, reader.size(), $undefined, _depth + 1, message.trust);
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -6862,6 +6934,331 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return IdentityResult;
+            })();
+
+            v1.Trust = (function() {
+
+                /**
+                 * Properties of a Trust.
+                 * @typedef {Object} sandboxd.agent.v1.Trust.$Properties
+                 * @property {string|null} [certificate] Trust certificate
+                 * @property {string|null} [subjectHash] Trust subjectHash
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a Trust.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ITrust
+                 * @augments sandboxd.agent.v1.Trust.$Properties
+                 * @deprecated Use sandboxd.agent.v1.Trust.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a Trust.
+                 * @typedef {sandboxd.agent.v1.Trust.$Properties} sandboxd.agent.v1.Trust.$Shape
+                 */
+
+                /**
+                 * Constructs a new Trust.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a Trust.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.Trust.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const Trust = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * Trust certificate.
+                 * @member {string} certificate
+                 * @memberof sandboxd.agent.v1.Trust
+                 * @instance
+                 */
+                Trust.prototype.certificate = "";
+
+                /**
+                 * Trust subjectHash.
+                 * @member {string} subjectHash
+                 * @memberof sandboxd.agent.v1.Trust
+                 * @instance
+                 */
+                Trust.prototype.subjectHash = "";
+
+                /**
+                 * Creates a new Trust instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.Trust
+                 * @static
+                 * @param {sandboxd.agent.v1.Trust.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.Trust} Trust instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.Trust.$Shape): sandboxd.agent.v1.Trust & sandboxd.agent.v1.Trust.$Shape;
+                 *   (properties?: sandboxd.agent.v1.Trust.$Properties): sandboxd.agent.v1.Trust;
+                 * }}
+                 */
+                Trust.create = function(properties) {
+                    return new Trust(properties);
+                };
+
+                /**
+                 * Encodes the specified Trust message. Does not implicitly {@link sandboxd.agent.v1.Trust.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.Trust
+                 * @static
+                 * @param {sandboxd.agent.v1.Trust.$Properties} message Trust message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                Trust.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.certificate != null && $Object.hasOwnProperty.call(message, "certificate") && message.certificate !== "")
+                        writer.uint32(/* id 1, wireType 2 =*/10).string(message.certificate);
+                    if (message.subjectHash != null && $Object.hasOwnProperty.call(message, "subjectHash") && message.subjectHash !== "")
+                        writer.uint32(/* id 2, wireType 2 =*/18).string(message.subjectHash);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a Trust message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.Trust
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.Trust & sandboxd.agent.v1.Trust.$Shape} Trust
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                Trust.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.Trust();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.certificate = value;
+                                else
+                                    delete message.certificate;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.stringVerify()).length)
+                                    message.subjectHash = value;
+                                else
+                                    delete message.subjectHash;
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return Trust;
+            })();
+
+            v1.TrustResult = (function() {
+
+                /**
+                 * Properties of a TrustResult.
+                 * @typedef {Object} sandboxd.agent.v1.TrustResult.$Properties
+                 * @property {Array.<string>|null} [problems] TrustResult problems
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a TrustResult.
+                 * @memberof sandboxd.agent.v1
+                 * @interface ITrustResult
+                 * @augments sandboxd.agent.v1.TrustResult.$Properties
+                 * @deprecated Use sandboxd.agent.v1.TrustResult.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a TrustResult.
+                 * @typedef {sandboxd.agent.v1.TrustResult.$Properties} sandboxd.agent.v1.TrustResult.$Shape
+                 */
+
+                /**
+                 * Constructs a new TrustResult.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a TrustResult.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.TrustResult.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const TrustResult = function (properties) {
+                    this.problems = [];
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * TrustResult problems.
+                 * @member {Array.<string>} problems
+                 * @memberof sandboxd.agent.v1.TrustResult
+                 * @instance
+                 */
+                TrustResult.prototype.problems = $util.emptyArray;
+
+                /**
+                 * Creates a new TrustResult instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.TrustResult
+                 * @static
+                 * @param {sandboxd.agent.v1.TrustResult.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.TrustResult} TrustResult instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.TrustResult.$Shape): sandboxd.agent.v1.TrustResult & sandboxd.agent.v1.TrustResult.$Shape;
+                 *   (properties?: sandboxd.agent.v1.TrustResult.$Properties): sandboxd.agent.v1.TrustResult;
+                 * }}
+                 */
+                TrustResult.create = function(properties) {
+                    return new TrustResult(properties);
+                };
+
+                /**
+                 * Encodes the specified TrustResult message. Does not implicitly {@link sandboxd.agent.v1.TrustResult.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.TrustResult
+                 * @static
+                 * @param {sandboxd.agent.v1.TrustResult.$Properties} message TrustResult message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                TrustResult.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.problems != null && message.problems.length)
+                        for (let i = 0; i < message.problems.length; ++i)
+                            writer.uint32(/* id 1, wireType 2 =*/10).string(message.problems[i]);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a TrustResult message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.TrustResult
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.TrustResult & sandboxd.agent.v1.TrustResult.$Shape} TrustResult
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                TrustResult.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.TrustResult();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.problems && message.problems.length))
+                                    message.problems = [];
+                                message.problems.push(reader.stringVerify());
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return TrustResult;
             })();
 
             v1.Stats = (function() {
@@ -7939,6 +8336,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {number|null} [unixTimeUs] Wake unixTimeUs
                  * @property {sandboxd.agent.v1.Network.$Properties|null} [network] Wake network
                  * @property {sandboxd.agent.v1.Connections.$Properties|null} [connections] Wake connections
+                 * @property {sandboxd.agent.v1.Trust.$Properties|null} [trust] Wake trust
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -8003,6 +8401,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Wake.prototype.connections = null;
 
                 /**
+                 * Wake trust.
+                 * @member {sandboxd.agent.v1.Trust.$Properties|null|undefined} trust
+                 * @memberof sandboxd.agent.v1.Wake
+                 * @instance
+                 */
+                Wake.prototype.trust = null;
+
+                /**
                  * Creates a new Wake instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Wake
@@ -8042,6 +8448,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         $root.sandboxd.agent.v1.Network.encode(message.network, writer.uint32(/* id 3, wireType 2 =*/26).fork(), _depth + 1).ldelim();
                     if (message.connections != null && $Object.hasOwnProperty.call(message, "connections"))
                         $root.sandboxd.agent.v1.Connections.encode(message.connections, writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
+                    if (message.trust != null && $Object.hasOwnProperty.call(message, "trust"))
+                        $root.sandboxd.agent.v1.Trust.encode(message.trust, writer.uint32(/* id 5, wireType 2 =*/42).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -8114,6 +8522,12 @@ export const sandboxd = $root.sandboxd = (() => {
                                 if (wireType !== 2)
                                     break;
                                 message.connections = $root.sandboxd.agent.v1.Connections.decode(reader, reader.size(), $undefined, _depth + 1, message.connections);
+                                continue;
+                            }
+                        case 5: {
+                                if (wireType !== 2)
+                                    break;
+                                message.trust = $root.sandboxd.agent.v1.Trust.decode(reader, reader.size(), $undefined, _depth + 1, message.trust);
                                 continue;
                             }
                         }
@@ -8314,6 +8728,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * Properties of a WakeResult.
                  * @typedef {Object} sandboxd.agent.v1.WakeResult.$Properties
                  * @property {number|null} [unixTimeUs] WakeResult unixTimeUs
+                 * @property {sandboxd.agent.v1.TrustResult.$Properties|null} [trust] WakeResult trust
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -8354,6 +8769,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 WakeResult.prototype.unixTimeUs = $util.Long ? $util.Long.fromBits(0,0,true) : 0;
 
                 /**
+                 * WakeResult trust.
+                 * @member {sandboxd.agent.v1.TrustResult.$Properties|null|undefined} trust
+                 * @memberof sandboxd.agent.v1.WakeResult
+                 * @instance
+                 */
+                WakeResult.prototype.trust = null;
+
+                /**
                  * Creates a new WakeResult instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.WakeResult
@@ -8387,6 +8810,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         throw $Error("max depth exceeded");
                     if (message.unixTimeUs != null && $Object.hasOwnProperty.call(message, "unixTimeUs") && (typeof message.unixTimeUs === "object" ? message.unixTimeUs.low || message.unixTimeUs.high : message.unixTimeUs !== 0))
                         writer.uint32(/* id 1, wireType 0 =*/8).uint64(message.unixTimeUs);
+                    if (message.trust != null && $Object.hasOwnProperty.call(message, "trust"))
+                        $root.sandboxd.agent.v1.TrustResult.encode(message.trust, writer.uint32(/* id 2, wireType 2 =*/18).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -8438,6 +8863,12 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.unixTimeUs = value;
                                 else
                                     delete message.unixTimeUs;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                message.trust = $root.sandboxd.agent.v1.TrustResult.decode(reader, reader.size(), $undefined, _depth + 1, message.trust);
                                 continue;
                             }
                         }

@@ -11,6 +11,8 @@ import {
   type ServiceSpec,
   SLEEP,
   type Stream,
+  TRUST,
+  type TrustInput,
 } from '@sandboxd/proto';
 import type { LoopLink } from './link.ts';
 
@@ -34,11 +36,15 @@ export type AgentFaults = {
   /** Never answers such a request. */
   ignores?: 'exec' | 'identity' | 'wake';
   /** Answers these requests with an error. */
-  refuses?: 'identity' | 'growDisk' | 'serviceConfigure' | 'setClock';
+  refuses?: 'identity' | 'growDisk' | 'serviceConfigure' | 'setClock' | 'trust';
   /** It can freeze its commands; not a fault, but a guest that is deaf does not answer that. */
   freezes?: boolean;
   /** Finds no root on its disks. */
   hasNoRoot?: boolean;
+  /** It is older than inspected TLS. */
+  trustsNothing?: boolean;
+  /** It cannot add an authority there. */
+  untrusting?: string[];
   /** Each of its commands leaves a process behind. */
   leavesProcesses?: boolean;
 };
@@ -50,6 +56,8 @@ export class MemoryAgent {
   /** The service specs that it received. */
   readonly services: ServiceSpec[] = [];
   readonly execs: { readonly stream: Stream; readonly exec: Exec }[] = [];
+  /** Of each call that had one; an empty text: nothing is inspected any more. */
+  readonly trusts: string[] = [];
   grownDisks = 0;
   wakes = 0;
   hellos = 0;
@@ -66,7 +74,10 @@ export class MemoryAgent {
       describe: () => ({
         agentVersion: 'memory',
         bootId: 'memory',
-        capabilities: [NETWORK, SLEEP, ...(this.#faults.freezes ? [FREEZE] : [])],
+        capabilities: [
+          ...[NETWORK, SLEEP, ...(this.#faults.freezes ? [FREEZE] : [])],
+          ...(this.#faults.trustsNothing ? [] : [TRUST]),
+        ],
       }),
       onHello: () => {
         this.hellos++;
@@ -116,11 +127,12 @@ export class MemoryAgent {
       const identity = request.identity as IdentityInput & Identity;
       this.identities.push({ ...identity, entropy: Uint8Array.from(identity.entropy) });
       this.state = { ...this.state, identities: this.state.identities + 1 };
-      stream.finish({ identity: {} });
+      stream.finish({ identity: { trust: this.#trust(request.identity.trust) } });
     } else if (request.wake) {
       this.wakes++;
-      stream.finish({ wake: {} });
-    } else if (request.freeze) stream.finish({ freeze: {} });
+      stream.finish({ wake: { trust: this.#trust(request.wake.trust) } });
+    } else if (request.trust) stream.finish({ trust: this.#trust(request.trust) });
+    else if (request.freeze) stream.finish({ freeze: {} });
     else if (request.setClock) {
       this.clocks.push(Number(request.setClock.unixTimeUs));
       stream.finish({ setClock: {} });
@@ -142,6 +154,11 @@ export class MemoryAgent {
     } else if (request.serviceOutput) {
       // No output exists; a follower waits.
     } else stream.finish({ error: { code: 'unsupported', message: 'this agent is a test' } });
+  }
+
+  #trust(trust: TrustInput | null | undefined) {
+    if (trust) this.trusts.push(trust.certificate ?? '');
+    return { problems: this.#faults.untrusting ?? [] };
   }
 
   /** `note NAME TEXT` stores a text, `recall NAME` prints it, `wait` runs until cancelled; other commands succeed. */

@@ -35,6 +35,7 @@ import { HELPERS } from '../helper-programs.ts';
 import { NO_PRESETS } from '../no-presets.ts';
 import { oneEngine } from '../one-engine.ts';
 import { scaled } from '../time-scale.ts';
+import { makeAuthorities } from './authorities.ts';
 import { MemoryEngine, MemoryHost } from './engine.ts';
 import { RecordingNetwork } from './network.ts';
 import { OperatorManager } from './operator-manager.ts';
@@ -128,6 +129,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     context: {
       network,
       egressLog,
+      authorities: makeAuthorities(store, home.dataDir),
       events,
       commandCounts: new CommandCounts(),
       engines: oneEngine(engine),

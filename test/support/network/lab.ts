@@ -8,7 +8,8 @@ import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
 import { pino } from 'pino';
 import type { Test } from 'tap';
-import { leaseUsers } from '../../../host-agent/src/engines/jail/uid-leases.ts';
+import { findProgramFiles } from '../../../host-agent/src/engines/jail/jail.ts';
+import { LEASES_DIR, leaseUsers } from '../../../host-agent/src/engines/jail/uid-leases.ts';
 import {
   HostUpstream,
   Network,
@@ -64,7 +65,8 @@ export class Lab {
   }
 
   /** Opens the network module as the daemon does. The caller closes it. */
-  openNetwork(options: Partial<NetworkOptions> = {}): Promise<Network> {
+  async openNetwork(options: Partial<NetworkOptions> = {}, roots?: string): Promise<Network> {
+    const { gateway } = HELPERS;
     return Network.open({
       allowedRanges: [],
       upstream: new HostUpstream([this.names.address]),
@@ -73,6 +75,13 @@ export class Lab {
       program: HELPERS.netd,
       portProgram: HELPERS.portd,
       egressProgram: HELPERS.egressd,
+      gateway: {
+        command: {
+          ...{ jail: HELPERS.jail, root: LEASES_DIR, program: gateway.program, args: gateway.args },
+          files: [...(await findProgramFiles(gateway.program)), ...gateway.reads],
+        },
+        roots,
+      },
       portUsers: leaseUsers(TEST_UIDS),
       log: pino({ level: process.env.LAB_LOG ?? 'silent' }),
       ...options,

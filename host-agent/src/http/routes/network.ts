@@ -93,6 +93,7 @@ function toPolicyBody({
   log,
   guestIp,
   gateway,
+  ca,
 }: NetworkState) {
   return {
     generation,
@@ -102,6 +103,7 @@ function toPolicyBody({
     log: log ?? 'all',
     gateway,
     guest_ip: guestIp,
+    ...(ca && { ca: { ...ca } }),
   };
 }
 

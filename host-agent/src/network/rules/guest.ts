@@ -1,17 +1,23 @@
 // nftables rules in a sandbox's network namespace: what its guest may send and receive.
 import { formatIpv4 } from '../../lib/ipv4.ts';
-import { MAIL_PORT, QUIC_PORT, type RuleClass, WEB_PORTS } from '../policy.ts';
+import { WEB_PORTS } from '../bound-rules.ts';
+import { MAIL_PORT, QUIC_PORT } from '../policy.ts';
 import type { PortMode } from '../port-control.ts';
 import { SPECIAL_RANGES } from '../special-addresses.ts';
 import type { NetworkSlot } from '../subnet.ts';
+import {
+  BOUND_CHAIN,
+  type BoundRulesInput,
+  boundRules,
+  type DiallerRulesInput,
+  diallerChains,
+} from './dialler.ts';
+import { type Element, GUEST_TABLE, MAX_OPEN, MAX_OPEN_BY_PORT, OPENING, setNames } from './table.ts';
 
 type GuestRulesInput = NetworkSlot & { readonly resolverPort: number };
 
-export const GUEST_TABLE = 'ip sandbox';
 /** As in native/netd.c. */
 const LOG_GROUP = 1;
-/** Limit of addresses that one guest may have open at once. */
-const MAX_OPEN = 8192;
 /** Limit of connections: all guests share the host's conntrack table. */
 const MAX_CONNECTIONS = 4096;
 /** Rate limit of DNS queries. Bytes are limited as well, because a GSO packet counts as one and is split later. */
@@ -24,16 +30,6 @@ const QUESTION_BYTES = 'limit rate 64 kbytes/second burst 512 kbytes';
 const QUESTION_CONNECTIONS = 'limit rate over 5/second burst 40 packets';
 /** An address stays open for this long after the last packet of a connection to it. */
 const USED_S = 60;
-/** The same limit for the addresses of each list of ports. */
-const MAX_OPEN_BY_PORT = 1024;
-const OPENING = 'tcp flags & (fin | syn | rst | ack) == syn';
-/** Where native/egressd.c listens, on the gateway's address within the namespace. */
-export const DIALLER_PORT = 1443;
-/** Twice what it takes: entries of connections that are over stay for a while. */
-const MAX_REDIRECTED = 2048;
-/** Twice what it takes. What is over is not counted above, and each costs the dialler a call and the daemon a word. */
-const REDIRECTIONS = 'limit rate over 200/second burst 800 packets';
-
 /**
  * Two chains. Malformed packets and spoofed source addresses are dropped at the tap. The rest may pass to an open
  * address, to the resolver, and as part of a connection to a published port.
@@ -123,120 +119,19 @@ function outwardChain({
   }`;
 }
 
-/**
- * Connections that are bound to names lead to the dialler (native/egressd.c), and nothing else reaches it. `bound` says
- * which they are, `dialler` who it is, and `dial` where it may connect. Its packets leave with the guest's address.
- */
-function diallerChains({ gateway, guestIp, resolverIp, resolverPort }: DiallerRulesInput): string {
-  const redirected = `iifname "tap0" ip daddr ${gateway} tcp dport ${DIALLER_PORT} ct status dnat`;
-  return `
-  chain resolve {
-    type nat hook prerouting priority dstnat;
-    iifname "tap0" ip daddr ${gateway} meta l4proto { tcp, udp } th dport 53 dnat to ${resolverIp}:${resolverPort}
-    iifname "tap0" ip daddr != ${gateway} jump bound
-  }
-  chain leave {
-    type nat hook postrouting priority srcnat;
-    oifname "up0" ip saddr ${gateway} snat to ${guestIp}
-  }
-  chain input {
-    type filter hook input priority 0; policy drop;
-    iifname "up0" ct state established,related ct direction reply accept
-    ${redirected} ct state established accept
-    ${redirected} ct state new ${REDIRECTIONS} goto refuse
-    ${redirected} ct count over ${MAX_REDIRECTED} goto refuse
-    ${redirected} ct state new ${OPENING} accept
-    iifname "tap0" goto refuse
-  }
-  chain output {
-    type filter hook output priority 0; policy accept;
-    meta skuid 0-4294967295 jump dialler
-    meta skuid 0-4294967295 counter drop comment "a VMM that its guest has broken"
-  }`;
-}
+export type PolicyRulesInput = DiallerRulesInput &
+  BoundRulesInput & {
+    /** The range of all sandboxes, which no policy opens: it may be a public one. */
+    readonly subnet: string;
+    /** What is open of all sets; the rest of the sets is emptied. */
+    readonly elements: readonly Element[];
+    /** Sets of an earlier policy. */
+    readonly unused: readonly string[];
+  };
 
-/** Names the user of the dialler that runs now. */
-export function diallerRules(uid: number): string {
-  const chain = `${GUEST_TABLE} dialler`;
-  return [
-    `flush chain ${chain}`,
-    `add rule ${chain} meta skuid != ${uid} return`,
-    `add rule ${chain} oifname "tap0" tcp sport ${DIALLER_PORT} ct state established ct direction reply accept`,
-    `add rule ${chain} oifname "up0" ct state established ct direction original accept`,
-    `add rule ${chain} oifname "up0" ct state new ${OPENING} jump dial`,
-  ].join('\n');
-}
-
-/** Nothing may leave of what no dialler runs for. */
-export function noDiallerRules(): string {
-  return `flush chain ${GUEST_TABLE} dialler`;
-}
-
-/** The names of the two sets of a class of rules; undefined: those of the allowlist. */
-export function setNames(set: string | undefined): readonly [open: string, used: string] {
-  return set === undefined ? ['allowed', 'used'] : [`open_${set}`, `used_${set}`];
-}
-
-/** How many addresses the set has at most: a command that adds more fails as a whole. */
-export function maxOpen(set: string): number {
-  return setNames(undefined).includes(set) ? MAX_OPEN : MAX_OPEN_BY_PORT;
-}
-
-/** An address in a set of the kernel. */
-export type Element = { readonly set: string; readonly address: string; readonly ttlS: number };
-
-type DiallerRulesInput = Pick<GuestRulesInput, 'resolverIp' | 'resolverPort' | 'gateway' | 'guestIp'>;
-
-export type PolicyRulesInput = DiallerRulesInput & {
-  /** The range of all sandboxes, which no policy opens: it may be a public one. */
-  readonly subnet: string;
-  readonly classes: readonly RuleClass[];
-  /** Ports of connections that are bound to names. */
-  readonly boundPorts: string;
-  /** The allowlist has names. */
-  readonly hasAllowlist: boolean;
-  readonly isInternet: boolean;
-  /** What is open of all sets; the rest of the sets is emptied. */
-  readonly elements: readonly Element[];
-  /** Sets of an earlier policy. */
-  readonly unused: readonly string[];
-};
-
-/** What leads to the dialler. */
-export const BOUND_CHAIN = 'bound';
 /** `dialler` is not among them: the policy does not change who it is. */
 const OWN_CHAINS = ['keep', 'ruled', BOUND_CHAIN, 'dial'];
 const BASE_CHAINS = ['outward', 'resolve', 'leave', 'input', 'output'];
-
-/** What is open by its address is not redirected. */
-function boundRules(
-  {
-    classes,
-    isInternet,
-    boundPorts,
-    hasAllowlist,
-  }: Pick<PolicyRulesInput, 'classes' | 'isInternet' | 'boundPorts' | 'hasAllowlist'>,
-  open: readonly (RuleClass & { readonly sets: readonly string[] })[],
-  special: string,
-): string {
-  if (boundPorts === '') return '';
-  const byTcp = ({ protocol, isBound }: RuleClass) => protocol === 'tcp' && !isBound;
-  return [
-    ...(isInternet ? [`tcp dport != ${MAIL_PORT} ${special} return`] : []),
-    ...open
-      .filter(byTcp)
-      .flatMap(({ ports, sets }) => sets.map((set) => `tcp dport { ${ports} } ip daddr @${set} return`)),
-    ...classes
-      .filter((each) => byTcp(each) && each.cidrs.length > 0)
-      .map(({ ports, cidrs }) => `tcp dport { ${ports} } ip daddr { ${cidrs.join(', ')} } return`),
-    ...(hasAllowlist ? setNames(undefined) : []).map(
-      (set) => `tcp dport != { ${WEB_PORTS.join(', ')} } ip daddr @${set} return`,
-    ),
-    `tcp dport { ${boundPorts} } redirect to :${DIALLER_PORT}`,
-  ]
-    .map((rule) => `\n    ${rule}`)
-    .join('');
-}
 
 /** Replaces the policy in one transaction, also in a table that an earlier version of the daemon made. */
 export function policyRules(input: PolicyRulesInput): string {
@@ -260,10 +155,7 @@ ${addElements(elements)}
 `;
 }
 
-type FirstRulesInput = Pick<
-  PolicyRulesInput,
-  'subnet' | 'classes' | 'isInternet' | 'boundPorts' | 'hasAllowlist'
->;
+type FirstRulesInput = BoundRulesInput & Pick<PolicyRulesInput, 'subnet'>;
 
 /** The policy in a table of `guestRules`, which has none yet. */
 export function firstPolicyRules(input: FirstRulesInput): string {

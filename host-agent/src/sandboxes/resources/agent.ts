@@ -8,7 +8,7 @@ import { AppError } from '../../lib/errors.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import type { NetworkSlot } from '../../network/subnet.ts';
 import { pausedDir, readPaused } from '../saved/paused.ts';
-import type { Resource, SandboxContext, StartContext } from './resource.ts';
+import type { Handles, Resource, SandboxContext, StartContext } from './resource.ts';
 
 /** A starting daemon waits at least this long for guests to answer; longer if the watchdog's timeout is long. */
 const MIN_HELLO_WAIT_MS = 5000;
@@ -36,7 +36,7 @@ export const agent: Resource = {
   },
 
   async adopt(sandbox) {
-    const { context, handles, log, paths } = sandbox;
+    const { context, handles, log, paths, record } = sandbox;
     if (handles.vm === undefined) return;
     const guest = connectTo(handles.vm, sandbox);
     handles.guest = guest;
@@ -45,10 +45,15 @@ export const agent: Resource = {
     if (paused?.phase === 'awake') {
       // The daemon that resumed it may have been killed before its guest was woken; twice does no harm.
       const stopWaking = guest.watchConnections(() => {
-        const woken = guest.wake({ entropy: freshEntropy() }).then(() => stopWaking());
-        woken.catch((err) => log.warn({ err }, 'cannot tell a guest that it was paused; trying again'));
+        const trust = context.authorities.trustOf(record);
+        const woken = guest.wake({ entropy: freshEntropy(), ...(trust && { trust }) });
+        woken.then(stopWaking, (err) =>
+          log.warn({ err }, 'cannot tell a guest that it was paused; trying again'),
+        );
       });
     }
+    // A change of its policy that the earlier daemon did not complete.
+    if (record.networkBefore !== undefined) keepTrust(guest, sandbox);
     const waitMs = Math.max(MIN_HELLO_WAIT_MS, context.settings.watchdogTimeoutMs * HELLO_WAIT_SHARE);
     // A silent agent is adopted as well; the connection is retried.
     if (!(await guest.adopt(waitMs))) log.warn('a guest agent does not answer after the restart; retrying');
@@ -82,13 +87,39 @@ async function identify(guest: Guest, start: StartContext, signal: AbortSignal):
   const isGeneric = origin.kind === 'saved' && origin.saved.isGeneric;
   try {
     const root = isGeneric ? { entersRoot: true } : {};
-    await guest.setIdentity({ ...makeIdentity(id, handles.network), ...root, pidsLimit }, signal);
+    const trust = context.authorities.trustOf(start.record);
+    const identity = { ...makeIdentity(id, handles.network), ...root, pidsLimit, ...(trust && { trust }) };
+    noteUntrusted(handles, await guest.setIdentity(identity, signal));
   } catch (error) {
     // A root file system that cannot be entered does not mean that the generic template is bad.
     if (!isGeneric || !(error instanceof AgentError) || error.code !== 'not_found') throw error;
     throw new AppError('internal', error.message, { stage: 'root', cause: error });
   }
   log.debug({ agentStartUs: hello.agentStartUs, agentReadyUs: hello.agentReadyUs }, 'agent answered');
+}
+
+/** With its next connection, the guest trusts what its policy needs then. */
+function keepTrust(guest: Guest, { context, record, handles, log }: SandboxContext): void {
+  const trust = context.authorities.trustOf(record);
+  if (trust === undefined) return;
+  const stop = guest.watchConnections(() => {
+    guest.trust(trust).then(
+      (problems) => {
+        stop();
+        noteUntrusted(handles, problems);
+      },
+      (err) => log.warn({ err }, 'a guest does not trust the authority of inspected TLS; trying again'),
+    );
+  });
+}
+
+/** `problems`: where its guest could not add the authority of inspected TLS. */
+export function noteUntrusted(
+  { sandboxLog }: Pick<Handles, 'sandboxLog'>,
+  problems: readonly string[],
+): void {
+  for (const problem of problems)
+    sandboxLog?.event('exec', `network: the certificate authority could not be added: ${problem}`);
 }
 
 /** Returns the reason of the VM's exit; undefined when it has not exited within a moment and is not exiting. */

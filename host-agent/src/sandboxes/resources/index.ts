@@ -1,18 +1,24 @@
 // All resources of a sandbox, in the order in which they are acquired and adopted; they are released in reverse
 // order.
 import { agent } from './agent.ts';
+import { authority } from './authority.ts';
 import { files, log } from './files.ts';
 import { network } from './network.ts';
 import type { Resource, SandboxContext, TeardownContext } from './resource.ts';
 import { vmm } from './vmm.ts';
 
-const RESOURCES: readonly Resource[] = [log, files, network, vmm, agent];
+const RESOURCES: readonly Resource[] = [authority, log, files, network, vmm, agent];
 
 /**
  * The same in steps: resources of one step are independent and acquired concurrently, so that a network adds no time
  * to a create.
  */
-export const STEPS: readonly (readonly [Resource, ...Resource[]])[] = [[log, files, network], [vmm], [agent]];
+export const STEPS: readonly (readonly [Resource, ...Resource[]])[] = [
+  [authority],
+  [log, files, network],
+  [vmm],
+  [agent],
+];
 
 export async function adoptResources(sandbox: SandboxContext): Promise<void> {
   for (const { adopt } of RESOURCES) await adopt?.(sandbox);

@@ -9,6 +9,7 @@ import type { Faults } from '../../lib/faults.ts';
 import type { LogStore, SandboxLog } from '../../logs/index.ts';
 import type { EgressLog, Network, NetworkSlot } from '../../network/index.ts';
 import type { Table } from '../../store/store.ts';
+import type { Authorities } from '../authorities.ts';
 import type { CommandCounts } from '../exec.ts';
 import type { IdleSources } from '../idle/idle-watch.ts';
 import type { LifecycleEvents } from '../lifecycle-events.ts';
@@ -72,6 +73,7 @@ export type ResourceContext = {
   /** Absent when this daemon keeps no logs. */
   readonly logs?: LogStore | undefined;
   readonly egressLog: EgressLog;
+  readonly authorities: Authorities;
   readonly network: SandboxNetworks;
   readonly faults: Faults;
   readonly events: LifecycleEvents;
@@ -134,8 +136,8 @@ export type StartContext = SandboxContext & {
   readonly signal: AbortSignal;
   /** Aborts the start at once, because it can no longer succeed. */
   abortStart(reason: Error): void;
-  /** Changes the record, also in the registry. */
-  update(change: Partial<SandboxRecord>): Promise<void>;
+  /** Changes the record, also in the registry. `also`: writes of the same transaction. */
+  update(change: Partial<SandboxRecord>, also?: () => void): Promise<void>;
 };
 
 /** A sandbox that is being removed, or whose start failed. After a crash only its id may be known, without a record. */

@@ -4,13 +4,14 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WakeInput } from '@sandboxd/proto';
 import type { Logger } from 'pino';
+import { findTooOld } from '../../guest/identity.ts';
 import { AppError, firstLine, isAppError, toError } from '../../lib/errors.ts';
 import { readBootId } from '../../lib/proc.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import { asNoSpace } from '../admission.ts';
 import { environmentOf, metadataOf } from '../metadata.ts';
 import { pausesAtEnd, type SandboxRecord } from '../record.ts';
-import { agent, connectTo, freshEntropy, networkOf } from '../resources/agent.ts';
+import { agent, connectTo, freshEntropy, networkOf, noteUntrusted } from '../resources/agent.ts';
 import { makeSandboxDirs } from '../resources/files.ts';
 import type { Handles, ResourceContext, StartContext, StartFrom } from '../resources/resource.ts';
 import { vmm } from '../resources/vmm.ts';
@@ -107,7 +108,12 @@ async function restore(input: ResumeInput, before: SandboxRecord): Promise<void>
   const woken = Promise.withResolvers<void>();
   const wake = async (): Promise<void> => {
     try {
-      await guest.wake({ entropy: freshEntropy(), ...(await readNetwork()) });
+      const trust = context.authorities.trustOf(start.record);
+      const entropy = freshEntropy();
+      const problems = await guest.wake({ entropy, ...(await readNetwork()), ...(trust && { trust }) });
+      // Its policy may have been changed while its agent could not be asked.
+      const tooOld = findTooOld(trust, guest.can);
+      noteUntrusted(start.handles, tooOld === undefined ? problems : [tooOld]);
       stopWaking();
       woken.resolve();
     } catch (err) {
@@ -187,11 +193,11 @@ export function startContext(
   let record = before;
   const handles: Handles = { sandboxLog: sandbox.log, network: before.network };
   const startAbort = new AbortController();
-  const replace = async (next: SandboxRecord): Promise<void> => {
+  const replace = async (next: SandboxRecord, also?: () => void): Promise<void> => {
     // The mark of a delete stays.
     sandbox.leaving.throwIfAborted();
     record = next;
-    if (isRecorded) await context.records.put(sandbox.id, record);
+    if (isRecorded) await context.records.put(sandbox.id, record, also);
   };
   return {
     id: sandbox.id,
@@ -207,8 +213,8 @@ export function startContext(
     get record() {
       return record;
     },
-    update: async (change) => {
-      await replace({ ...record, ...change });
+    update: async (change, also) => {
+      await replace({ ...record, ...change }, also);
     },
     replace,
   };

@@ -44,6 +44,10 @@ async function open(t: Test, said: string, parts: { readonly allowlist?: string[
     resolve: async () => ['1.2.3.4'],
     open: async () => undefined,
     onConnection: (each: ConnectionRecord) => records.push(each),
+    gateway: {
+      command: { ...{ jail: '/none', root: dir, program: '/none' }, args: [], files: [] },
+      authority: async () => undefined,
+    },
     log: { warn: silent, debug: silent } as never,
   };
   const dialler = new Dialler(options);

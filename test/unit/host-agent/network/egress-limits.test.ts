@@ -10,7 +10,7 @@ import {
   type NetworkPolicy,
   type NetworkSlot,
 } from '../../../../host-agent/src/network/index.ts';
-import { GUEST_TABLE } from '../../../../host-agent/src/network/rules/guest.ts';
+import { GUEST_TABLE } from '../../../../host-agent/src/network/rules/table.ts';
 
 const GATEWAY = '10.0.0.1';
 const MAX_BODY = 2 ** 20;

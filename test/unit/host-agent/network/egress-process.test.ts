@@ -28,7 +28,7 @@ execFileSync('nft', ['-f', '-'], {
 async function start(t: Test, answer = (id: string) => `yes ${id} 0 tag 127.0.0.1\n`) {
   const dir = mkdtempSync('/tmp/egressd-');
   const path = join(dir, 'control');
-  const child = spawn(PROGRAM, [UID, '/proc/self/ns/net', '127.0.0.1', '1443', path], {
+  const child = spawn(PROGRAM, [UID, '/proc/self/ns/net', '127.0.0.1', '1443', path, join(dir, 'gate')], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   await once(child.stdout, 'data');

@@ -1,6 +1,7 @@
 // What policies allow, as verdicts say it, and how two of them compare.
 import t from 'tap';
-import { EgressPolicy, type NetworkPolicy } from '../../../../host-agent/src/network/policy.ts';
+import type { NetworkPolicy } from '../../../../host-agent/src/network/network-policy.ts';
+import { EgressPolicy } from '../../../../host-agent/src/network/policy.ts';
 import { resolvePolicy } from '../../../../host-agent/src/network/resolve-policy.ts';
 
 const SSH = { host: 'github.test', protocol: 'tcp', ports: [22] } as const;

@@ -88,9 +88,12 @@ t.test('what a policy may not have is refused before anything changes', async (t
   const { handle, recorder, manager } = await start(t);
   for (const [change, code, message] of [
     [
-      { rules: [{ host: 'a.test', protocol: 'tls', ports: [443], needs: ['paths'] }] },
-      'unsupported',
-      /rules\[0\] has paths/,
+      {
+        allowlist: ['a.test'],
+        rules: [{ host: 'a.test', protocol: 'http', ports: [80], methods: ['GET'] }],
+      },
+      'invalid_argument',
+      /rules\[0\] reads the requests to a\.test on port 80, and the allowlist lets a\.test pass unread/,
     ],
     [
       { rules: [{ cidr: '10.0.0.0/8', protocol: 'tcp', ports: [1] }] },
@@ -222,7 +225,7 @@ t.test('presets are read again when the file changes, and a bad file changes not
     'no JSON',
     { internet: { rules: [SSH] } },
     { BAD: { rules: [SSH] } },
-    { one: { rules: [{ host: 'a.test', methods: ['GET'] }] } },
+    { one: { rules: [{ host: 'a.test', methods: ['TRACE'] }] } },
     { one: { rules: [{ ...SSH, also: 1 }] } },
     { one: { rules: [{ cidr: '10.0.0.0/8', protocol: 'tcp', ports: [1] }] } },
   ]) {

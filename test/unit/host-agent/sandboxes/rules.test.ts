@@ -127,8 +127,9 @@ t.test('a snapshot is deleted on a full disk, and can be deleted again if its re
   const events = new LifecycleEvents();
   const log = pino({ level: 'silent' });
   const sandboxRecords = { all: () => [], get: () => undefined } as unknown as Table<SandboxRecord>;
+  const authorities = { collect: async () => undefined };
   const snapshots = new Snapshots({
-    ...{ dataDir, engines, records, sandboxRecords, faults: NO_FAULTS, events, log },
+    ...{ dataDir, engines, records, sandboxRecords, faults: NO_FAULTS, authorities, events, log },
   });
   await snapshots.start();
   t.equal(snapshots.list(() => true).length, 1);

@@ -1,0 +1,118 @@
+// Small files of a guest's root file system, read and written whatever its image or its users have put there: nothing
+// waits for a FIFO or device, nothing large is read, no link is written through, and what fails leaves the file whole.
+// By the addon: a copy of a guest is usable only after this, and Node's file calls are slow when emulated.
+import { constants, ftruncateSync } from 'node:fs';
+import { constants as system } from 'node:os';
+import { AgentError } from '@sandboxd/proto';
+import { fileError } from '../../files/errors.ts';
+import { isDirectory as isDirectoryStatus, modeOf, newStatus, SPECIAL, sizeOf } from '../../files/status.ts';
+import { addon, NO_DIRECTORY } from '../../native/addon.ts';
+
+const { O_NOCTTY, O_NONBLOCK, O_RDWR, S_IFMT, S_IFREG } = constants;
+const { ENOENT, ENOTDIR, ELOOP, EEXIST } = system.errno;
+const ABSENT: readonly number[] = [-ENOENT, -ENOTDIR, -ELOOP, SPECIAL];
+const MODE = 0o644;
+const TEMPORARY = '.sandboxd-new';
+
+const status = newStatus();
+const isRegular = () => (modeOf(status) & S_IFMT) === S_IFREG;
+
+/** The content of a regular file, behind links, too; undefined: there is none. AgentError if it has more bytes. */
+export function readSmall(path: string, maxBytes: number): Buffer | undefined {
+  const fd = addon.openFile(path, status);
+  if (ABSENT.includes(fd)) return undefined;
+  must(fd, path);
+  try {
+    if (!isRegular()) return undefined;
+    const sizeBytes = sizeOf(status);
+    if (sizeBytes > maxBytes)
+      throw new AgentError('invalid', `${JSON.stringify(path)} has more than ${maxBytes} bytes`);
+    const bytes = Buffer.allocUnsafe(sizeBytes);
+    let at = 0;
+    while (at < sizeBytes) {
+      const count = addon.read(fd, bytes, at, sizeBytes - at);
+      if (count <= 0) break;
+      at += count;
+    }
+    return bytes.subarray(0, at);
+  } finally {
+    addon.close(fd);
+  }
+}
+
+/** Replaces the end of a regular file, which is `before` now, from a position on. AgentError if that fails. */
+export function replaceEnd(path: string, before: Buffer, at: number, end: string): void {
+  const fd = must(addon.openBeneath(NO_DIRECTORY, path, O_RDWR | O_NONBLOCK | O_NOCTTY, 0), path);
+  try {
+    must(addon.statusOf(fd, status), path);
+    if (!isRegular() || sizeOf(status) !== before.length)
+      throw new AgentError('conflict', `${JSON.stringify(path)} was changed meanwhile`);
+    const bytes = Buffer.from(end);
+    const result = addon.writeAt(fd, bytes, 0, bytes.length, at);
+    // Half a certificate would make the whole file useless for many programs.
+    const endsAt = result < 0 ? at : at + bytes.length;
+    if (result < 0 || endsAt < before.length) ftruncateSync(fd, endsAt);
+    must(result, path);
+  } finally {
+    addon.close(fd);
+  }
+}
+
+/** Makes it this file, unless it has this text already. AgentError if that fails. */
+export function writeSmall(path: string, text: string): void {
+  const bytes = Buffer.from(text);
+  if (hasBytes(path, bytes)) return;
+  const put = (to: string) =>
+    must(
+      addon.putFile(NO_DIRECTORY, to, bytes, 0, bytes.length, MODE, Math.floor(Date.now() / 1000), 0),
+      path,
+    );
+  if (addon.statusAt(NO_DIRECTORY, path, status) < 0) {
+    put(path);
+    return;
+  }
+  const temporary = `${path}${TEMPORARY}`;
+  put(temporary);
+  const result = addon.renameEntry(NO_DIRECTORY, temporary, NO_DIRECTORY, path, 1);
+  if (result < 0) addon.removeFile(NO_DIRECTORY, temporary);
+  must(result, path);
+}
+
+function hasBytes(path: string, bytes: Buffer): boolean {
+  try {
+    return readSmall(path, bytes.length)?.equals(bytes) === true;
+  } catch {
+    return false;
+  }
+}
+
+/** Makes a directory unless there is anything. AgentError if that fails. */
+export function makeDirectory(path: string): void {
+  const result = addon.addDirectory(NO_DIRECTORY, path);
+  if (result !== -EEXIST) must(result, path);
+}
+
+/** Behind links, too. */
+export function isDirectory(path: string): boolean {
+  const fd = addon.openFile(path, status);
+  if (fd < 0) return false;
+  addon.close(fd);
+  return isDirectoryStatus(status);
+}
+
+/** Where a link leads; undefined: there is nothing, null: there is something else. */
+export function readLink(path: string): string | null | undefined {
+  const result = addon.readLink(NO_DIRECTORY, path);
+  if (typeof result === 'string') return result;
+  return result === -ENOENT ? undefined : null;
+}
+
+/** A new one, where nothing is. AgentError if that fails. */
+export function makeLink(path: string, target: string): void {
+  must(addon.addSymlink(NO_DIRECTORY, path, target, Math.floor(Date.now() / 1000), 0), path);
+}
+
+function must(result: number, path: string): number {
+  if (result < 0) throw fileError(result, path);
+  return result;
+}

@@ -1,0 +1,153 @@
+// Adds an authority to the root certificates of an image, of any distribution, without running a program of it.
+import { dirname, join } from 'node:path';
+import process from 'node:process';
+import { AgentError } from '@sandboxd/proto';
+import {
+  isDirectory,
+  makeDirectory,
+  makeLink,
+  readLink,
+  readSmall,
+  replaceEnd,
+  writeSmall,
+} from './files.ts';
+
+export type Authority = {
+  /** One certificate in PEM. */
+  readonly certificate: string;
+  /** As OpenSSL names links to it in a directory. */
+  readonly subjectHash: string;
+};
+
+export type Installed = {
+  /** File of the authority alone. */
+  readonly ownPath: string;
+  /** File of the root certificates with the authority. */
+  readonly bundlePath: string;
+  /** Where it could not be added, and why. */
+  readonly problems: readonly string[];
+};
+
+/** Several times what distributions have; a larger file is not read into memory. */
+const MAX_BUNDLE_BYTES = 4 * 1024 * 1024;
+const MAX_LINKS = 8;
+
+const OWN_DIRECTORY = '/run/sandbox';
+const NAME = 'sandboxd-egress';
+const MARK = '# sandboxd signs the inspected TLS connections of this sandbox with this certificate:\n';
+const BEGIN = '-----BEGIN ';
+
+/** Bundles of distributions; several may be one file. */
+const BUNDLES = [
+  // Debian, Ubuntu, Alpine, Arch, Nix, distroless images
+  '/etc/ssl/certs/ca-certificates.crt',
+  // RHEL, Fedora, Amazon Linux
+  '/etc/pki/tls/certs/ca-bundle.crt',
+  '/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem',
+  '/etc/pki/tls/cert.pem',
+  // SUSE
+  '/etc/ssl/ca-bundle.pem',
+  '/var/lib/ca-certificates/ca-bundle.pem',
+  // Alpine's OpenSSL, and Nix
+  '/etc/ssl/cert.pem',
+  '/etc/ssl/certs/ca-bundle.crt',
+];
+
+/** Where programs of a distribution look when they make its bundle again. */
+const ANCHORS = [
+  '/usr/local/share/ca-certificates',
+  '/etc/pki/ca-trust/source/anchors',
+  '/etc/pki/trust/anchors',
+  '/etc/ca-certificates/trust-source/anchors',
+];
+/** Of Debian and Alpine; made, so that a later installation of their package finds it. */
+const MADE_ANCHOR = ANCHORS[0];
+
+/** Where OpenSSL looks for one certificate by its hash. */
+const HASHED = '/etc/ssl/certs';
+
+/**
+ * Can be repeated: what is there already is not written. Throws if not even its own files can be written; `problems`
+ * has the rest. `root`: of the file system, for tests.
+ */
+export function installAuthority({ certificate, subjectHash }: Authority, root = ''): Installed {
+  const own = join(root, OWN_DIRECTORY);
+  const ownPath = join(own, `${NAME}.crt`);
+  writeSmall(ownPath, certificate);
+  const problems: string[] = [];
+  const attempt = <T>(step: () => T): T | undefined => {
+    try {
+      return step();
+    } catch (error) {
+      problems.push((error as Error).message);
+      return undefined;
+    }
+  };
+  const bundles = BUNDLES.filter((path) => attempt(() => addToBundle(join(root, path), certificate)));
+  for (const path of ANCHORS) attempt(() => addAnchor(join(root, path), path, certificate));
+  attempt(() => addHashed(join(root, HASHED), certificate, subjectHash));
+  const [first] = bundles;
+  const bundlePath = first === undefined ? join(own, `${NAME}-bundle.crt`) : join(root, first);
+  if (first === undefined) writeSmall(bundlePath, `${findRoots(root)}\n${MARK}${certificate}`);
+  return { ownPath, bundlePath, problems };
+}
+
+/** Whether it is a bundle, which now has the authority. */
+function addToBundle(path: string, certificate: string): boolean {
+  const before = readSmall(path, MAX_BUNDLE_BYTES);
+  // No bundle: a file of /proc has no bytes, and one of /sys no certificates.
+  if (before === undefined || !before.includes(BEGIN)) return false;
+  if (before.includes(certificate.trim())) return true;
+  const at = findEarlier(before);
+  const separator = at === 0 || before[at - 1] === 0x0a ? '' : '\n';
+  replaceEnd(path, before, at, `${separator}${MARK}${certificate}`);
+  return true;
+}
+
+/** Where the authority of another sandbox begins, if it is the last one: the guest was imported. Else the end. */
+function findEarlier(bundle: Buffer): number {
+  const at = bundle.lastIndexOf(MARK);
+  const isLast = at >= 0 && bundle.indexOf(BEGIN, at) === bundle.lastIndexOf(BEGIN);
+  return isLast ? at : bundle.length;
+}
+
+function addAnchor(dir: string, path: string, certificate: string): void {
+  if (path === MADE_ANCHOR && isDirectory(dirname(dir))) makeDirectory(dir);
+  if (isDirectory(dir)) writeSmall(join(dir, `${NAME}.crt`), certificate);
+}
+
+/**
+ * As `update-ca-certificates` does: a link of the hash leads to a file whose name stays, so links for an earlier
+ * authority lead to this one, and find nothing.
+ */
+function addHashed(dir: string, certificate: string, subjectHash: string): void {
+  if (!isDirectory(dir)) return;
+  const name = `${NAME}.pem`;
+  writeSmall(join(dir, name), certificate);
+  for (let number = 0; number < MAX_LINKS; number++) {
+    const link = join(dir, `${subjectHash}.${number}`);
+    const found = readLink(link);
+    if (found === name) return;
+    if (found === undefined) {
+      makeLink(link, name);
+      return;
+    }
+  }
+  throw new AgentError('conflict', `${HASHED} has ${MAX_LINKS} certificates of the same hash`);
+}
+
+/**
+ * The image's, or where it has none, or none that is readable, those of Mozilla, which are part of the agent's runtime:
+ * programs use the bundle instead of what they have built in.
+ */
+function findRoots(root: string): string {
+  for (const path of BUNDLES) {
+    try {
+      const found = readSmall(join(root, path), MAX_BUNDLE_BYTES);
+      if (found?.includes(BEGIN)) return found.toString();
+    } catch {
+      // Reported already.
+    }
+  }
+  return process.getBuiltinModule('node:tls').rootCertificates.join('\n');
+}

@@ -1,0 +1,314 @@
+// Requests of HTTP/2, gRPC among them: each stream is read, judged, and opened again on a connection to the server that
+// only this connection of the guest uses.
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  constants,
+  type Http2Stream,
+  type IncomingHttpHeaders,
+  type OutgoingHttpHeaders,
+  performServerHandshake,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { Duplex } from 'node:stream';
+import { toBody } from './http1.ts';
+import { NoServer, type ReadConnection } from './read-connection.ts';
+import { type Headers, hasMethodParameter, isOverride, refuseAuthority, toPairs } from './request-head.ts';
+import { BY_RULE, RequestReport } from './request-report.ts';
+import type { Substitution } from './substitution.ts';
+
+const MAX_HEAD_BYTES = 65_536;
+const MAX_STREAMS = 100;
+const WINDOW_BYTES = 1024 * 1024;
+const SETTINGS = {
+  enablePush: false,
+  enableConnectProtocol: false,
+  maxConcurrentStreams: MAX_STREAMS,
+  maxHeaderListSize: MAX_HEAD_BYTES,
+  initialWindowSize: WINDOW_BYTES,
+};
+const LIMITS = {
+  maxSessionMemory: 16,
+  maxHeaderListPairs: 512,
+  maxOutstandingPings: 8,
+  maxOutstandingSettings: 8,
+  maxSessionInvalidFrames: 32,
+  maxSessionRejectedStreams: 64,
+  streamResetBurst: 200,
+  streamResetRate: 20,
+};
+/** What HTTP/2 itself has in their place, and what would lead the client away. */
+const DROPPED = new Set([
+  'host',
+  'connection',
+  'expect',
+  'http2-settings',
+  'alt-svc',
+  'te',
+  'proxy-authorization',
+]);
+const { NGHTTP2_NO_ERROR } = constants;
+
+type Judged =
+  | {
+      readonly headers: OutgoingHttpHeaders;
+      readonly rule: string;
+      readonly used: readonly string[];
+      readonly request: OpenedRequest;
+    }
+  | { readonly status: 400 | 403 | 421; readonly reason: string };
+
+type OpenedRequest = {
+  readonly method: string;
+  readonly target: string;
+  readonly hasOverride: boolean;
+  readonly isWebSocket: false;
+};
+
+export class Http2 {
+  readonly #substitution: Substitution;
+
+  constructor(substitution: Substitution) {
+    this.#substitution = substitution;
+  }
+
+  /** `server`: a connection to the server that speaks HTTP/2, or why there is none. */
+  serve(connection: ReadConnection, stream: Duplex, server: Duplex | NoServer): void {
+    const session = performServerHandshake(stream, {
+      ...LIMITS,
+      settings: SETTINGS,
+      unknownProtocolTimeout: 1000,
+    });
+    const upstream = server instanceof NoServer ? server : this.#connect(connection, server);
+    const end = (): void => {
+      connection.destroy();
+      if (!(upstream instanceof NoServer)) upstream.destroy();
+    };
+    session.on('error', () => session.destroy());
+    session.once('connect', () => session.setLocalWindowSize(4 * WINDOW_BYTES));
+    session.on('close', end);
+    stream.once('close', end);
+    if (!(upstream instanceof NoServer)) {
+      // Requests under way go on; the guest opens another connection for the next.
+      upstream.on('goaway', () => session.close());
+      upstream.on('close', () => session.close());
+    }
+    session.on('stream', (request, headers, _flags, raw) =>
+      this.#handle(connection, session, upstream, request, headers, toPairs(raw as unknown as string[])),
+    );
+  }
+
+  #connect(connection: ReadConnection, server: Duplex): ClientHttp2Session {
+    const upstream = connect(`${connection.scheme}://${connection.authority}`, {
+      ...LIMITS,
+      createConnection: () => server,
+      settings: { enablePush: false, maxHeaderListSize: MAX_HEAD_BYTES, initialWindowSize: WINDOW_BYTES },
+    });
+    upstream.on('error', () => upstream.destroy());
+    upstream.once('connect', () => upstream.setLocalWindowSize(4 * WINDOW_BYTES));
+    return upstream;
+  }
+
+  #handle(
+    connection: ReadConnection,
+    session: ServerHttp2Session,
+    upstream: ClientHttp2Session | NoServer,
+    guest: ServerHttp2Stream,
+    fields: IncomingHttpHeaders,
+    raw: Headers,
+  ): void {
+    guest.on('error', () => undefined);
+    const report = new RequestReport(
+      connection,
+      String(fields[':method'] ?? ''),
+      String(fields[':path'] ?? ''),
+    );
+    const refuse = (status: number, reason: string): void => {
+      report.denied(reason, status);
+      refuseStream(guest, status, reason);
+    };
+    const judged = this.#judge(connection, raw);
+    if ('status' in judged) refuse(judged.status, judged.reason);
+    else if (upstream instanceof NoServer) refuse(upstream.status, upstream.message);
+    else if (upstream.closed || upstream.destroyed) {
+      // It was not sent: the guest may send it again, on another connection.
+      guest.close(constants.NGHTTP2_REFUSED_STREAM);
+      session.close();
+    } else this.#send(connection, upstream, guest, judged, report);
+  }
+
+  #judge(connection: ReadConnection, raw: Headers): Judged {
+    const { handed } = connection;
+    const refuse = (reason: string): Judged => ({ status: 400, reason });
+    const valuesOf = (wanted: string) => raw.filter(([name]) => name === wanted).map(([, value]) => value);
+    for (const name of [
+      ':method',
+      ':path',
+      ':scheme',
+      ':authority',
+      'host',
+      'authorization',
+      'content-type',
+      'content-length',
+    ])
+      if (valuesOf(name).length > 1) return refuse(`it has more than one ${name}`);
+    const [method = '', target = '', authority, host] = [':method', ':path', ':authority', 'host'].map(
+      (name) => valuesOf(name)[0],
+    );
+    if (valuesOf(':protocol').length > 0)
+      return { status: 403, reason: 'no rule for it has websocket: true' };
+    if (method === 'CONNECT') return { status: 403, reason: 'the method CONNECT is never passed on' };
+    if (authority === undefined) return refuse('it has no authority');
+    const misdirected =
+      refuseAuthority(authority, handed) ?? (host === undefined ? undefined : refuseAuthority(host, handed));
+    if (misdirected !== undefined) return misdirected;
+    if (valuesOf(':scheme')[0] !== connection.scheme)
+      return refuse('its scheme is not that of the connection');
+    if (!/^\/[!-~]*$/.test(target) || target.includes('#')) return refuse('its path is not valid');
+    const hasOverride = raw.some(([name]) => isOverride(name)) || hasMethodParameter(target);
+    const request = { method, target, hasOverride, isWebSocket: false as const };
+    const verdict = connection.judge(request);
+    if (!verdict.isAllowed) return verdict;
+    const { name, port } = handed;
+    const headers = raw.filter(([field]) => !field.startsWith(':') && !DROPPED.has(field));
+    const substituted = this.#substitution.request({
+      ...{ host: name, port, isTls: handed.kind === 'tls', method, headers },
+      target: verdict.target,
+    });
+    if ('refused' in substituted) return { status: 403, reason: substituted.refused };
+    const { head, used } = substituted;
+    return {
+      headers: {
+        ':method': head.method,
+        ':path': head.target,
+        ':scheme': connection.scheme,
+        ':authority': connection.authority,
+        ...toFields(head.headers),
+        // The only value that there is.
+        ...(valuesOf('te').includes('trailers') && { te: 'trailers' }),
+      },
+      ...{ rule: verdict.rule, used, request },
+    };
+  }
+
+  #send(
+    connection: ReadConnection,
+    upstream: ClientHttp2Session,
+    guest: ServerHttp2Stream,
+    { headers, rule, used, request }: Exclude<Judged, { status: number }>,
+    report: RequestReport,
+  ): void {
+    const sent = upstream.request(headers, { endStream: guest.readableEnded || guest.endAfterHeaders });
+    let isOver = false;
+    let status: number | undefined;
+    const open = { request, cancel: () => fail('the policy changed', 403) };
+    const end = (): boolean => {
+      if (isOver) return false;
+      isOver = true;
+      connection.requests.delete(open);
+      return true;
+    };
+    const fail = (reason: string, code: number): void => {
+      if (!end()) return;
+      cut(sent);
+      report.denied(reason, status ?? code);
+      if (guest.headersSent) cut(guest);
+      else refuseStream(guest, code, reason);
+    };
+    connection.requests.add(open);
+    sent.on('error', () => fail('the server ended the request', 502));
+    this.#answer(sent, guest, used, report, (answered) => {
+      status = answered;
+    });
+    sent.once('close', () => {
+      if (sent.rstCode !== NGHTTP2_NO_ERROR || status === undefined) {
+        if (guest.headersSent && end()) {
+          report.allowed(rule, 'the server ended it', status);
+          cut(guest);
+        } else fail('the server ended the request', 502);
+      }
+    });
+    guest.once('close', () => {
+      if (!end()) return;
+      const isWhole = guest.rstCode === NGHTTP2_NO_ERROR && status !== undefined;
+      if (!isWhole) cut(sent);
+      report.allowed(rule, isWhole ? BY_RULE : 'the guest ended it', status);
+    });
+    if (guest.endAfterHeaders) return;
+    report.count('up', guest);
+    // Trailers of requests are dropped: a header could be among them.
+    guest.pipe(sent, { end: false });
+    endWith(
+      guest,
+      () => sent.end(),
+      () => cut(sent),
+    );
+  }
+
+  #answer(
+    sent: ClientHttp2Stream,
+    guest: ServerHttp2Stream,
+    used: readonly string[],
+    report: RequestReport,
+    onStatus: (status: number) => void,
+  ): void {
+    const redaction = this.#substitution.answer(used);
+    const redact = (headers: Headers): Headers => redaction?.headers(headers) ?? headers;
+    let trailers: Headers = [];
+    sent.on('trailers', (_fields, _flags, raw) => {
+      trailers = redact(
+        toPairs((raw ?? []) as unknown as string[]).filter(([name]) => !name.startsWith(':')),
+      );
+    });
+    sent.once('response', (fields, _flags, raw) => {
+      const status = Number(fields[':status']);
+      onStatus(status);
+      if (guest.destroyed || guest.closed) return;
+      const shown = redact(
+        toPairs(raw as unknown as string[]).filter(([name]) => !name.startsWith(':') && !DROPPED.has(name)),
+      );
+      guest.respond({ ':status': status, ...toFields(shown) }, { waitForTrailers: true, endStream: false });
+      // Without any, the last frame of the body ends it.
+      guest.on('wantTrailers', () => guest.sendTrailers(toFields(trailers)));
+      report.count('down', sent);
+      const body = redaction?.body();
+      if (body === undefined) sent.pipe(guest, { end: false });
+      else sent.pipe(body, { end: false }).pipe(guest);
+      endWith(
+        sent,
+        () => (body ?? guest).end(),
+        () => cut(guest),
+      );
+    });
+  }
+}
+
+/** Resets it. With `close`, Node may end it first, as if it were whole. */
+function cut(stream: Http2Stream): void {
+  stream.destroy(new Error('the other end was cut'));
+}
+
+/** A stream that is reset ends as well, and what came of it is not all. */
+function endWith(from: Http2Stream, onWhole: () => void, onCut: () => void): void {
+  from.once('end', () => (from.rstCode === NGHTTP2_NO_ERROR && !from.aborted ? onWhole() : onCut()));
+}
+
+function toFields(headers: Headers): OutgoingHttpHeaders {
+  const fields: Record<string, string | string[]> = {};
+  for (const [name, value] of headers) {
+    const before = fields[name];
+    if (before === undefined) fields[name] = value;
+    else if (Array.isArray(before)) before.push(value);
+    else fields[name] = [before, value];
+  }
+  return fields;
+}
+
+function refuseStream(guest: ServerHttp2Stream, status: number, reason: string): void {
+  if (guest.destroyed || guest.closed) return;
+  guest.respond({ ':status': status, 'content-type': 'text/plain' });
+  guest.end(toBody(reason));
+  guest.resume();
+}

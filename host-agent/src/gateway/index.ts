@@ -1,0 +1,58 @@
+// The gateway: a process for one sandbox, without a network, that reads the requests of its guest where rules need
+// that. It gets its connections, and those to servers, by one socket, and what holds by descriptor 3.
+import { Socket } from 'node:net';
+import { createInterface } from 'node:readline';
+import { setFlagsFromString } from 'node:v8';
+import type { ConnectionRecord } from '../network/connection-record.ts';
+import type { FromGateway, ToGateway } from '../network/gateway-wire.ts';
+import { Gate } from './gate.ts';
+import { GuestConnections } from './guest-connections.ts';
+import { Settings } from './settings.ts';
+import { NO_SUBSTITUTION } from './substitution.ts';
+
+const CHANNEL = 3;
+/** It asks to be ended after so long without a connection. */
+const IDLE_MS = 60_000;
+const MAX_WORDS = 2000;
+/** Of JavaScript; buffers are not in it. */
+setFlagsFromString('--max-old-space-size=128');
+
+export function runGateway([path = '']: readonly string[]): void {
+  const channel = new Socket({ fd: CHANNEL });
+  const say = (message: FromGateway): void => {
+    channel.write(`${JSON.stringify(message)}\n`);
+  };
+  const report = (record: ConnectionRecord): void => say({ record });
+  const settings = new Settings();
+  const gate = new Gate(path, (handed, socket) => connections.add(handed, socket), exit);
+  const connections = new GuestConnections(settings, gate, NO_SUBSTITUTION, report);
+  // Nothing reads what it prints.
+  process.removeAllListeners('warning');
+  process.on('warning', (warning) => say({ failed: String(warning.stack).slice(0, MAX_WORDS) }));
+  for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
+  process.on('uncaughtException', (error) => {
+    channel.end(
+      `${JSON.stringify({ failed: String(error.stack).slice(0, MAX_WORDS) } satisfies FromGateway)}\n`,
+      exit,
+    );
+  });
+  // Without the daemon, nothing says what holds.
+  channel.on('error', exit);
+  channel.on('close', exit);
+  createInterface({ input: channel, crlfDelay: Number.POSITIVE_INFINITY }).on('line', (line) => {
+    const { settle, settings: next }: ToGateway = JSON.parse(line);
+    settings.change(next);
+    say({ settled: settle, closed: connections.settle() });
+    if (!gate.isOpen) gate.open();
+  });
+  let idleSince = performance.now();
+  setInterval(() => {
+    if (connections.size > 0) idleSince = performance.now();
+    else if (performance.now() - idleSince >= IDLE_MS) say({ idle: true });
+  }, 1000);
+  process.stdout.write('ready\n');
+}
+
+function exit(): never {
+  process.exit(0);
+}

@@ -1,0 +1,59 @@
+// The record of one request in the egress log: written once, when it is over.
+import type { Readable } from 'node:stream';
+import type { ReadConnection } from './read-connection.ts';
+
+/** Why a request passed. */
+export const BY_RULE = 'a rule lets it pass';
+
+const MAX_PATH_CHARS = 1024;
+
+export class RequestReport {
+  readonly #connection: ReadConnection;
+  readonly #method: string;
+  readonly #path: string;
+  readonly #startedAt = performance.now();
+  readonly #bytes = { up: 0, down: 0 };
+  #isWritten = false;
+
+  constructor(connection: ReadConnection, method: string, target: string) {
+    this.#connection = connection;
+    this.#method = method;
+    const [path = ''] = target.split(/[?#]/);
+    this.#path = path.slice(0, MAX_PATH_CHARS);
+  }
+
+  count(direction: 'up' | 'down', stream: Readable): void {
+    stream.on('data', (data: Buffer) => {
+      this.#bytes[direction] += data.length;
+    });
+  }
+
+  add(direction: 'up' | 'down', bytes: number): void {
+    this.#bytes[direction] += bytes;
+  }
+
+  allowed(rule: string, reason: string, status?: number): void {
+    this.#write({ verdict: 'allowed', reason, rule }, status);
+  }
+
+  denied(reason: string, status?: number): void {
+    this.#write({ verdict: 'denied', reason }, status);
+  }
+
+  #write(
+    verdict: { verdict: 'allowed' | 'denied'; reason: string; rule?: string },
+    status: number | undefined,
+  ): void {
+    if (this.#isWritten) return;
+    this.#isWritten = true;
+    this.#connection.report({
+      ...verdict,
+      method: this.#method,
+      path: this.#path,
+      ...(status !== undefined && { status }),
+      bytesUp: this.#bytes.up,
+      bytesDown: this.#bytes.down,
+      ms: Math.round(performance.now() - this.#startedAt),
+    });
+  }
+}

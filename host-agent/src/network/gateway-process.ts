@@ -1,0 +1,206 @@
+// The process that reads requests for one guest (src/gateway), as the daemon has it: it starts when a connection needs
+// it, in a jail without a network, and ends when none has for a while, with the daemon, or with the process that dials.
+import type { Duplex } from 'node:stream';
+import { isDeepStrictEqual } from 'node:util';
+import type { Logger } from 'pino';
+import { AppError } from '../lib/errors.ts';
+import { TokenBucket } from '../lib/token-bucket.ts';
+import { deadline, raceSignal } from '../lib/wait.ts';
+import type { ConnectionRecord } from './connection-record.ts';
+import { readGatewayLine } from './gateway-lines.ts';
+import { type GatewaySettings, MAX_GATEWAY_LINE } from './gateway-wire.ts';
+import { endHeld, startHeld, type Users } from './held-process.ts';
+
+/** How its program is started. */
+export type GatewayCommand = {
+  /** Path of the jail (native/jail.c). */
+  readonly jail: string;
+  /** Mount point of its root directory: any directory of which others may know. */
+  readonly root: string;
+  readonly program: string;
+  readonly args: readonly string[];
+  /** What it finds in its root directory. */
+  readonly files: readonly string[];
+};
+
+export type GatewayProcessOptions = {
+  readonly command: GatewayCommand;
+  /** Path of the process record. */
+  readonly record: string;
+  /** Path of the socket where it gets connections (native/egressd-gate.h). */
+  readonly gate: string;
+  readonly users: Users;
+  /** What holds now. */
+  readonly settings: () => Promise<GatewaySettings>;
+  readonly onRecord: (record: ConnectionRecord) => void;
+  readonly log: Logger;
+};
+
+type Waiting = { readonly number: number; readonly resolve: (closed: number) => void };
+
+const ARGV0 = 'sandboxd-gateway';
+const SETTLE_TIMEOUT_MS = 10_000;
+/** It ends after so long without a connection. */
+const IDLE_MS = 60_000;
+const FILES = 4096;
+const THREADS = 32;
+/** More than its connections need: what is over is a guest's or its own doing, and ends it. */
+const LINES_PER_S = 2000;
+const LINES_AT_ONCE = 20_000;
+
+export class GatewayProcess {
+  readonly #options: GatewayProcessOptions;
+  #channel: Duplex | undefined;
+  #usedAt = 0;
+  #number = 0;
+  #waiting: Waiting | undefined;
+  #known: GatewaySettings | undefined;
+  /** Starts, changes and ends are made one at a time. */
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(options: GatewayProcessOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when it runs, and knows what holds. AppError exhausted, internal. */
+  ensure(): Promise<void> {
+    this.#usedAt = performance.now();
+    return this.#inTurn(async () => {
+      if (this.#channel === undefined) await this.#start();
+    });
+  }
+
+  /** Resolves with the number of requests that were closed. One that does not answer is ended, with all that it has. */
+  change(): Promise<number> {
+    return this.#inTurn(async () => {
+      if (this.#channel === undefined) return 0;
+      try {
+        return await this.#settle();
+      } catch (err) {
+        this.#options.log.warn({ err }, 'the gateway of a sandbox is ended: it does not take a change');
+        await this.#end();
+        return 0;
+      }
+    });
+  }
+
+  /** Also one of an earlier daemon. */
+  end(): Promise<void> {
+    return this.#inTurn(() => this.#end());
+  }
+
+  async #start(): Promise<void> {
+    const { command, record, gate, users } = this.#options;
+    await this.#end();
+    let channel: Duplex | undefined;
+    await startHeld({
+      ...{ program: command.jail, argv0: ARGV0, record, users },
+      onChannel: (opened) => {
+        channel = opened;
+      },
+      toArguments: (uid) => toJailArguments(command, uid, gate),
+      toError: (text) => new AppError('internal', `cannot start the gateway: ${text || 'it ended'}`),
+    });
+    if (channel === undefined) throw new AppError('internal', 'the gateway has no channel');
+    this.#listen(channel);
+    try {
+      await this.#settle();
+    } catch (error) {
+      await this.#end();
+      throw error;
+    }
+  }
+
+  #listen(channel: Duplex): void {
+    const lines = new TokenBucket(LINES_PER_S, LINES_AT_ONCE);
+    let text = '';
+    const obey = (line: string): void => {
+      const message = lines.take() ? readGatewayLine(line) : undefined;
+      if (message === undefined) channel.destroy();
+      else if ('record' in message) this.#options.onRecord(message.record);
+      else if ('failed' in message)
+        this.#options.log.error({ failed: message.failed }, 'the gateway of a sandbox failed');
+      else if ('idle' in message) void this.#endIfUnused();
+      else if (message.settled === this.#waiting?.number) this.#waiting.resolve(message.closed);
+    };
+    this.#channel = channel;
+    channel.setEncoding('utf8');
+    channel.on('data', (data: string) => {
+      text += data;
+      const whole = text.split('\n');
+      text = whole.pop() ?? '';
+      if (text.length > MAX_GATEWAY_LINE) channel.destroy();
+      for (const line of whole) if (!channel.destroyed) obey(line);
+    });
+    channel.on('error', () => channel.destroy());
+    channel.on('close', () => {
+      if (this.#channel !== channel) return;
+      this.#options.log.warn('the gateway of a sandbox has ended; the next connection starts one');
+      void this.#inTurn(async () => {
+        if (this.#channel === channel) await this.#end();
+      }).catch((err) => this.#options.log.warn({ err }, 'cannot end the gateway of a sandbox'));
+    });
+    unref(channel);
+  }
+
+  async #settle(): Promise<number> {
+    const channel = this.#channel;
+    const settings = await this.#options.settings();
+    if (isDeepStrictEqual(settings, this.#known)) return 0;
+    if (channel === undefined || channel.destroyed) throw new AppError('internal', 'the gateway has ended');
+    const { promise, resolve, reject } = Promise.withResolvers<number>();
+    const failed = (why: string) => new AppError('internal', `the gateway ${why}`);
+    const onClose = () => reject(failed('has ended'));
+    this.#waiting = { number: ++this.#number, resolve };
+    channel.once('close', onClose);
+    try {
+      using limit = deadline(SETTLE_TIMEOUT_MS, () => failed('does not answer'));
+      channel.write(`${JSON.stringify({ settle: this.#number, settings })}\n`);
+      const closed = await raceSignal(promise, limit.signal);
+      this.#known = settings;
+      return closed;
+    } finally {
+      channel.off('close', onClose);
+      this.#waiting = undefined;
+    }
+  }
+
+  async #endIfUnused(): Promise<void> {
+    await this.#inTurn(async () => {
+      if (performance.now() - this.#usedAt >= IDLE_MS) await this.#end();
+    }).catch((err) => this.#options.log.warn({ err }, 'cannot end the gateway of a sandbox'));
+  }
+
+  async #end(): Promise<void> {
+    const channel = this.#channel;
+    this.#channel = this.#known = undefined;
+    channel?.destroy();
+    await endHeld(this.#options.record, this.#options.users);
+  }
+
+  #inTurn<T>(change: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(change, change);
+    this.#last = done.catch(() => undefined);
+    return done;
+  }
+}
+
+/** It has a network of its own, which is empty, and one socket. */
+function toJailArguments(
+  { root, program, args, files }: GatewayCommand,
+  uid: number,
+  gate: string,
+): readonly string[] {
+  const options = { root, uid, fds: 4, files: FILES, 'file-bytes': 0, threads: THREADS };
+  return [
+    ...Object.entries(options).flatMap(([name, value]) => [name, String(value)]),
+    ...files.flatMap((path) => ['rx', path]),
+    ...['rw', gate, 'dev', '/dev/null', 'dev', '/dev/urandom'],
+    ...['--', ARGV0, program, ...args, gate],
+  ];
+}
+
+/** A daemon that stops does not wait for it. */
+function unref(channel: Duplex): void {
+  if ('unref' in channel && typeof channel.unref === 'function') channel.unref();
+}

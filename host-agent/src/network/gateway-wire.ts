@@ -1,0 +1,30 @@
+// What the daemon and a gateway (src/gateway) say to each other: lines of JSON, on the gateway's descriptor 3. A
+// gateway that its guest has taken over may write anything.
+import type { Authority } from './authority/index.ts';
+import type { ConnectionRecord } from './connection-record.ts';
+import type { NetworkPolicy } from './network-policy.ts';
+
+/** Replaces what held before. */
+export type GatewaySettings = {
+  readonly policy: NetworkPolicy;
+  readonly generation?: number | undefined;
+  /** Signs what the guest sees of servers; absent: nothing within TLS can be read. */
+  readonly authority?: Authority | undefined;
+  /** Certificates (PEM) that vouch for servers, besides those of Mozilla. */
+  readonly roots?: string | undefined;
+};
+
+/** It answers `settled` with the number. */
+export type ToGateway = { readonly settle: number; readonly settings: GatewaySettings };
+
+export type FromGateway =
+  /** `closed`: requests that may not go on. */
+  | { readonly settled: number; readonly closed: number }
+  | { readonly record: ConnectionRecord }
+  /** Its last words. */
+  | { readonly failed: string }
+  /** It had no connection for a while. */
+  | { readonly idle: true };
+
+/** Of a line to the daemon. */
+export const MAX_GATEWAY_LINE = 16_384;

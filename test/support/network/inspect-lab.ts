@@ -1,0 +1,98 @@
+// An internet of HTTPS servers with certificates of an authority that the gateway knows, and guests that trust the
+// authority of their sandbox.
+import type { Test } from 'tap';
+import { type Authority, Leaves, makeAuthority } from '../../../host-agent/src/network/authority/index.ts';
+import type { NetworkPolicy } from '../../../host-agent/src/network/index.ts';
+import { Lab, WEB_IP } from './lab.ts';
+
+export { WEB_IP };
+
+/** Functions of a guest's program. */
+const PROGRAM = (ca: string) => `
+const tls = require('tls'), net = require('net'), http = require('http'), https = require('https'), http2 = require('http2');
+const ca = ${JSON.stringify(ca)};
+/** Status, first bytes, by HTTP/1. */
+const ask = (method, path, { host = 'ok.test', name = 'ok.test', port = 443, headers = {}, body, ...options } = {}) => new Promise((done) => {
+  const q = https.request({ host: '${WEB_IP}', port, servername: name, ca, method, path, headers: { host, ...headers }, agent: false, timeout: 8000, ...options }, (r) => {
+    let text = ''; r.on('data', (d) => { text += d; }); r.on('end', () => done(r.statusCode + ' ' + text.trim())); r.on('error', (e) => done('cut ' + text.length));
+  });
+  q.on('timeout', () => { q.destroy(); done('timeout'); });
+  q.on('error', (e) => done(e.code ?? e.message)); q.end(body);
+});
+/** What comes back for bytes within TLS. */
+const within = (bytes, { name = 'ok.test', port = 443, ms = 2500, alpn, ...options } = {}) => new Promise((done) => {
+  let text = '';
+  const s = tls.connect({ host: '${WEB_IP}', port, servername: name, ca, ...(alpn && { ALPNProtocols: alpn }), ...options }, () => s.write(Buffer.from(bytes, 'latin1')));
+  const end = (word) => { clearTimeout(timer); s.destroy(); done(word); };
+  const timer = setTimeout(() => end(text === '' ? 'timeout' : text), ms);
+  s.on('data', (d) => { text += d.toString('latin1'); }); s.on('error', (e) => end(text === '' ? e.code : text)); s.on('end', () => end(text === '' ? 'ended' : text));
+});
+const statuses = (text) => String(text).match(/HTTP.1.1 \\d+/g)?.map((each) => each.slice(9)).join(' ') ?? text;
+`;
+
+export async function openInspectLab(t: Test, script = '') {
+  const lab = await Lab.open(t);
+  const [world, sandbox] = await Promise.all([makeAuthority('world'), makeAuthority('sbx_test')]);
+  const leaves = new Leaves(world);
+  const of = async (name: string) => leaves.get(name);
+  const certificates = { 'ok.test': await of('ok.test'), 'other.test': await of('other.test') };
+  const unknown = await new Leaves(await makeAuthority('unknown')).get('ok.test');
+  const witness = await lab.serve(
+    lab.internet,
+    `const tls = require('tls'), net = require('net'), http = require('http'), https = require('https'), http2 = require('http2');
+     const seen = (...words) => console.log(words.join(' ').replace(/[^!-~ ]/g, '.'));
+     const certificates = ${JSON.stringify(certificates)}, unknown = ${JSON.stringify(unknown)}, IP = '${WEB_IP}';
+     const own = { ...certificates['ok.test'], SNICallback: (name, done) => done(null, tls.createSecureContext(certificates[name] ?? certificates['ok.test'])) };
+     const answer = (word) => (q, s) => { seen(word, q.headers[':authority'] ?? q.headers.host, q.method, q.url);
+       let size = 0; q.on('data', (d) => { size += d.length; });
+       q.on('end', () => s.end([word, q.headers[':authority'] ?? q.headers.host, q.method, q.url, size || ''].join(' '))); };
+     process.on('uncaughtException', (e) => seen('error', e.code ?? e.message));
+     https.createServer(own, answer('h1')).listen(443, IP);
+     http2.createSecureServer({ ...own, allowHTTP1: true }, answer('h2')).listen(8443, IP);
+     https.createServer(unknown, answer('h1')).listen(8444, IP);
+     ${script}
+     setTimeout(() => console.log('up'), 300);`,
+  );
+  const seen: string[] = [];
+  witness.stdout?.on('data', (data) => seen.push(...String(data).trim().split('\n')));
+  for (const name of ['ok.test', 'evil.test', 'other.test']) lab.names.set(name, [WEB_IP]);
+
+  async function open(t: Test, policy: Partial<NetworkPolicy>, authority: Authority | undefined = sandbox) {
+    const network = await lab.openNetwork({}, world.certificate);
+    const slot = await network.allocate();
+    await network.create(slot);
+    const records: Record<string, unknown>[] = [];
+    await network.start(slot, {
+      ...{ allowlist: [], ...policy, wasServed: false, generation: 1 },
+      authority: async () => authority,
+      onDenied: () => undefined,
+      onEgress: (record) => {
+        if (record.protocol !== 'dns') records.push({ ...record });
+      },
+    });
+    const guest = await lab.boot(slot);
+    t.teardown(async () => {
+      guest.unplug();
+      await network.destroy(slot);
+      await network.close();
+    });
+    const run = async (script: string): Promise<Record<string, unknown>> =>
+      JSON.parse(
+        await guest.js(
+          `${PROGRAM(sandbox.certificate)} const out = {}; ${script} console.log(JSON.stringify(out)); process.exit();`,
+        ),
+      );
+    const change = (to: Partial<NetworkPolicy>) => network.change(slot, { allowlist: [], ...to }, 2);
+    const background = async (script: string) => {
+      const child = await lab.serve(
+        guest.namespace,
+        `console.log('started'); setTimeout(async () => {${PROGRAM(sandbox.certificate)} ${script}}, 100); setInterval(() => {}, 1000);`,
+      );
+      const lines: string[] = [];
+      child.stdout?.on('data', (data) => lines.push(...String(data).trim().split('\n')));
+      return lines;
+    };
+    return { slot, guest, network, run, change, background, records };
+  }
+  return { lab, seen, open, roots: world.certificate };
+}

@@ -1,0 +1,264 @@
+// The authority of inspected TLS in root file systems of each kind, also hostile ones.
+import '../support/addon-dir.ts';
+import { execFileSync } from 'node:child_process';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import t, { type Test } from 'tap';
+import { completeEnvironment } from '../../../../guest-agent/src/exec/environment.ts';
+import { applyTrust, checkTrust, trustVariables } from '../../../../guest-agent/src/machine/trust/index.ts';
+import { installAuthority } from '../../../../guest-agent/src/machine/trust/install.ts';
+import { makeAuthority, subjectHash } from '../../../../host-agent/src/network/authority/index.ts';
+
+const toTrust = async (id: string) => {
+  const { certificate } = await makeAuthority(id);
+  return { certificate, subjectHash: subjectHash(certificate) };
+};
+const ours = await toTrust('sbx_1');
+const other = await toTrust('sbx_2');
+const { certificate: ROOT } = await makeAuthority('root');
+const DEBIAN = 'etc/ssl/certs/ca-certificates.crt';
+
+/** A root file system with these files. */
+const makeRoot = (t: Test, files: Readonly<Record<string, string>>): string => {
+  const root = mkdtempSync(join(tmpdir(), 'trust-test-'));
+  mkdirSync(join(root, 'run/sandbox'), { recursive: true });
+  t.teardown(() => rmSync(root, { recursive: true }));
+  for (const [path, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), text);
+  }
+  return root;
+};
+const count = (text: string, part: string) => text.split(part).length - 1;
+const read = (root: string, path: string) => readFileSync(join(root, path), 'utf8');
+/** Every file with what shows a change. */
+const stateOf = (root: string) =>
+  (readdirSync(root, { recursive: true }) as string[]).sort().map((path) => {
+    const { ino, mtimeMs, size, mode } = lstatSync(join(root, path));
+    return [path, ino, mtimeMs, size, mode];
+  });
+
+t.test('Debian: the bundle, a link by hash, and what makes the bundle again', async (t) => {
+  const root = makeRoot(t, { [DEBIAN]: ROOT, 'usr/local/share/x': '' });
+  const { ownPath, bundlePath, problems } = installAuthority(ours, root);
+  t.same(problems, []);
+  t.equal(bundlePath, join(root, DEBIAN), 'no copy: what the image adds later is there, too');
+  t.ok(read(root, DEBIAN).startsWith(ROOT));
+  t.equal(count(read(root, DEBIAN), ours.certificate), 1);
+  t.equal(readFileSync(ownPath, 'utf8'), ours.certificate);
+  t.equal(statSync(ownPath).mode & 0o777, 0o644);
+  t.equal(read(root, `etc/ssl/certs/${ours.subjectHash}.0`), ours.certificate);
+  t.equal(read(root, 'usr/local/share/ca-certificates/sandboxd-egress.crt'), ours.certificate);
+  const before = stateOf(root);
+  t.same(installAuthority(ours, root).problems, []);
+  t.same(stateOf(root), before, 'a second time nothing changes');
+});
+
+t.test('OpenSSL takes the bundle, and the directory alone', async (t) => {
+  const root = makeRoot(t, { [DEBIAN]: ROOT });
+  const { bundlePath, ownPath } = installAuthority(ours, root);
+  const verify = (...where: string[]) =>
+    String(execFileSync('openssl', ['verify', '-x509_strict', ...where, ownPath]));
+  t.match(verify('-no-CApath', '-CAfile', bundlePath), /: OK/);
+  t.match(verify('-no-CAfile', '-CApath', join(root, 'etc/ssl/certs')), /: OK/);
+});
+
+t.test('other distributions', async (t) => {
+  const pem = 'etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem';
+  const rhel = makeRoot(t, {
+    [pem]: ROOT,
+    'etc/pki/ca-trust/source/anchors/x': '',
+    'etc/pki/tls/certs/x': '',
+  });
+  symlinkSync(
+    '../../ca-trust/extracted/pem/tls-ca-bundle.pem',
+    join(rhel, 'etc/pki/tls/certs/ca-bundle.crt'),
+  );
+  mkdirSync(join(rhel, 'etc/ssl'));
+  symlinkSync('../pki/tls/certs', join(rhel, 'etc/ssl/certs'));
+  t.same(installAuthority(ours, rhel).problems, []);
+  t.equal(count(read(rhel, pem), ours.certificate), 1, 'once, although two paths lead to it');
+  t.equal(read(rhel, 'etc/pki/ca-trust/source/anchors/sandboxd-egress.crt'), ours.certificate);
+  t.equal(read(rhel, `etc/pki/tls/certs/${ours.subjectHash}.0`), ours.certificate);
+  const suse = makeRoot(t, { 'var/lib/ca-certificates/ca-bundle.pem': ROOT, 'etc/pki/trust/anchors/x': '' });
+  mkdirSync(join(suse, 'etc/ssl'));
+  symlinkSync('../../var/lib/ca-certificates/ca-bundle.pem', join(suse, 'etc/ssl/ca-bundle.pem'));
+  t.equal(installAuthority(ours, suse).bundlePath, join(suse, 'etc/ssl/ca-bundle.pem'));
+  t.equal(read(suse, 'etc/pki/trust/anchors/sandboxd-egress.crt'), ours.certificate);
+  const alpine = makeRoot(t, { [DEBIAN]: ROOT.trim() });
+  symlinkSync('certs/ca-certificates.crt', join(alpine, 'etc/ssl/cert.pem'));
+  t.same(installAuthority(ours, alpine).problems, []);
+  t.equal(count(read(alpine, DEBIAN), ours.certificate), 1);
+  t.equal(count(read(alpine, DEBIAN), '\n-----BEGIN'), 1, 'a last line without an end gets one');
+});
+
+t.test('an image without roots gets those of Mozilla with ours, never ours alone', async (t) => {
+  const root = makeRoot(t, {});
+  const { bundlePath, problems } = installAuthority(ours, root);
+  t.same(problems, []);
+  const bundle = readFileSync(bundlePath, 'utf8');
+  t.equal(count(bundle, ours.certificate), 1);
+  t.ok(count(bundle, '-----BEGIN CERTIFICATE-----') > 100);
+  t.same(readdirSync(root), ['run'], 'and no other file');
+  t.match(
+    String(execFileSync('openssl', ['storeutl', '-noout', '-certs', bundlePath])),
+    /Total found: 1\d\d/,
+  );
+  const before = stateOf(root);
+  installAuthority(ours, root);
+  t.same(stateOf(root), before);
+});
+
+t.test('another authority takes the place of ours', async (t) => {
+  const root = makeRoot(t, { [DEBIAN]: ROOT, 'usr/local/share/x': '' });
+  installAuthority(ours, root);
+  installAuthority(other, root);
+  t.equal(count(read(root, DEBIAN), '-----BEGIN'), 2);
+  t.equal(count(read(root, DEBIAN), other.certificate), 1);
+  t.equal(read(root, 'usr/local/share/ca-certificates/sandboxd-egress.crt'), other.certificate);
+  t.equal(
+    read(root, `etc/ssl/certs/${ours.subjectHash}.0`),
+    other.certificate,
+    'the earlier link finds nothing',
+  );
+  const later = `${read(root, DEBIAN)}${ROOT}`;
+  writeFileSync(join(root, DEBIAN), later);
+  installAuthority(ours, root);
+  t.equal(read(root, DEBIAN).startsWith(later), true, 'what the image added behind it stays');
+});
+
+t.test('paths that are no files', async (t) => {
+  const root = makeRoot(t, { 'etc/pki/tls/certs/x': '', 'etc/pki/ca-trust/extracted/pem/x': '' });
+  const inCerts = join(root, 'etc/ssl/certs');
+  mkdirSync(inCerts, { recursive: true });
+  execFileSync('mkfifo', [join(root, DEBIAN), join(inCerts, 'sandboxd-egress.pem')]);
+  symlinkSync('/dev/zero', join(root, 'etc/ssl/ca-bundle.pem'));
+  symlinkSync('loop', join(inCerts, 'loop'));
+  symlinkSync('certs/loop', join(root, 'etc/ssl/cert.pem'));
+  symlinkSync('/proc/version', join(root, 'etc/pki/tls/certs/ca-bundle.crt'));
+  symlinkSync('/sys/kernel/uevent_helper', join(root, 'etc/pki/tls/cert.pem'));
+  mkdirSync(join(root, 'etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem'));
+  symlinkSync('/etc/passwd', join(root, 'run/sandbox/sandboxd-egress.crt'));
+  symlinkSync(join(root, 'victim'), join(inCerts, `${ours.subjectHash}.0`));
+  const { bundlePath, ownPath, problems } = installAuthority(ours, root);
+  t.same(problems, []);
+  t.ok(bundlePath.startsWith(join(root, 'run/sandbox')));
+  t.equal(lstatSync(ownPath).isFile(), true, 'a link is replaced, not followed');
+  t.notMatch(readFileSync('/etc/passwd', 'utf8'), 'CERTIFICATE');
+  t.notOk(existsSync(join(root, 'victim')));
+  t.equal(readlinkSync(join(inCerts, `${ours.subjectHash}.1`)), 'sandboxd-egress.pem');
+  t.equal(lstatSync(join(root, DEBIAN)).isFIFO(), true);
+});
+
+t.test('what is too large is not read', async (t) => {
+  const root = makeRoot(t, { [DEBIAN]: ROOT });
+  truncateSync(join(root, DEBIAN), 2 ** 30);
+  const before = process.memoryUsage.rss();
+  const { problems, bundlePath } = installAuthority(ours, root);
+  t.match(problems, [/ca-certificates\.crt" has more than 4194304 bytes/]);
+  t.ok(bundlePath.startsWith(join(root, 'run/sandbox')));
+  t.ok(process.memoryUsage.rss() - before < 2 ** 28);
+});
+
+t.test('hashes that are all taken, and a directory in the place of a file, are reported', async (t) => {
+  const root = makeRoot(t, { [DEBIAN]: ROOT, 'usr/local/share/ca-certificates/sandboxd-egress.crt/x': '' });
+  for (let n = 0; n < 8; n++) writeFileSync(join(root, `etc/ssl/certs/${ours.subjectHash}.${n}`), '');
+  const { problems } = installAuthority(ours, root);
+  t.match(problems, [/sandboxd-egress\.crt" is a directory/, /8 certificates of the same hash/]);
+  t.same(
+    readdirSync(join(root, 'usr/local/share/ca-certificates')),
+    ['sandboxd-egress.crt'],
+    'nothing half-written is left',
+  );
+});
+
+t.test('a disk that is full or read-only leaves every file whole', async (t) => {
+  const root = makeRoot(t, {});
+  const etc = join(root, 'etc');
+  mkdirSync(etc);
+  execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'none', etc]);
+  t.teardown(() => execFileSync('umount', [etc]));
+  mkdirSync(join(etc, 'ssl/certs'), { recursive: true });
+  writeFileSync(join(root, DEBIAN), ROOT.padEnd(4096, '#'));
+  try {
+    writeFileSync(join(etc, 'filler'), Buffer.alloc(2 ** 20));
+  } catch {
+    // Until it is full.
+  }
+  const full = installAuthority(ours, root);
+  t.match(full.problems, [
+    /ca-certificates\.crt" cannot be written: the guest's disk is full/,
+    /sandboxd-egress\.pem" cannot/,
+  ]);
+  t.equal(read(root, DEBIAN), ROOT.padEnd(4096, '#'));
+  t.match(readFileSync(full.bundlePath, 'utf8'), ours.certificate);
+  t.same(readdirSync(join(etc, 'ssl/certs')), ['ca-certificates.crt']);
+  rmSync(join(etc, 'filler'));
+  execFileSync('mount', ['-o', 'remount,ro', etc]);
+  t.match(installAuthority(ours, root).problems, [/read-only/, /read-only/]);
+  execFileSync('mount', ['-o', 'remount,rw', etc]);
+  const later = installAuthority(ours, root);
+  t.same(later.problems, []);
+  t.equal(later.bundlePath, join(root, DEBIAN));
+});
+
+t.test('variables are there while something is inspected', async (t) => {
+  const root = makeRoot(t, { [DEBIAN]: ROOT });
+  t.same(trustVariables(), []);
+  t.same(applyTrust(ours, { isThorough: false, root }), { problems: [] });
+  const surroundings = { user: { home: '/h' }, hasTerminal: false, isExact: true };
+  const of = (env: string[]) => completeEnvironment(env, { ...surroundings, shared: trustVariables() });
+  const env = of(['SSL_CERT_FILE=/mine', 'CURL_CA_BUNDLE=']);
+  t.same(
+    env.filter((entry) => /^(?:SSL_CERT_FILE|CURL_CA_BUNDLE)=/.test(entry)),
+    ['SSL_CERT_FILE=/mine', 'CURL_CA_BUNDLE='],
+    'those of the request stay',
+  );
+  t.ok(env.includes(`REQUESTS_CA_BUNDLE=${join(root, DEBIAN)}`));
+  t.ok(env.includes(`NODE_EXTRA_CA_CERTS=${join(root, 'run/sandbox/sandboxd-egress.crt')}`));
+  applyTrust(undefined, { isThorough: false, root });
+  t.same(trustVariables(), []);
+  rmSync(join(root, DEBIAN));
+  t.same(applyTrust(ours, { isThorough: false, root }), { problems: [] });
+  t.notOk(existsSync(join(root, DEBIAN)), 'a copy of the guest has the files already');
+  applyTrust({ certificate: '', subjectHash: '' }, { isThorough: false, root });
+  t.same(trustVariables(), []);
+});
+
+t.test('what is not one certificate is refused', async (t) => {
+  for (const wrong of [
+    { certificate: 'x' },
+    { certificate: `${ours.certificate}${ours.certificate}` },
+    { certificate: `${ours.certificate}\n` },
+    { certificate: ours.certificate.replace('\n', '\n#\n') },
+    { certificate: `-----BEGIN CERTIFICATE-----\n${'A'.repeat(9000)}\n-----END CERTIFICATE-----\n` },
+    { subjectHash: '../../12' },
+    { subjectHash: '' },
+  ])
+    t.throws(
+      () => checkTrust({ ...ours, ...wrong }),
+      { code: 'invalid' },
+      JSON.stringify(wrong).slice(0, 60),
+    );
+  t.doesNotThrow(() => checkTrust({ certificate: '', subjectHash: '' }));
+  const root = makeRoot(t, {});
+  rmSync(join(root, 'run/sandbox'), { recursive: true });
+  t.throws(() => applyTrust(ours, { isThorough: true, root }), {
+    code: 'internal',
+    message: /inspected TLS/,
+  });
+});
