@@ -81,5 +81,11 @@ async function startNetwork(
   await egressLog.begin(id, { mode, generation }, record.owner?.tenant);
   const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
   const onEgress = (found: EgressRecord) => egressLog.add(id, found);
-  await network.start(slot, { allowlist, rules, presets, before, wasServed, generation, onDenied, onEgress });
+  // A change of the policy may have made it.
+  const authority = async () => {
+    const made = context.records.get(id)?.authority ?? record.authority;
+    return made === undefined ? undefined : context.authorities.open(made);
+  };
+  const served = { before, wasServed, generation, authority, onDenied, onEgress };
+  await network.start(slot, { allowlist, rules, presets, ...served });
 }
