@@ -38,9 +38,14 @@ export class Network {
     return this.#requests.call('replaceNetwork', { params: this.#params, body: targets, ...options });
   }
 
-  /** Whether the policy lets a connection pass, and why. Nothing is sent. */
-  check(host: string, port: number, { protocol, ...options }: CheckOptions = {}): Promise<NetworkVerdict> {
-    const body = { host, port, ...(protocol !== undefined && { protocol }) };
+  /** Whether the policy lets a connection, or a request within it, pass, and why. Nothing is sent. */
+  check(
+    host: string,
+    port: number,
+    { protocol, method, path, ...options }: CheckOptions = {},
+  ): Promise<NetworkVerdict> {
+    const request = { ...(method !== undefined && { method }), ...(path !== undefined && { path }) };
+    const body = { host, port, ...(protocol !== undefined && { protocol }), ...request };
     return this.#requests.call('checkNetwork', { params: this.#params, body, ...options });
   }
 
@@ -54,7 +59,12 @@ export class Network {
 }
 
 /** Default: tcp. */
-export type CheckOptions = CallOptions & { readonly protocol?: 'tcp' | 'udp' };
+export type CheckOptions = CallOptions & {
+  readonly protocol?: 'tcp' | 'udp';
+  /** Of a request within the connection, where requests are read. */
+  readonly method?: string;
+  readonly path?: string;
+};
 
 export type EgressOptions = CallOptions & {
   readonly verdict?: 'allowed' | 'denied' | 'all';

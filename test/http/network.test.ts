@@ -138,6 +138,22 @@ t.test('GET, PATCH, PUT and a check of one sandbox', async (t) => {
     status: 200,
     rules: [{ host: 'a.test', protocol: 'tls', ports: [443], tls: 'inspect', paths: ['/x'] }],
   });
+  await root('PATCH', path, { rules: [{ host: 'a.test', methods: ['GET'], paths: ['/x/**'] }] });
+  t.match(await check('a.test', 443), {
+    verdict: 'allowed',
+    reason: /of their requests, those that a rule lets/,
+  });
+  t.match(await check('a.test', 443, { path: '/x/y' }), { verdict: 'allowed', rule: { host: 'a.test' } });
+  t.match(await check('a.test', 443, { path: '/y' }), { verdict: 'denied', reason: /has the path/ });
+  t.match(await check('a.test', 443, { method: 'PUT', path: '/x/y' }), {
+    verdict: 'denied',
+    reason: /method PUT/,
+  });
+  t.match(await check('a.test', 443, { path: '/x/../y' }), {
+    verdict: 'denied',
+    reason: /more than one way/,
+  });
+  t.match(await check('a.test', 443, { method: 'G T' }), { status: 400 });
   t.match(await root('GET', `/sandboxes/${UNKNOWN_ID}/network`), { status: 404 });
   const without = await root('POST', '/sandboxes', {});
   for (const [method, at, body] of [

@@ -213,3 +213,6 @@ export const checkedHost = text(HOST_ERROR)
   .min(1, { error: HOST_ERROR })
   .transform((value) => value.toLowerCase().replace(/\.$/, ''))
   .meta({ description: 'host name or IPv4 address' });
+
+export const checkedMethod = text(METHOD_ERROR, METHOD);
+export const checkedPath = text('must be a path that begins with /, of visible ASCII characters', PATH);

@@ -14,7 +14,14 @@ import {
 import { warnings, word } from './answers.ts';
 import { EGRESS_LOG_MODES } from './egress.ts';
 import { hostPattern } from './host-pattern.ts';
-import { answeredRule, checkedHost, networkRule, presetName } from './network-rule.ts';
+import {
+  answeredRule,
+  checkedHost,
+  checkedMethod,
+  checkedPath,
+  networkRule,
+  presetName,
+} from './network-rule.ts';
 
 const allowlist = rule(
   z
@@ -211,6 +218,8 @@ export const networkCheck = z
       host: checkedHost,
       port: integer(1, MAX_PORT).describe('port of the host'),
       protocol: choice(['tcp', 'udp'], 'tcp', 'protocol of the connection'),
+      method: optional(checkedMethod, 'method of a request within it; default where a path is given: GET'),
+      path: optional(checkedPath, 'path of a request within it; default where a method is given: /'),
     },
     { error: 'must be a JSON object' },
   )

@@ -22,8 +22,27 @@ export function toPortAndProtocol(word: string): { readonly port: number; readon
   throw new UsageError(`${JSON.stringify(word)} is no port, such as 443 or 53/udp`);
 }
 
-export function showRule({ host, cidr, protocol, ports }: ShownRule): string {
-  return `${host ?? cidr}:${ports.join(',')}/${protocol}`;
+/** `github.com:443/tls`, and what it says of requests: `GET,POST /repos/**`. */
+export function showRule({ host, cidr, protocol, ports, methods, paths, ...rest }: ShownRule): string {
+  const isRead = [rest.tls, rest.websocket, methods, paths].some((field) => field !== undefined);
+  const requests = [methods?.join(','), paths?.join(','), rest.websocket && 'websocket'].filter(Boolean);
+  const read = requests.length > 0 ? requests.join(' ') : 'inspect';
+  return `${host ?? cidr}:${ports.join(',')}/${protocol}${isRead ? ` ${read}` : ''}`;
+}
+
+/** Rules for these methods and paths only. Throws UsageError for targets whose requests cannot be read. */
+export function toReadTargets(
+  { allowlist, rules }: Targets,
+  { methods, paths }: { readonly methods: readonly string[]; readonly paths: readonly string[] },
+): Targets {
+  if (methods.length + paths.length === 0) return { allowlist, rules };
+  const other = allowlist[0] ?? rules.find(({ protocol }) => protocol !== 'tls' && protocol !== 'http')?.host;
+  if (other !== undefined || rules.length === 0)
+    throw new UsageError(
+      '--method and --path need --allow with ports and tls or http, such as api.github.com:443/tls',
+    );
+  const requests = { ...(methods.length > 0 && { methods }), ...(paths.length > 0 && { paths }) };
+  return { allowlist, rules: rules.map((rule) => ({ ...rule, ...requests })) };
 }
 
 type ShownRule = {
@@ -31,6 +50,10 @@ type ShownRule = {
   readonly cidr?: string;
   readonly protocol: string;
   readonly ports: readonly (number | string)[];
+  readonly tls?: string;
+  readonly methods?: readonly string[];
+  readonly paths?: readonly string[];
+  readonly websocket?: boolean;
 };
 
 function hasPorts(word: string): boolean {

@@ -511,6 +511,10 @@ export interface components {
              * @default tcp
              */
             readonly protocol?: ("tcp" | "udp" | "") | null;
+            /** @description method of a request within it; default where a path is given: GET */
+            readonly method?: (string & (string)) | null;
+            /** @description path of a request within it; default where a method is given: / */
+            readonly path?: (string & (string)) | null;
         };
         /** @description a verdict */
         readonly NetworkVerdict: {

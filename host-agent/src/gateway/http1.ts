@@ -189,6 +189,10 @@ export class Http1 {
       fail(new Error('the server changed the protocol, which nobody asked for'));
     });
     upstream.on('response', (answered) => {
+      if (isOver) {
+        answered.destroy();
+        return;
+      }
       const redaction = this.#substitution.answer(used);
       const status = answered.statusCode ?? 502;
       const shown = toGuestHeaders(answered.rawHeaders);

@@ -66,6 +66,10 @@ export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason:
   socket.on('error', () => socket.destroy());
   upstream.on('error', fail);
   upstream.on('response', (answered) => {
+    if (isOver) {
+      answered.destroy();
+      return;
+    }
     // The server does not want it, and says why.
     status = answered.statusCode ?? 502;
     const res = new ServerResponse(req);
@@ -82,7 +86,8 @@ export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason:
   upstream.on('upgrade', (answered, opened, head) => {
     server = opened;
     opened.on('error', () => opened.destroy());
-    if (answered.statusCode !== 101 || answered.headers.upgrade?.toLowerCase() !== 'websocket') {
+    if (isOver || answered.statusCode !== 101 || answered.headers.upgrade?.toLowerCase() !== 'websocket') {
+      opened.destroy();
       fail(new Error('another protocol'));
       return;
     }

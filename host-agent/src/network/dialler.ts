@@ -6,14 +6,13 @@ import type { Logger } from 'pino';
 import { AppError, toError } from '../lib/errors.ts';
 import { readProcessRecord } from '../lib/process-record.ts';
 import type { Opening } from './allowed-addresses.ts';
-import type { Authority } from './authority/index.ts';
-import { isRead, type NamedConnection } from './bound-rules.ts';
+import { type Authority, needsAuthority } from './authority/index.ts';
+import type { NamedConnection } from './bound-rules.ts';
 import type { ConnectionRecord } from './connection-record.ts';
 import { DiallerControl, type DiallerVerdict } from './dialler-control.ts';
 import { toLost, toRecord, toTag } from './dialler-records.ts';
 import { type GatewayCommand, GatewayProcess } from './gateway-process.ts';
 import { controlOf, endHeld, gateOf, isHeld, startHeld, type Users } from './held-process.ts';
-import type { NetworkPolicy } from './network-policy.ts';
 import type { EgressPolicy, Verdict } from './policy.ts';
 import { DIALLER_PORT, diallerRules, noDiallerRules } from './rules/dialler.ts';
 import type { NetworkSlot } from './subnet.ts';
@@ -143,10 +142,11 @@ export class Dialler {
     await this.#inTurn(() => this.#end());
   }
 
-  /** The process stays. */
+  /** The process stays; what it has read ends. */
   detach(): void {
     this.#isStopped = true;
     this.#control?.close();
+    this.#gateway.detach();
   }
 
   async #ensure(): Promise<void> {
@@ -318,9 +318,4 @@ export function gatewayOf(record: string): string {
 /** From the name of either record. */
 export function diallerOf(name: string): string {
   return name.endsWith(GATEWAY) ? name.slice(0, -GATEWAY.length) : name;
-}
-
-function needsAuthority({ rules = [], presets = [] }: NetworkPolicy): boolean {
-  const all = [...rules, ...presets.flatMap((preset) => preset.rules)];
-  return all.some((rule) => rule.protocol === 'tls' && isRead(rule));
 }

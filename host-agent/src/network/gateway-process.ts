@@ -89,6 +89,13 @@ export class GatewayProcess {
     return this.#inTurn(() => this.#end());
   }
 
+  /** It ends by itself when its channel does. */
+  detach(): void {
+    const channel = this.#channel;
+    this.#channel = undefined;
+    channel?.destroy();
+  }
+
   async #start(): Promise<void> {
     const { command, record, gate, users } = this.#options;
     await this.#end();

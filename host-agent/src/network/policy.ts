@@ -19,6 +19,7 @@ import {
   type PortRange,
   toRanges,
 } from './port-ranges.ts';
+import { judgeRequest } from './request-verdict.ts';
 import { Allowlist, isName, patternsOf } from './resolver/message.ts';
 import { type ChosenRule, RuleIndex } from './rule-index.ts';
 import { specialKind } from './special-addresses.ts';
@@ -28,6 +29,8 @@ export type Traffic = {
   readonly protocol: 'tcp' | 'udp' | 'icmp';
   /** Of the peer; 0 for ICMP. */
   readonly port: number;
+  /** A request within it, where requests are read. */
+  readonly request?: { readonly method: string; readonly path: string } | undefined;
 };
 
 export type Verdict = {
@@ -207,7 +210,7 @@ export class EgressPolicy {
     const found = this.#findName(name, traffic);
     if (found !== undefined)
       return { isAllowed: true, ...found, reason: 'it is open once the guest has resolved the name' };
-    const bound = protocol === 'tcp' ? this.#findBound(name, port) : undefined;
+    const bound = protocol === 'tcp' ? this.#findBound(name, traffic) : undefined;
     if (bound !== undefined) return bound;
     if (this.#passesAnywhere(name, traffic))
       return { isAllowed: true, by: { preset: INTERNET_PRESET }, reason: 'its public addresses are open' };
@@ -230,15 +233,36 @@ export class EgressPolicy {
     };
   }
 
-  #findBound(name: string, port: number): Verdict | undefined {
+  #findBound(name: string, { port, request }: Traffic): Verdict | undefined {
     const kinds = (['tls', 'http', 'postgres'] as const).filter(
       (kind) => this.judge({ kind, name, port, hasEch: false }).isAllowed,
     );
-    const [first] = kinds;
-    if (first === undefined) return undefined;
-    const { by } = this.judge({ kind: first, name, port, hasEch: false });
-    const reason = `connections of ${kinds.join(' and ')} that say the name pass, to its own addresses`;
-    return { isAllowed: true, ...(by && { by }), reason };
+    const [kind] = kinds;
+    if (kind === undefined) return undefined;
+    const connection = { kind, name, port, hasEch: false };
+    const { by, isRead: isConnectionRead } = this.judge(connection);
+    const allowed = `connections of ${kinds.join(' and ')} that say the name pass, to its own addresses`;
+    if (isConnectionRead !== true)
+      return {
+        isAllowed: true,
+        ...(by && { by }),
+        reason: request === undefined ? allowed : `${allowed}; their requests are not read`,
+      };
+    if (request === undefined)
+      return {
+        isAllowed: true,
+        ...(by && { by }),
+        reason: `${allowed}; of their requests, those that a rule lets pass`,
+      };
+    const verdict = judgeRequest(this.#bound.findFor(connection), {
+      method: request.method,
+      target: request.path,
+      hasOverride: false,
+      isWebSocket: false,
+    });
+    return verdict.isAllowed
+      ? { isAllowed: true, by: verdict.by, reason: 'a rule lets the request pass' }
+      : { isAllowed: false, reason: verdict.reason };
   }
 
   #passesByAddress(address: number, traffic: Traffic): boolean {

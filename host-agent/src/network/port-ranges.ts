@@ -1,5 +1,5 @@
 // Lists of ports, as rules have them.
-import { parsePortRange } from '@sandboxd/api';
+import { parsePortRange } from '@sandboxd/api/port-ranges';
 
 export type PortRange = { readonly first: number; readonly last: number };
 

@@ -1,5 +1,5 @@
 // Which requests a policy lets pass, of connections whose requests are read.
-import { canonicalPath, matchesPath } from '@sandboxd/api';
+import { canonicalPath, matchesPath } from '@sandboxd/api/request-path';
 import { type AllowedBy, type BoundEntry, describeAllowedBy, isRead } from './bound-rules.ts';
 
 export type ReadRequest = {

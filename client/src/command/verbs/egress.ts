@@ -42,6 +42,9 @@ function show({ at, verdict, protocol, name, address, port, reason, ...rest }: E
     protocol,
     name,
     target,
+    rest.method,
+    rest.path,
+    rest.status === undefined ? undefined : String(rest.status),
     ...bytes,
     rest.ms === undefined ? undefined : `${rest.ms}ms`,
   ];

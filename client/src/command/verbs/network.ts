@@ -2,7 +2,7 @@
 import { type Input, UsageError } from '@sandboxd/api/command-line';
 import type { ChangedNetwork, NetworkPolicy, NetworkRule } from '../../contract.ts';
 import { resolveWord } from '../names.ts';
-import { showRule, toPortAndProtocol, toTargets } from '../network-targets.ts';
+import { showRule, toPortAndProtocol, toReadTargets, toTargets } from '../network-targets.ts';
 import type { Session, Verb } from '../verb.ts';
 
 const ACTIONS = ['check', 'presets'] as const;
@@ -17,7 +17,7 @@ export const network: Verb = {
   summary: 'Show, change and explain what a sandbox may reach',
   details:
     'With --allow, --preset or --none, the sandbox may reach only that from then on, and its other connections are ' +
-    'closed; with --add, also what it may reach already. check explains whether a connection may be opened.',
+    'closed; with --add, also what it may reach already. check explains whether a connection may be opened, or a request sent.',
   flags: {
     allow: {
       type: 'string',
@@ -33,6 +33,18 @@ export const network: Verb = {
       placeholder: 'which',
       values: LOG_MODES,
       help: 'which records its egress log keeps: all, denied or off',
+    },
+    method: {
+      type: 'string',
+      multiple: true,
+      placeholder: 'method',
+      help: 'with --allow host:443/tls or host:80/http: only these methods; with check: that of a request',
+    },
+    path: {
+      type: 'string',
+      multiple: true,
+      placeholder: 'path',
+      help: 'with --allow: only these paths, such as /repos/**; with check: that of a request',
     },
     'if-generation': { type: 'string', placeholder: 'n', help: 'change nothing if another generation holds' },
   },
@@ -55,7 +67,11 @@ export const network: Verb = {
         throw new UsageError(
           'a host and a port are missing: sandbox network check <sandbox> <host> <port[/udp]>',
         );
-      return await check(second, host, port, session);
+      const [[method, secondMethod], [path, secondPath]] = [input.texts('method'), input.texts('path')];
+      if (secondMethod !== undefined || secondPath !== undefined)
+        throw new UsageError('a request has one --method and one --path');
+      const request = { ...(method !== undefined && { method }), ...(path !== undefined && { path }) };
+      return await check(second, host, port, request, session);
     }
     if (second !== undefined)
       throw new UsageError(`there is no ${JSON.stringify(first)}; known are ${ACTIONS.join(', ')}`);
@@ -68,11 +84,17 @@ export const network: Verb = {
   },
 };
 
-async function check(word: string, host: string, portWord: string, session: Session): Promise<number> {
+async function check(
+  word: string,
+  host: string,
+  portWord: string,
+  request: { readonly method?: string; readonly path?: string },
+  session: Session,
+): Promise<number> {
   const { client, terminal, signal, isJson } = session;
   const { port, protocol } = toPortAndProtocol(portWord);
   const id = await resolveWord('sandbox', word, () => client, signal);
-  const found = await client.sandboxes.get(id).network.check(host, port, { protocol, signal });
+  const found = await client.sandboxes.get(id).network.check(host, port, { protocol, ...request, signal });
   const { verdict, reason, rule, allowlist, preset } = found;
   const by = rule === undefined ? (allowlist ?? preset) : showRule(rule);
   if (isJson) terminal.printJson(found);
@@ -85,14 +107,17 @@ function isChange({ texts, isSet }: Input): boolean {
   if (isGiven && isSet('none')) throw new UsageError('--none excludes --allow and --preset');
   if (isGiven || isSet('none')) return true;
   if (isSet('log') && !isSet('add')) return true;
-  for (const flag of ['add', 'if-generation'] as const)
+  for (const flag of ['add', 'if-generation', 'method', 'path'] as const)
     if (isSet(flag)) throw new UsageError(`--${flag} needs --allow, --preset or --none`);
   return false;
 }
 
 async function change(id: string, input: Input, { client, signal }: Session): Promise<ChangedNetwork> {
   const { network: target } = client.sandboxes.get(id);
-  const { allowlist, rules } = toTargets(input.texts('allow'));
+  const { allowlist, rules } = toReadTargets(toTargets(input.texts('allow')), {
+    methods: input.texts('method'),
+    paths: input.texts('path'),
+  });
   const presets = input.texts('preset');
   const text = input.text('if-generation');
   if (text !== undefined && !/^[1-9]\d{0,15}$/.test(text))

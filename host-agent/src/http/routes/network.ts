@@ -44,9 +44,12 @@ export function networkHandlers({ sandboxes: host, presets }: HttpServices) {
       return change(c, id, { allowlist, rules, presets: names, log, ifGeneration });
     },
 
-    checkNetwork: ({ params: { id }, body: { host: target, port, protocol } }, c) => {
+    checkNetwork: ({ params: { id }, body }, c) => {
+      const { host: target, port, protocol, method, path } = body;
+      const isRequest = method !== undefined || path !== undefined;
+      const request = isRequest ? { method: method ?? 'GET', path: path ?? '/' } : undefined;
       const sandbox = host.as(c.get('principal')).get(id);
-      const { isAllowed, by, reason, generation } = sandbox.checkNetwork(target, { protocol, port });
+      const { isAllowed, by, reason, generation } = sandbox.checkNetwork(target, { protocol, port, request });
       const verdict: 'allowed' | 'denied' = isAllowed ? 'allowed' : 'denied';
       const what = by !== undefined && 'rule' in by ? { rule: toRuleBody(by.rule) } : by;
       return { verdict, reason, generation, ...what };

@@ -82,6 +82,11 @@ async function startNetwork(
   const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
   const onEgress = (found: EgressRecord) => egressLog.add(id, found);
   const onMissed = (count: number) => egressLog.miss(id, count);
-  const policy = { allowlist, rules, presets, before, generation };
-  await network.start(slot, { ...policy, wasServed, onDenied, onEgress, onMissed });
+  // A change of the policy may have made it.
+  const authority = async () => {
+    const made = context.records.get(id)?.authority ?? record.authority;
+    return made === undefined ? undefined : context.authorities.open(made);
+  };
+  const served = { before, wasServed, generation, authority, onDenied, onEgress, onMissed };
+  await network.start(slot, { allowlist, rules, presets, ...served });
 }
