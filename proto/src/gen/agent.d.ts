@@ -2519,6 +2519,9 @@ export namespace sandboxd {
                 /** Identity pidsLimit. */
                 pidsLimit: number;
 
+                /** Identity environment. */
+                environment: string[];
+
                 /**
                  * Creates a new Identity instance using the specified properties.
                  * @param [properties] Properties to set
@@ -2574,6 +2577,9 @@ export namespace sandboxd {
 
                     /** Identity pidsLimit */
                     pidsLimit?: (number|null);
+
+                    /** Identity environment */
+                    environment?: (string[]|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];

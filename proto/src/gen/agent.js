@@ -6184,6 +6184,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {sandboxd.agent.v1.Network.$Properties|null} [network] Identity network
                  * @property {boolean|null} [entersRoot] Identity entersRoot
                  * @property {number|null} [pidsLimit] Identity pidsLimit
+                 * @property {Array.<string>|null} [environment] Identity environment
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -6209,6 +6210,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
                 const Identity = function (properties) {
+                    this.environment = [];
                     if (properties)
                         for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                             if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -6280,6 +6282,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Identity.prototype.pidsLimit = 0;
 
                 /**
+                 * Identity environment.
+                 * @member {Array.<string>} environment
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.environment = $util.emptyArray;
+
+                /**
                  * Creates a new Identity instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Identity
@@ -6327,6 +6337,9 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 7, wireType 0 =*/56).bool(message.entersRoot);
                     if (message.pidsLimit != null && $Object.hasOwnProperty.call(message, "pidsLimit") && message.pidsLimit !== 0)
                         writer.uint32(/* id 9, wireType 0 =*/72).uint32(message.pidsLimit);
+                    if (message.environment != null && message.environment.length)
+                        for (let i = 0; i < message.environment.length; ++i)
+                            writer.uint32(/* id 10, wireType 2 =*/82).string(message.environment[i]);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -6438,6 +6451,14 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.pidsLimit = value;
                                 else
                                     delete message.pidsLimit;
+                                continue;
+                            }
+                        case 10: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.environment && message.environment.length))
+                                    message.environment = [];
+                                message.environment.push(reader.stringVerify());
                                 continue;
                             }
                         }
