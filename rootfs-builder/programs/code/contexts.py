@@ -89,7 +89,12 @@ class Context:
         self._waiting = 0
         self._dir = tempfile.mkdtemp(prefix="code-")
         self._boot_id = None
+        self._manager = None
+        self._client = None
+        # Held while the kernel is exchanged.
+        self._changing = asyncio.Lock()
         self._why_ended = None
+        self._is_deleted = False
 
     def about(self):
         return {"id": self.id, "language": self.language, "cwd": self.cwd}
@@ -112,16 +117,23 @@ class Context:
 
     async def restart(self, why):
         """What runs in it ends with an error."""
-        self._why_ended = why
-        self._client.stop_channels()
-        self._boot_id = read_boot_id()
-        await self._manager.restart_kernel(now=True, env={**os.environ, **read_environment()})
-        await self._connect()
+        async with self._changing:
+            if self._is_deleted:
+                return
+            self._why_ended = why
+            self._client.stop_channels()
+            self._boot_id = read_boot_id()
+            await self._manager.restart_kernel(now=True, env={**os.environ, **read_environment()})
+            await self._connect()
 
     async def end(self):
-        self._why_ended = "the context was deleted"
-        self._client.stop_channels()
-        await self._manager.shutdown_kernel(now=True)
+        async with self._changing:
+            self._is_deleted = True
+            self._why_ended = "the context was deleted"
+            if self._client is not None:
+                self._client.stop_channels()
+            if self._manager is not None:
+                await self._manager.shutdown_kernel(now=True)
         shutil.rmtree(self._dir, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -137,8 +149,12 @@ class Context:
     async def execute(self, code, env, push):
         """Runs a cell in its turn. Cancelled: the kernel is interrupted, and is at rest when this ends."""
         async with self._turn:
-            self._why_ended = None
+            # A kernel that is being exchanged is waited for.
+            async with self._changing:
+                self._why_ended = "the context was deleted" if self._is_deleted else None
             try:
+                if self._is_deleted:
+                    raise KernelEnded(self._why_ended)
                 boot_id = read_boot_id()
                 renewed = {}
                 if boot_id != self._boot_id:
@@ -149,7 +165,7 @@ class Context:
                 try:
                     await self._run(code, push)
                 finally:
-                    if env:
+                    if env and not self._is_deleted:
                         self._client.execute(_call("end", {}), silent=True, store_history=False)
             except KernelEnded as error:
                 push({"type": "error", "name": "KernelEnded", "value": str(error), "traceback": str(error)})
@@ -187,7 +203,7 @@ class Context:
 
     async def _assert_alive(self, client):
         if client is not self._client or self._why_ended is not None:
-            raise KernelEnded(self._why_ended or "the kernel was restarted")
+            raise KernelEnded(f"the kernel ended, because {self._why_ended or 'it was restarted'}; its state is lost")
         if not await self._manager.is_alive():
             await self.restart("its kernel ended")
             raise KernelEnded("the kernel ended, perhaps for want of memory; its state is lost")

@@ -14,6 +14,8 @@ PORT = 49999
 MAX_BODY_BYTES = 16 * 2**20
 # Of output that waits for a client. More of what is printed is left out, so that no reader slows a kernel down.
 MAX_PENDING_BYTES = 8 * 2**20
+# Of a longer text a part waits, not all or nothing.
+MAX_TEXT_CHARS = 2**16
 KEEPALIVE_S = 5
 # Clients keep idle connections for 300 s.
 IDLE_S = 640
@@ -35,6 +37,14 @@ class Output:
         self._changed = asyncio.Event()
 
     def push(self, message):
+        text = message.get("text", "")
+        if message["type"] in ("stdout", "stderr") and len(text) > MAX_TEXT_CHARS:
+            for at in range(0, len(text), MAX_TEXT_CHARS):
+                self._push({**message, "text": text[at : at + MAX_TEXT_CHARS]})
+        else:
+            self._push(message)
+
+    def _push(self, message):
         line = to_line(message)
         is_bulk = message["type"] in ("stdout", "stderr", "result")
         if is_bulk and self._bytes + len(line) > MAX_PENDING_BYTES:
@@ -131,6 +141,7 @@ class RestartContext(Handler):
 
 class Execute(Handler):
     execution = None
+    has_left = False
 
     async def post(self):
         given = self.body(code=str, context_id=str, language=str, env_vars=dict)
@@ -154,7 +165,7 @@ class Execute(Handler):
                     self.write(lines)
                     await self.flush()
             except StreamClosedError:
-                self.execution.cancel()
+                self.on_connection_close()
             # Its kernel is at rest when this ends, so the next cell can follow.
             await asyncio.wait([self.execution])
         if self.execution.cancelled():
@@ -162,7 +173,9 @@ class Execute(Handler):
         self.finish()
 
     def on_connection_close(self):
-        if self.execution is not None:
+        # Once: a second cancellation would stop the first one's interrupts.
+        if self.execution is not None and not self.has_left:
+            self.has_left = True
             self.execution.cancel()
 
 

@@ -68,7 +68,7 @@ export const code: Verb = {
       const saved = output === undefined ? [] : await saveImages(results, output);
       if (isJson) terminal.printJson({ ...execution, saved });
       for (const name of isJson ? [] : saved) terminal.note(`saved ${name}`);
-      if (error !== undefined && !isJson) terminal.stderr.write(`${error.traceback}\n`);
+      for (const line of isJson ? [] : (error?.traceback.split('\n') ?? [])) terminal.debug(line);
       return error === undefined ? 0 : 1;
     } catch (error) {
       if (!(error instanceof TimeoutError)) throw error;
@@ -83,7 +83,7 @@ function printing(terminal: Terminal): Pick<CodeOptions, 'onStdout' | 'onStderr'
     onStdout: (text) => void terminal.stdout.write(text),
     onStderr: (text) => void terminal.stderr.write(text),
     onResult({ text, markdown = text }) {
-      if (markdown !== undefined) terminal.print(markdown);
+      for (const line of markdown?.split('\n') ?? []) terminal.print(line);
     },
   };
 }
