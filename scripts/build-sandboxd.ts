@@ -18,7 +18,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
 import { CONVERTER, DISK_PROGRAMS, DYNAMIC_PROGRAMS, PROGRAMS } from './program-files.ts';
 
@@ -42,6 +42,7 @@ const V8_OPTIONS = ['--initial-old-space-size=128'];
 const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
 const GCC_OPTIONS = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-Werror', '-s'];
 const GXX_OPTIONS = ['-std=c++17', '-O2', '-Wall', '-Wextra', '-Werror', '-s', '-static'];
+const PROGRAMS_OF_PROFILES = 'rootfs-builder/programs';
 const HOST_ADDON = 'rootfs-builder/native/host.c';
 const ADDON_OPTIONS = [
   ...GCC_OPTIONS,
@@ -54,6 +55,7 @@ const SOURCES = ['api', 'client', 'host-agent', 'proto', 'rootfs-builder'].flatM
   `${name}/src/**/*.{ts,js,json}`,
   `${name}/package.json`,
   `${name}/profiles/*.json`,
+  `${name}/programs/**/*.py`,
   `${name}/native/*.{c,cc,h}`,
 ]);
 
@@ -208,6 +210,7 @@ function makeExecutable(runtime: string): void {
       useCodeCache: true,
       execArgvExtension: 'none',
       execArgv: NODE_OPTIONS,
+      assets: Object.fromEntries(globSync(`${PROGRAMS_OF_PROFILES}/**/*.py`).map(toAsset)),
     }),
   );
   execFileSync(runtime, [...V8_OPTIONS, '--build-sea', config], {
@@ -215,6 +218,10 @@ function makeExecutable(runtime: string): void {
     env: { ...process.env, NODE_OPTIONS: '' },
   });
   chmodSync(join(WORK, 'sandboxd'), 0o755);
+}
+
+function toAsset(path: string): [string, string] {
+  return [relative(PROGRAMS_OF_PROFILES, path), path];
 }
 
 function say(line: string): void {

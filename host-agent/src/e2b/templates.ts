@@ -10,7 +10,12 @@ export type Template =
 
 /** What the SDKs ask for by default: this profile if the host has it, else the daemon's own default. */
 const DEFAULT_TEMPLATE = 'base';
-const DEFAULT_PROFILE = 'e2b-base';
+/** Profiles for names that the SDKs ask for by themselves. */
+const PROFILES: Readonly<Record<string, string>> = {
+  [DEFAULT_TEMPLATE]: 'e2b-base',
+  'code-interpreter-v1': 'code',
+  'code-interpreter': 'code',
+};
 
 /** E2bError 404. */
 export async function findTemplate(requests: Requests, templateId: string): Promise<Template> {
@@ -18,10 +23,15 @@ export async function findTemplate(requests: Requests, templateId: string): Prom
   const snapshot = await findSnapshot(requests, name);
   if (snapshot !== undefined) return { kind: 'snapshot', id: snapshot };
   const { profiles: known } = await requests.call('listProfiles');
-  if (name === DEFAULT_TEMPLATE && known.includes(DEFAULT_PROFILE))
-    return { kind: 'profile', profile: DEFAULT_PROFILE };
+  const ours = Object.hasOwn(PROFILES, name) ? PROFILES[name] : undefined;
+  if (ours !== undefined && known.includes(ours)) return { kind: 'profile', profile: ours };
   if (known.includes(name)) return { kind: 'profile', profile: name };
   if (name === DEFAULT_TEMPLATE) return { kind: 'profile', profile: undefined };
+  if (ours !== undefined)
+    throw new E2bError(
+      404,
+      `template '${templateId}' needs the profile ${ours}: sandboxd profiles bake ${ours}`,
+    );
   if (/[/:.]/.test(name)) return { kind: 'image', image: name };
   throw new E2bError(
     404,

@@ -87,6 +87,8 @@ export type ResolvedSandboxOptions = {
   readonly idle?: IdleRule | undefined;
   readonly bootArgs: string;
   readonly service?: ServiceSpec;
+  /** The service is that of the profile, and is ready when it answers at this port of the guest. */
+  readonly readyPort?: number | undefined;
   /** What the guest may reach; all else is blocked. */
   readonly network?: NetworkPolicy | undefined;
   readonly publish?: readonly PublishedPort[] | undefined;

@@ -51,6 +51,8 @@ export const manifestSchema = z.object({
   kernelDigest: z.string(),
   /** Of a template: the tenant, or the key without a tenant, for which it was made. */
   owner: z.string().optional(),
+  /** Of a template: hash of the service that runs in it, and is ready. */
+  service: z.string().optional(),
   /** All options of the saved sandbox. For what a copy inherits, see inheritOptions. */
   options: z.object({
     rootfs: rootfsSchema,
