@@ -3,7 +3,7 @@
 import { pino } from 'pino';
 import type { Test } from 'tap';
 import { E2bFront, PortAccess, refuseAs, SandboxRecords } from '../../host-agent/src/e2b/index.ts';
-import type { HttpApp } from '../../host-agent/src/http/index.ts';
+import { Cors, type HttpApp } from '../../host-agent/src/http/index.ts';
 import {
   Addresses,
   Gateway,
@@ -86,6 +86,7 @@ export async function serveE2b(
     ports,
     domain: () => 'box.example',
     allowedHosts: [{ scheme: 'http', at: { host: 'gate.example', port: undefined } }],
+    cors: new Cors(['https://app.example']),
     log,
     ending: new AbortController().signal,
   });

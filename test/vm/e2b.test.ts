@@ -79,6 +79,7 @@ t.test('commands run with their environment, and end with their status', async (
   t.match(done, { stdout: 'bar /root /root\n', stderr: 'bad\n' });
   t.match(done.end, { exitCode: 3, exited: true, error: 'exit status 3' });
   t.match(done.messages[0], { event: { start: { pid: Number } } });
+  t.same((await ask('GET', '/envs', undefined, headers)).json, { FOO: 'bar' });
   const late = await run('sleep 60', {}, { 'connect-timeout-ms': '1000' });
   t.match(late.messages.at(-1), { error: { code: 'deadline_exceeded' } });
   const missing = await stream(
@@ -135,6 +136,15 @@ t.test('files are written, listed, moved, watched and removed', async (t) => {
   const filesystem = 'filesystem.Filesystem';
   t.match((await call(`${filesystem}/MakeDir`, { path: 'dir' })).json, { code: 'already_exists' });
   const { json: watcher } = await call(`${filesystem}/CreateWatcher`, { path: 'dir' });
+  const again = new FormData();
+  again.append('file', new Blob(['Hello']), '/root/dir/new.txt');
+  await ask('POST', '/files', again, headers);
+  const { json: uploaded } = await call(`${filesystem}/GetWatcherEvents`, watcher);
+  t.same(
+    uploaded.events.map(({ name, type }: Json) => [name, type]),
+    ['CREATE', 'WRITE'].map((type) => ['new.txt', `EVENT_TYPE_${type}`]),
+  );
+  await call(`${filesystem}/Remove`, { path: 'dir/new.txt' });
   const moved = await call(`${filesystem}/Move`, { source: 'dir/a.txt', destination: '/root/dir/sub/b.txt' });
   t.match(moved.json.entry, { path: '/root/dir/sub/b.txt', size: '5', permissions: '-rw-r--r--' });
   await run('ln -s sub/b.txt dir/link; ln -s nowhere dir/broken');

@@ -2,7 +2,7 @@
 import { type Config, formatListen } from '../config/index.ts';
 import { E2bFront, PortAccess, refuseAs, SandboxRecords } from '../e2b/index.ts';
 import type { Authenticator, Certificate, HttpApp } from '../http/index.ts';
-import { NO_AUDIT } from '../http/index.ts';
+import { Cors, NO_AUDIT } from '../http/index.ts';
 import { Addresses, Gateway, IngressServer, RateLimits } from '../ingress/index.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
@@ -62,6 +62,7 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     ports,
     domain: () => addresses.publicHost,
     allowedHosts: config.allowedHosts,
+    cors: new Cors(config.corsOrigins),
     log,
     ending: deps.stopping,
   });

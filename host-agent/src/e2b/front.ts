@@ -9,7 +9,7 @@ import { type AuditSink, auditRefusal } from '../http/middleware/audit.ts';
 import { newRequestId } from '../http/middleware/logging.ts';
 import {
   type AllowedHost,
-  Cors,
+  type Cors,
   findExcess,
   findRefusal,
   HostNames,
@@ -30,6 +30,7 @@ import type { SandboxHost } from '../sandboxes/interface.ts';
 import { ControlContext } from './control/context.ts';
 import { serveExtras } from './control/extras.ts';
 import { serveSandboxes } from './control/sandboxes.ts';
+import { EVERY_ORIGIN, type Origins, serveCors } from './cors.ts';
 import { EnvdAccess } from './envd/access.ts';
 import { serveEnvd } from './envd/serve-envd.ts';
 import { E2bError, toE2bAnswer, unsupported } from './errors.ts';
@@ -57,6 +58,8 @@ export type E2bFrontOptions = {
   /** Of the host names of sandboxes, with its port. */
   readonly domain: () => string;
   readonly allowedHosts: readonly AllowedHost[];
+  /** Origins of the control plane. */
+  readonly cors: Cors;
   readonly log: Logger;
   /** Aborts when the daemon stops. */
   readonly ending: AbortSignal;
@@ -94,14 +97,18 @@ export class E2bFront implements ServedGateway {
 
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      const sought = this.#check(request);
+      const sought = this.#find(request);
+      // The gateway has checks of its own.
       if (sought !== undefined && sought.port !== ENVD_PORT)
         return await this.#options.ports.serve(request, response);
-      // For ports the guest decides.
-      if (/^100-continue$/i.test(request.headers.expect ?? '')) response.writeContinue();
       const path = request.url?.split('?', 1)[0] ?? '';
       // URLs of files that are signed name no sandbox.
       const isEnvd = sought !== undefined || path === '/files' || path === '/health';
+      const origins = isEnvd ? EVERY_ORIGIN : this.#options.cors;
+      this.#check(request, origins);
+      if (serveCors(request, response, origins)) return;
+      // For ports the guest decides.
+      if (/^100-continue$/i.test(request.headers.expect ?? '')) response.writeContinue();
       return isEnvd ? this.#envd(request, response) : this.#control(request, response);
     } catch (error) {
       this.#refuse(request, response, error);
@@ -118,11 +125,9 @@ export class E2bFront implements ServedGateway {
   }
 
   /** The port that a request is for; undefined: the control plane. */
-  #check(request: IncomingMessage): Sought | undefined {
+  #find(request: IncomingMessage): Sought | undefined {
     const { addresses } = this.#options;
-    const hosts = readHosts(request);
-    if (hosts instanceof Error) throw hosts;
-    const [host = ''] = hosts;
+    const host = hostOf(request);
     const sought = addresses.find(host, request.headers);
     const byName = addresses.find(host, {});
     const names = ADDRESS_HEADERS.filter((name) => request.headers[name] !== undefined);
@@ -134,11 +139,13 @@ export class E2bFront implements ServedGateway {
           `${names.join(' and ')} name no port of a sandbox, or another one than the host name`,
         );
     }
-    // The gateway has checks of its own.
-    if (sought !== undefined && sought.port !== ENVD_PORT) return sought;
-    const fault = byName === undefined ? findRefusal(request, this.#names, NO_CORS) : findExcess(request);
-    if (fault !== undefined) throw fault;
     return sought;
+  }
+
+  #check(request: IncomingMessage, origins: Origins): void {
+    const isOwnName = this.#options.addresses.find(hostOf(request), {}) === undefined;
+    const fault = isOwnName ? findRefusal(request, this.#names, origins) : findExcess(request);
+    if (fault !== undefined) throw fault;
   }
 
   #sandboxOf(c: HttpContext): string | undefined {
@@ -220,8 +227,11 @@ export class E2bFront implements ServedGateway {
   }
 }
 
-/** Browsers of other origins are refused. */
-const NO_CORS = new Cors([]);
+function hostOf(request: IncomingMessage): string {
+  const hosts = readHosts(request);
+  if (hosts instanceof Error) throw hosts;
+  return hosts[0] ?? '';
+}
 
 function isSame(a: Sought, b: Sought): boolean {
   return a.port === b.port && 'id' in a && 'id' in b && a.id === b.id;

@@ -69,7 +69,7 @@ export function serveSandboxes(app: Hono<HttpEnv>, context: ControlContext): voi
           states.includes(stateOf(info) ?? '') &&
           wanted.every(([key, value]) => Object.hasOwn(metadata, key) && metadata[key] === value) &&
           (!query.template || templateOf(info, record) === query.template) &&
-          (!query.startedAfter || Date.parse(info.created_at) > Date.parse(query.startedAfter))
+          (!query.startedAfter || Date.parse(info.created_at) >= Date.parse(query.startedAfter))
         );
       });
     const positionOf = ({ info }: (typeof found)[number]) => ({ id: info.id, startedAt: info.created_at });

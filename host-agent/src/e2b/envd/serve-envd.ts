@@ -181,6 +181,7 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
     };
   app.get('/files', onFiles(download));
   app.post('/files', onFiles(upload));
+  app.get('/envs', async (c) => c.json(await readEnvironment(await admitCall(c))));
   app.get('/metrics', async (c) => {
     const { requests, id } = await admitCall(c);
     const sample = await measure(requests, id);
@@ -196,6 +197,26 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
   });
   return watchers;
 }
+
+/** The sandbox's own variables. As a command has them: the REST interface shows no values. */
+async function readEnvironment(call: EnvdCall): Promise<Record<string, string>> {
+  const { requests, params } = call;
+  const { env_names: names = [] } = await requests.call('getSandbox', { params });
+  if (names.length === 0) return {};
+  const body = { cmd: ['env', '-0'], timeout_s: ENVIRONMENT_TIMEOUT_S };
+  const result = (await requests.call('exec', { params, body })) as unknown as {
+    readonly exit_code: number;
+    readonly stdout: string;
+    readonly stderr: string;
+  };
+  if (result.exit_code !== 0) throw new E2bError(500, `the guest does not run env: ${result.stderr}`);
+  const entries = result.stdout.split('\0').map((line) => line.split(/=(.*)/s, 2));
+  return Object.fromEntries(
+    entries.filter(([name = '', value]) => value !== undefined && names.includes(name)),
+  );
+}
+
+const ENVIRONMENT_TIMEOUT_S = 30;
 
 const STREAM_TYPE = 'application/connect+json';
 /** Clients that keep the input open send a message each 50 s. */
