@@ -2,7 +2,16 @@
 
 import { pino } from 'pino';
 import type { Test } from 'tap';
-import { E2bFront, PortAccess, refuseAs, SandboxRecords } from '../../host-agent/src/e2b/index.ts';
+import {
+  Builder,
+  E2bFront,
+  OperatorNames,
+  PortAccess,
+  Rest,
+  refuseAs,
+  SandboxRecords,
+  TemplateRecords,
+} from '../../host-agent/src/e2b/index.ts';
 import { Cors, type HttpApp } from '../../host-agent/src/http/index.ts';
 import {
   Addresses,
@@ -11,6 +20,7 @@ import {
   type PortHost,
   RateLimits,
 } from '../../host-agent/src/ingress/index.ts';
+import type { Principal } from '../../host-agent/src/keys/index.ts';
 import type { SandboxHost } from '../../host-agent/src/sandboxes/interface.ts';
 import type { Keyring } from './keyed.ts';
 
@@ -33,6 +43,9 @@ export type E2b = {
   readonly url: string;
   readonly port: number;
   readonly records: SandboxRecords;
+  readonly names: OperatorNames;
+  readonly builder: Builder;
+  readonly dataDir: string;
   /** Audit records of refusals. */
   readonly audited: Record<string, unknown>[];
   ask(method: string, path: string, asked?: Asked): Promise<Answered>;
@@ -76,12 +89,21 @@ export async function serveE2b(
     onEnd: () => undefined,
     refuse: refuseAs(addresses),
   });
+  const dataDir = t.testdir();
+  const names = new OperatorNames(keyring.store);
+  const catalogue = { records: new TemplateRecords(keyring.store), names };
+  const isValid = (principal: Principal): boolean => records.isValid(principal);
+  const builder = new Builder({ store: keyring.store, dataDir, catalogue, isValid, log });
+  const rest = new Rest(app);
+  await builder.start(rest);
   const front = new E2bFront({
-    app,
+    rest,
     sandboxes,
     authenticator: keyring.authenticator,
     audit: { write: (entry) => void audited.push({ ...entry }) },
     records,
+    catalogue,
+    builder,
     addresses,
     ports,
     domain: () => 'box.example',
@@ -92,6 +114,7 @@ export async function serveE2b(
   });
   const server = new IngressServer({ gateway: front, log, certificate: undefined, protocols: ['http/1.1'] });
   t.teardown(() => server.close());
+  t.teardown(() => builder.stop());
   const address = await server.listen({ host: '127.0.0.1', port: 0 });
   const port = 'port' in address ? address.port : 0;
   const url = `http://127.0.0.1:${port}`;
@@ -116,6 +139,9 @@ export async function serveE2b(
     url,
     port,
     records,
+    names,
+    builder,
+    dataDir,
     audited,
     ask,
     call: (method, message, sandbox) =>

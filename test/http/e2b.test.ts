@@ -204,8 +204,6 @@ t.test('what is not supported is 501 with a sentence', async (t) => {
   const { e2b, mint } = await start(t);
   const key = await mint();
   for (const [method, path, body] of [
-    ['POST', '/v3/templates', {}],
-    ['GET', '/templates/aliases/x', undefined],
     ['GET', '/volumes', undefined],
     ['POST', '/secrets', {}],
     ['GET', '/teams', undefined],

@@ -5,7 +5,7 @@ import { Hono } from 'hono';
 import type { Logger } from 'pino';
 import type { Authenticator } from '../http/authentication.ts';
 import { addressOf, endOf, type HttpApp, type HttpContext, type HttpEnv, headerOf } from '../http/context.ts';
-import { type AuditSink, auditRefusal } from '../http/middleware/audit.ts';
+import { type AuditSink, audit, auditRefusal } from '../http/middleware/audit.ts';
 import { newRequestId } from '../http/middleware/logging.ts';
 import {
   type AllowedHost,
@@ -30,13 +30,17 @@ import type { SandboxHost } from '../sandboxes/interface.ts';
 import { ControlContext } from './control/context.ts';
 import { serveExtras } from './control/extras.ts';
 import { serveSandboxes } from './control/sandboxes.ts';
+import { serveSnapshots } from './control/snapshots.ts';
+import { serveTemplates, serveUploads } from './control/templates.ts';
 import { EVERY_ORIGIN, type Origins, serveCors } from './cors.ts';
 import { EnvdAccess } from './envd/access.ts';
 import { serveEnvd } from './envd/serve-envd.ts';
 import { E2bError, toE2bAnswer, unsupported } from './errors.ts';
 import { refuse } from './port-access.ts';
-import { Rest } from './rest.ts';
+import type { Rest } from './rest.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
+import type { Builder } from './templates/builder.ts';
+import type { Catalogue } from './templates/find-template.ts';
 
 /** The port of envd in E2B's sandboxes. Nothing listens there; this front answers. */
 const ENVD_PORT = 49983;
@@ -46,12 +50,13 @@ const KNOWN =
 const RPC = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
 
 export type E2bFrontOptions = {
-  /** The REST interface. */
-  readonly app: HttpApp;
+  readonly rest: Rest;
   readonly sandboxes: SandboxHost;
   readonly authenticator: Authenticator;
   readonly audit: AuditSink;
   readonly records: SandboxRecords;
+  readonly catalogue: Catalogue;
+  readonly builder: Builder;
   readonly addresses: Addresses;
   /** Of the ports of sandboxes. */
   readonly ports: Gateway;
@@ -77,13 +82,14 @@ export class E2bFront implements ServedGateway {
   constructor(options: E2bFrontOptions) {
     this.#options = options;
     this.#names = new HostNames(options.allowedHosts, options.addresses.scheme);
-    const rest = new Rest(options.app);
+    const rest = options.rest;
     const envd = this.#createApp();
     const access = new EnvdAccess(options.records, options.authenticator);
     this.#watchers = serveEnvd(envd, {
       access,
       rest,
       sandboxes: options.sandboxes,
+      defaultsOf: (id) => options.records.find(id)?.defaults,
       sandboxOf: (c) => this.#sandboxOf(c),
       admitted: (c, principal) => this.#admitted(c, principal),
     });
@@ -120,6 +126,7 @@ export class E2bFront implements ServedGateway {
   }
 
   close(): void {
+    this.#options.builder.close();
     this.#watchers.close();
     this.#options.ports.close();
   }
@@ -175,16 +182,32 @@ export class E2bFront implements ServedGateway {
   }
 
   #createControl(rest: Rest): HttpApp {
-    const { authenticator, records, domain } = this.#options;
+    const { authenticator, records, builder, catalogue, domain } = this.#options;
     const app = this.#createApp();
+    const context = new ControlContext({ rest, records, catalogue, domain });
+    serveUploads(app, context, { builder });
     app.use(async (c, next) => {
       this.#admitted(c, await this.#authenticate(c, authenticator));
       await next();
     });
-    const context = new ControlContext(rest, records, domain);
-    serveSandboxes(app, context);
+    // Most of the front's requests are recorded as those of the REST interface.
+    const recordAudit = audit(this.#options.audit);
+    for (const path of ['/templates/*', '/v2/templates/*', '/v3/templates'])
+      app.on(['POST', 'PATCH', 'DELETE'], path, recordAudit);
+    serveSandboxes(app, context, (id) => builder.isHidden(id));
+    serveSnapshots(app, context, builder);
+    serveTemplates(app, context, { catalogue, builder, baseUrl: (c) => this.#baseUrl(c) });
     serveExtras(app, context);
     return app;
+  }
+
+  /** As the client of a request has reached it. */
+  #baseUrl(c: HttpContext): string {
+    const host = headerOf(c, 'host') ?? 'localhost';
+    const isEncrypted = (c.env.incoming?.socket as { readonly encrypted?: boolean } | undefined)?.encrypted;
+    // A proxy in front of the daemon may have the certificate of its name.
+    const isName = /[a-z]/i.test(host) && !host.startsWith('localhost') && !host.startsWith('[');
+    return `${isEncrypted || (isName && this.#options.addresses.scheme === 'https') ? 'https' : 'http'}://${host}`;
   }
 
   #authenticate(c: HttpContext, authenticator: Authenticator): Promise<Principal> {

@@ -6,7 +6,6 @@ import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
 import type { EnvdCall } from './call.ts';
 import { ConnectError } from './connect-protocol.ts';
-import { resolvePath } from './guest-users.ts';
 
 /** The guest stores that much for a client that reads more slowly than its command writes. */
 const OUTPUT_BUFFER_BYTES = 8 * 1024 * 1024;
@@ -69,7 +68,7 @@ export class ProcessService {
       body: {
         cmd: [process.cmd, ...process.args],
         env: process.envs,
-        cwd: resolvePath(process.cwd ?? '', user),
+        cwd: await call.directory(process.cwd ?? ''),
         user: user.name,
         detach: true,
         stdin,

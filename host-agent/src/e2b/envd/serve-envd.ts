@@ -10,7 +10,7 @@ import type { SandboxHost } from '../../sandboxes/interface.ts';
 import { measure } from '../control/extras.ts';
 import { E2bError, SandboxGoneError } from '../errors.ts';
 import type { Rest } from '../rest.ts';
-import { toE2bId } from '../sandbox-records.ts';
+import { type SandboxRecord, toE2bId } from '../sandbox-records.ts';
 import type { Admitted, EnvdAccess } from './access.ts';
 import { EnvdCall, userNameOf } from './call.ts';
 import {
@@ -38,6 +38,7 @@ export type EnvdDeps = {
   readonly access: EnvdAccess;
   readonly rest: Rest;
   readonly sandboxes: SandboxHost;
+  readonly defaultsOf: (id: string) => SandboxRecord['defaults'];
   /** The sandbox that the head of a request names. */
   readonly sandboxOf: (c: HttpContext) => string | undefined;
   /** The client of a request is known. */
@@ -49,7 +50,7 @@ type Unary = (call: EnvdCall, message: unknown) => Promise<object> | object;
 type Streaming = (call: EnvdCall, message: unknown, limits: Limits) => AsyncGenerator<object, void>;
 
 export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void } {
-  const { access, rest, sandboxes, sandboxOf } = deps;
+  const { access, rest, sandboxes, sandboxOf, defaultsOf } = deps;
   const users = new GuestUsers();
   const processes = new ProcessService();
   const watchers = new Watchers();
@@ -75,7 +76,7 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
   const toCall = (c: HttpContext, admitted: Admitted, userName: string | undefined): EnvdCall => {
     assertThere(admitted);
     deps.admitted(c, admitted.principal);
-    return new EnvdCall(c, { ...admitted, rest, users, userName });
+    return new EnvdCall(c, { ...admitted, rest, users, userName, defaults: defaultsOf(admitted.id) });
   };
   const admitCall = async (c: HttpContext): Promise<EnvdCall> =>
     toCall(c, await access.admit(c, namedSandbox(c)), userNameOf(c));
