@@ -195,7 +195,7 @@ export class E2bFront implements ServedGateway {
     for (const path of ['/templates/*', '/v2/templates/*', '/v3/templates'])
       app.on(['POST', 'PATCH', 'DELETE'], path, recordAudit);
     serveSandboxes(app, context, (id) => builder.isHidden(id));
-    serveSnapshots(app, context, builder);
+    serveSnapshots(app, context);
     serveTemplates(app, context, { catalogue, builder, baseUrl: (c) => this.#baseUrl(c) });
     serveExtras(app, context);
     return app;

@@ -6,7 +6,6 @@ import type { HttpContext, HttpEnv } from '../../http/context.ts';
 import { E2bError, unsupported } from '../errors.ts';
 import type { Requests } from '../rest.ts';
 import { toOwnId } from '../sandbox-records.ts';
-import type { Builder } from '../templates/builder.ts';
 import { findSnapshot, isGivenName } from '../templates/find-template.ts';
 import { DEFAULT_TAG, parseName } from '../templates/template-name.ts';
 import type { ControlContext } from './context.ts';
@@ -17,7 +16,7 @@ import { idOf } from './sandboxes.ts';
 /** Names of the REST interface. */
 const OBJECT_NAME = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
 
-export function serveSnapshots(app: Hono<HttpEnv>, context: ControlContext, builder: Builder): void {
+export function serveSnapshots(app: Hono<HttpEnv>, context: ControlContext): void {
   const { requestsOf, lastingOf, catalogue } = context;
   const { records } = catalogue;
 
@@ -54,12 +53,8 @@ export function serveSnapshots(app: Hono<HttpEnv>, context: ControlContext, buil
       // Its variables are those of the sandbox.
       defaults: { env: {}, ...(user && { user }), ...(workdir && { workdir }) },
     };
-    try {
-      await builder.removeSnapshots(await records.addBuild(template.id, build));
-    } catch (error) {
-      await builder.removeSnapshots([snapshot.id]);
-      throw error;
-    }
+    // An older one stays, without the name, as in the REST interface.
+    await records.addBuild(template.id, build);
     return snapshot;
   };
 

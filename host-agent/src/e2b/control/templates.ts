@@ -156,14 +156,14 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
     const template = records.get(c.get('principal'), name);
     const build = records.findBuild(c.get('principal'), body.target);
     if (build === undefined) throw new E2bError(404, `template '${name}' has no such build`);
-    await builder.removeSnapshots(await records.addTags(template, build.id, wanted));
+    await builder.removeSnapshots(await records.addTags(template, build.id, wanted), c.get('principal'));
     return c.json({ tags: wanted, buildID: build.id }, 201);
   });
   app.delete('/templates/tags', async (c) => {
     const body = await readBodyAs(c, removeTagsBody);
     assertOperation(c.get('principal'), 'delete');
     const template = records.get(c.get('principal'), parseName(body.name).name);
-    await builder.removeSnapshots(await records.removeTags(template, body.tags));
+    await builder.removeSnapshots(await records.removeTags(template, body.tags), c.get('principal'));
     return empty(204);
   });
   app.patch('/v2/templates/:id', async (c) => {
@@ -187,12 +187,13 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
     }
     assertOperation(principal, 'delete');
     builder.cancelAll(template.id);
+    // First, so that no build is added any more.
+    await records.delete(template.id);
     // As the client, so that its rights hold and the audit trail has them.
     for (const { snapshotId: id } of template.builds)
       await requests.call('deleteSnapshot', { params: { id } }).catch((error: unknown) => {
         if ((error as { readonly status?: number }).status !== 404) throw error;
       });
-    await records.delete(template.id);
     return empty(204);
   });
 

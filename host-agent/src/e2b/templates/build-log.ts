@@ -8,8 +8,8 @@ export type LogEntry = {
   readonly step?: string;
 };
 
-const MAX_ENTRIES = 10_000;
-const MAX_CHARS = 512 * 1024;
+const MAX_ENTRIES = 2000;
+const MAX_CHARS = 128 * 1024;
 const MAX_MESSAGE_CHARS = 4096;
 
 export class BuildLog {

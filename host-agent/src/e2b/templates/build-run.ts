@@ -3,7 +3,7 @@
 import { ForbiddenError } from '@sandboxd/client';
 import type { Logger } from 'pino';
 import type { Caller } from '../../http/context.ts';
-import { OPERATOR, type Principal, policyOf } from '../../keys/index.ts';
+import { mayDo, OPERATOR, type Principal, policyOf } from '../../keys/index.ts';
 import type { Table } from '../../store/store.ts';
 import { toTargets } from '../control/network.ts';
 import { E2bError, toE2bAnswer } from '../errors.ts';
@@ -108,7 +108,14 @@ export class BuildRunner {
         });
         const made = sandboxes[0]?.id ?? '';
         await this.#hide(made);
-        await requests.call('updateSandbox', { params: { id: made }, body: { timeout_s: timeoutS } });
+        const change = {
+          params: { id: made },
+          body: { timeout_s: timeoutS, timeout_action: 'delete' },
+        } as const;
+        await requests.call('updateSandbox', change).catch(async (error: unknown) => {
+          await this.#removeSandbox(made);
+          throw error;
+        });
         return made;
       }
       const from = source.kind === 'image' ? { image: { oci: source.image } } : toProfile(source.profile);
@@ -155,16 +162,21 @@ export class BuildRunner {
       defaults,
     };
     try {
-      await this.removeSnapshots(await records.addBuild(template.id, made));
+      await this.removeSnapshots(await records.addBuild(template.id, made), build.caller.principal);
     } catch (error) {
-      await this.removeSnapshots([snapshot.id]);
+      await this.#deleteSnapshots([snapshot.id]);
       throw error;
     }
     build.log.add(`saved as ${template.name} with the tags ${tags.join(', ')}`);
   }
 
-  /** Deletes snapshots that no tag leads to. */
-  async removeSnapshots(ids: readonly string[]): Promise<void> {
+  /** Those of builds that no tag leads to. They stay as snapshots if the client may not delete any. */
+  async removeSnapshots(ids: readonly string[], principal: Principal): Promise<void> {
+    if (!mayDo(principal, 'delete')) return;
+    await this.#deleteSnapshots(ids);
+  }
+
+  async #deleteSnapshots(ids: readonly string[]): Promise<void> {
     const rest = this.#asOperator();
     const deleted = await Promise.allSettled(
       ids.map((id) => rest.call('deleteSnapshot', { params: { id } })),

@@ -22,7 +22,8 @@ const MAX_RUNNING_OF_EACH = 2;
 const MAX_PENDING = 100;
 const MAX_PENDING_OF_EACH = 20;
 /** With those whose log can still be read. */
-const MAX_KNOWN = 300;
+const MAX_KNOWN = 150;
+const MAX_KNOWN_OF_EACH = 30;
 /** From the request of a build to its start, for uploads. */
 const START_TIMEOUT_MS = 60 * 60_000;
 
@@ -78,9 +79,9 @@ export class Builder {
     return this.#runner.isHidden(id);
   }
 
-  /** Deletes snapshots that no tag leads to. */
-  async removeSnapshots(ids: readonly string[]): Promise<void> {
-    await this.#runner.removeSnapshots(ids);
+  /** Deletes snapshots that no tag leads to, unless the client may not delete any. */
+  async removeSnapshots(ids: readonly string[], principal: Principal): Promise<void> {
+    await this.#runner.removeSnapshots(ids, principal);
   }
 
   /** E2bError 429. */
@@ -105,11 +106,19 @@ export class Builder {
       timer: setTimeout(expire, START_TIMEOUT_MS).unref(),
     };
     this.#builds.set(build.id, build);
-    for (const [id, each] of this.#builds) {
-      if (this.#builds.size <= MAX_KNOWN) break;
-      if (!isPending(each)) this.#builds.delete(id);
-    }
+    this.#forget(sharer);
     return build;
+  }
+
+  /** Those of the same client go first, so that it cannot push out those of others. */
+  #forget(sharer: string | undefined): void {
+    const own = [...this.#builds.values()].filter((each) => sharerOfCaller(each.caller) === sharer);
+    const all = [...this.#builds.values()];
+    const ended = [
+      ...own.filter((each) => !isPending(each)).slice(0, Math.max(0, own.length - MAX_KNOWN_OF_EACH)),
+      ...all.filter((each) => !isPending(each)).slice(0, Math.max(0, all.length - MAX_KNOWN)),
+    ];
+    for (const { id } of ended) this.#builds.delete(id);
   }
 
   find(templateId: string, buildId: string): Build | undefined {
@@ -193,6 +202,7 @@ export class Builder {
   #finish(build: Build, error: unknown): void {
     clearTimeout(build.timer);
     this.#running.delete(build);
+    build.request = undefined;
     if (error === undefined) build.status = 'ready';
     else {
       const step = error instanceof FailedStep ? error.step : undefined;

@@ -58,8 +58,13 @@ export class TemplateRecords {
   find(principal: Principal, idOrName: string): Template | undefined {
     const byId = this.#all.get(idOrName);
     if (byId !== undefined && canSee(principal, byId.owner)) return byId;
-    const named = this.list(principal).filter(({ name }) => name === idOrName);
-    return named.find(({ owner }) => owner?.tenant === tenantOf(principal)) ?? named[0];
+    let other: Template | undefined;
+    for (const template of this.#all.values()) {
+      if (template.name !== idOrName || !canSee(principal, template.owner)) continue;
+      if (template.owner?.tenant === tenantOf(principal)) return template;
+      other ??= template;
+    }
+    return other;
   }
 
   /** E2bError 404. */

@@ -11,9 +11,11 @@ const MIB = 1024 * 1024;
 const MAX_UPLOAD_BYTES = 1024 * MIB;
 const MAX_CLIENT_BYTES = 4096 * MIB;
 const MAX_TOTAL_BYTES = 16_384 * MIB;
+const MAX_CLIENT_FILES = 1000;
+const MAX_TOTAL_FILES = 10_000;
 /** Left free on the disk of the host. */
 const MIN_FREE_BYTES = 1024 * MIB;
-/** Written between two samples of the free space. */
+/** Written between two samples of what is used and free. */
 const CHECK_BYTES = 16 * MIB;
 
 type Upload = { readonly scope: string; readonly sharer: string | undefined; bytes: number };
@@ -55,6 +57,7 @@ export class Uploads {
     const upload: Upload = { scope, sharer, bytes: 0 };
     this.#all.set(part, upload);
     try {
+      this.#assertFits(upload);
       await mkdir(this.#dir, { recursive: true, mode: 0o700 });
       await this.#receive(part, upload, read);
       if (!this.#all.has(part)) throw new E2bError(404, 'the build is over');
@@ -81,9 +84,11 @@ export class Uploads {
       let checkedBytes = Number.NEGATIVE_INFINITY;
       for (let chunk = await read(); chunk !== undefined; chunk = await read()) {
         upload.bytes += chunk.length;
-        this.#assertFits(upload);
+        if (upload.bytes > MAX_UPLOAD_BYTES)
+          throw new E2bError(413, `the files of a COPY have at most ${MAX_UPLOAD_BYTES} bytes as an archive`);
         if (upload.bytes - checkedBytes >= CHECK_BYTES) {
           checkedBytes = upload.bytes;
+          this.#assertFits(upload);
           await this.#assertFree();
         }
         for (let at = 0; at < chunk.length; ) at += (await file.write(chunk, at)).bytesWritten;
@@ -93,15 +98,16 @@ export class Uploads {
     }
   }
 
-  #assertFits({ bytes, sharer }: Upload): void {
-    if (bytes > MAX_UPLOAD_BYTES)
-      throw new E2bError(413, `the files of a COPY have at most ${MAX_UPLOAD_BYTES} bytes as an archive`);
-    let [own, total] = [0, 0];
+  #assertFits({ sharer }: Upload): void {
+    let [own, total, ownFiles] = [0, 0, 0];
     for (const each of this.#all.values()) {
       total += each.bytes;
-      if (each.sharer === sharer) own += each.bytes;
+      if (each.sharer !== sharer) continue;
+      own += each.bytes;
+      ownFiles += 1;
     }
-    if (own > MAX_CLIENT_BYTES || total > MAX_TOTAL_BYTES)
+    const areTooMany = ownFiles > MAX_CLIENT_FILES || this.#all.size > MAX_TOTAL_FILES;
+    if (areTooMany || own > MAX_CLIENT_BYTES || total > MAX_TOTAL_BYTES)
       throw new E2bError(507, 'too many files were uploaded for builds that are not finished');
   }
 
