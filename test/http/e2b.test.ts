@@ -250,6 +250,34 @@ t.test('wrong keys, hosts and ids are refused', async (t) => {
   t.equal(half.status, 400, 'a sandbox without a port is not the control plane');
 });
 
+t.test('SDKs of a year ago send other headers', async (t) => {
+  const { e2b, make, mint } = await start(t);
+  const [key, other] = [await mint({ tenant: 'a' }), await mint({ tenant: 'b' })];
+  const made = await make(key);
+  const sandbox = { 'e2b-sandbox-id': made.sandboxID, 'e2b-sandbox-port': '49983' };
+  const connect = (by: string | undefined) =>
+    e2b.ask('POST', `/sandboxes/${made.sandboxID}/connect`, {
+      key: by,
+      body: { timeout: 10 },
+      headers: sandbox,
+    });
+  t.equal((await connect(key)).status, 200, 'those of the sandbox to the control plane');
+  t.equal((await connect(other)).status, 404);
+  t.equal((await connect(undefined)).status, 501, 'which needs a key');
+  const second = await make(key);
+  const token = { 'x-access-token': second.envdAccessToken };
+  t.equal((await e2b.ask('GET', '/health', { headers: token })).status, 204);
+  t.equal(
+    (await e2b.ask('GET', '/files?path=/x', { headers: token })).status,
+    501,
+    'a token alone finds the sandbox',
+  );
+  await e2b.ask('DELETE', `/sandboxes/${second.sandboxID}`, { key });
+  await e2b.records.delete(`sbx_${second.sandboxID.slice(3)}`);
+  t.equal((await e2b.ask('GET', '/health', { headers: token })).status, 502);
+  t.equal((await e2b.ask('GET', '/files?path=/x', { headers: token })).status, 401);
+});
+
 t.test('pages of allowed origins use the control plane, and those of every origin a sandbox', async (t) => {
   const { e2b, make, mint } = await start(t);
   const key = await mint();

@@ -47,6 +47,8 @@ const ENVD_PORT = 49983;
 /** Paths of E2B's interface that are known, but not served. */
 const KNOWN =
   /^\/(?:v\d\/)?(?:sandboxes|snapshots|templates|volumes|volumecontent|secrets|teams|nodes|admin|access-tokens|api-keys)(?:\/|$)/;
+/** Of envd, where a request may name no sandbox. */
+const ENVD_PATHS: ReadonlySet<string> = new Set(['/files', '/health']);
 const RPC = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
 
 export type E2bFrontOptions = {
@@ -109,7 +111,7 @@ export class E2bFront implements ServedGateway {
         return await this.#options.ports.serve(request, response);
       const path = request.url?.split('?', 1)[0] ?? '';
       // URLs of files that are signed name no sandbox.
-      const isEnvd = sought !== undefined || path === '/files' || path === '/health';
+      const isEnvd = (sought !== undefined && !isForControl(request, path)) || ENVD_PATHS.has(path);
       const origins = isEnvd ? EVERY_ORIGIN : this.#options.cors;
       this.#check(request, origins);
       if (serveCors(request, response, origins)) return;
@@ -248,6 +250,12 @@ export class E2bFront implements ServedGateway {
     });
     return (request, response) => void listener(request, response);
   }
+}
+
+/** An earlier Python SDK sends the headers of a sandbox with a request of the control plane. */
+function isForControl({ headers }: IncomingMessage, path: string): boolean {
+  const isNamed = ADDRESS_HEADERS.some((name) => headers[name] !== undefined);
+  return isNamed && headers['x-api-key'] !== undefined && KNOWN.test(path);
 }
 
 function hostOf(request: IncomingMessage): string {

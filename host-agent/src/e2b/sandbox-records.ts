@@ -98,6 +98,17 @@ export class SandboxRecords {
       }
   }
 
+  /** Those of the key that has made a token. */
+  *tokensLike(
+    token: string,
+  ): Generator<{ readonly id: string; readonly token: string; readonly principal: Principal }> {
+    const keyId = token.slice(0, NO_KEY.length);
+    const principal = this.#principal(keyId);
+    if (principal === undefined) return;
+    for (const [id, keyIds] of this.#keyIds)
+      if (keyIds.includes(keyId)) yield { id, token: this.#token(id, keyId), principal };
+  }
+
   trafficToken(id: string): string {
     return this.#hmac(`traffic ${id}`);
   }

@@ -164,9 +164,12 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
     watchers.remove(call, parse(GetWatcherEvents, message).watcherId),
   );
 
-  app.get('/health', (c) => {
-    const id = sandboxOf(c);
-    if (id === undefined) return c.body(null, 204);
+  app.get('/health', async (c) => {
+    const token = headerOf(c, 'x-access-token');
+    const named = sandboxOf(c);
+    if (named === undefined && token === undefined) return c.body(null, 204);
+    const id = named ?? (await access.find(token ?? ''))?.id;
+    if (id === undefined) throw new SandboxGoneError('');
     assertThere({ id, principal: OPERATOR });
     return c.body(null, 204);
   });
