@@ -55,8 +55,8 @@ test: setup-tests test-images deb ## run every test suite, with its prerequisite
 	@echo 'not included: test-docker, test-code, test-kvm, test-cloud-hypervisor, and the booted Debian of test-package (hours on an emulated host, or an extra program)'
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http package vm
 
-test-e2b: build ## run the published SDK of E2B against this build (needs a package index; VERSION=2.63.0)
-	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" VERSION="$(VERSION)" scripts/test-e2b.sh
+test-e2b: build ## run the published SDKs of E2B and their suites against this build (needs package indexes; VERSION=2.63.0)
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" VERSION="$(VERSION)" $(if $(REPOSITORY),REPOSITORY="$(REPOSITORY)") scripts/test-e2b.sh
 
 test-unit: setup-tests build ## run unit tests, and engine tests against stand-ins of VMMs (ONLY=sandboxes)
 	@$(AS_ROOT) $(NODE) scripts/test.ts unit contract $(if $(ONLY),--only "$(ONLY)")

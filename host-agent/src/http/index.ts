@@ -4,5 +4,6 @@ export { Authenticator } from './authentication.ts';
 export type { HttpApp } from './context.ts';
 export { NO_AUDIT } from './middleware/audit.ts';
 export { Certificate } from './server/certificate.ts';
+export { Cors } from './server/request-check.ts';
 export { HttpServer } from './server/server.ts';
 export type { EngineInfo, HttpServices, ProfileInfo } from './services.ts';

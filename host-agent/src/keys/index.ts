@@ -16,6 +16,7 @@ export {
   assertOperation,
   canSee,
   type KeyHolder,
+  mayDo,
   OPERATOR,
   type Owner,
   ownerOf,

@@ -50,6 +50,8 @@ export type SandboxPatch = {
   /** 0 removes the idle timeout. */
   readonly idleTimeoutS?: number | undefined;
   readonly idleAction?: IdleRule['action'] | undefined;
+  readonly timeoutAction?: 'delete' | 'pause' | undefined;
+  readonly autoResume?: boolean | undefined;
 };
 
 /** What one copy, or all of them, have of their own. */
