@@ -18,6 +18,7 @@ import { withoutKeys } from '../../host-agent/src/lib/logger.ts';
 import { Metrics } from '../../host-agent/src/metrics/metrics.ts';
 import { EgressLog } from '../../host-agent/src/network/index.ts';
 import { isJson, withCheckedAnswer } from '../support/answers.ts';
+import { FAKE_CONSOLE } from '../support/console.ts';
 import { NO_PRESETS } from '../support/no-presets.ts';
 import { until } from '../support/until.ts';
 import { keyless } from '../unit/host-agent/http/callers.ts';
@@ -85,6 +86,7 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
     stopping: new AbortController().signal,
     egressLog: new EgressLog(undefined),
     presets: NO_PRESETS,
+    console: FAKE_CONSOLE,
     listUnbakedProfiles: async () => [],
     engine: () => ENGINE,
     listProfiles: async () => [
