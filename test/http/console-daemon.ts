@@ -1,4 +1,5 @@
 // A daemon with the console, whose sandboxes are in memory, and its page in a browser.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import type { HttpServices } from '../../host-agent/src/http/services.ts';
 import { openPage, type Page } from '../support/chromium.ts';
@@ -65,6 +66,14 @@ export class ConsolePage {
   /** Waits until a text is gone. */
   hides(what: string): Promise<void> {
     return this.until(`!document.body?.innerText.includes(${JSON.stringify(what)})`, `the end of ${what}`);
+  }
+
+  /** Loads the page again; resolves in the new one. */
+  async reload(): Promise<void> {
+    await this.page.evaluate('globalThis.isOld = true; location.reload(); 0').catch(() => undefined);
+    const isNew = () =>
+      this.page.evaluate('globalThis.isOld === undefined && document.body !== null').catch(() => false);
+    while ((await isNew()) !== true) await sleep(20);
   }
 
   async open(hash: string): Promise<void> {

@@ -154,7 +154,7 @@ t.test('keys: none, a wrong one, one that may little, one that is revoked', asyn
   t.equal(await page.evaluate('sessionStorage.length'), 1);
   await app.open('#/sandboxes');
   await app.shows('kept');
-  await page.evaluate('location.reload(); 0').catch(() => undefined);
+  await app.reload();
   await app.shows('kept');
   await keyring.registry.revoke('full');
   await app.shows('the key was revoked at');
@@ -185,5 +185,48 @@ t.test('a daemon that goes and comes back: the page continues without a reload',
   await new Client({ host: second.url }).sandboxes.create({ name: 'after' });
   await app.shows('after');
   t.equal(await app.page.evaluate('globalThis.isSame'), true);
+  t.same(app.page.problems, []);
+});
+
+t.test('of a thousand sandboxes only those on the screen are drawn', async (t) => {
+  const { journal } = await startMemoryDaemon(t);
+  const { url, sandboxes } = await serve(t, { console: await testConsole(), events: journal });
+  for (let at = 0; at < 1000; at++)
+    Object.assign(sandboxes.add(), { name: `box-${at}`, createdAt: new Date(at) });
+  const app = await openConsole(t, url);
+  await app.page.emulate({ width: 1300, height: 800 });
+  await app.shows('1,000 sandboxes');
+  await app.shows('box-999');
+  const drawn = `document.querySelectorAll('.rows .row').length`;
+  t.ok(Number(await app.page.evaluate(drawn)) < 60);
+  await app.page.evaluate(`document.querySelector('.rows').scrollTo({ top: 1e6 }); 0`);
+  await app.shows('box-0');
+  t.ok(Number(await app.page.evaluate(drawn)) < 60);
+  await app.page.press('j');
+  await app.until(`document.activeElement?.closest('[data-index]') !== null`, 'the focus on a row');
+  t.same(app.page.problems, []);
+});
+
+t.test('a hidden tab sends nothing, and catches up when it is seen again', async (t) => {
+  const { url } = await serveConsole(t);
+  const client = new Client({ host: url });
+  await client.sandboxes.create({ name: 'first' });
+  const app = await openConsole(t, url);
+  await app.shows('first');
+  const setHidden = (isHidden: boolean) =>
+    app.page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${isHidden}, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange')); 0`);
+  const requests = `performance.getEntriesByType('resource').length`;
+  await app.until(`${requests} > 8`, 'samples of usage');
+  await setHidden(true);
+  await client.sandboxes.create({ name: 'second' });
+  const before = Number(await app.page.evaluate(requests));
+  // Longer than a round of samples.
+  await app.page.evaluate('new Promise((resolve) => setTimeout(resolve, 2500))');
+  // One that had begun may end; the entry appears at its end.
+  t.ok(Number(await app.page.evaluate(requests)) - before <= 2);
+  t.notMatch(await app.text(), 'second');
+  await setHidden(false);
+  await app.shows('second');
   t.same(app.page.problems, []);
 });

@@ -94,7 +94,8 @@ export class Page {
   /** Types text, or presses a key such as `Enter`, as a user would. */
   async press(key: string): Promise<void> {
     const text = key === 'Enter' ? '\r' : key.length === 1 ? key : undefined;
-    const code = { Enter: 13, Escape: 27, Tab: 9 }[key] ?? key.toUpperCase().charCodeAt(0);
+    const code =
+      { Enter: 13, Escape: 27, Tab: 9 }[key] ?? (/\w/.test(key) ? key.toUpperCase().charCodeAt(0) : 0);
     const event = { key, windowsVirtualKeyCode: code, ...(text !== undefined && { text }) };
     await this.#call('Input.dispatchKeyEvent', { type: 'keyDown', ...event });
     await this.#call('Input.dispatchKeyEvent', { type: 'keyUp', key, windowsVirtualKeyCode: code });

@@ -17,9 +17,9 @@ export function Labels({
   readonly onPick?: (label: string) => void;
 }) {
   return (
-    <span class="labels">
+    <span class="labels" title={Object.entries(labels).map(toText).join(' ')}>
       {Object.entries(labels).map(([key, value]) => {
-        const text = toVisible(value === '' ? key : `${key}=${value}`);
+        const text = toText([key, value]);
         if (onPick === undefined)
           return (
             <span class="label" key={key} title={text}>
@@ -40,6 +40,10 @@ export function Labels({
       })}
     </span>
   );
+}
+
+function toText([key, value]: readonly [string, string]): string {
+  return toVisible(value === '' ? key : `${key}=${value}`);
 }
 
 /** Time left, or nothing for a sandbox without an end. */

@@ -37,9 +37,9 @@ function UsagePlots({ info }: { readonly info: SandboxInfo }) {
       <Plot
         title="CPU"
         slots={SLOTS}
-        min={100}
+        min={100 * info.vcpus}
         format={(value) => `${Math.round(value)} %`}
-        lines={[line(`of ${info.vcpus * 100} %`, 'first', percent)]}
+        lines={[line('used', 'first', percent)]}
       />
       <Plot
         title="Memory"

@@ -1,20 +1,45 @@
 // The files of a sandbox: a directory, and the file that is open.
 import type { FileEntry, SandboxInfo } from '@sandboxd/client';
 import { useState } from 'preact/hooks';
+import { useInventory } from '../../live/use-inventory.ts';
 import { ActionButton } from '../../parts/button.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { formatBytes, formatTime, toVisible } from '../../parts/format.ts';
 import { attempt, notify } from '../../parts/notices.tsx';
 import { Empty, Loading, Problem } from '../../parts/states.tsx';
 import { useLoaded } from '../../parts/use-loaded.ts';
-import { useClient } from '../../session/use-session.ts';
+import { permits } from '../../session/session.ts';
+import { useClient, useSession } from '../../session/use-session.ts';
 import { type Route, replaceQuery, toHash } from '../../shell/router.ts';
 import { FileView } from './file-view.tsx';
 import { save } from './save.ts';
 
 const MAX_ENTRIES = 2000;
+/** The browser holds the whole file. */
+const MAX_UPLOAD_BYTES = 512 * 2 ** 20;
 
-export function FilesTab({ info, at }: { readonly info: SandboxInfo; readonly at: Route }) {
+type Props = { readonly info: SandboxInfo; readonly at: Route };
+
+/** A directory is read by the guest, so that showing one would resume a sandbox. */
+export function FilesTab(props: Props) {
+  const sandbox = useClient().sandboxes.get(props.info.id);
+  const inventory = useInventory();
+  if (props.info.state !== 'paused') return <Directory {...props} />;
+  return (
+    <Empty title="This sandbox is paused">
+      <p>Its files are read by its guest, which has to run for that.</p>
+      <ActionButton
+        kind="primary"
+        needs="exec"
+        onClick={() => attempt(async () => inventory.put(await sandbox.resume()))}
+      >
+        Resume it
+      </ActionButton>
+    </Empty>
+  );
+}
+
+function Directory({ info, at }: Props) {
   const { files } = useClient().sandboxes.get(info.id);
   const path = at.query.get('path') ?? '/';
   const file = at.query.get('file') ?? undefined;
@@ -32,6 +57,10 @@ export function FilesTab({ info, at }: { readonly info: SandboxInfo; readonly at
     for (const one of list) {
       const to = joinPath(path, one.name);
       const isDone = await attempt(async () => {
+        if (one.size > MAX_UPLOAD_BYTES)
+          throw new Error(
+            `A browser uploads at most ${formatBytes(MAX_UPLOAD_BYTES)}; use sandbox cp for this file`,
+          );
         await files.replace(to, new Uint8Array(await one.arrayBuffer()));
         return true;
       });
@@ -57,15 +86,7 @@ export function FilesTab({ info, at }: { readonly info: SandboxInfo; readonly at
       <div class="files-list">
         <div class="toolbar">
           <Crumbs id={info.id} path={path} />
-          <label class="button button-plain upload">
-            Upload
-            <input
-              type="file"
-              multiple
-              class="hidden"
-              onChange={({ currentTarget }) => void upload([...(currentTarget.files ?? [])])}
-            />
-          </label>
+          <Upload onFiles={upload} />
           <ActionButton needs="exec" onClick={() => makeDirectory()}>
             New folder
           </ActionButton>
@@ -91,48 +112,14 @@ export function FilesTab({ info, at }: { readonly info: SandboxInfo; readonly at
             </thead>
             <tbody>
               {value.map((entry) => (
-                <tr key={entry.path} class={entry.path === file ? 'row-selected' : undefined}>
-                  <td class="file-name">
-                    <a href={toTarget(info.id, path, entry)}>
-                      <bdi>{toVisible(entry.name)}</bdi>
-                      {entry.type === 'directory' && '/'}
-                    </a>
-                    {entry.target !== undefined && (
-                      <span class="faint">
-                        {' '}
-                        → <bdi>{toVisible(entry.target)}</bdi>
-                      </span>
-                    )}
-                  </td>
-                  <td class="number">{entry.type === 'file' ? formatBytes(entry.size_bytes) : ''}</td>
-                  <td class="wide">
-                    <code>{entry.mode}</code>
-                  </td>
-                  <td class="wide">
-                    <bdi>{toVisible(entry.user ?? String(entry.uid))}</bdi>
-                  </td>
-                  <td class="wide">{formatTime(entry.modified_at)}</td>
-                  <td class="row-actions">
-                    {entry.type === 'file' && (
-                      <ActionButton
-                        kind="quiet"
-                        needs="read"
-                        label={`Download ${toVisible(entry.name)}`}
-                        onClick={() => attempt(() => save(files, entry))}
-                      >
-                        ↓
-                      </ActionButton>
-                    )}
-                    <ActionButton
-                      kind="quiet"
-                      needs="exec"
-                      label={`Remove ${toVisible(entry.name)}`}
-                      onClick={() => setRemoving(entry)}
-                    >
-                      ×
-                    </ActionButton>
-                  </td>
-                </tr>
+                <Entry
+                  key={entry.path_base64 ?? entry.path}
+                  entry={entry}
+                  href={toTarget(info.id, path, entry)}
+                  isOpen={entry.path === file}
+                  onSave={() => attempt(() => save(files, entry))}
+                  onRemove={() => setRemoving(entry)}
+                />
               ))}
             </tbody>
           </table>
@@ -179,6 +166,80 @@ export function FilesTab({ info, at }: { readonly info: SandboxInfo; readonly at
     });
     reload();
   }
+}
+
+type EntryProps = {
+  readonly entry: FileEntry;
+  readonly href: string;
+  readonly isOpen: boolean;
+  readonly onSave: () => unknown;
+  readonly onRemove: () => unknown;
+};
+
+function Entry({ entry, href, isOpen, onSave, onRemove }: EntryProps) {
+  const name = <bdi>{toVisible(entry.name)}</bdi>;
+  // A path that is not UTF-8 cannot be named in a request.
+  const canBeNamed = entry.path_base64 === undefined;
+  return (
+    <tr class={isOpen ? 'row-selected' : undefined}>
+      <td class="file-name">
+        {canBeNamed ? <a href={href}>{name}</a> : name}
+        {entry.type === 'directory' && '/'}
+        {entry.target !== undefined && (
+          <span class="faint">
+            {' '}
+            → <bdi>{toVisible(entry.target)}</bdi>
+          </span>
+        )}
+      </td>
+      <td class="number">{entry.type === 'file' ? formatBytes(entry.size_bytes) : ''}</td>
+      <td class="wide">
+        <code>{entry.mode}</code>
+      </td>
+      <td class="wide">
+        <bdi>{toVisible(entry.user ?? String(entry.uid))}</bdi>
+      </td>
+      <td class="wide">{formatTime(entry.modified_at)}</td>
+      <td class="row-actions">
+        {canBeNamed && entry.type === 'file' && (
+          <ActionButton
+            kind="quiet"
+            needs="read"
+            label={`Download ${toVisible(entry.name)}`}
+            onClick={onSave}
+          >
+            ↓
+          </ActionButton>
+        )}
+        {canBeNamed && (
+          <ActionButton
+            kind="quiet"
+            needs="exec"
+            label={`Remove ${toVisible(entry.name)}`}
+            onClick={onRemove}
+          >
+            ×
+          </ActionButton>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function Upload({ onFiles }: { readonly onFiles: (files: readonly File[]) => unknown }) {
+  const { policy } = useSession();
+  if (!permits(policy, 'exec')) return <ActionButton needs="exec">Upload</ActionButton>;
+  return (
+    <label class="button button-plain">
+      Upload
+      <input
+        type="file"
+        multiple
+        class="hidden"
+        onChange={({ currentTarget }) => void onFiles([...(currentTarget.files ?? [])])}
+      />
+    </label>
+  );
 }
 
 function Crumbs({ id, path }: { readonly id: string; readonly path: string }) {

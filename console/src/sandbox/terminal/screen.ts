@@ -4,7 +4,7 @@ import { FitAddon } from '@xterm/addon-fit';
 import { type ITheme, Terminal } from '@xterm/xterm';
 import { pause, whileVisible } from '../../live/visibility.ts';
 import { toSentence } from '../../session/session.ts';
-import { withStyleSheets } from './style-sheets.ts';
+import { openWithStyleSheets, withStyleSheets } from './style-sheets.ts';
 
 const RETRY_MS = 1500;
 const SCROLLBACK_LINES = 5000;
@@ -32,7 +32,7 @@ export class Screen {
   constructor(element: HTMLElement, command: Command, report: Report) {
     this.#command = command;
     this.#terminal.loadAddon(this.#fit);
-    this.#terminal.open(element);
+    openWithStyleSheets(() => this.#terminal.open(element));
     this.#fit.fit();
     const observer = new ResizeObserver(() => this.#fit.fit());
     observer.observe(element);

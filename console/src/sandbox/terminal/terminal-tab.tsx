@@ -103,7 +103,7 @@ function TerminalView({ sandboxId, id }: { readonly sandboxId: string; readonly 
     };
   }, [id]);
   return (
-    <div class="terminal">
+    <div class="terminal-frame">
       <div class="terminal-screen" ref={element} />
       {problem !== undefined && (
         <p class="terminal-note" role="status">

@@ -37,5 +37,6 @@ export function consoleHandlers({ console: files }: Pick<HttpServices, 'console'
 
 /** By the weak comparison of RFC 9110: proxies that change the encoding mark the ETag as weak. */
 function matches(header: string | undefined, etag: string): boolean {
-  return header?.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag) === true;
+  const tags = header?.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
+  return tags?.some((tag) => tag === '*' || tag === etag) === true;
 }
