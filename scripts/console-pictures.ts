@@ -74,8 +74,6 @@ async function takePictures(app: ConsolePage, [build]: readonly Sandbox[]): Prom
   await app.shows('build-17');
   await settle(USAGE_MS);
   await picture('sandboxes');
-  await page.emulate({ width: 360, height: 720, scheme: 'dark' });
-  await picture('narrow');
   await page.emulate({ ...wide, scheme: 'dark' });
   await app.open(`#/sandboxes/${build?.id}`);
   await settle(USAGE_MS);
@@ -91,12 +89,6 @@ async function takePictures(app: ConsolePage, [build]: readonly Sandbox[]): Prom
   await settle(2000);
   await picture('terminal');
   await page.emulate(wide);
-  await app.open(`#/sandboxes/${build?.id}?tab=files&path=/srv/app&file=/srv/app/main.c`);
-  await app.shows('Reload');
-  await picture('files');
-  await app.open(`#/sandboxes/${build?.id}?tab=logs`);
-  await app.shows('queue empty');
-  await picture('logs');
   await app.open('#/snapshots');
   await app.shows('warm');
   await picture('snapshots');

@@ -8,6 +8,7 @@ import { testConsole } from '../support/console.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { openConsole } from './console-daemon.ts';
 import { fakeCommands } from './fake-commands.ts';
+import { IMAGE } from './fake-images.ts';
 import { FILE, outflow } from './fake-sandboxes.ts';
 import { serve } from './support.ts';
 
@@ -102,6 +103,10 @@ t.test('strings in every field are text', async (t) => {
     areAnswersChecked: false,
     console: await testConsole(),
     events: journal,
+    images: {
+      list: () =>
+        HOSTILE.map((text, at) => ({ ...IMAGE, digest: `${at}${text}`, refs: [text], sourceRef: text })),
+    } as never,
     logs: { read: async (_, { since }) => ({ nextOffset: 9, records: since === 9 ? [] : log }) },
     egressLog: {
       isKept: true,
@@ -179,6 +184,7 @@ t.test('strings in every field are text', async (t) => {
     [where('logs'), 'evil.example'],
     [where('network'), 'evil.example'],
     [where('events'), 'died'],
+    ['#/images', 'evil.example'],
     ['#/snapshots', 'evil.example'],
     ['#/events', 'evil.example'],
   ] as const) {

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap';
 import { testConsole } from '../support/console.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { type ConsolePage, openConsole, serveConsole } from './console-daemon.ts';
+import { FakeImages } from './fake-images.ts';
 import { openKeyring } from './keyed.ts';
 import { serve } from './support.ts';
 
@@ -26,7 +27,10 @@ async function assertSound(t: Test, { page }: ConsolePage, where: string): Promi
 }
 
 t.test('each page, by mouse and by keys', async (t) => {
-  const { url } = await serveConsole(t);
+  const images = new FakeImages();
+  const pulled = Promise.withResolvers<void>();
+  images.onPull = () => pulled.promise;
+  const { url } = await serveConsole(t, { images: images.store as never });
   const client = new Client({ host: url });
   const app = await openConsole(t, url);
   const { page } = app;
@@ -80,6 +84,25 @@ t.test('each page, by mouse and by keys', async (t) => {
   await page.press('e');
   await app.shows('forked');
   await assertSound(t, app, 'the events');
+  await page.press('g');
+  await page.press('i');
+  await app.shows('1 image');
+  await app.fill('Reference to pull', 'redis:7');
+  await page.press('Enter');
+  await app.shows('a60222455a7d');
+  await app.shows('2 MiB');
+  await assertSound(t, app, 'a pull');
+  pulled.resolve();
+  await app.shows('Pulled redis:7');
+  await app.fill('Reference to pull', 'nothing');
+  await app.click('Pull');
+  await app.shows('cannot pull nothing: manifest unknown');
+  await app.click('Delete nginx:alpine');
+  await app.shows('Delete this image?');
+  await assertSound(t, app, 'the question');
+  await page.evaluate(`[...document.querySelectorAll('dialog[open] button')].at(-1).click(); 0`);
+  await app.hides('Delete this image?');
+  await page.evaluate(`document.activeElement.blur(); 0`);
   await page.press('g');
   await page.press('h');
   await app.shows('This daemon has no keys');

@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { EventsPage } from '../events/page.tsx';
 import { HostPage } from '../host/page.tsx';
+import { ImagesPage } from '../images/page.tsx';
 import { Inventory } from '../live/inventory.ts';
 import { useStore } from '../live/store.ts';
 import { InventoryProvider } from '../live/use-inventory.ts';
@@ -20,6 +21,7 @@ import { activeShortcuts, useShortcuts } from './shortcuts.ts';
 const PAGES = [
   { path: 'sandboxes', title: 'Sandboxes', key: 's' },
   { path: 'snapshots', title: 'Snapshots', key: 'n' },
+  { path: 'images', title: 'Images', key: 'i' },
   { path: 'events', title: 'Events', key: 'e' },
   { path: 'host', title: 'Host', key: 'h' },
 ] as const;
@@ -91,6 +93,7 @@ function Page({ at }: { readonly at: Route }) {
   if (page === 'sandboxes' && id !== undefined) return <SandboxPage key={id} id={id} at={at} />;
   if (page === 'sandboxes') return <SandboxesPage at={at} />;
   if (page === 'snapshots') return <SnapshotsPage />;
+  if (page === 'images') return <ImagesPage />;
   if (page === 'events') return <EventsPage />;
   if (page === 'host') return <HostPage />;
   return (

@@ -110,7 +110,9 @@ t.test('the least change that permits a denied connection', async (t) => {
   t.same(denied({ protocol: 'tcp', address: '192.0.2.1', port: 22 }), {
     rules: [{ cidr: '192.0.2.1/32', protocol: 'tcp', ports: [22] }],
   });
-  t.equal(denied({ protocol: 'tls', address: '192.0.2.1', port: 443 }), undefined);
+  t.same(denied({ protocol: 'tls', address: '192.0.2.1', port: 443 }), {
+    rules: [{ cidr: '192.0.2.1/32', protocol: 'tcp', ports: [443] }],
+  });
   t.equal(denied({ protocol: 'icmp', address: '192.0.2.1' }), undefined);
 });
 

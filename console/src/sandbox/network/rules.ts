@@ -26,9 +26,9 @@ function toRule(
 ): NetworkRule | undefined {
   if (port === undefined || protocol === undefined) return undefined;
   const ports = [port];
-  if (protocol === 'tls' || protocol === 'http' || protocol === 'postgres')
-    return name === undefined ? undefined : { host: name, protocol, ports };
-  if (protocol !== 'tcp' && protocol !== 'udp') return undefined;
+  if (protocol === 'icmp' || protocol === 'dns' || protocol === 'other') return undefined;
   if (name !== undefined) return { host: name, protocol, ports };
-  return address === undefined ? undefined : { cidr: `${address}/32`, protocol, ports };
+  // Other protocols need a name: without one it is a plain connection.
+  const transport = protocol === 'udp' ? 'udp' : 'tcp';
+  return address === undefined ? undefined : { cidr: `${address}/32`, protocol: transport, ports };
 }
