@@ -13,6 +13,7 @@ import type { SandboxHost } from '../sandboxes/interface.ts';
 import type { StoredEvent } from '../sandboxes/lifecycle-events.ts';
 import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
+import type { ConsoleFiles } from './console-files.ts';
 import type { AuditSink } from './middleware/audit.ts';
 
 /** A root filesystem that sandboxes boot from. */
@@ -67,6 +68,7 @@ export interface HttpServices {
   readonly logs?: { read(id: string, query: LogQuery): Promise<LogPage | undefined> } | undefined;
   readonly egressLog: Pick<EgressLog, 'isKept' | 'read' | 'isOpen' | 'onMore'>;
   readonly presets: Pick<Presets, 'list'>;
+  readonly console: ConsoleFiles;
   /** Absent: the daemon has no ingress. */
   readonly portLinks?: PortLinks | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;
