@@ -21,6 +21,8 @@ const HEAD_MS = 10_000;
 const IDLE_MS = 3600 * 1000;
 /** Interim answers to one request. */
 const MAX_INTERIM = 16;
+/** They change nothing when they come twice. */
+const SAFE = new Set(['GET', 'HEAD', 'OPTIONS']);
 /** Methods whose requests have no body unless they say so. */
 const BODILESS = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
 
@@ -167,8 +169,10 @@ export class Http1 {
       if (isOver) return;
       end();
       upstream.destroy();
-      const isStale = upstream.reusedSocket && !isSecond && head.length === 0 && !(error instanceof NoServer);
-      if (isStale && !res.headersSent && !connection.isOver) {
+      // The server may have ended a connection that was idle; what it then did not read may be sent again.
+      const isRepeatable = SAFE.has(head.method) && head.length === 0 && !isSecond;
+      const isStale = upstream.reusedSocket && !(error instanceof NoServer);
+      if (isStale && isRepeatable && !res.headersSent && !connection.isOver) {
         this.#send(req, res, served, allowed, true);
         return;
       }

@@ -127,5 +127,7 @@ t.test('programs of a guest through an inspected rule, with variables and withou
     `curl -sS --cacert /dev/stdin https://api.test/secret -o /dev/null -w '%{http_code}' <<'X'\n${world.certificate}\nX`,
   );
   t.equal(read, '404', 'the server itself, by its own certificate');
+  await api.call('PATCH', `/sandboxes/${fork.id}/network`, { rules: network.rules });
+  t.equal(await api.sh(fork.id, CURL), 'hello', 'and inspected again');
   await api.call('DELETE', `/snapshots/${snapshot.id}`);
 });

@@ -52,3 +52,34 @@ t.test('methods and paths: what a rule has passes, to the name’s own address',
     },
   );
 });
+
+t.test('33–45, 50, 51: two parsers read each request, and an upgrade needs a rule', async (t) => {
+  const { run } = await open(t, { rules: [{ ...READ, websocket: true, paths: ['/ws', '/plain'] }] });
+  const without = await open(t, { rules: [{ ...READ, methods: ['GET'] }] });
+  seen.length = 0;
+  const script = `${SEND} const G = 'GET /plain HTTP/1.1', P = 'POST /plain HTTP/1.1', U = 'Connection: Upgrade';
+    const talk = (lines, more) => new Promise((done) => { const s = net.connect(80, '${WEB_IP}'); let text = ''; const timer = setTimeout(() => done(text), 2500);
+      s.on('error', (e) => done(text + e.code)); s.on('connect', () => s.write(lines.join('\\r\\n'))); s.on('data', (d) => { text += d; if (/101/.test(d)) s.write(more); }); });
+    out.first = await send(G, H, C, '', '');
+    out.socket = /101 Switching[^]*frame GET/.test(await talk(['GET /ws HTTP/1.1', H, U, 'Upgrade: websocket', '', ''], 'GET / HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n'));
+    out.other = await send('GET /x HTTP/1.1', H, U, 'Upgrade: websocket', '', '');
+    out.h2c = await send(G, H, U, 'Upgrade: h2c', '', '');
+    out.host = await send(G, H, '', 'GET /plain HTTP/1.1', 'Host: evil.test', '', '');
+    out.both = await send(P, H, 'Content-Length: 5', 'Transfer-Encoding: chunked', '', '0', '', '');
+    out.trailer = await send(P, H, 'Transfer-Encoding: chunked', '', '3', 'abc', '0', 'Host: evil.test', '', '');
+    out.trace = await send('TRACE /plain HTTP/1.1', H, '', '');`;
+  t.match(await run(script), {
+    first: '200',
+    socket: true,
+    other: '403',
+    h2c: '200',
+    host: /^(200 )?421$|^200$|ECONNRESET/,
+    both: '400',
+    trace: '403',
+  });
+  t.match(await without.run(script), { first: '200', socket: false });
+  t.notOk(
+    seen.some((line) => /^http .*evil/.test(line)),
+    'nothing for another name arrived',
+  );
+});
