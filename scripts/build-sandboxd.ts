@@ -223,12 +223,14 @@ function makeExecutable(runtime: string, assets: Readonly<Record<string, string>
       main: join(WORK, 'main.cjs'),
       output: join(WORK, 'sandboxd'),
       executable: runtime,
-      assets,
+      assets: {
+        ...assets,
+        ...Object.fromEntries(globSync(`${PROGRAMS_OF_PROFILES}/**/*.py`).map(toAsset)),
+      },
       disableExperimentalSEAWarning: true,
       useCodeCache: true,
       execArgvExtension: 'none',
       execArgv: NODE_OPTIONS,
-      assets: Object.fromEntries(globSync(`${PROGRAMS_OF_PROFILES}/**/*.py`).map(toAsset)),
     }),
   );
   execFileSync(runtime, [...V8_OPTIONS, '--build-sea', config], {
