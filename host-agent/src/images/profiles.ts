@@ -51,7 +51,13 @@ export class Profiles {
 
   /** Sorted by name; damaged profiles are omitted. */
   async list(): Promise<Profile[]> {
-    return (await listProfiles(this.#dataDir)).map(toProfile);
+    return (await listProfiles(this.#dataDir)).flatMap((each) => {
+      try {
+        return [toProfile(each)];
+      } catch {
+        return [];
+      }
+    });
   }
 
   /**

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import shutil
 import sys
@@ -95,6 +96,8 @@ class Context:
         self._changing = asyncio.Lock()
         self._why_ended = None
         self._is_deleted = False
+        # Its kernel could not be started, or does something unexpected.
+        self._is_broken = False
 
     def about(self):
         return {"id": self.id, "language": self.language, "cwd": self.cwd}
@@ -121,10 +124,12 @@ class Context:
             if self._is_deleted:
                 return
             self._why_ended = why
+            self._is_broken = True
             self._client.stop_channels()
             self._boot_id = read_boot_id()
             await self._manager.restart_kernel(now=True, env={**os.environ, **read_environment()})
             await self._connect()
+            self._is_broken = False
 
     async def end(self):
         async with self._changing:
@@ -155,6 +160,9 @@ class Context:
             try:
                 if self._is_deleted:
                     raise KernelEnded(self._why_ended)
+                if self._is_broken:
+                    await self.restart("it was broken")
+                    self._why_ended = None
                 boot_id = read_boot_id()
                 renewed = {}
                 if boot_id != self._boot_id:
@@ -169,6 +177,11 @@ class Context:
                         self._client.execute(_call("end", {}), silent=True, store_history=False)
             except KernelEnded as error:
                 push({"type": "error", "name": "KernelEnded", "value": str(error), "traceback": str(error)})
+            except Exception as error:
+                logging.exception("a cell could not be run")
+                self._is_broken = True
+                text = f"the kernel cannot be used, and the next cell has another one: {error!r}"
+                push({"type": "error", "name": "KernelEnded", "value": text, "traceback": text})
             push({"type": "end_of_execution"})
 
     async def _run(self, code, push):
