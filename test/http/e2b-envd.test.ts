@@ -288,6 +288,9 @@ t.test('uploads of every form arrive, and what is no form is refused', async (t)
     { name: '1', path: '/tmp/a/1', type: 'file' },
     { name: '2', path: '/2', type: 'file' },
   ]);
+  const text = new FormData();
+  text.append('file', 'text');
+  await e2b.ask('POST', '/files?path=/t', { body: text, headers });
   const raw = { ...headers, 'content-type': 'application/octet-stream' };
   await e2b.ask('POST', '/files?path=x.txt', { body: 'plain', headers: raw });
   const packed = new Uint8Array(gzipSync('packed'));
@@ -295,6 +298,7 @@ t.test('uploads of every form arrive, and what is no form is refused', async (t)
   t.same(written, [
     ['/tmp/a/1', 'one'],
     ['/2', 'two'],
+    ['/t', 'text'],
     ['/root/x.txt', 'plain'],
     ['/y', 'packed'],
   ]);
