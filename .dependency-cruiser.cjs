@@ -25,6 +25,7 @@ const PACKAGES = {
   'rootfs-builder': ['proto', 'api'],
   'host-agent': ['proto', 'api', 'rootfs-builder', 'client'],
   client: ['api'],
+  console: ['client'],
 };
 const ALL = Object.keys(PACKAGES).join('|');
 

@@ -18,8 +18,9 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { build, type Plugin } from 'esbuild';
+import { bundleConsole } from './build-console.ts';
 import { CONVERTER, DISK_PROGRAMS, DYNAMIC_PROGRAMS, PROGRAMS } from './program-files.ts';
 
 process.chdir(resolve(import.meta.dirname, '..'));
@@ -42,6 +43,7 @@ const V8_OPTIONS = ['--initial-old-space-size=128'];
 const NODE_OPTIONS = [...V8_OPTIONS, '--disable-sigusr1'];
 const GCC_OPTIONS = ['-std=gnu17', '-O2', '-Wall', '-Wextra', '-Werror', '-s'];
 const GXX_OPTIONS = ['-std=c++17', '-O2', '-Wall', '-Wextra', '-Werror', '-s', '-static'];
+const PROGRAMS_OF_PROFILES = 'rootfs-builder/programs';
 const HOST_ADDON = 'rootfs-builder/native/host.c';
 const ADDON_OPTIONS = [
   ...GCC_OPTIONS,
@@ -50,10 +52,11 @@ const ADDON_OPTIONS = [
   '-fvisibility=hidden',
   ...['-isystem', 'node_modules/node-api-headers/include', '-isystem', `${NODE_PACKAGE}/include/node`],
 ];
-const SOURCES = ['api', 'client', 'host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
-  `${name}/src/**/*.{ts,js,json}`,
+const SOURCES = ['api', 'client', 'console', 'host-agent', 'proto', 'rootfs-builder'].flatMap((name) => [
+  `${name}/src/**/*.{ts,tsx,js,json,css,html,svg}`,
   `${name}/package.json`,
   `${name}/profiles/*.json`,
+  `${name}/programs/**/*.py`,
   `${name}/native/*.{c,cc,h}`,
 ]);
 
@@ -94,7 +97,8 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== in
   rmSync(WORK, { recursive: true, force: true });
   mkdirSync(join(WORK, 'addons'), { recursive: true });
   await bundle();
-  makeExecutable(ensureRuntime());
+  const assets = await layOutConsole();
+  makeExecutable(ensureRuntime(), assets);
   copyFileSync(LMDB_ADDON, join(WORK, 'addons/lmdb.node'));
   execFileSync('gcc', [...ADDON_OPTIONS, '-o', join(WORK, 'addons/host.node'), HOST_ADDON], {
     stdio: 'inherit',
@@ -137,6 +141,7 @@ function fingerprint(): string {
     ...SOURCES.flatMap((pattern) => globSync(pattern)).sort(),
     'package-lock.json',
     import.meta.filename,
+    'scripts/build-console.ts',
   ]) {
     hash.update(`${path}\0`).update(readFileSync(path)).update('\0');
   }
@@ -195,7 +200,21 @@ function layOutNpmRuntime(runtime: string): void {
     cpSync(`node_modules/${name}`, join(WORK, 'node_modules', name), { recursive: true, dereference: true });
 }
 
-function makeExecutable(runtime: string): void {
+/** The console's files as assets of the executable: paths by name. */
+async function layOutConsole(): Promise<Record<string, string>> {
+  const folder = join(WORK, 'console');
+  mkdirSync(folder);
+  const files = await bundleConsole();
+  return Object.fromEntries(
+    [...files].map(([name, bytes]) => {
+      const path = join(folder, name);
+      writeFileSync(path, bytes);
+      return [`console/${name}`, path];
+    }),
+  );
+}
+
+function makeExecutable(runtime: string, assets: Readonly<Record<string, string>>): void {
   say('  executable');
   const config = join(WORK, 'sea.json');
   writeFileSync(
@@ -204,6 +223,10 @@ function makeExecutable(runtime: string): void {
       main: join(WORK, 'main.cjs'),
       output: join(WORK, 'sandboxd'),
       executable: runtime,
+      assets: {
+        ...assets,
+        ...Object.fromEntries(globSync(`${PROGRAMS_OF_PROFILES}/**/*.py`).map(toAsset)),
+      },
       disableExperimentalSEAWarning: true,
       useCodeCache: true,
       execArgvExtension: 'none',
@@ -215,6 +238,10 @@ function makeExecutable(runtime: string): void {
     env: { ...process.env, NODE_OPTIONS: '' },
   });
   chmodSync(join(WORK, 'sandboxd'), 0o755);
+}
+
+function toAsset(path: string): [string, string] {
+  return [relative(PROGRAMS_OF_PROFILES, path), path];
 }
 
 function say(line: string): void {

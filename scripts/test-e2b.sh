@@ -1,9 +1,18 @@
 #!/bin/sh
-# Runs the published Python SDK of E2B against a daemon of this build: installs it into a temporary directory, starts
-# the daemon, and prints a table. Needs root, python3 with venv, and a package index. VERSION=2.63.0 chooses the SDK.
+# Runs the published SDKs of E2B against a daemon of this build, and prints tables: a tour of the Python SDK, then the
+# SDKs' own suites. All that is fetched or installed is in a temporary directory, which is removed. Needs root, python3
+# with venv, openssl, git, npm, package indexes, Debian's mirror for the profile e2b-base, and:
+#   VERSION=2.63.0      the Python SDK
+#   REPOSITORY=URL      the source of the suites; empty: the tour only
+#   PYTHON_TAG, JS_TAG  the suites; an empty JS_TAG leaves that one out
+#   TESTS=…             which tests of the Python suite
 set -eu
 cd "$(dirname "$0")/.."
 data=${DATA_DIR:-$PWD/.data}
+repository=${REPOSITORY-https://github.com/e2b-dev/E2B}
+python_tag=${PYTHON_TAG:-@e2b/python-sdk@2.45.1}
+js_tag=${JS_TAG-e2b@2.45.0}
+here=$PWD/test/e2b
 work=$(mktemp -d /tmp/test-e2b.XXXXXX)
 daemon=
 finish() {
@@ -13,21 +22,78 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 python3 -m venv "$work/venv"
+python=$work/venv/bin/python
 "$work/venv/bin/pip" install --quiet "e2b${VERSION:+==$VERSION}"
 "$work/venv/bin/pip" list 2>/dev/null | grep '^e2b '
+
 mkdir "$work/data"
 for part in agents kernels layers profiles; do
   [ ! -e "$data/$part" ] || cp -a --reflink=auto "$data/$part" "$work/data/"
 done
-port=$("$work/venv/bin/python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-dist/sandboxd --listen "unix:$work/api.sock" --e2b-listen "127.0.0.1:$port" --data-dir "$work/data" \
+[ -e "$work/data/profiles/e2b-base" ] || dist/sandboxd profiles bake e2b-base --data-dir "$work/data"
+# The images of the suites' own templates.
+for image in alpine:latest debian:stable ubuntu:22.04 ubuntu:24.04 ubuntu:latest; do
+  dist/sandboxd templates set "$image=e2b-base" --data-dir "$work/data" >/dev/null
+done
+
+# Port URLs are https, below a domain of their own.
+names=DNS:localhost,DNS:box.test,DNS:*.box.test,IP:127.0.0.1
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test-e2b \
+  -keyout "$work/ca.key" -out "$work/ca.pem" -addext basicConstraints=critical,CA:TRUE 2>"$work/openssl.log"
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+  -keyout "$work/tls.key" -out "$work/tls.pem" -CA "$work/ca.pem" -CAkey "$work/ca.key" \
+  -addext "subjectAltName=$names" -addext basicConstraints=critical,CA:FALSE 2>"$work/openssl.log"
+free_port() {
+  "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+port=$(free_port)
+api_port=$(free_port)
+dist/sandboxd --listen "127.0.0.1:$api_port" --e2b-listen "127.0.0.1:$port" --e2b-domain "https://box.test:$port" \
+  --tls-cert "$work/tls.pem" --tls-key "$work/tls.key" --network-internet on --data-dir "$work/data" \
   --run-dir "$work/run" --on-exit destroy --log-level warn &
 daemon=$!
 tries=0
-until curl -fsS "http://127.0.0.1:$port/health" >/dev/null 2>&1; do
+until curl -fsS --cacert "$work/ca.pem" "https://127.0.0.1:$port/health" >/dev/null 2>&1; do
   tries=$((tries + 1))
   [ "$tries" -lt 600 ] && kill -0 "$daemon" || exit 1
   sleep 0.5
 done
-E2B_API_URL="http://127.0.0.1:$port" E2B_SANDBOX_URL="http://127.0.0.1:$port" \
-  E2B_API_KEY="e2b_000000000000000000000000000000000000000000000000" "$work/venv/bin/python" test/e2b/smoke.py
+export E2B_API_URL="https://127.0.0.1:$port" E2B_SANDBOX_URL="https://127.0.0.1:$port"
+export E2B_API_KEY=e2b_000000000000000000000000000000000000000000000000
+export SSL_CERT_FILE="$work/ca.pem" NODE_EXTRA_CA_CERTS="$work/ca.pem"
+"$python" "$here/tour.py"
+[ -n "$repository" ] || exit 0
+
+fetch() {
+  git init --quiet "$work/$1"
+  git -C "$work/$1" fetch --quiet --depth 1 "$repository" "refs/tags/$2"
+  git -C "$work/$1" checkout --quiet FETCH_HEAD
+}
+fetch python-suite "$python_tag"
+# Elsewhere, or the package of the checkout would be imported in place of the installed one.
+mkdir "$work/python"
+cp -r "$work/python-suite/packages/python-sdk/tests" "$work/python-suite/packages/python-sdk/pytest.ini" "$work/python/"
+env -u SSL_CERT_FILE "$work/venv/bin/pip" install --quiet pytest pytest-asyncio pytest-timeout pytest-dotenv
+(
+  cd "$work/python"
+  # Names of files without an extension of their own are those of tests, so the list is split at spaces.
+  # shellcheck disable=SC2086
+  PYTHONPATH=$here TEST_E2B_DOMAIN=box.test "$work/venv/bin/pytest" -q -p no:cacheprovider -p loopback_names \
+    --timeout 120 --junitxml "$work/python.xml" ${TESTS:-tests} >"$work/python.log" 2>&1 || true
+)
+results="Python=$work/python.xml"
+
+if [ -n "$js_tag" ]; then
+  fetch js-suite "$js_tag"
+  (
+    cd "$work/js-suite/packages/js-sdk"
+    cp "$here/vitest.config.mts" vitest.config.mts
+    # Only what the tests need of what its developers need.
+    node "$here/test-dependencies.mjs" package.json
+    npm install --no-audit --no-fund --ignore-scripts --loglevel error
+    node_modules/.bin/vitest run --reporter junit --outputFile "$work/js.xml" >"$work/js.log" 2>&1 || true
+  )
+  results="$results JavaScript=$work/js.xml"
+fi
+# shellcheck disable=SC2086
+"$python" "$here/table.py" $results

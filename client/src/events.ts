@@ -15,6 +15,8 @@ export type EventOptions = Pick<CallOptions, 'signal'> & {
   readonly after?: string;
   /** False: ends after the past events. They begin with the oldest kept event unless `after` is set. */
   readonly follow?: boolean;
+  /** Called with true when the stream is open, and with false when it is lost and will be opened again. */
+  readonly onConnection?: (isOpen: boolean) => void;
 };
 
 /**
@@ -23,7 +25,7 @@ export type EventOptions = Pick<CallOptions, 'signal'> & {
  */
 export async function* followEvents(
   requests: Requests,
-  { sandboxes, kinds, labels, after, follow = true, signal }: EventOptions = {},
+  { sandboxes, kinds, labels, after, follow = true, onConnection, signal }: EventOptions = {},
 ): AsyncGenerator<SandboxEvent, void> {
   let position = after;
   const reconnect = new Reconnect();
@@ -39,6 +41,7 @@ export async function* followEvents(
     try {
       const { body } = await requests.stream('followEvents', { query, accept: 'text/event-stream', signal });
       reconnect.answered();
+      onConnection?.(true);
       let message = { id: position, data: '' };
       for await (const line of readLines(body)) {
         const [, field, value = ''] = /^(id|data): (.*)$/.exec(line) ?? [];
@@ -54,6 +57,7 @@ export async function* followEvents(
     } catch (error) {
       failure = error;
     }
+    onConnection?.(false);
     await reconnect.wait(failure, signal);
   }
 }

@@ -1,6 +1,16 @@
 // The library: `Client` and its types.
 export * from './client.ts';
 export {
+  type Code,
+  type CodeContextInfo,
+  CodeError,
+  type CodeFailure,
+  type CodeOptions,
+  type CodeResult,
+  type CreateContextOptions,
+  type Execution,
+} from './code.ts';
+export {
   Attachment,
   type AttachOptions,
   Command,

@@ -1,5 +1,6 @@
 // A sandbox and its operations; a snapshot, from which sandboxes are forked.
 import type { Duplex } from 'node:stream';
+import { Code } from './code.ts';
 import { Commands } from './commands.ts';
 import { readLines } from './connection/lines.ts';
 import type { Requests } from './connection/requests.ts';
@@ -38,6 +39,8 @@ export class Sandbox implements AsyncDisposable {
   readonly commands: Commands;
   readonly ports: Ports;
   readonly network: Network;
+  /** Of a sandbox of the profile `code`. */
+  readonly code: Code;
   readonly #requests: Requests;
 
   constructor(requests: Requests, id: string) {
@@ -48,6 +51,7 @@ export class Sandbox implements AsyncDisposable {
     this.commands = new Commands(requests, id);
     this.ports = new Ports(requests, id);
     this.network = new Network(requests, id);
+    this.code = new Code(requests, id);
   }
 
   /** NotFoundError when it does not exist. */

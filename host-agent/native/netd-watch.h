@@ -1,8 +1,9 @@
-// Part of netd.c: packets that rules of a namespace log.
+// Part of netd.c: packets that rules of a namespace log, and connections of its guest that are over.
 struct watch {
   char *pin;
   char *name;
   int sock;
+  struct ended ended;
   struct watch *next;
 };
 static struct watch *watches;
@@ -17,6 +18,7 @@ static void forget_watch(const char *pin) {
     }
     *at = watch->next;
     close(watch->sock);
+    close(watch->ended.sock);
     free(watch->pin);
     free(watch->name);
     free(watch);
@@ -43,10 +45,14 @@ static void configure_log(int sock, int type, const void *data, size_t length) {
 static void watch_slot(const char *pin, const char *name) {
   forget_watch(pin);
   enter(pin);
+  struct ended ended = watch_ended(address(name));
   int sock = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_NETFILTER);
-  if (sock < 0) fail("open a netlink socket");
+  if (sock < 0) {
+    close(ended.sock);
+    fail("open a netlink socket");
+  }
   struct watch *watch = calloc(1, sizeof *watch);
-  *watch = (struct watch){.pin = strdup(pin), .name = strdup(name), .sock = sock, .next = watches};
+  *watch = (struct watch){.pin = strdup(pin), .name = strdup(name), .sock = sock, .ended = ended, .next = watches};
   watches = watch;
   watch_count++;
   struct nfulnl_msg_config_cmd bind_group = {.command = NFULNL_CFG_CMD_BIND};
@@ -81,4 +87,20 @@ static void read_log(const struct watch *watch) {
   int rest = length;
   for (struct nlmsghdr *at = (struct nlmsghdr *)buffer; NLMSG_OK(at, rest); at = NLMSG_NEXT(at, rest))
     tell_packet(watch, at);
+}
+
+/** Reads what there is of each; returns how long to wait for more, in milliseconds, or -1. */
+static int read_watches(const struct pollfd *files) {
+  static double expired_at;
+  int wait_ms = watches == NULL ? -1 : EXPIRE_MS;
+  for (struct watch *watch = watches; watch != NULL; watch = watch->next) {
+    if (files++->revents != 0) read_log(watch);
+    if (files++->revents != 0 || watch->ended.missed > 0) read_ended(&watch->ended);
+    if (watch->ended.missed > 0) wait_ms = RETRY_MS;
+  }
+  if (watches != NULL && now_s() - expired_at >= EXPIRE_MS / 1000.0) {
+    expire_entries(watches->pin);
+    expired_at = now_s();
+  }
+  return wait_ms;
 }

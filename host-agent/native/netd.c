@@ -9,7 +9,10 @@
 //                      LINK on the host, which has the address RESOLVER, and the rules of the body; all or nothing
 //   remove PIN LINK    removes whatever exists of it
 //   rules PIN          runs the nftables commands of the body in that namespace; `-` is the caller's own
-//   watch PIN NAME     reports each packet that a rule logs to group 1 as a line `logged NAME HEX` (its first bytes)
+//   watch PIN GUEST    reports each packet that a rule logs to group 1 as a line `logged GUEST HEX` (its first bytes),
+//                      and what that guest opened when it is over as `ended GUEST HEX`: 20 digits as those of `flows`,
+//                      then the bytes sent and received, with headers, and for TCP the milliseconds, in 16 digits each.
+//                      `missed GUEST NUMBER`: that many were not reported, as there were too many
 //   unwatch PIN        ends that
 //   anchor LINK ADDRESS PREFIX HOW
 //                      creates a dummy link on the host with an address and its network; HOW is `new` (fails if the
@@ -112,6 +115,11 @@ static int open_socket(void) {
   return sock;
 }
 
+#include "netd-conntrack.h"
+#include "netd-flows.h"
+#include "netd-ended.h"
+#include "netd-watch.h"
+
 /** Runs in the new namespace. */
 static void configure_guest_side(int sock, char **args, const char *rules) {
   char *name = args[1];
@@ -132,6 +140,7 @@ static void configure_guest_side(int sock, char **args, const char *rules) {
   if (ioctl(sock, SIOCSIFHWADDR, &mac) < 0) fail("give tap0 its MAC address");
   // Before any packet can pass.
   free(run_nft(rules));
+  count_traffic();
   // Without a connected network: another of the guest's four addresses belongs to the resolver, which is behind up0.
   set_address(sock, "tap0", gateway, 32);
   link_up(sock, "tap0", 0);
@@ -156,10 +165,6 @@ static void configure_host_side(int sock, char *name, struct in_addr guest, stru
   link_up(sock, name, IFF_NOARP);
   add_route(sock, name, guest, 32);
 }
-
-#include "netd-conntrack.h"
-#include "netd-flows.h"
-#include "netd-watch.h"
 
 static void remove_slot(const char *pin, const char *name) {
   go_home();
@@ -324,16 +329,18 @@ int main(void) {
   umask(077);
   // After a killed daemon, the next one removes unused networks: this process must not create any after that.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0) die("end with the daemon");
-  for (;;) {
-    struct pollfd files[watch_count + 1];
+  for (int wait_ms = -1;;) {
+    struct pollfd files[2 * watch_count + 1];
     files[0] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
     int count = 1;
-    for (struct watch *watch = watches; watch != NULL; watch = watch->next)
+    for (struct watch *watch = watches; watch != NULL; watch = watch->next) {
       files[count++] = (struct pollfd){.fd = watch->sock, .events = POLLIN};
-    if (poll(files, count, -1) < 0 && errno != EINTR) die("wait");
-    int at = 1;
-    for (struct watch *watch = watches; watch != NULL; watch = watch->next)
-      if (files[at++].revents != 0) read_log(watch);
-    if (files[0].revents != 0 && !serve()) return 0;
+      files[count++] = (struct pollfd){.fd = watch->ended.sock, .events = POLLIN};
+    }
+    if (poll(files, count, wait_ms) < 0 && errno != EINTR) die("wait");
+    wait_ms = read_watches(files + 1);
+    if (files[0].revents == 0) continue;
+    if (!serve()) return 0;
+    wait_ms = 0;
   }
 }

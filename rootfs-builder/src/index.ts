@@ -12,7 +12,7 @@ export { copyReserved, copySparse, createWritableLayer, ensurePristineLayer } fr
 export { hostAddon } from './lib/host-addon.ts';
 export type { Progress, ProgressEvent } from './lib/progress.ts';
 export { builtinProfileNames, openRecipeBook, readRecipe } from './recipe/book.ts';
-export { parseRecipe, type Recipe } from './recipe/recipe.ts';
+export { parseRecipe, type Recipe, type RecipeService } from './recipe/recipe.ts';
 export { findRecipe, type RecipeBook, recipeDigest, resolveRecipe } from './recipe/resolve.ts';
 export { type AgentImage, ensureAgentImage } from './rootfs/agent-image.ts';
 export { type BakeOptions, type BakeResult, bakeProfile, requireBakingHost } from './rootfs/bake.ts';

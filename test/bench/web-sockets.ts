@@ -25,7 +25,7 @@ const hosts: string[] = [];
 for (let at = 0; at < COUNT; at += OF_ONE) {
   const { id } = await api.create({ memory_mib: 256 });
   const node = await installInGuest(api, id, ['web-app'], []);
-  await api.ask('openPort', { params: { id }, body: { port: APP, access: 'public' } });
+  await api.ask('openPort', { params: { id }, body: { port: APP, access: 'private' } });
   await api.sh(id, `nohup ${node.command('web-app').join(' ')} ${APP} > /root/log 2>&1 &`, { env: node.env });
   await api.sh(id, 'until grep -q listening /root/log; do sleep 0.2; done');
   hosts.push(`${APP}-${id.replace('_', '-')}.localhost:${port}`);

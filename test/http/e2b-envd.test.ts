@@ -73,6 +73,22 @@ t.test('a process starts, writes and ends, in envelopes', async (t) => {
     error: 'signal: killed',
   });
 
+  const ended = { ...running, endedUnixMs: Date.now() + 60_000, outcome: { exitCode: 0, durationMs: 1 } };
+  sandboxes.commandCalls.list = async () => [ended as never];
+  const input = { process: { pid: 7 }, input: { stdin: base64('x') } };
+  const late = await e2b.call('process.Process/SendInput', input, made);
+  t.match([late.status, late.json.code], [404, 'not_found'], 'also where the clock of the guest is ahead');
+
+  sandboxes.commandCalls.list = async () => [running];
+  sandboxes.commandCalls.write = async () => {
+    sandboxes.commandCalls.list = async () => [ended as never];
+    throw new AppError('conflict', 'the command takes no input');
+  };
+  const open = { ...running, hasStdin: true };
+  sandboxes.commandCalls.list = async () => [open as never];
+  const ending = await e2b.call('process.Process/SendInput', input, made);
+  t.match([ending.status, ending.json.code], [404, 'not_found'], 'and where it ends just now');
+
   sandboxes.commandCalls.list = async () => [running];
   const listed = await e2b.call('process.Process/List', {}, made);
   t.match(listed.json, { processes: [{ pid: 7, config: process }] }, 'with the request as it was sent');
@@ -272,6 +288,9 @@ t.test('uploads of every form arrive, and what is no form is refused', async (t)
     { name: '1', path: '/tmp/a/1', type: 'file' },
     { name: '2', path: '/2', type: 'file' },
   ]);
+  const text = new FormData();
+  text.append('file', 'text');
+  await e2b.ask('POST', '/files?path=/t', { body: text, headers });
   const raw = { ...headers, 'content-type': 'application/octet-stream' };
   await e2b.ask('POST', '/files?path=x.txt', { body: 'plain', headers: raw });
   const packed = new Uint8Array(gzipSync('packed'));
@@ -279,6 +298,7 @@ t.test('uploads of every form arrive, and what is no form is refused', async (t)
   t.same(written, [
     ['/tmp/a/1', 'one'],
     ['/2', 'two'],
+    ['/t', 'text'],
     ['/root/x.txt', 'plain'],
     ['/y', 'packed'],
   ]);

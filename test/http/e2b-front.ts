@@ -2,8 +2,17 @@
 
 import { pino } from 'pino';
 import type { Test } from 'tap';
-import { E2bFront, PortAccess, refuseAs, SandboxRecords } from '../../host-agent/src/e2b/index.ts';
-import type { HttpApp } from '../../host-agent/src/http/index.ts';
+import {
+  Builder,
+  E2bFront,
+  OperatorNames,
+  PortAccess,
+  Rest,
+  refuseAs,
+  SandboxRecords,
+  TemplateRecords,
+} from '../../host-agent/src/e2b/index.ts';
+import { Cors, type HttpApp } from '../../host-agent/src/http/index.ts';
 import {
   Addresses,
   Gateway,
@@ -11,6 +20,7 @@ import {
   type PortHost,
   RateLimits,
 } from '../../host-agent/src/ingress/index.ts';
+import type { Principal } from '../../host-agent/src/keys/index.ts';
 import type { SandboxHost } from '../../host-agent/src/sandboxes/interface.ts';
 import type { Keyring } from './keyed.ts';
 
@@ -33,6 +43,9 @@ export type E2b = {
   readonly url: string;
   readonly port: number;
   readonly records: SandboxRecords;
+  readonly names: OperatorNames;
+  readonly builder: Builder;
+  readonly dataDir: string;
   /** Audit records of refusals. */
   readonly audited: Record<string, unknown>[];
   ask(method: string, path: string, asked?: Asked): Promise<Answered>;
@@ -76,21 +89,32 @@ export async function serveE2b(
     onEnd: () => undefined,
     refuse: refuseAs(addresses),
   });
+  const dataDir = t.testdir();
+  const names = new OperatorNames(keyring.store);
+  const catalogue = { records: new TemplateRecords(keyring.store), names };
+  const isValid = (principal: Principal): boolean => records.isValid(principal);
+  const builder = new Builder({ store: keyring.store, dataDir, catalogue, isValid, log });
+  const rest = new Rest(app);
+  await builder.start(rest);
   const front = new E2bFront({
-    app,
+    rest,
     sandboxes,
     authenticator: keyring.authenticator,
     audit: { write: (entry) => void audited.push({ ...entry }) },
     records,
+    catalogue,
+    builder,
     addresses,
     ports,
     domain: () => 'box.example',
     allowedHosts: [{ scheme: 'http', at: { host: 'gate.example', port: undefined } }],
+    cors: new Cors(['https://app.example']),
     log,
     ending: new AbortController().signal,
   });
   const server = new IngressServer({ gateway: front, log, certificate: undefined, protocols: ['http/1.1'] });
   t.teardown(() => server.close());
+  t.teardown(() => builder.stop());
   const address = await server.listen({ host: '127.0.0.1', port: 0 });
   const port = 'port' in address ? address.port : 0;
   const url = `http://127.0.0.1:${port}`;
@@ -115,6 +139,9 @@ export async function serveE2b(
     url,
     port,
     records,
+    names,
+    builder,
+    dataDir,
     audited,
     ask,
     call: (method, message, sandbox) =>

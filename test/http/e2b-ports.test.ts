@@ -15,7 +15,12 @@ async function start(t: Test, portHost?: PortHost) {
   const { text: key } = await keyring.registry.create({ name: 'one' }, 'e2b');
   const body = { templateID: 'base', allow_internet_access: false };
   const made: Created = (await e2b.ask('POST', '/v2/sandboxes', { key, body })).json;
-  return { ...fixture, e2b, key, made };
+  const principal = await keyring.authenticator.authenticate({
+    authorization: `Bearer ${key}`,
+    protocols: undefined,
+    address: '127.0.0.1',
+  });
+  return { ...fixture, e2b, key, made, principal };
 }
 
 t.test('signed URLs name their sandbox by their signature', async (t) => {
@@ -111,7 +116,7 @@ t.test('ports are reached by headers and host names, which must agree', async (t
   const host: PortHost = {
     find: (_principal, sought) => ('id' in sought && sought.id === guest.id ? guest : undefined),
   };
-  const { e2b } = await start(t, host);
+  const { e2b, made, principal } = await start(t, host);
   const to = await serveGuest(t, (request, response) => response.end(`guest ${request.headers.host}`));
   guest.ports.set(3000, { to, access: 'private' });
   const id = guest.id.replace('_', '');
@@ -144,6 +149,19 @@ t.test('ports are reached by headers and host names, which must agree', async (t
   t.equal((await e2b.ask('GET', '/', { headers: named })).status, 403);
   const token = { 'e2b-traffic-access-token': e2b.records.trafficToken(guest.id) };
   t.equal((await e2b.ask('GET', '/', { headers: { ...named, ...token } })).status, 200);
+  guest.ports.set(49_999, { to, access: 'private' });
+  await e2b.records.put(guest.id, { ...record, ports: 'public' });
+  const code = { ...named, 'e2b-sandbox-port': '49999' };
+  const execute = async (headers: Record<string, string>, path = '/execute') =>
+    (await e2b.ask('POST', path, { headers: { ...code, ...headers }, body: {} })).status;
+  t.equal(await execute({}), 401, 'code is not public');
+  t.equal(await execute({ 'x-access-token': 'x'.repeat(64) }), 401);
+  t.equal(await execute({ 'x-access-token': made.envdAccessToken }), 401, 'that of another sandbox');
+  t.equal(await execute({}, '//execute'), 401);
+  t.equal(await execute({}, '/contextsx'), 401);
+  t.equal(await execute({}, '/contexts'), 200, 'the SDKs send no token there');
+  const own = await e2b.records.tokenFor(guest.id, principal);
+  t.equal(await execute({ 'x-access-token': own }), 200);
   const raw = await exchangeRaw(e2b.port, 'GET /v2/sandboxes HTTP/1.1\r\nHost: evil.example\r\n\r\n', (all) =>
     all.includes('}'),
   );

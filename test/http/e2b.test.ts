@@ -204,8 +204,6 @@ t.test('what is not supported is 501 with a sentence', async (t) => {
   const { e2b, mint } = await start(t);
   const key = await mint();
   for (const [method, path, body] of [
-    ['POST', '/v3/templates', {}],
-    ['GET', '/templates/aliases/x', undefined],
     ['GET', '/volumes', undefined],
     ['POST', '/secrets', {}],
     ['GET', '/teams', undefined],
@@ -250,8 +248,53 @@ t.test('wrong keys, hosts and ids are refused', async (t) => {
   t.equal((await e2b.call('process.Process/List', {}, crossed)).status, 401, 'a token is of one sandbox');
   const half = await e2b.ask('GET', '/v2/sandboxes', { key, headers: { 'e2b-sandbox-id': made.sandboxID } });
   t.equal(half.status, 400, 'a sandbox without a port is not the control plane');
-  const foreign = await e2b.ask('GET', '/v2/sandboxes', { key, headers: { origin: 'https://evil.example' } });
-  t.equal(foreign.status, 403);
+});
+
+t.test('SDKs of a year ago send other headers', async (t) => {
+  const { e2b, make, mint } = await start(t);
+  const [key, other] = [await mint({ tenant: 'a' }), await mint({ tenant: 'b' })];
+  const made = await make(key);
+  const sandbox = { 'e2b-sandbox-id': made.sandboxID, 'e2b-sandbox-port': '49983' };
+  const connect = (by: string | undefined) =>
+    e2b.ask('POST', `/sandboxes/${made.sandboxID}/connect`, {
+      key: by,
+      body: { timeout: 10 },
+      headers: sandbox,
+    });
+  t.equal((await connect(key)).status, 200, 'those of the sandbox to the control plane');
+  t.equal((await connect(other)).status, 404);
+  t.equal((await connect(undefined)).status, 501, 'which needs a key');
+  const second = await make(key);
+  const token = { 'x-access-token': second.envdAccessToken };
+  t.equal((await e2b.ask('GET', '/health', { headers: token })).status, 204);
+  t.equal(
+    (await e2b.ask('GET', '/files?path=/x', { headers: token })).status,
+    501,
+    'a token alone finds the sandbox',
+  );
+  await e2b.ask('DELETE', `/sandboxes/${second.sandboxID}`, { key });
+  await e2b.records.delete(`sbx_${second.sandboxID.slice(3)}`);
+  t.equal((await e2b.ask('GET', '/health', { headers: token })).status, 502);
+  t.equal((await e2b.ask('GET', '/files?path=/x', { headers: token })).status, 401);
+});
+
+t.test('pages of allowed origins use the control plane, and those of every origin a sandbox', async (t) => {
+  const { e2b, make, mint } = await start(t);
+  const key = await mint();
+  const made = await make(key);
+  const [foreign, own] = [{ origin: 'https://evil.example' }, { origin: 'https://app.example' }];
+  t.equal((await e2b.ask('GET', '/v2/sandboxes', { key, headers: foreign })).status, 403);
+  const allowed = await e2b.ask('GET', '/v2/sandboxes', { key, headers: own });
+  t.match([allowed.status, allowed.headers.get('access-control-allow-origin')], [200, own.origin]);
+  const asking = { 'access-control-request-method': 'POST', 'access-control-request-headers': 'x-api-key' };
+  const preflight = await e2b.ask('OPTIONS', '/v2/sandboxes', { headers: { ...own, ...asking } });
+  t.match([preflight.status, preflight.headers.get('access-control-allow-headers')], [204, 'x-api-key']);
+  t.equal((await e2b.ask('OPTIONS', '/v2/sandboxes', { headers: { ...foreign, ...asking } })).status, 403);
+  const sandbox = { 'e2b-sandbox-id': made.sandboxID, 'e2b-sandbox-port': '49983' };
+  const health = await e2b.ask('GET', '/health', { headers: { ...foreign, ...sandbox } });
+  t.match([health.status, health.headers.get('access-control-allow-origin')], [204, foreign.origin]);
+  const without = await e2b.ask('POST', '/process.Process/List', { headers: { ...foreign, ...sandbox } });
+  t.equal(without.status, 401, 'with a token only');
 });
 
 t.test('snapshots are templates, and forks have their own tokens', async (t) => {

@@ -211,8 +211,10 @@ t.test('the library goes on over lost connections, without gap or duplicate', as
   const total = 60;
   const leave = new AbortController();
   const seen: string[] = [];
+  const states: boolean[] = [];
   const following = (async () => {
-    for await (const { id } of client.events({ after: '0', signal: leave.signal })) {
+    const onConnection = (isOpen: boolean): void => void states.push(isOpen);
+    for await (const { id } of client.events({ after: '0', onConnection, signal: leave.signal })) {
       seen.push(id);
       if (seen.length % 15 === 0) line.cut();
       if (seen.length >= total) return;
@@ -228,6 +230,7 @@ t.test('the library goes on over lost connections, without gap or duplicate', as
     Array.from({ length: total }, (_, at) => journal.toId(at + 1)),
   );
   t.ok(line.count() > 1);
+  t.same(states.slice(0, 3), [true, false, true], 'open, lost, and open again');
   const late = client.events({ after: journal.toId(1) });
   t.intercept(Date, 'now', { value: () => 1e13 });
   await journal.prune();

@@ -150,3 +150,22 @@ t.test('what a client sends before the answer to its upgrade reaches the guest',
   client.socket.end('late;');
   await until(() => received === 'head;early;late;', 'all of it');
 });
+
+t.test('one address cannot take all requests of a public port', async (t) => {
+  const served = await serveIngress(t, { maxConnections: 1000 });
+  const sandbox = served.add(await serveRaw(t, (socket) => void socket.resume()), 'public');
+  const request = `GET / HTTP/1.1\r\nHost: ${served.hostOf(sandbox)}\r\nConnection: close\r\n\r\n`;
+  const clients = await Promise.all(Array.from({ length: 192 }, () => dial(t, served.port, request)));
+  await until(() => sandbox.streams.size === 192, 'requests at the guest');
+  const refused = await dial(t, served.port, request);
+  await until(() => refused.received.endsWith('}'), 'an answer');
+  t.match(refused.received, /^HTTP\/1\.1 503 .*this address has 192 requests to this sandbox/s);
+  const other = connect({ port: served.port, host: '127.0.0.1', localAddress: '127.0.0.2' });
+  t.teardown(() => other.destroy());
+  other.write(request);
+  await until(() => sandbox.streams.size === 193, 'the request of another address');
+  for (const { socket } of clients) socket.destroy();
+  await until(() => sandbox.streams.size === 1, 'the end of all');
+  await dial(t, served.port, request);
+  await until(() => sandbox.streams.size === 2, 'the next request of the first address');
+});

@@ -79,6 +79,7 @@ export function allSamples(id = UNKNOWN_ID): readonly Sample[] {
       host_port: '8080',
       link: 'link_0123456789abc',
       name: 'no-such-secret',
+      file: 'console.js',
     };
     const path = route.path.replace(/:(\w+)(?:\{.+\})?/g, (_, parameter) => parameters[parameter] ?? '');
     const target = path.endsWith('/files') ? `${path}?path=/tmp` : path;

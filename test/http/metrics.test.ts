@@ -5,6 +5,7 @@ import { createMetricsApp, HttpServer } from '../../host-agent/src/http/index.ts
 import { Metrics, measureProcess } from '../../host-agent/src/metrics/metrics.ts';
 import { EgressLog } from '../../host-agent/src/network/index.ts';
 import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/sandboxes/metrics.ts';
+import { FAKE_CONSOLE } from '../support/console.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { NO_PRESETS } from '../support/no-presets.ts';
 import { until } from '../support/until.ts';
@@ -123,6 +124,7 @@ t.test('an address of their own has the metrics and nothing else', async (t) => 
     egressLog: new EgressLog(undefined),
     presets: NO_PRESETS,
     ...FAKE_SECRETS,
+    console: FAKE_CONSOLE,
     authenticator: keyring.authenticator,
     limits: { vcpus: 1, memoryMib: 512, diskBytes: 2 ** 30, sandboxes: 1, fork: 1 },
     listProfiles: async () => [],

@@ -222,6 +222,8 @@ t.test('a change says what null and absent mean, and nothing else', async (t) =>
         timeout_s: null,
         idle_timeout_s: 5,
         idle_action: null,
+        timeout_action: 'pause',
+        auto_resume: null,
       })
     ).status,
     200,
@@ -233,8 +235,18 @@ t.test('a change says what null and absent mean, and nothing else', async (t) =>
       timeoutS: undefined,
       idleTimeoutS: undefined,
       idleAction: undefined,
+      timeoutAction: undefined,
+      autoResume: undefined,
     },
-    { name: null, labels: { a: null, b: 'c' }, timeoutS: 0, idleTimeoutS: 5, idleAction: 'delete' },
+    {
+      name: null,
+      labels: { a: null, b: 'c' },
+      timeoutS: 0,
+      idleTimeoutS: 5,
+      idleAction: 'delete',
+      timeoutAction: 'pause',
+      autoResume: true,
+    },
   ]);
   for (const [body, error] of [
     [{ name: '' }, /^name must be a DNS label/],
@@ -243,6 +255,8 @@ t.test('a change says what null and absent mean, and nothing else', async (t) =>
     [{ timeout_s: 2 ** 31 }, /^timeout_s must be an integer/],
     [{ idle_timeout_s: '5' }, /^idle_timeout_s must be/],
     [{ idle_action: 'keep' }, /^idle_action must be one of delete, snapshot/],
+    [{ timeout_action: 'keep' }, /^timeout_action must be one of delete, pause/],
+    [{ auto_resume: 'no' }, /^auto_resume must be true or false/],
     [[], /^the body must be a JSON object/],
   ] as const)
     t.match(await patch(body), { status: 400, error }, JSON.stringify(body));

@@ -18,6 +18,7 @@ import { withoutKeys } from '../../host-agent/src/lib/logger.ts';
 import { Metrics } from '../../host-agent/src/metrics/metrics.ts';
 import { EgressLog } from '../../host-agent/src/network/index.ts';
 import { isJson, withCheckedAnswer } from '../support/answers.ts';
+import { FAKE_CONSOLE } from '../support/console.ts';
 import { NO_PRESETS } from '../support/no-presets.ts';
 import { until } from '../support/until.ts';
 import { keyless } from '../unit/host-agent/http/callers.ts';
@@ -70,7 +71,8 @@ export type Fixture = {
   problems: readonly unknown[];
 };
 
-export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
+/** `areAnswersChecked` is false for answers that no real daemon gives. */
+export function makeApp(changes: Partial<HttpServices> = {}, areAnswersChecked = true): Fixture {
   const lines: LogLine[] = [];
   const destination = { write: (line: string) => void lines.push(JSON.parse(line)) };
   const log = pino({ level: 'debug' }, withoutKeys(destination));
@@ -87,6 +89,7 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
     egressLog: new EgressLog(undefined),
     presets: NO_PRESETS,
     ...FAKE_SECRETS,
+    console: FAKE_CONSOLE,
     listUnbakedProfiles: async () => [],
     engine: () => ENGINE,
     listProfiles: async () => [
@@ -107,6 +110,7 @@ export function makeApp(changes: Partial<HttpServices> = {}): Fixture {
   const answer = app.fetch.bind(app);
   app.fetch = async (request, ...rest) => {
     const response = await answer(request, ...rest);
+    if (!areAnswersChecked) return response;
     const { pathname } = new URL(request.url);
     return withCheckedAnswer(request.method, pathname, response).catch((problem: unknown) => {
       problems.push(problem);
@@ -168,11 +172,12 @@ export async function serve(
       | 'corsOrigins'
       | 'certificate'
     > & {
+      readonly areAnswersChecked?: boolean;
       /** Of one that was there before; a free one by default. */
       readonly port?: number;
     } = {},
 ): Promise<Served> {
-  const fixture = makeApp(changes);
+  const fixture = makeApp(changes, changes.areAnswersChecked);
   const { bodyIdleMs = 30_000, headersTimeoutMs = 20_000, lingerMs = 30_000 } = changes;
   const server = new HttpServer({
     app: fixture.app,

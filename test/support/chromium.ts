@@ -29,11 +29,13 @@ type Message = {
 type Evaluated = { readonly value?: unknown };
 type Thrown = { readonly exception?: { readonly description?: string }; readonly text: string };
 
-class Page {
+export class Page {
   readonly #child: ChildProcess;
   readonly #waiting = new Map<number, (message: Message) => void>();
   readonly #heard = new Set<(message: Message) => void>();
   #session: string | undefined;
+  /** Errors of the page's scripts, and what its policy refused. */
+  readonly problems: string[] = [];
   #count = 0;
 
   constructor(child: ChildProcess) {
@@ -55,6 +57,8 @@ class Page {
     const { sessionId } = await this.#call('Target.attachToTarget', { targetId, flatten: true });
     this.#session = String(sessionId);
     await this.#call('Page.enable');
+    await this.#call('Log.enable');
+    await this.#call('Runtime.enable');
     const loaded = new Promise<void>((resolve) => {
       this.#heard.add(({ method }) => {
         if (method === 'Page.loadEventFired') resolve();
@@ -74,6 +78,47 @@ class Page {
     return (answer.result as Evaluated).value;
   }
 
+  /** What the page sees as its window and the preferences of its user. */
+  async emulate(view: {
+    readonly width: number;
+    readonly height: number;
+    readonly scheme?: 'light' | 'dark';
+  }): Promise<void> {
+    const { width, height, scheme = 'light' } = view;
+    const metrics = { width, height, deviceScaleFactor: 1, mobile: false };
+    await this.#call('Emulation.setDeviceMetricsOverride', metrics);
+    const features = [{ name: 'prefers-color-scheme', value: scheme }];
+    await this.#call('Emulation.setEmulatedMedia', { features });
+  }
+
+  /** Types text, or presses a key such as `Enter`, as a user would. */
+  async press(key: string): Promise<void> {
+    const text = key === 'Enter' ? '\r' : key.length === 1 ? key : undefined;
+    const code =
+      { Enter: 13, Escape: 27, Tab: 9 }[key] ?? (/\w/.test(key) ? key.toUpperCase().charCodeAt(0) : 0);
+    const event = { key, windowsVirtualKeyCode: code, ...(text !== undefined && { text }) };
+    await this.#call('Input.dispatchKeyEvent', { type: 'keyDown', ...event });
+    await this.#call('Input.dispatchKeyEvent', { type: 'keyUp', key, windowsVirtualKeyCode: code });
+  }
+
+  /** The page as a picture, in `format` png or webp. */
+  async picture(format: 'png' | 'webp' = 'png', quality?: number): Promise<Buffer> {
+    const options = { format, ...(quality !== undefined && { quality }) };
+    const { data } = await this.#call('Page.captureScreenshot', options);
+    return Buffer.from(String(data), 'base64');
+  }
+
+  #note({ method, params }: Message): void {
+    if (method === 'Runtime.exceptionThrown') {
+      const { exceptionDetails } = params as { readonly exceptionDetails: Thrown };
+      this.problems.push(exceptionDetails.exception?.description ?? exceptionDetails.text);
+    }
+    if (method === 'Log.entryAdded') {
+      const { entry } = params as { readonly entry: { level: string; source: string; text: string } };
+      if (entry.level === 'error' && entry.source !== 'network') this.problems.push(entry.text);
+    }
+  }
+
   #call(method: string, params: object = {}): Promise<{ readonly [name: string]: unknown }> {
     const id = ++this.#count;
     const message = { id, method, params, ...(this.#session && { sessionId: this.#session }) };
@@ -89,7 +134,10 @@ class Page {
 
   #take(message: Message): void {
     if (message.id !== undefined) this.#waiting.get(message.id)?.(message);
-    else for (const hear of this.#heard) hear(message);
+    else {
+      this.#note(message);
+      for (const hear of this.#heard) hear(message);
+    }
   }
 }
 

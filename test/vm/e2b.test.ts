@@ -1,6 +1,10 @@
 // The front for clients of E2B before a real guest, by the bytes that their SDKs send: processes, terminals, input,
 // files, watches, a pause, and the end.
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { symlinkSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { decode, envelope, type Json } from '../http/e2b-front.ts';
@@ -79,6 +83,7 @@ t.test('commands run with their environment, and end with their status', async (
   t.match(done, { stdout: 'bar /root /root\n', stderr: 'bad\n' });
   t.match(done.end, { exitCode: 3, exited: true, error: 'exit status 3' });
   t.match(done.messages[0], { event: { start: { pid: Number } } });
+  t.same((await ask('GET', '/envs', undefined, headers)).json, { FOO: 'bar' });
   const late = await run('sleep 60', {}, { 'connect-timeout-ms': '1000' });
   t.match(late.messages.at(-1), { error: { code: 'deadline_exceeded' } });
   const missing = await stream(
@@ -135,6 +140,15 @@ t.test('files are written, listed, moved, watched and removed', async (t) => {
   const filesystem = 'filesystem.Filesystem';
   t.match((await call(`${filesystem}/MakeDir`, { path: 'dir' })).json, { code: 'already_exists' });
   const { json: watcher } = await call(`${filesystem}/CreateWatcher`, { path: 'dir' });
+  const again = new FormData();
+  again.append('file', new Blob(['Hello']), '/root/dir/new.txt');
+  await ask('POST', '/files', again, headers);
+  const { json: uploaded } = await call(`${filesystem}/GetWatcherEvents`, watcher);
+  t.same(
+    uploaded.events.slice(0, 2).map(({ name, type }: Json) => [name, type]),
+    ['CREATE', 'WRITE'].map((type) => ['new.txt', `EVENT_TYPE_${type}`]),
+  );
+  await call(`${filesystem}/Remove`, { path: 'dir/new.txt' });
   const moved = await call(`${filesystem}/Move`, { source: 'dir/a.txt', destination: '/root/dir/sub/b.txt' });
   t.match(moved.json.entry, { path: '/root/dir/sub/b.txt', size: '5', permissions: '-rw-r--r--' });
   await run('ln -s sub/b.txt dir/link; ln -s nowhere dir/broken');
@@ -155,6 +169,93 @@ t.test('files are written, listed, moved, watched and removed', async (t) => {
   t.equal((await call(`${filesystem}/Remove`, { path: 'dir' })).status, 200, 'what is missing is removed');
   t.match((await call(`${filesystem}/Stat`, { path: 'dir' })).json, { code: 'not_found' });
 });
+
+t.test(
+  'a template is built by steps, with files and a program that runs, and copies have all of it',
+  async (t) => {
+    const { json: ids } = await ask('POST', '/v3/templates', { name: 'built:v1' });
+    const source = t.testdir({ dir: { 'a.txt': 'copied' } });
+    symlinkSync('/etc/hostname', join(source, 'dir', 'link'));
+    const archive = execFileSync('tar', ['-cz', '-C', source, 'dir/a.txt', 'dir/link']);
+    const filesHash = createHash('sha256').update(archive).digest('hex');
+    const { json: link } = await ask('GET', `/templates/${ids.templateID}/files/${filesHash}`);
+    const uploaded = await fetch(link.url, { method: 'PUT', body: new Uint8Array(archive) });
+    t.equal(uploaded.status, 200);
+    const finish = async (made: Json, request: object): Promise<Json> => {
+      const path = `/templates/${made.templateID}/builds/${made.buildID}`;
+      t.equal((await ask('POST', `/v2${path}`, request)).status, 202);
+      for (let tries = 0; tries < 1200; tries += 1) {
+        const { json } = await ask('GET', `${path}/status`);
+        if (json.status === 'ready' || json.status === 'error') return json;
+        await sleep(100);
+      }
+      throw new Error('the build has no end');
+    };
+    const steps = [
+      { type: 'ENV', args: ['COLOUR', 'red', 'BOTH', 'x-$HOME'] },
+      { type: 'WORKDIR', args: ['/srv/app'] },
+      { type: 'COPY', args: ['dir', 'in', '', '0600'], filesHash },
+      { type: 'RUN', args: ['cat in/a.txt && echo $COLOUR > colour'] },
+      { type: 'RUN', args: ['echo root > /root-file', 'root'] },
+    ];
+    const done = await finish(ids, {
+      fromTemplate: 'base',
+      steps,
+      startCmd: 'touch /dev/shm/started; exec sleep 1000',
+      readyCmd: '[ -f /dev/shm/started ]',
+    });
+    t.match(done, { status: 'ready' }, JSON.stringify(done.reason));
+    t.ok(
+      done.logEntries.some(({ message }: Json) => message === 'copied'),
+      'the log has the output',
+    );
+    const body = {
+      templateID: 'built:v1',
+      timeout: 300,
+      envVars: { OWN: '1' },
+      allow_internet_access: false,
+    };
+    const { json: copy } = await ask('POST', '/v2/sandboxes', body);
+    const own = {
+      'x-access-token': copy.envdAccessToken,
+      'e2b-sandbox-id': copy.sandboxID,
+      'e2b-sandbox-port': '49983',
+    };
+    const line =
+      'pwd; cat colour; stat -c %a in/a.txt; readlink in/link; echo $COLOUR $BOTH $OWN; ls /dev/shm/started';
+    const start = new Uint8Array(envelope(toStart(line)));
+    const answer = await ask('POST', '/process.Process/Start', start, own);
+    const text = decode(answer.bytes)
+      .map(({ message }) => Buffer.from(message.event?.data?.stdout ?? '', 'base64').toString())
+      .join('');
+    t.equal(text, '/srv/app\nred\n600\n/etc/hostname\nred x-/root 1\n/dev/shm/started\n');
+    const listed = await ask('POST', '/process.Process/List', {}, own);
+    t.match(
+      listed.json.processes,
+      [{ config: { args: ['-l', '-c', /sleep 1000/] } }],
+      'the start command runs',
+    );
+
+    const { json: failing } = await ask('POST', '/v3/templates', { name: 'built' });
+    const { reason } = await finish(failing, {
+      fromTemplate: 'built:v1',
+      steps: [{ type: 'RUN', args: ['ls /nosuch'] }],
+    });
+    t.match(reason, {
+      step: '1',
+      message: /failed to run command 'ls \/nosuch': exit status 2: ls: .*nosuch/,
+    });
+    const { json: all } = await ask('GET', '/v2/sandboxes');
+    t.same(
+      all.map((each: Json) => each.sandboxID).toSorted(),
+      [sandboxID, copy.sandboxID].toSorted(),
+      'builds leave no sandbox',
+    );
+    t.equal((await ask('DELETE', `/sandboxes/${copy.sandboxID}`)).status, 204);
+    t.equal((await ask('DELETE', `/templates/${ids.templateID}`)).status, 204);
+    t.same((await ask('GET', '/snapshots')).json, []);
+  },
+);
 
 t.test('a pause keeps id, memory and processes; the end cuts streams', async (t) => {
   await run('echo kept > /dev/shm/kept');

@@ -1,6 +1,7 @@
 // The table of all routes.
 import { INTERFACE_LIMITS, type RequestLimits } from '../limits.ts';
 import { commandRoutes } from './commands.ts';
+import { consoleRoutes } from './console.ts';
 import { eventRoutes } from './events.ts';
 import { execRoutes } from './exec.ts';
 import { fileRoutes } from './files.ts';
@@ -20,6 +21,7 @@ import { snapshotRoutes } from './snapshots.ts';
 export function routesWithin(limits: RequestLimits) {
   return {
     ...metaRoutes,
+    ...consoleRoutes,
     ...mcpRoutes,
     ...imageRoutes,
     ...sandboxRoutes(limits),

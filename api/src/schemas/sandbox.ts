@@ -194,6 +194,19 @@ export const updateSandboxRequest = z
         .optional()
         .transform((value) => (value === null ? 'delete' : value))
         .meta({ description: 'action after the idle timeout; snapshot needs the operation snapshot' }),
+      timeout_action: z
+        .enum(TIMEOUT_ACTIONS, { error: `must be one of ${TIMEOUT_ACTIONS.join(', ')}` })
+        .nullable()
+        .optional()
+        .transform((value) => (value === null ? 'delete' : value))
+        .meta({ description: 'action at the end of timeout_s; null: delete' }),
+      auto_resume: BOOLEAN.nullable()
+        .optional()
+        .transform((value) => (value === null ? true : value))
+        .meta({
+          description:
+            'whether a request that needs the guest resumes the sandbox when it is paused; null: true',
+        }),
     },
     { error: 'must be a JSON object' },
   )

@@ -1,5 +1,6 @@
 // The table of verbs.
 import type { Verb } from './verb.ts';
+import { code } from './verbs/code.ts';
 import { attach, commands, kill, wait } from './verbs/commands.ts';
 import { completion } from './verbs/completion.ts';
 import { context } from './verbs/context.ts';
@@ -32,6 +33,7 @@ import { watch } from './verbs/watch.ts';
 export const VERBS: readonly Verb[] = [
   run,
   exec,
+  code,
   commands,
   attach,
   wait,

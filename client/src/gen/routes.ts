@@ -8,6 +8,8 @@ export const ROUTES = {
   readMetrics: {"method":"GET","path":"/metrics","summary":"Read the metrics of the daemon in the OpenMetrics format of Prometheus"},
   describe: {"method":"GET","path":"/openapi.json","summary":"Get the OpenAPI document of this API"},
   showReference: {"method":"GET","path":"/docs","summary":"Show the API reference as an HTML page"},
+  showConsole: {"method":"GET","path":"/console","summary":"Show the console, a web page that uses this API"},
+  readConsoleFile: {"method":"GET","path":"/console/{file}","summary":"Read a script or style of the console"},
   serveMcp: {"method":"POST","path":"/mcp","summary":"Serve the tools of sandboxes to an agent by the Model Context Protocol"},
   listImages: {"method":"GET","path":"/images","summary":"List images"},
   pullImage: {"method":"POST","path":"/images","summary":"Pull an image from a registry and convert it to a root filesystem"},
@@ -101,6 +103,8 @@ export type Calls = {
   readMetrics: { readonly body: undefined; readonly answer: undefined };
   describe: { readonly body: undefined; readonly answer: unknown };
   showReference: { readonly body: undefined; readonly answer: undefined };
+  showConsole: { readonly body: undefined; readonly answer: undefined };
+  readConsoleFile: { readonly body: undefined; readonly answer: undefined };
   serveMcp: { readonly body: unknown; readonly answer: undefined };
   listImages: { readonly body: undefined; readonly answer: Schemas['ImageListResponse'] };
   pullImage: { readonly body: Schemas['PullImageRequest']; readonly answer: Schemas['ImageResponse'] };

@@ -1478,6 +1478,10 @@ export interface components {
             readonly idle_timeout_s?: number | null;
             /** @description action after the idle timeout; snapshot needs the operation snapshot */
             readonly idle_action?: ("delete" | "snapshot" | "pause") | null;
+            /** @description action at the end of timeout_s; null: delete */
+            readonly timeout_action?: ("delete" | "pause") | null;
+            /** @description whether a request that needs the guest resumes the sandbox when it is paused; null: true */
+            readonly auto_resume?: boolean | null;
         };
         /** @description result of deleting several sandboxes */
         readonly DeletedSandboxes: {

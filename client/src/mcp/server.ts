@@ -4,6 +4,7 @@ import { Progress } from './progress.ts';
 import { registerFiles, registerLogs } from './resources.ts';
 import type { Scope } from './scope.ts';
 import { failure, type Tool, toBounded } from './tool.ts';
+import { runCode } from './tools/code.ts';
 import {
   endCommand,
   listCommands,
@@ -26,6 +27,7 @@ const TOOLS: readonly Tool[] = [
   forkSandbox,
   deleteSandbox,
   runCommand,
+  runCode,
   startCommand,
   listCommands,
   readCommandOutput,

@@ -1,4 +1,5 @@
 // The guest's identity: everything that two copies of one memory image must not share, set in one call.
+import { existsSync } from 'node:fs';
 import {
   AgentError,
   type Connections,
@@ -19,6 +20,8 @@ const MAX_ENTROPY_BYTES = 512;
 /** Mounted over the kernel's boot id, which all copies share. */
 const BOOT_ID_FILE = '/run/sandbox/boot_id';
 const BOOT_ID = '/proc/sys/kernel/random/boot_id';
+/** For programs that run in a copied guest already. */
+const ENVIRONMENT_FILE = '/run/sandbox/environment';
 const MS_BIND = 4096;
 const HOSTS_MARK = '# sandbox host name';
 
@@ -86,10 +89,21 @@ export function applyIdentity(identity: Identity): Applied {
     nameInHosts(readHosts(), identity.hostname, identity.network?.address ?? NO_ADDRESS),
   );
   writeOwnFile('/run/sandbox/id', `${identity.sandboxId}\n`);
+  writeEnvironment(identity.environment);
   renewBootId();
   applyNetwork((identity.network as Network | null) ?? undefined);
   const trust = applyTrust((identity.trust as Trust | null) ?? undefined, { isThorough: false });
   return { unixTimeUs: addon.shiftClock(0), ...(identity.trust && { trust }) };
+}
+
+/** A copied guest may have that of its source. */
+function writeEnvironment(pairs: readonly string[]): void {
+  if (pairs.length === 0 && !existsSync(ENVIRONMENT_FILE)) return;
+  const entries = pairs.map((pair) => {
+    const end = pair.indexOf('=');
+    return [pair.slice(0, end), pair.slice(end + 1)] as const;
+  });
+  writeOwnFile(ENVIRONMENT_FILE, `${JSON.stringify(Object.fromEntries(entries))}\n`);
 }
 
 /** The id comes from the kernel's generator, which was just reseeded. */

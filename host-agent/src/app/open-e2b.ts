@@ -1,8 +1,17 @@
 // Step of the start: the front for clients of E2B.
 import { type Config, formatListen } from '../config/index.ts';
-import { E2bFront, PortAccess, refuseAs, SandboxRecords } from '../e2b/index.ts';
+import {
+  Builder,
+  E2bFront,
+  OperatorNames,
+  PortAccess,
+  Rest,
+  refuseAs,
+  SandboxRecords,
+  TemplateRecords,
+} from '../e2b/index.ts';
 import type { Authenticator, Certificate, HttpApp } from '../http/index.ts';
-import { NO_AUDIT } from '../http/index.ts';
+import { Cors, NO_AUDIT } from '../http/index.ts';
 import { Addresses, Gateway, IngressServer, RateLimits } from '../ingress/index.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { LifecycleEvents } from '../sandboxes/lifecycle-events.ts';
@@ -52,16 +61,28 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     onEnd: () => undefined,
     refuse: refuseAs(addresses),
   });
+  const catalogue = { records: new TemplateRecords(store), names: new OperatorNames(store) };
+  const builder = new Builder({
+    store,
+    dataDir: config.dataDir,
+    catalogue,
+    isValid: (principal) => records.isValid(principal),
+    log,
+  });
+  const rest = new Rest(deps.app);
   const front = new E2bFront({
-    app: deps.app,
+    rest,
     sandboxes,
     authenticator,
     audit,
     records,
+    catalogue,
+    builder,
     addresses,
     ports,
     domain: () => addresses.publicHost,
     allowedHosts: config.allowedHosts,
+    cors: new Cors(config.corsOrigins),
     log,
     ending: deps.stopping,
   });
@@ -77,11 +98,15 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
   return {
     listen: async () => {
       await records.sweep((id) => sandboxes.find(id) !== undefined);
+      await builder.start(rest);
       const address = await server.listen(e2b.listen);
       if ('port' in address) addresses.use({ ...toPublic(e2b, address.port), aliases });
       log.info(`clients of E2B are served on ${formatListen(address)}`);
     },
-    stop: () => server.close(DRAIN_MS),
+    stop: async () => {
+      await builder.stop();
+      await server.close(DRAIN_MS);
+    },
   };
 }
 

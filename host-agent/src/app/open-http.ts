@@ -1,9 +1,11 @@
 // Last step of the start: the REST API and the separate listener for metrics.
 import { cpus } from 'node:os';
+import { getAssetKeys, getRawAsset, isSea } from 'node:sea';
 import { type Config, formatListen } from '../config/index.ts';
 import {
   type Authenticator,
   type Certificate,
+  ConsoleFiles,
   createHttpApp,
   createMetricsApp,
   type HttpApp,
@@ -21,6 +23,8 @@ import type { OpenedEvents, OpenedStore } from './open-store.ts';
 
 /** Of the listener that serves metrics only. */
 const METRICS_CONNECTIONS = 64;
+/** Prefix of the console's files among the assets of the executable. */
+const CONSOLE = 'console/';
 
 export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
   Pick<OpenedEngines, 'isolation' | 'engines'> &
@@ -73,6 +77,13 @@ export async function openHttp(
   return { server, app };
 }
 
+/** The console within the executable; another way to run the daemon has none. */
+function openConsole(): ConsoleFiles {
+  const names = isSea() ? getAssetKeys().filter((name) => name.startsWith(CONSOLE)) : [];
+  const files = names.map((name) => [name.slice(CONSOLE.length), new Uint8Array(getRawAsset(name))] as const);
+  return new ConsoleFiles(new Map(files));
+}
+
 function toServices(
   { defaults }: Config,
   deps: Omit<HttpDeps, 'audit'> & Pick<HttpServices, 'audit' | 'log'>,
@@ -95,6 +106,7 @@ function toServices(
     presets: deps.presets,
     secrets: deps.secretStore,
     digestSecrets: (text) => deps.sandboxSecrets.digest(text),
+    console: openConsole(),
     portLinks: deps.portLinks,
     stopping,
     limits: { ...deps.limits, hostCpus: cpus().length },

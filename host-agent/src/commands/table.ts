@@ -6,11 +6,21 @@ import { images } from './images/index.ts';
 import { keys } from './keys/index.ts';
 import { profiles } from './profiles/index.ts';
 import { snapshots } from './snapshots/index.ts';
+import { templates } from './templates/index.ts';
 import { tenants } from './tenants/index.ts';
 import { webhooks } from './webhooks/index.ts';
 
 /** All command groups; the daemon itself is `serve`. */
-export const GROUPS: readonly Group[] = [profiles, images, snapshots, keys, tenants, webhooks, audit];
+export const GROUPS: readonly Group[] = [
+  profiles,
+  images,
+  snapshots,
+  templates,
+  keys,
+  tenants,
+  webhooks,
+  audit,
+];
 
 /** Commands without a group. */
 export const COMMANDS: readonly Command[] = [doctor];

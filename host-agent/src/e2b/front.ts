@@ -5,11 +5,11 @@ import { Hono } from 'hono';
 import type { Logger } from 'pino';
 import type { Authenticator } from '../http/authentication.ts';
 import { addressOf, endOf, type HttpApp, type HttpContext, type HttpEnv, headerOf } from '../http/context.ts';
-import { type AuditSink, auditRefusal } from '../http/middleware/audit.ts';
+import { type AuditSink, audit, auditRefusal } from '../http/middleware/audit.ts';
 import { newRequestId } from '../http/middleware/logging.ts';
 import {
   type AllowedHost,
-  Cors,
+  type Cors,
   findExcess,
   findRefusal,
   HostNames,
@@ -30,33 +30,43 @@ import type { SandboxHost } from '../sandboxes/interface.ts';
 import { ControlContext } from './control/context.ts';
 import { serveExtras } from './control/extras.ts';
 import { serveSandboxes } from './control/sandboxes.ts';
+import { serveSnapshots } from './control/snapshots.ts';
+import { serveTemplates, serveUploads } from './control/templates.ts';
+import { EVERY_ORIGIN, type Origins, serveCors } from './cors.ts';
 import { EnvdAccess } from './envd/access.ts';
 import { serveEnvd } from './envd/serve-envd.ts';
 import { E2bError, toE2bAnswer, unsupported } from './errors.ts';
 import { refuse } from './port-access.ts';
-import { Rest } from './rest.ts';
+import type { Rest } from './rest.ts';
 import type { SandboxRecords } from './sandbox-records.ts';
+import type { Builder } from './templates/builder.ts';
+import type { Catalogue } from './templates/find-template.ts';
 
 /** The port of envd in E2B's sandboxes. Nothing listens there; this front answers. */
 const ENVD_PORT = 49983;
 /** Paths of E2B's interface that are known, but not served. */
 const KNOWN =
   /^\/(?:v\d\/)?(?:sandboxes|snapshots|templates|volumes|volumecontent|secrets|teams|nodes|admin|access-tokens|api-keys)(?:\/|$)/;
+/** Of envd, where a request may name no sandbox. */
+const ENVD_PATHS: ReadonlySet<string> = new Set(['/files', '/health']);
 const RPC = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
 
 export type E2bFrontOptions = {
-  /** The REST interface. */
-  readonly app: HttpApp;
+  readonly rest: Rest;
   readonly sandboxes: SandboxHost;
   readonly authenticator: Authenticator;
   readonly audit: AuditSink;
   readonly records: SandboxRecords;
+  readonly catalogue: Catalogue;
+  readonly builder: Builder;
   readonly addresses: Addresses;
   /** Of the ports of sandboxes. */
   readonly ports: Gateway;
   /** Of the host names of sandboxes, with its port. */
   readonly domain: () => string;
   readonly allowedHosts: readonly AllowedHost[];
+  /** Origins of the control plane. */
+  readonly cors: Cors;
   readonly log: Logger;
   /** Aborts when the daemon stops. */
   readonly ending: AbortSignal;
@@ -74,13 +84,14 @@ export class E2bFront implements ServedGateway {
   constructor(options: E2bFrontOptions) {
     this.#options = options;
     this.#names = new HostNames(options.allowedHosts, options.addresses.scheme);
-    const rest = new Rest(options.app);
+    const rest = options.rest;
     const envd = this.#createApp();
     const access = new EnvdAccess(options.records, options.authenticator);
     this.#watchers = serveEnvd(envd, {
       access,
       rest,
       sandboxes: options.sandboxes,
+      defaultsOf: (id) => options.records.find(id)?.defaults,
       sandboxOf: (c) => this.#sandboxOf(c),
       admitted: (c, principal) => this.#admitted(c, principal),
     });
@@ -94,14 +105,18 @@ export class E2bFront implements ServedGateway {
 
   async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      const sought = this.#check(request);
+      const sought = this.#find(request);
+      // The gateway has checks of its own.
       if (sought !== undefined && sought.port !== ENVD_PORT)
         return await this.#options.ports.serve(request, response);
-      // For ports the guest decides.
-      if (/^100-continue$/i.test(request.headers.expect ?? '')) response.writeContinue();
       const path = request.url?.split('?', 1)[0] ?? '';
       // URLs of files that are signed name no sandbox.
-      const isEnvd = sought !== undefined || path === '/files' || path === '/health';
+      const isEnvd = (sought !== undefined && !isForControl(request, path)) || ENVD_PATHS.has(path);
+      const origins = isEnvd ? EVERY_ORIGIN : this.#options.cors;
+      this.#check(request, origins);
+      if (serveCors(request, response, origins)) return;
+      // For ports the guest decides.
+      if (/^100-continue$/i.test(request.headers.expect ?? '')) response.writeContinue();
       return isEnvd ? this.#envd(request, response) : this.#control(request, response);
     } catch (error) {
       this.#refuse(request, response, error);
@@ -113,16 +128,15 @@ export class E2bFront implements ServedGateway {
   }
 
   close(): void {
+    this.#options.builder.close();
     this.#watchers.close();
     this.#options.ports.close();
   }
 
   /** The port that a request is for; undefined: the control plane. */
-  #check(request: IncomingMessage): Sought | undefined {
+  #find(request: IncomingMessage): Sought | undefined {
     const { addresses } = this.#options;
-    const hosts = readHosts(request);
-    if (hosts instanceof Error) throw hosts;
-    const [host = ''] = hosts;
+    const host = hostOf(request);
     const sought = addresses.find(host, request.headers);
     const byName = addresses.find(host, {});
     const names = ADDRESS_HEADERS.filter((name) => request.headers[name] !== undefined);
@@ -134,11 +148,13 @@ export class E2bFront implements ServedGateway {
           `${names.join(' and ')} name no port of a sandbox, or another one than the host name`,
         );
     }
-    // The gateway has checks of its own.
-    if (sought !== undefined && sought.port !== ENVD_PORT) return sought;
-    const fault = byName === undefined ? findRefusal(request, this.#names, NO_CORS) : findExcess(request);
-    if (fault !== undefined) throw fault;
     return sought;
+  }
+
+  #check(request: IncomingMessage, origins: Origins): void {
+    const isOwnName = this.#options.addresses.find(hostOf(request), {}) === undefined;
+    const fault = isOwnName ? findRefusal(request, this.#names, origins) : findExcess(request);
+    if (fault !== undefined) throw fault;
   }
 
   #sandboxOf(c: HttpContext): string | undefined {
@@ -168,16 +184,32 @@ export class E2bFront implements ServedGateway {
   }
 
   #createControl(rest: Rest): HttpApp {
-    const { authenticator, records, domain } = this.#options;
+    const { authenticator, records, builder, catalogue, domain } = this.#options;
     const app = this.#createApp();
+    const context = new ControlContext({ rest, records, catalogue, domain });
+    serveUploads(app, context, { builder });
     app.use(async (c, next) => {
       this.#admitted(c, await this.#authenticate(c, authenticator));
       await next();
     });
-    const context = new ControlContext(rest, records, domain);
-    serveSandboxes(app, context);
+    // Most of the front's requests are recorded as those of the REST interface.
+    const recordAudit = audit(this.#options.audit);
+    for (const path of ['/templates/*', '/v2/templates/*', '/v3/templates'])
+      app.on(['POST', 'PATCH', 'DELETE'], path, recordAudit);
+    serveSandboxes(app, context, (id) => builder.isHidden(id));
+    serveSnapshots(app, context);
+    serveTemplates(app, context, { catalogue, builder, baseUrl: (c) => this.#baseUrl(c) });
     serveExtras(app, context);
     return app;
+  }
+
+  /** As the client of a request has reached it. */
+  #baseUrl(c: HttpContext): string {
+    const host = headerOf(c, 'host') ?? 'localhost';
+    const isEncrypted = (c.env.incoming?.socket as { readonly encrypted?: boolean } | undefined)?.encrypted;
+    // A proxy in front of the daemon may have the certificate of its name.
+    const isName = /[a-z]/i.test(host) && !host.startsWith('localhost') && !host.startsWith('[');
+    return `${isEncrypted || (isName && this.#options.addresses.scheme === 'https') ? 'https' : 'http'}://${host}`;
   }
 
   #authenticate(c: HttpContext, authenticator: Authenticator): Promise<Principal> {
@@ -220,8 +252,17 @@ export class E2bFront implements ServedGateway {
   }
 }
 
-/** Browsers of other origins are refused. */
-const NO_CORS = new Cors([]);
+/** An earlier Python SDK sends the headers of a sandbox with a request of the control plane. */
+function isForControl({ headers }: IncomingMessage, path: string): boolean {
+  const isNamed = ADDRESS_HEADERS.some((name) => headers[name] !== undefined);
+  return isNamed && headers['x-api-key'] !== undefined && KNOWN.test(path);
+}
+
+function hostOf(request: IncomingMessage): string {
+  const hosts = readHosts(request);
+  if (hosts instanceof Error) throw hosts;
+  return hosts[0] ?? '';
+}
 
 function isSame(a: Sought, b: Sought): boolean {
   return a.port === b.port && 'id' in a && 'id' in b && a.id === b.id;

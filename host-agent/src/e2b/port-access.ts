@@ -8,6 +8,10 @@ import { E2bError, SandboxGoneError, toE2bAnswer } from './errors.ts';
 import { areEqual, type SandboxRecord, type SandboxRecords, toE2bId } from './sandbox-records.ts';
 
 const TRAFFIC_TOKEN = 'e2b-traffic-access-token';
+/** Where the code interpreter listens. Code is for holders of the access token, as commands are. */
+const CODE_PORT = 49_999;
+/** Requests that the SDKs send without it. */
+const WITHOUT_TOKEN = /^\/(?:contexts|health)(?:[/?]|$)/;
 
 export class PortAccess {
   readonly #host: PortHost;
@@ -26,9 +30,17 @@ export class PortAccess {
     const record = this.#records.find(id);
     if (found === undefined || record === undefined) throw new SandboxGoneError(toE2bId(id));
     this.#assertAllowed(request, id, record);
+    if (port === CODE_PORT) this.#assertMayRun(request, id);
     const isValid = (): boolean =>
       this.#host.find(OPERATOR, sought) !== undefined && this.#records.find(id)?.ports === record.ports;
     return { by: 'public', sandbox: toPorts(found, record), port, isValid };
+  }
+
+  #assertMayRun({ url = '', headers }: AccessRequest['request'], id: string): void {
+    const token = headers['x-access-token'];
+    if (WITHOUT_TOKEN.test(url)) return;
+    if (typeof token === 'string' && this.#records.holderOf(id, token) !== undefined) return;
+    throw new E2bError(401, 'unauthorized access, please provide a valid access token');
   }
 
   #assertAllowed({ headers }: AccessRequest['request'], id: string, { ports }: SandboxRecord): void {

@@ -15,6 +15,8 @@ export type SandboxRecord = {
   readonly masksHost: boolean;
   readonly allowInternetAccess: boolean | null;
   readonly network?: object;
+  /** Of commands, from its template. */
+  readonly defaults?: { readonly user?: string; readonly workdir?: string };
   /** Ids of the keys that got a token; one signs file URLs that name no sandbox. */
   readonly keyIds: readonly string[];
 };
@@ -70,7 +72,7 @@ export class SandboxRecords {
 
   /** The access token of a sandbox for one client. */
   async tokenFor(id: string, principal: Principal): Promise<string> {
-    const keyId = principal.kind === 'key' ? principal.id : NO_KEY;
+    const keyId = keyIdOf(principal);
     const record = this.#table.get(id);
     if (record !== undefined && !record.keyIds.includes(keyId))
       await this.put(id, { ...record, keyIds: [...record.keyIds, keyId].slice(-MAX_KEYS) });
@@ -96,8 +98,35 @@ export class SandboxRecords {
       }
   }
 
+  /** Those of the key that has made a token. */
+  *tokensLike(
+    token: string,
+  ): Generator<{ readonly id: string; readonly token: string; readonly principal: Principal }> {
+    const keyId = token.slice(0, NO_KEY.length);
+    const principal = this.#principal(keyId);
+    if (principal === undefined) return;
+    for (const [id, keyIds] of this.#keyIds)
+      if (keyIds.includes(keyId)) yield { id, token: this.#token(id, keyId), principal };
+  }
+
   trafficToken(id: string): string {
     return this.#hmac(`traffic ${id}`);
+  }
+
+  /** For the upload of one file of a template by a client without its key. */
+  uploadToken(what: string, principal: Principal): string {
+    return this.#sign('upload', what, keyIdOf(principal));
+  }
+
+  /** The client that has the token. Undefined for another token, and when its key is no longer valid. */
+  uploaderOf(what: string, token: string): Principal | undefined {
+    const keyId = token.slice(0, NO_KEY.length);
+    return areEqual(token, this.#sign('upload', what, keyId)) ? this.#principal(keyId) : undefined;
+  }
+
+  /** Whether the key of a client may still be used. */
+  isValid(principal: Principal): boolean {
+    return this.#principal(keyIdOf(principal)) !== undefined;
   }
 
   #principal(keyId: string): KeyHolder | typeof OPERATOR | undefined {
@@ -117,12 +146,21 @@ export class SandboxRecords {
   }
 
   #compute(id: string, keyId: string): string {
-    return `${keyId}${this.#hmac(`access ${id} ${keyId}`)}`;
+    return this.#sign('access', id, keyId);
+  }
+
+  #sign(purpose: 'access' | 'upload', what: string, keyId: string): string {
+    return `${keyId}${this.#hmac(`${purpose} ${what} ${keyId}`)}`;
   }
 
   #hmac(text: string): string {
     return createHmac('sha256', this.#secret).update(text).digest('hex');
   }
+}
+
+/** Of the key that a client has. */
+export function keyIdOf(principal: Principal): string {
+  return principal.kind === 'key' ? principal.id : NO_KEY;
 }
 
 /** Constant-time comparison. */

@@ -9,6 +9,7 @@ import { audit } from './middleware/audit.ts';
 import { logging, requestId } from './middleware/logging.ts';
 import { metrics, tracing } from './middleware/telemetry.ts';
 import { commandHandlers } from './routes/commands.ts';
+import { consoleHandlers } from './routes/console.ts';
 import { egressHandlers } from './routes/egress.ts';
 import { eventHandlers } from './routes/events.ts';
 import { execHandlers } from './routes/exec.ts';
@@ -44,6 +45,7 @@ export function createHttpApp(services: HttpServices): HttpApp {
   const webSockets = new ExecWebSockets();
   const handlers = {
     ...metaHandlers(services),
+    ...consoleHandlers(services),
     ...mcpHandlers(services, (request, env) => app.fetch(request, env)),
     ...imageHandlers(services),
     ...sandboxHandlers(services),

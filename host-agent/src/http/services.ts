@@ -14,6 +14,7 @@ import type { StoredEvent } from '../sandboxes/lifecycle-events.ts';
 import type { SecretStore } from '../secrets/index.ts';
 import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
+import type { ConsoleFiles } from './console-files.ts';
 import type { AuditSink } from './middleware/audit.ts';
 
 /** A root filesystem that sandboxes boot from. */
@@ -72,6 +73,7 @@ export interface HttpServices {
   readonly secrets: Pick<SecretStore, 'list' | 'get' | 'put' | 'remove'>;
   /** Of a request that has values of secrets, for its retries. */
   readonly digestSecrets: (text: string) => string;
+  readonly console: ConsoleFiles;
   /** Absent: the daemon has no ingress. */
   readonly portLinks?: PortLinks | undefined;
   listProfiles(): Promise<readonly ProfileInfo[]>;

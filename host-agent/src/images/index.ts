@@ -9,7 +9,13 @@ export type { LayerProgress, Report } from './fetch/download-progress.ts';
 export { Images, type PullMode } from './images.ts';
 export type { ImageInfo, ImageRecord } from './record.ts';
 export { isSameReference } from './reference.ts';
-export { baseEnvironment, type FindOptions, RootfsFinder, toUnknownRootfs } from './rootfs-source.ts';
+export {
+  baseEnvironment,
+  type FindOptions,
+  type FoundRootfs,
+  RootfsFinder,
+  toUnknownRootfs,
+} from './rootfs-source.ts';
 
 export type OpenImagesOptions = Omit<ImagesOptions, 'files' | 'converter' | keyof typeof LIMITS> & {
   readonly dataDir: string;

@@ -1,5 +1,6 @@
 // The rootfs profiles of the data directory, from which sandboxes are created. Built-in ones are baked when the first
 // client requests them.
+import { type ServiceSpec, serviceSpec } from '@sandboxd/api';
 import {
   type BakeOptions,
   BuilderError,
@@ -9,12 +10,19 @@ import {
   listProfiles,
   openRecipeBook,
   type ProgressEvent,
+  type RecipeService,
   requireBakingHost,
   resolveProfile,
 } from '@sandboxd/rootfs-builder';
 import type { Logger } from 'pino';
 import { AppError, firstLine, toError } from '../lib/errors.ts';
 import { raceSignal } from '../lib/wait.ts';
+
+export type ProfileService = {
+  readonly spec: ServiceSpec;
+  /** A port of the guest, where it answers when it is ready. */
+  readonly readyPort: number;
+};
 
 type Profile = {
   readonly name: string;
@@ -26,6 +34,8 @@ type Profile = {
   readonly packages: Readonly<Record<string, string>>;
   readonly env: Readonly<Record<string, string>>;
   readonly workdir: string;
+  /** Of each of its sandboxes, unless a create has another one. */
+  readonly service?: ProfileService;
   readonly createdAt: Date;
 };
 
@@ -41,7 +51,13 @@ export class Profiles {
 
   /** Sorted by name; damaged profiles are omitted. */
   async list(): Promise<Profile[]> {
-    return (await listProfiles(this.#dataDir)).map(toProfile);
+    return (await listProfiles(this.#dataDir)).flatMap((each) => {
+      try {
+        return [toProfile(each)];
+      } catch {
+        return [];
+      }
+    });
   }
 
   /**
@@ -92,6 +108,12 @@ export class Profiles {
   }
 }
 
+function toProfileService({ readyPort, ...spec }: RecipeService): ProfileService {
+  const parsed = serviceSpec.safeParse({ ...spec, restart: { policy: 'always' } });
+  if (parsed.success) return { spec: parsed.data, readyPort };
+  throw new AppError('internal', `the service of a profile is invalid: ${firstLine(parsed.error)}`);
+}
+
 function toProfile(resolved: Awaited<ReturnType<typeof resolveProfile>>): Profile {
   const { manifest, rootfsPath } = resolved;
   return {
@@ -103,6 +125,7 @@ function toProfile(resolved: Awaited<ReturnType<typeof resolveProfile>>): Profil
     packages: manifest.packages,
     env: manifest.env,
     workdir: manifest.workdir,
+    ...(manifest.service && { service: toProfileService(manifest.service) }),
     createdAt: new Date(manifest.createdAt),
   };
 }

@@ -3,7 +3,7 @@ import type { ServiceSpec } from '@sandboxd/api';
 import { AppError } from '../lib/errors.ts';
 import { toServiceSpec } from './image-service.ts';
 import type { Images, PullMode, PullOptions } from './images.ts';
-import type { Profiles } from './profiles.ts';
+import type { ProfileService, Profiles } from './profiles.ts';
 import type { StoredImage } from './record.ts';
 
 const MAX_TRIES = 3;
@@ -61,6 +61,7 @@ export type FoundRootfs = {
   readonly rootfs: RootfsSource;
   /** The image's own service; `cmd` may be empty. */
   readonly service?: ServiceSpec;
+  readonly profileService?: ProfileService;
 };
 
 export type FindOptions = PullOptions & {
@@ -99,12 +100,15 @@ export class RootfsFinder {
       const { profiles } = this.#options;
       if (pull === 'never' && (await profiles.isToBeBaked(name)))
         return { rootfs: toUnknownRootfs({ kind, name }) };
-      const { digest, rootfsPath, env, workdir } = await (pull === 'never'
+      const { digest, rootfsPath, env, workdir, service } = await (pull === 'never'
         ? profiles.get(name)
         : profiles.obtain(name, findOptions.signal));
       // Without the agent's image, the guest runs the agent that was baked into the profile, and has no kernel modules.
       const agentPath = await this.#options.agentPath().catch(() => undefined);
-      return { rootfs: { kind, name, digest, rootfsPath, env, workdir, ...(agentPath && { agentPath }) } };
+      return {
+        rootfs: { kind, name, digest, rootfsPath, env, workdir, ...(agentPath && { agentPath }) },
+        ...(service && { profileService: service }),
+      };
     }
     const { images, agentPath } = this.#options;
     if (images === undefined)

@@ -32,7 +32,7 @@ export type Grant = {
   readonly visit?: { readonly token: string; readonly maxAgeS: number };
 };
 
-type Request = Pick<IncomingMessage, 'method' | 'headers'>;
+type Request = Pick<IncomingMessage, 'method' | 'headers' | 'url'>;
 
 export type AccessRequest = {
   readonly request: Request;

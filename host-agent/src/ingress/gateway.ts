@@ -118,7 +118,7 @@ export class Gateway {
       grant = admitted;
       this.#options.rateLimits.countSandbox(admitted.sandbox.id);
       if (isClosed(response) || request.socket.destroyed) return;
-      this.open.add(grant, isUpgrade ? request.socket : response, () => {
+      this.open.add(grant, asked.address, isUpgrade ? request.socket : response, () => {
         this.#grpc.retire(request, admitted);
         end(request, response);
       });

@@ -22,6 +22,7 @@ export {
   assertOperation,
   canSee,
   type KeyHolder,
+  mayDo,
   OPERATOR,
   type Owner,
   ownerOf,

@@ -165,14 +165,20 @@ export class EgressLog {
     const { mode = 'all', generation } = entry.settings;
     if (this.#store === undefined || mode === 'off') return;
     if (mode === 'denied' && record.verdict !== 'denied') return;
-    const budget = entry.budgets[record.verdict];
-    if (!budget.bucket.take()) {
-      budget.dropped++;
-      entry.gapTimer ??= setTimeout(() => this.#reportGaps(id, entry), GAP_MS).unref();
+    if (!entry.budgets[record.verdict].bucket.take()) {
+      this.#drop(id, entry, record.verdict, 1);
       return;
     }
     this.#reportGap(id, entry, record.verdict);
     this.#append(id, entry, record.verdict, { generation, ...bounded(record) });
+  }
+
+  /** So many records of allowed connections are missing. */
+  miss(id: string, count: number): void {
+    const entry = this.#entries.get(id);
+    const mode = entry?.settings.mode ?? 'all';
+    if (entry !== undefined && this.#store !== undefined && mode === 'all')
+      this.#drop(id, entry, 'allowed', count);
   }
 
   /** Undefined if there is no log of that sandbox, or it belongs to another tenant. */
@@ -209,6 +215,11 @@ export class EgressLog {
     }
     if (isKept) await this.#store?.end(id);
     else await this.#store?.remove(id);
+  }
+
+  #drop(id: string, entry: Entry, verdict: EgressVerdict, count: number): void {
+    entry.budgets[verdict].dropped += count;
+    entry.gapTimer ??= setTimeout(() => this.#reportGaps(id, entry), GAP_MS).unref();
   }
 
   #count({ verdict, protocol }: EgressRecord): void {

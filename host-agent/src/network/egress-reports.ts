@@ -2,14 +2,16 @@
 import { isIPv4 } from 'node:net';
 import { EGRESS_PROTOCOLS } from '@sandboxd/api';
 import type { Opening } from './allowed-addresses.ts';
+import { describeAllowedBy } from './bound-rules.ts';
 import { type DenialLog, type PacketTarget, readPacket } from './denial-log.ts';
 import type { EgressProtocol, EgressRecord } from './egress-log.ts';
-import { type Flow, trafficOf } from './flows.ts';
+import { type EndedFlow, type Flow, trafficOf } from './flows.ts';
 import type { EgressPolicy, Traffic } from './policy.ts';
 
 /** What the guest may reach now. */
 export interface JudgedEgress {
   readonly policy: EgressPolicy;
+  readonly gateway: string;
   /** The names, as far as they are known, that led to an address, the newest last. */
   namesOf(address: string): string[];
   open(openings: readonly Opening[], name: string): Promise<void>;
@@ -60,6 +62,23 @@ export class EgressReports {
     const name = this.#egress.namesOf(address).at(-1);
     const reason = 'the connection was closed: the changed policy does not allow it';
     this.#report({ verdict: 'denied', reason, protocol, name, address, ...(port !== 0 && { port }) });
+  }
+
+  /** One that no program of the host had a part in. It was allowed when it began, perhaps by an earlier policy. */
+  ended(flow: EndedFlow): void {
+    const { address, bytesUp, bytesDown, ms } = flow;
+    const traffic = trafficOf(flow);
+    if (traffic === undefined || address === this.#egress.gateway) return;
+    const { protocol, port } = traffic;
+    const name = this.#egress.namesOf(address).at(-1);
+    const { by } = this.#egress.policy.check(name ?? address, traffic);
+    this.#report({
+      verdict: 'allowed',
+      reason: bytesDown > 0 ? 'it ended' : 'it ended without an answer',
+      rule: by && describeAllowedBy(by),
+      ...{ protocol, name, address, bytesUp, bytesDown, ms },
+      ...(protocol !== 'icmp' && { port }),
+    });
   }
 
   #whyRefused({ protocol, address, port = 0 }: PacketTarget, name: string | undefined): string {

@@ -59,6 +59,10 @@ export class Egress implements AllowedNames {
     return this.#policy;
   }
 
+  get gateway(): string {
+    return this.#options.gateway;
+  }
+
   allows(name: string): boolean {
     return this.#policy.allows(name);
   }

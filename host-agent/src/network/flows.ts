@@ -17,7 +17,18 @@ export type Flow = {
   readonly address: string;
 };
 
+/** What the kernel counted of one that is over. */
+export type EndedFlow = Flow & {
+  /** With the headers of packets; 0 also where the kernel did not count. */
+  readonly bytesUp: number;
+  readonly bytesDown: number;
+  /** Of TCP, where it is known. */
+  readonly ms: number | undefined;
+};
+
 const FLOW_DIGITS = 20;
+/** Of a number that follows them. */
+const COUNT_DIGITS = 16;
 /** 65,536 connections, of 8 bytes each. */
 const MAX_CONNECTIONS_HEX = 65_536 * 8 * 2;
 /** TIME_WAIT, CLOSE. */
@@ -98,6 +109,15 @@ function readFlow(text: string): Flow {
     port: number(port),
     address: formatIpv4(number(address)),
   };
+}
+
+/** As the helper reports it. */
+export function readEndedFlow(text: string): EndedFlow {
+  const [bytesUp = 0, bytesDown = 0, ms = 0] = [0, 1, 2].map((at) => {
+    const from = FLOW_DIGITS + at * COUNT_DIGITS;
+    return Number.parseInt(text.slice(from, from + COUNT_DIGITS), 16);
+  });
+  return { ...readFlow(text.slice(0, FLOW_DIGITS)), bytesUp, bytesDown, ms: ms > 0 ? ms : undefined };
 }
 
 /** Whether it is not over by itself. */

@@ -42,6 +42,11 @@ const ARGV0 = 'sandboxd-gateway';
 const SETTLE_TIMEOUT_MS = 10_000;
 /** It ends after so long without a connection. */
 const IDLE_MS = 60_000;
+/** After so many that ended soon, the next one waits, ever longer up to this. */
+const FREE_STARTS = 3;
+const MAX_DELAY_MS = 10_000;
+/** Of one gateway, in the daemon's log. */
+const MAX_FAILURES = 5;
 const FILES = 4096;
 const THREADS = 32;
 /** More than its connections need: what is over is a guest's or its own doing, and ends it. */
@@ -52,6 +57,10 @@ export class GatewayProcess {
   readonly #options: GatewayProcessOptions;
   #channel: Duplex | undefined;
   #usedAt = 0;
+  #startedAt = 0;
+  /** How many in a row ended soon, and until when none is started for that. */
+  #soonEnded = 0;
+  #notBefore = 0;
   #number = 0;
   #waiting: Waiting | undefined;
   /** Digest of what it knows, which may have values of secrets. */
@@ -100,6 +109,9 @@ export class GatewayProcess {
   async #start(): Promise<void> {
     const { command, record, gate, users } = this.#options;
     await this.#end();
+    if (performance.now() < this.#notBefore)
+      throw new AppError('exhausted', 'the gateway ended too often, and is not started for some seconds');
+    this.#startedAt = performance.now();
     let channel: Duplex | undefined;
     await startHeld({
       ...{ program: command.jail, argv0: ARGV0, record, users },
@@ -122,13 +134,15 @@ export class GatewayProcess {
   #listen(channel: Duplex): void {
     const lines = new TokenBucket(LINES_PER_S, LINES_AT_ONCE);
     let text = '';
+    let failures = 0;
     const obey = (line: string): void => {
       const message = lines.take() ? readGatewayLine(line) : undefined;
       if (message === undefined) channel.destroy();
       else if ('record' in message) this.#options.onRecord(message.record);
-      else if ('failed' in message)
-        this.#options.log.error({ failed: message.failed }, 'the gateway of a sandbox failed');
-      else if ('idle' in message) void this.#endIfUnused();
+      else if ('failed' in message) {
+        if (++failures <= MAX_FAILURES)
+          this.#options.log.error({ failed: message.failed }, 'the gateway of a sandbox failed');
+      } else if ('idle' in message) void this.#endIfUnused();
       else if (message.settled === this.#waiting?.number) this.#waiting.resolve(message.closed);
     };
     this.#channel = channel;
@@ -143,12 +157,21 @@ export class GatewayProcess {
     channel.on('error', () => channel.destroy());
     channel.on('close', () => {
       if (this.#channel !== channel) return;
+      this.#delayNext();
       this.#options.log.warn('the gateway of a sandbox has ended; the next connection starts one');
       void this.#inTurn(async () => {
         if (this.#channel === channel) await this.#end();
       }).catch((err) => this.#options.log.warn({ err }, 'cannot end the gateway of a sandbox'));
     });
     unref(channel);
+  }
+
+  /** A guest that breaks it decides when that is. */
+  #delayNext(): void {
+    const now = performance.now();
+    this.#soonEnded = now - this.#startedAt > MAX_DELAY_MS ? 0 : this.#soonEnded + 1;
+    const delayMs = this.#soonEnded < FREE_STARTS ? 0 : 100 * 2 ** (this.#soonEnded - FREE_STARTS);
+    this.#notBefore = now + Math.min(delayMs, MAX_DELAY_MS);
   }
 
   async #settle(): Promise<number> {

@@ -13,26 +13,34 @@ const MAX_LINE_BYTES = 4096;
 /** As in native/netd.c, which ends at a longer one. */
 const MAX_BODY_BYTES = 2 ** 20;
 
+/** What it says without being asked, of a guest by its address; as in native/netd.c. */
+export type HelperReports = {
+  /** The first bytes of a packet that a rule logged. */
+  readonly onLogged: (guestIp: string, packet: Buffer) => void;
+  /** A connection that the guest opened is over. */
+  readonly onEnded: (guestIp: string, text: string) => void;
+  /** So many of them were not reported. */
+  readonly onMissed: (guestIp: string, count: number) => void;
+  /** After it ended, a namespace cannot be watched again. */
+  readonly onUnwatched: (guestIp: string, error: Error) => void;
+};
+
 export class NetHelper {
   readonly #program: string;
-  readonly #onLogged: (name: string, packet: Buffer) => void;
-  readonly #onRestart: () => void;
+  readonly #reports: HelperReports | undefined;
   #child: Child | undefined;
   readonly #waiting = new Map<string, Waiting>();
+  /** Guest addresses by watched namespace. */
+  readonly #watched = new Map<string, string>();
   #nextId = 1;
   #isClosed = false;
   #buffered: Buffer = Buffer.alloc(0);
   #head: Head | undefined;
 
-  /** `onLogged` gets the first bytes of a packet that a rule logged. `onRestart`: the watched namespaces are lost. */
-  constructor(
-    program: string,
-    onLogged: (name: string, packet: Buffer) => void = () => undefined,
-    onRestart: () => void = () => undefined,
-  ) {
+  /** Without `reports` it watches nothing. */
+  constructor(program: string, reports?: HelperReports) {
     this.#program = program;
-    this.#onLogged = onLogged;
-    this.#onRestart = onRestart;
+    this.#reports = reports;
   }
 
   /** Sends a request and returns its output. AppError internal with the helper's error message. */
@@ -46,6 +54,22 @@ export class NetHelper {
       this.#waiting.set(id, { resolve, reject });
       child.stdin.write(`${[id, ...args.map(encode), Buffer.byteLength(body)].join(' ')}\n${body}`);
     });
+  }
+
+  /** Has the reports about the guest of a namespace, from now on. */
+  async watch(namespace: string, guestIp: string): Promise<void> {
+    this.#watched.set(namespace, guestIp);
+    await this.request(['watch', namespace, guestIp]);
+  }
+
+  /** It is not watched again after the process ended. */
+  forget(namespace: string): void {
+    this.#watched.delete(namespace);
+  }
+
+  async unwatch(namespace: string): Promise<void> {
+    this.forget(namespace);
+    await this.request(['unwatch', namespace]);
   }
 
   /** Stops the process. The namespaces, links and rules that it created stay. */
@@ -63,7 +87,7 @@ export class NetHelper {
     const onEnd = (what: string) => {
       if (this.#child !== child) return;
       this.#abandon(new AppError('internal', `the program for networks ${what}`));
-      this.#onRestart();
+      this.#watchAgain();
     };
     child.on('error', (error) => onEnd(`cannot be started: ${error.message}`));
     child.on('exit', (code, signal) => onEnd(`ended with ${signal ?? code}`));
@@ -71,6 +95,11 @@ export class NetHelper {
     child.stdout.on('data', (bytes: Buffer) => this.#receive(bytes));
     child.unref();
     return child;
+  }
+
+  #watchAgain(): void {
+    for (const [namespace, guestIp] of this.#watched)
+      this.watch(namespace, guestIp).catch((error) => this.#reports?.onUnwatched(guestIp, error));
   }
 
   #abandon(error: Error): void {
@@ -93,7 +122,9 @@ export class NetHelper {
     if (end < 0) return false;
     const [first = '', second = '', third = ''] = this.#buffered.toString('latin1', 0, end).split(' ');
     this.#buffered = this.#buffered.subarray(end + 1);
-    if (first === 'logged') this.#onLogged(second, Buffer.from(third, 'hex'));
+    if (first === 'logged') this.#reports?.onLogged(second, Buffer.from(third, 'hex'));
+    else if (first === 'ended') this.#reports?.onEnded(second, third);
+    else if (first === 'missed') this.#reports?.onMissed(second, Number(third));
     else this.#head = { id: first, isOk: second === 'ok', sizeBytes: Number(third) };
     return true;
   }

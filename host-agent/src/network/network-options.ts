@@ -48,4 +48,6 @@ export type ServeOptions = NetworkPolicy & {
   readonly secrets?: (() => Promise<Pick<GatewaySettings, 'secrets' | 'allowsPlainHttp'>>) | undefined;
   /** Gets what the guest reached, and what it was denied. */
   readonly onEgress: (record: EgressRecord) => void;
+  /** So many records of what the guest reached are missing. */
+  readonly onMissed?: ((count: number) => void) | undefined;
 };

@@ -13,7 +13,7 @@ import type { Dialler } from './dialler.ts';
 import { Diallers } from './diallers.ts';
 import { Egress } from './egress.ts';
 import { EgressReports } from './egress-reports.ts';
-import { Flows, listTracked } from './flows.ts';
+import { Flows, listTracked, readEndedFlow } from './flows.ts';
 import { NetHelper } from './helper.ts';
 import { HostSide, type HostSideOptions, hostLacks, listLinks } from './host-side.ts';
 import type { NetworkOptions, ServeOptions } from './network-options.ts';
@@ -29,7 +29,13 @@ import type { PortMap } from './rules/host.ts';
 import type { NetworkSlot } from './subnet.ts';
 import { assertNoClash, assertOwnAddresses, findClash, linkOf, readRoutes, Subnet } from './subnet.ts';
 
-type Served = { egress: Egress; flows: Flows; reports: EgressReports; dialler: Dialler };
+type Served = {
+  egress: Egress;
+  flows: Flows;
+  reports: EgressReports;
+  dialler: Dialler;
+  onMissed: ServeOptions['onMissed'];
+};
 
 export class Network {
   readonly #options: NetworkOptions;
@@ -40,8 +46,6 @@ export class Network {
   #host: Promise<HostSide> | undefined;
   /** Names of the links of allocated slots. */
   readonly #taken = new Set<string>();
-  /** Guest addresses by watched namespace. */
-  readonly #listening = new Map<string, string>();
   /** By guest address. */
   readonly #resolvers = new Map<string, Resolver>();
   /** By guest address. */
@@ -56,11 +60,16 @@ export class Network {
     const { program, egressProgram, gateway, portUsers, runDir, log } = options;
     this.#options = options;
     this.#dir = join(runDir, 'net');
-    const onLogged = (guestIp: string, packet: Buffer): void => {
-      if (isToGuest(packet, guestIp)) this.#published.received(guestIp);
-      else this.#egress.get(guestIp)?.reports.refused(packet);
-    };
-    this.#quick = new NetHelper(program, onLogged, () => this.#listenAgain());
+    this.#quick = new NetHelper(program, {
+      onLogged: (guestIp, packet) => {
+        if (isToGuest(packet, guestIp)) this.#published.received(guestIp);
+        else this.#egress.get(guestIp)?.reports.refused(packet);
+      },
+      onEnded: (guestIp, text) => this.#egress.get(guestIp)?.reports.ended(readEndedFlow(text)),
+      onMissed: (guestIp, count) => this.#egress.get(guestIp)?.onMissed?.(count),
+      onUnwatched: (guestIp, err) =>
+        log.warn({ err, guestIp }, 'denials and connections of a sandbox are no longer logged'),
+    });
     this.#slow = new NetHelper(program);
     this.#diallers = new Diallers({ program: egressProgram, runDir, users: portUsers, gateway, log });
     this.#published = new Published({
@@ -178,7 +187,8 @@ export class Network {
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
   async start(slot: NetworkSlot, options: ServeOptions): Promise<void> {
-    const { wasServed, before, onDenied, onEgress, generation, authority, secrets, ...policy } = options;
+    const { wasServed, before, onDenied, onEgress, onMissed, generation, authority, secrets, ...policy } =
+      options;
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
     const { namespace, guestIp, resolverIp, gateway } = slot;
@@ -201,12 +211,12 @@ export class Network {
     });
     const reports = new EgressReports(egress, denials, onEgress);
     // Before anything can fail: what an earlier daemon left open can be changed in any case.
-    this.#egress.set(guestIp, { egress, flows, reports, dialler });
+    this.#egress.set(guestIp, { egress, flows, reports, dialler, onMissed });
     if (!wasServed) await egress.begin();
     else if (before === undefined) await egress.restore();
     else await egress.change(egress.policy, before === 'unknown' ? before : new EgressPolicy(before));
     const { upstream, allowedRanges, log } = this.#options;
-    await this.#listen(slot);
+    await this.#quick.watch(namespace, guestIp);
     const client = new ResolverClient({
       names: egress,
       upstream,
@@ -258,7 +268,7 @@ export class Network {
 
   /** Stops the resolver and the denial log, and frees the published ports. Idempotent. */
   async stop(slot: NetworkSlot): Promise<void> {
-    this.#listening.delete(slot.namespace);
+    this.#quick.forget(slot.namespace);
     await this.#resolvers.get(slot.guestIp)?.close();
     this.#resolvers.delete(slot.guestIp);
     this.#egress.get(slot.guestIp)?.flows.stop();
@@ -270,7 +280,7 @@ export class Network {
   /** Removes whatever exists of the slot; its addresses can then be allocated again. Idempotent. */
   async destroy(slot: NetworkSlot): Promise<void> {
     await this.stop(slot);
-    await this.#quick.request(['unwatch', slot.namespace]);
+    await this.#quick.unwatch(slot.namespace);
     await this.#removeSlot(linkOf(slot), slot.guestIp);
     this.#taken.delete(linkOf(slot));
   }
@@ -343,17 +353,5 @@ export class Network {
       });
     }
     return this.#host;
-  }
-
-  async #listen({ namespace, guestIp }: Pick<NetworkSlot, 'namespace' | 'guestIp'>): Promise<void> {
-    this.#listening.set(namespace, guestIp);
-    await this.#quick.request(['watch', namespace, guestIp]);
-  }
-
-  #listenAgain(): void {
-    for (const [namespace, guestIp] of this.#listening)
-      this.#quick.request(['watch', namespace, guestIp]).catch((err) => {
-        this.#options.log.warn({ err, guestIp }, 'denials of a sandbox are no longer logged');
-      });
   }
 }

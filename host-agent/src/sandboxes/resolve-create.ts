@@ -10,7 +10,7 @@ import {
   type SandboxLimits,
   type ServiceSpec,
 } from '@sandboxd/api';
-import { type FindOptions, type RootfsFinder, toUnknownRootfs } from '../images/index.ts';
+import { type FindOptions, type FoundRootfs, type RootfsFinder, toUnknownRootfs } from '../images/index.ts';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { assertOperation, type Principal } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
@@ -39,7 +39,8 @@ export async function validateCreate(
   const rootfs = found?.rootfs ?? toUnknownRootfs(request);
   const network = options.network && resolvePolicy(options.network, presets);
   const service = resolveService(options.service, undefined);
-  return resolveSandboxOptions({ ...options, network }, rootfs, defaults, limits, service);
+  const resolved = resolveSandboxOptions({ ...options, network }, rootfs, defaults, limits, service);
+  return withProfileService(resolved, found);
 }
 
 /**
@@ -62,7 +63,14 @@ export async function resolveRootfs(
   const service = resolveService(requested, found.service, Object.keys(env));
   if (service !== undefined) assertOperation(principal, 'exec');
   const { service: _, ...options } = validated;
-  return { ...options, rootfs: found.rootfs, ...(service && { service }) };
+  return withProfileService({ ...options, rootfs: found.rootfs, ...(service && { service }) }, found);
+}
+
+/** The operator chose the service of a profile, so it needs no operation; one of the request replaces it. */
+function withProfileService(options: ResolvedSandboxOptions, found?: FoundRootfs): ResolvedSandboxOptions {
+  if (options.service !== undefined || found?.profileService === undefined) return options;
+  const { spec: service, readyPort } = found.profileService;
+  return { ...options, service, readyPort };
 }
 
 /** AppError invalid_argument with the field, its value and the bounds. */
@@ -162,6 +170,6 @@ export function inheritOptions(
   saved: ResolvedSandboxOptions & { readonly inherited?: Inherited | undefined },
   publish: readonly PublishedPort[] = [],
 ): ResolvedSandboxOptions {
-  const { service: _, publish: _ports, inherited: _inherited, ...options } = saved;
+  const { service: _, readyPort: _port, publish: _ports, inherited: _inherited, ...options } = saved;
   return { ...options, bootArgs: '', ...(publish.length > 0 && { publish }) };
 }

@@ -116,13 +116,15 @@ function describeFailure(error: unknown): AppError {
 type SaveAndDestroyInput = Pick<SaveInput, 'dir' | 'signal'> & {
   readonly options: SavedManifest['options'];
   readonly owner?: string | undefined;
+  /** Hash of the service that runs in it. */
+  readonly service?: string | undefined;
 };
 
 /** Resolves after the sandbox is removed: nothing may write to its memory file when it is first restored. */
 export async function saveAndDestroy(
   { engines, system }: Pick<ResourceContext, 'engines' | 'system'>,
   sandbox: Sandbox,
-  { options, owner, ...input }: SaveAndDestroyInput,
+  { options, owner, service, ...input }: SaveAndDestroyInput,
 ): ReturnType<typeof saveGuest> {
   const saved = await saveGuest({
     ...input,
@@ -134,6 +136,7 @@ export async function saveAndDestroy(
       kernelDigest: system.kernel.digest,
       options,
       ...(owner !== undefined && { owner }),
+      ...(service !== undefined && { service }),
     },
     staysPaused: true,
   });

@@ -7,12 +7,14 @@ import { AppError, firstLine, isAppError, toError } from '../lib/errors.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import { asNoSpace } from './admission.ts';
 import { environmentOf, type Metadata, ownEnvironmentOf } from './metadata.ts';
+import { startReadyService } from './ready-service.ts';
 import type { SandboxRecord } from './record.ts';
 import { explainExit } from './resources/agent.ts';
 import { sandboxPaths } from './resources/files.ts';
 import { STEPS } from './resources/index.ts';
 import type { Handles, Resource, ResourceContext, StartContext, StartFrom } from './resources/resource.ts';
 import { Sandbox } from './sandbox.ts';
+import { toReadyService } from './template-choice.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
 /** What a copy comes from. */
@@ -174,9 +176,19 @@ function layerBytes(origin: StartFrom, diskBytes: number): number {
  * A service program that fails to start is not an error of the create; an agent that cannot be reached is an internal
  * one.
  */
-async function startService({ record, handles }: StartContext, signal: AbortSignal): Promise<void> {
+async function startService(start: StartContext, signal: AbortSignal): Promise<void> {
+  const { record, handles, origin, log } = start;
   const { service } = record.options;
-  if (service === undefined) return;
+  if (service === undefined || (origin.kind === 'boot' && origin.template?.hasService)) return;
+  const ready = toReadyService(record.options);
+  if (ready !== undefined && origin.kind === 'saved' && origin.saved.manifest.service === ready.hash) return;
+  if (ready !== undefined && handles.guest !== undefined) {
+    await startReadyService(handles.guest, ready, environmentOf(record), start.signal).catch((err) => {
+      start.signal.throwIfAborted();
+      log.warn({ err }, 'the service of a profile is not ready');
+    });
+    return;
+  }
   // An image's service has the environment of its image already.
   const env = service.env_exact ? ownEnvironmentOf(record) : environmentOf(record);
   try {

@@ -2,8 +2,10 @@
 // work is left for the copy.
 import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
+import type { ServiceSpec } from '@sandboxd/api';
 import type { RootfsSource } from '../images/rootfs-source.ts';
 import { causesOf, isAppError } from '../lib/errors.ts';
+import { hashService } from './metadata.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import type { ResolvedSandboxOptions } from './types.ts';
 
@@ -11,6 +13,8 @@ import type { ResolvedSandboxOptions } from './types.ts';
 export type TemplateCandidate = {
   readonly key: string;
   readonly options: ResolvedSandboxOptions;
+  /** What runs in it: a service that all of its copies have. */
+  readonly ready?: ReadyService;
   /** Absent for one that is made of a create's own guest, and for a generic one. */
   readonly booted?: TemplateCandidate;
 };
@@ -33,38 +37,55 @@ const NO_NAMES = { allowlist: [] };
  * template already has an interface, and the copy only changes its address.
  */
 export function templatesInRoot(
-  { service: _service, publish: _publish, network, ...options }: ResolvedSandboxOptions,
+  { service, readyPort, publish: _publish, network, ...options }: ResolvedSandboxOptions,
   agentPath: string | undefined,
   context: TemplateContext,
 ): readonly [CandidateInRoot, ...CandidateInRoot[]] {
   const rootfs = { ...options.rootfs, ...(agentPath !== undefined && { agentPath }) };
   const diskBytes = Math.min(options.diskBytes, context.diskBytes);
   const own = { ...options, rootfs, diskBytes, timeoutS: 0, idle: undefined };
-  const plain = withBooted(own, context);
-  return network === undefined ? [plain] : [withBooted({ ...own, network: NO_NAMES }, context), plain];
+  const ready = toReadyService({ service, readyPort });
+  const plain = withBooted(own, ready, context);
+  return network === undefined ? [plain] : [withBooted({ ...own, network: NO_NAMES }, ready, context), plain];
 }
 
 /** The generic template, which has no root file system and no network, so any create can copy it. */
 export function templateWithoutRoot(
-  { service: _service, publish: _publish, network: _network, ...options }: ResolvedSandboxOptions,
+  { service: _1, readyPort: _2, publish: _3, network: _4, ...options }: ResolvedSandboxOptions,
   agent: RootfsSource,
   context: TemplateContext,
 ): TemplateCandidate {
-  return toCandidate(
-    { ...options, rootfs: agent, diskBytes: context.diskBytes, timeoutS: 0, idle: undefined },
-    context,
-  );
+  const own = { ...options, rootfs: agent, diskBytes: context.diskBytes, timeoutS: 0, idle: undefined };
+  return { key: templateKey({ ...context, options: own }), options: own };
+}
+
+export type ReadyService = {
+  readonly spec: ServiceSpec;
+  readonly port: number;
+  readonly hash: string;
+};
+
+/** Undefined unless the service is that of a profile. */
+export function toReadyService({
+  service: spec,
+  readyPort: port,
+}: {
+  readonly service?: ServiceSpec | undefined;
+  readonly readyPort?: number | undefined;
+}): ReadyService | undefined {
+  return spec === undefined || port === undefined ? undefined : { spec, port, hash: hashService(spec) };
 }
 
 export type CandidateInRoot = TemplateCandidate & { readonly booted: TemplateCandidate };
 
-function withBooted(options: ResolvedSandboxOptions, context: TemplateContext): CandidateInRoot {
-  const booted = { key: templateKey({ ...context, options, isBooted: true }), options };
-  return { ...toCandidate(options, context), booted };
-}
-
-function toCandidate(options: ResolvedSandboxOptions, context: TemplateContext): TemplateCandidate {
-  return { key: templateKey({ ...context, options }), options };
+function withBooted(
+  options: ResolvedSandboxOptions,
+  ready: ReadyService | undefined,
+  context: TemplateContext,
+): CandidateInRoot {
+  const runs = ready && { ready };
+  const booted = { key: templateKey({ ...context, options, ...runs, isBooted: true }), options, ...runs };
+  return { key: templateKey({ ...context, options, ...runs }), options, ...runs, booted };
 }
 
 export type TemplateKeyInput = {
@@ -72,6 +93,7 @@ export type TemplateKeyInput = {
   readonly kernelDigest: string;
   /** Whether it is made of the guest that a create boots. */
   readonly isBooted?: boolean;
+  readonly ready?: Pick<ReadyService, 'hash' | 'port'>;
   /** Options of the template's guest. Copies may have larger disks and other allowlists. */
   readonly options: Pick<ResolvedSandboxOptions, 'vcpus' | 'memoryMib' | 'diskBytes' | 'network'> & {
     readonly rootfs: Pick<RootfsSource, 'digest' | 'agentPath'>;
@@ -80,7 +102,7 @@ export type TemplateKeyInput = {
 
 /** 16 hexadecimal digits: equal for creates whose guests are identical until first use. */
 export function templateKey(input: TemplateKeyInput): string {
-  const { compatibility, kernelDigest, options, isBooted = false } = input;
+  const { compatibility, kernelDigest, options, isBooted = false, ready } = input;
   const facts = [
     Object.entries(compatibility).sort(([a], [b]) => (a < b ? -1 : 1)),
     kernelDigest,
@@ -92,6 +114,7 @@ export function templateKey(input: TemplateKeyInput): string {
     ...(options.rootfs.agentPath === undefined ? [] : [basename(options.rootfs.agentPath)]),
     ...(options.network === undefined ? [] : ['network']),
     ...(isBooted ? ['booted'] : []),
+    ...(ready === undefined ? [] : [ready.hash, ready.port]),
   ];
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 16);
 }

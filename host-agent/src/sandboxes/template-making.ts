@@ -4,17 +4,19 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
+import { baseEnvironment } from '../images/index.ts';
 import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { Admission, Need } from './admission.ts';
+import { READY_TIMEOUT_MS, startReadyService } from './ready-service.ts';
 import { makeIdentity } from './resources/agent.ts';
 import type { BootedTemplate, ResourceContext, StartContext } from './resources/resource.ts';
 import { saveAndDestroy } from './save-sandbox.ts';
 import { saveGuest } from './saved/save.ts';
 import { publishSaved, removeSaved, SavedGuest, templatesRoot, unfinishedDir } from './saved/saved-guest.ts';
 import { startSandbox } from './start.ts';
-import type { TemplateCandidate } from './template-choice.ts';
+import type { ReadyService, TemplateCandidate } from './template-choice.ts';
 import { warm } from './warm.ts';
 
 export type OwnedCandidate = TemplateCandidate & { readonly owner?: string | undefined };
@@ -93,17 +95,19 @@ export class TemplateMaker {
   ): Promise<MadeTemplate> {
     if (vm === undefined || guest === undefined) throw new Error('the guest is not there yet');
     const { context } = this.#options;
-    const { options, owner } = candidate;
+    const { options, owner, ready } = candidate;
     // The memory of its guest is that of a create.
     return this.#fill(candidate, { memoryMib: [], areCopies: false }, async (dir) => {
       context.faults.reach('template.booted');
       // Copies do the same next, so they have it compiled.
       await guest.setIdentity(makeIdentity(newId('sbx'), network), signal);
+      if (ready !== undefined) await startReadyService(guest, ready, baseEnvironment(options.rootfs), signal);
       const manifest = {
         compatibility: engine.compatibility(),
         kernelDigest: context.system.kernel.digest,
         options,
         ...(owner !== undefined && { owner }),
+        ...(ready && { service: ready.hash }),
       };
       return saveGuest({ dir, vm, guest, layerPath: paths.layerPath, manifest, onWritten });
     });
@@ -142,7 +146,8 @@ export class TemplateMaker {
       undo.defer(() => sandbox.remove());
       context.faults.reach('template.booted');
       await warm(sandbox, { timeoutMs, hasRoot: options.rootfs.kind !== 'agent', signal });
-      return await saveAndDestroy(context, sandbox, { dir, options, owner, signal });
+      const service = from?.manifest.service;
+      return await saveAndDestroy(context, sandbox, { dir, options, owner, signal, service });
     });
   }
 
@@ -179,6 +184,8 @@ export class TemplateMaker {
 type OwnBootOptions = {
   /** Size of the guest's layer when it is saved. */
   readonly diskBytes: number;
+  /** Is made to run before the guest is saved. */
+  readonly ready?: ReadyService;
   /** The signal of the create. */
   readonly signal: AbortSignal;
   /** Saves the guest; calls `onWritten` when it can be used. */
@@ -201,6 +208,14 @@ export class OwnBoot implements BootedTemplate {
 
   get diskBytes(): number {
     return this.#options.diskBytes;
+  }
+
+  get extraMs(): number {
+    return this.#options.ready === undefined ? 0 : READY_TIMEOUT_MS;
+  }
+
+  get hasService(): boolean {
+    return this.#options.ready !== undefined && this.#hasBegun && !this.hasFailed;
   }
 
   /** Rejects if there will be none. */

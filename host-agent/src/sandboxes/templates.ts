@@ -100,11 +100,12 @@ export class Templates {
     const agent = await this.#agentRootfs();
     const context = this.#templateContext();
     const inRoot = templatesInRoot(options, agent?.agentPath, context);
+    const [{ booted }] = inRoot;
     const candidates = [
       ...inRoot.flatMap((each) => [each, each.booted]),
-      ...(agent === undefined ? [] : [templateWithoutRoot(options, agent, context)]),
+      // In a generic one no service runs, and its start takes longer than a boot.
+      ...(agent === undefined || booted.ready ? [] : [templateWithoutRoot(options, agent, context)]),
     ];
-    const [{ booted }] = inRoot;
     for (;;) {
       const ready = candidates.map(({ key }) => this.#store.get(key)).find((saved) => saved !== undefined);
       if (ready !== undefined) {
@@ -129,10 +130,11 @@ export class Templates {
   }
 
   #startOwn(candidate: OwnedCandidate, signal: AbortSignal): OwnBoot {
-    const { key, options } = candidate;
+    const { key, options, ready } = candidate;
     const own = new OwnBoot({
       diskBytes: options.diskBytes,
       signal,
+      ...(ready && { ready }),
       save: async (...start) =>
         this.#publish(candidate, await this.#maker.ofBooted(candidate, ...start), { isFirst: true }),
     });

@@ -60,6 +60,8 @@ export type SandboxPatch = {
   /** 0 removes the idle timeout. */
   readonly idleTimeoutS?: number | undefined;
   readonly idleAction?: IdleRule['action'] | undefined;
+  readonly timeoutAction?: 'delete' | 'pause' | undefined;
+  readonly autoResume?: boolean | undefined;
 };
 
 /** What one copy, or all of them, have of their own. */
@@ -101,6 +103,8 @@ export type ResolvedSandboxOptions = {
   readonly idle?: IdleRule | undefined;
   readonly bootArgs: string;
   readonly service?: ServiceSpec;
+  /** The service is that of the profile, and is ready when it answers at this port of the guest. */
+  readonly readyPort?: number | undefined;
   /** What the guest may reach; all else is blocked. */
   readonly network?: NetworkPolicy | undefined;
   readonly publish?: readonly PublishedPort[] | undefined;

@@ -8,7 +8,7 @@ import { asNoSpace } from './admission.ts';
 import type { LifecycleEvents } from './lifecycle-events.ts';
 import { metadataOf } from './metadata.ts';
 import type { Names } from './names.ts';
-import { noSandbox, type SandboxRecord } from './record.ts';
+import { noSandbox, pausesAtEnd, type SandboxRecord } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { IdleRule, SandboxInfo, SandboxPatch } from './types.ts';
 
@@ -57,13 +57,20 @@ export async function updateSandbox(
 /** AppError invalid_argument. */
 export function applyPatch(record: SandboxRecord, patch: SandboxPatch, nowMs: number): SandboxRecord {
   const { name: oldName, expiresAtMs: oldExpiry, ...metadata } = metadataOf(record);
-  const { idle: oldIdle, ...options } = record.options;
+  const { idle: oldIdle, timeoutAction: oldAction, autoResume: oldResume, ...options } = record.options;
   const { name = oldName ?? null, labels = {}, timeoutS = options.timeoutS } = patch;
   const expiresAtMs = patch.timeoutS === undefined ? oldExpiry : nowMs + timeoutS * 1000;
   const idle = patchIdle(oldIdle, patch);
+  const { timeoutAction = oldAction ?? 'delete', autoResume = oldResume ?? true } = patch;
   return {
     ...record,
-    options: { ...options, timeoutS, ...(idle && { idle }) },
+    options: {
+      ...options,
+      timeoutS,
+      ...(idle && { idle }),
+      ...(timeoutAction === 'pause' && { timeoutAction }),
+      ...(!autoResume && { autoResume }),
+    },
     metadata: {
       ...metadata,
       ...(name !== null && { name }),
@@ -98,6 +105,8 @@ function findChanges(before: SandboxRecord, after: SandboxRecord): string[] {
     ),
     ...differs('idle_timeout_s', oldIdle?.timeoutS, idle?.timeoutS),
     ...differs('idle_action', oldIdle?.action ?? 'delete', idle?.action ?? 'delete'),
+    ...differs('timeout_action', pausesAtEnd(before), pausesAtEnd(after)),
+    ...differs('auto_resume', before.options.autoResume ?? true, after.options.autoResume ?? true),
   ];
 }
 

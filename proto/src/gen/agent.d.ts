@@ -2536,6 +2536,9 @@ export namespace sandboxd {
                 /** Identity trust. */
                 trust?: (sandboxd.agent.v1.Trust.$Properties|null);
 
+                /** Identity environment. */
+                environment: string[];
+
                 /**
                  * Creates a new Identity instance using the specified properties.
                  * @param [properties] Properties to set
@@ -2594,6 +2597,9 @@ export namespace sandboxd {
 
                     /** Identity trust */
                     trust?: (sandboxd.agent.v1.Trust.$Properties|null);
+
+                    /** Identity environment */
+                    environment?: (string[]|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];

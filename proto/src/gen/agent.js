@@ -6223,6 +6223,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {boolean|null} [entersRoot] Identity entersRoot
                  * @property {number|null} [pidsLimit] Identity pidsLimit
                  * @property {sandboxd.agent.v1.Trust.$Properties|null} [trust] Identity trust
+                 * @property {Array.<string>|null} [environment] Identity environment
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -6248,6 +6249,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
                 const Identity = function (properties) {
+                    this.environment = [];
                     if (properties)
                         for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                             if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -6327,6 +6329,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 Identity.prototype.trust = null;
 
                 /**
+                 * Identity environment.
+                 * @member {Array.<string>} environment
+                 * @memberof sandboxd.agent.v1.Identity
+                 * @instance
+                 */
+                Identity.prototype.environment = $util.emptyArray;
+
+                /**
                  * Creates a new Identity instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.Identity
@@ -6376,6 +6386,9 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 9, wireType 0 =*/72).uint32(message.pidsLimit);
                     if (message.trust != null && $Object.hasOwnProperty.call(message, "trust"))
                         $root.sandboxd.agent.v1.Trust.encode(message.trust, writer.uint32(/* id 10, wireType 2 =*/82).fork(), _depth + 1).ldelim();
+                    if (message.environment != null && message.environment.length)
+                        for (let i = 0; i < message.environment.length; ++i)
+                            writer.uint32(/* id 11, wireType 2 =*/90).string(message.environment[i]);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -6493,6 +6506,14 @@ export const sandboxd = $root.sandboxd = (() => {
                                 if (wireType !== 2)
                                     break;
                                 message.trust = $root.sandboxd.agent.v1.Trust.decode(reader, reader.size(), $undefined, _depth + 1, message.trust);
+                                continue;
+                            }
+                        case 11: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.environment && message.environment.length))
+                                    message.environment = [];
+                                message.environment.push(reader.stringVerify());
                                 continue;
                             }
                         }

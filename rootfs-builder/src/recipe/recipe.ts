@@ -58,6 +58,16 @@ const environment = z.record(
   z.string().refine((value) => !value.includes('\0'), 'text without zero bytes'),
 );
 
+/** A program that runs in each sandbox of the profile from its beginning. */
+const service = z.strictObject({
+  cmd: z.array(z.string().min(1)).min(1).max(64),
+  cwd: guestPath.optional(),
+  user: userName.optional(),
+  env: environment.optional(),
+  /** It answers there when it is ready; then the sandboxes of the profile are copies of a guest in which it runs. */
+  readyPort: z.number().int().min(1).max(65_535),
+});
+
 const recipeSchema = z.strictObject({
   name: profileName,
   description: z.string().max(200).default(''),
@@ -76,12 +86,14 @@ const recipeSchema = z.strictObject({
   npmRuntime: npmRuntime.optional(),
   /** npm packages that bundle their dependencies, as npm itself does. */
   npmPackages: z.array(npmPackage).default([]),
+  service: service.optional(),
 });
 
 /** A recipe as written. In a `ResolvedRecipe`, everything that it extends is filled in. */
 export type Recipe = z.infer<typeof recipeSchema>;
 export type RecipeFile = z.infer<typeof recipeFile>;
 export type NpmRuntime = z.infer<typeof npmRuntime>;
+export type RecipeService = z.infer<typeof service>;
 
 /** Text or JSON value → recipe. `origin` (a path or name) identifies it in error messages. */
 export function parseRecipe(input: unknown, origin: string): Recipe {

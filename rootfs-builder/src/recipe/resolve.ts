@@ -1,7 +1,7 @@
 // Recipe → ResolvedRecipe: merges extended recipes, fills in defaults, and makes the order canonical.
 import { BuilderError } from '../errors.ts';
 import { digestValue } from '../lib/digest.ts';
-import type { NpmRuntime, Recipe, RecipeFile } from './recipe.ts';
+import type { NpmRuntime, Recipe, RecipeFile, RecipeService } from './recipe.ts';
 
 export type ResolvedRecipe = {
   name: string;
@@ -16,6 +16,8 @@ export type ResolvedRecipe = {
   workdir: string;
   npmRuntime?: NpmRuntime;
   npmPackages: string[];
+  /** Absent: none. */
+  service?: RecipeService;
 };
 
 export type RecipeBook = ReadonlyMap<string, Recipe>;
@@ -36,6 +38,7 @@ export function resolveRecipe(recipe: Recipe, book: RecipeBook): ResolvedRecipe 
     parentName = parent.extends;
   }
   const npmRuntime = lastDefined(chain.map((member) => member.npmRuntime));
+  const service = lastDefined(chain.map((member) => member.service));
   const users = [...new Set(chain.flatMap((member) => member.users))].sort();
   return {
     name: recipe.name,
@@ -49,6 +52,7 @@ export function resolveRecipe(recipe: Recipe, book: RecipeBook): ResolvedRecipe 
     workdir: lastDefined(chain.map((member) => member.workdir)) ?? '/',
     npmPackages: [...new Set(chain.flatMap((member) => member.npmPackages))].sort(),
     ...(npmRuntime === undefined ? {} : { npmRuntime }),
+    ...(service === undefined ? {} : { service }),
   };
 }
 

@@ -164,6 +164,7 @@ async function finishImage(
     ...(runtime === undefined ? {} : { npmRuntime: runtime.label }),
     env: recipe.env,
     workdir: recipe.workdir,
+    ...(recipe.service && { service: recipe.service }),
     rootfsSha256: await digestFile(rootfsPath),
     sizeBytes: (await stat(rootfsPath)).size,
     entries,

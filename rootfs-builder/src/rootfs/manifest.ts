@@ -19,6 +19,15 @@ export const profileManifestSchema = z.object({
   npmRuntime: z.string().optional(),
   env: z.record(z.string(), z.string()),
   workdir: z.string(),
+  service: z
+    .object({
+      cmd: z.array(z.string()),
+      cwd: z.string().optional(),
+      user: z.string().optional(),
+      env: z.record(z.string(), z.string()).optional(),
+      readyPort: z.number().int(),
+    })
+    .optional(),
   /** Identifies the bytes. A snapshot's memory needs exactly this image, not another bake of the same inputs. */
   rootfsSha256: z.string(),
   sizeBytes: z.number().int(),

@@ -157,6 +157,7 @@ function wordsOf(home: string): Readonly<Record<string, readonly string[]>> {
   return {
     run: ['base', 'true'],
     exec: ['sbx_1', 'true'],
+    code: ['sbx_1', file],
     commands: ['sbx_1'],
     attach: ['sbx_1', 'cmd_1'],
     wait: ['sbx_1', 'cmd_1'],

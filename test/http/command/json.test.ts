@@ -36,6 +36,7 @@ t.test('each verb', async (t) => {
   const cases: Record<string, Case> = {
     run: { fine: ['base', 'true'], wrong: ['nosuch:', 'true'] },
     exec: { fine: [id, 'true'], wrong: [UNKNOWN_ID, 'true'] },
+    code: { wrong: [UNKNOWN_ID, join(home, 'file')] },
     commands: { fine: [id], wrong: [UNKNOWN_ID] },
     attach: { wrong: [UNKNOWN_ID, COMMAND_ID] },
     wait: { fine: [id, COMMAND_ID], wrong: [id, 'nonsense'] },

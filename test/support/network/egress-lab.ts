@@ -65,7 +65,9 @@ export async function openEgressLab(t: Test) {
     const onDenied = (text: string) => denied.push(text);
     const records: EgressRecord[] = [];
     const onEgress = (record: EgressRecord) => records.push(record);
-    await network.start(slot, { allowlist: [], ...policy, wasServed: false, onDenied, onEgress });
+    const missed: number[] = [];
+    const onMissed = (count: number) => missed.push(count);
+    await network.start(slot, { allowlist: [], ...policy, wasServed: false, onDenied, onEgress, onMissed });
     const guest = await lab.boot(slot);
     t.teardown(async () => {
       guest.unplug();
@@ -91,10 +93,17 @@ export async function openEgressLab(t: Test) {
       await network.close();
       owner.network = await lab.openNetwork();
       owner.network.adopt(slot);
-      await owner.network.start(slot, { allowlist: [], ...to, wasServed: true, onDenied, onEgress });
+      await owner.network.start(slot, {
+        allowlist: [],
+        ...to,
+        wasServed: true,
+        onDenied,
+        onEgress,
+        onMissed,
+      });
       return (next: NetworkPolicy) => owner.network.change(slot, next);
     };
-    return { slot, run, change, background, denied, records, network, replace };
+    return { slot, run, change, background, denied, records, missed, network, replace };
   }
   return { lab, seen, open };
 }

@@ -26,6 +26,8 @@ const DOCUMENTED = [
   ['GET', '/metrics', 'metrics', 200],
   ['GET', '/openapi.json', 'public', 200],
   ['GET', '/docs', 'public', 200],
+  ['GET', '/console', 'public', 200],
+  ['GET', '/console/:file', 'public', 200],
   ['GET', '/events', 'view', 200],
   ['GET', '/images', 'view', 200],
   ['POST', '/images', 'images', 201],

@@ -11,7 +11,7 @@ import t from 'tap';
 
 t.test('the built-in recipes resolve, and inherit from base', async (t) => {
   const book = await openRecipeBook();
-  t.same([...book.keys()].sort(), ['base', 'e2b-base', 'node', 'python-3.11']);
+  t.same([...book.keys()].sort(), ['base', 'code', 'e2b-base', 'node', 'python-3.11']);
   const base = resolveRecipe(findRecipe(book, 'base'), book);
   const python = resolveRecipe(findRecipe(book, 'python-3.11'), book);
   const node = resolveRecipe(findRecipe(book, 'node'), book);

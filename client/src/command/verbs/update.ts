@@ -7,7 +7,16 @@ import type { Session, Verb } from '../verb.ts';
 
 /** Flags for each kind. */
 const FLAGS = {
-  sandbox: ['name', 'no-name', 'label', 'timeout', 'idle-timeout', 'idle-action'],
+  sandbox: [
+    'name',
+    'no-name',
+    'label',
+    'timeout',
+    'idle-timeout',
+    'idle-action',
+    'timeout-action',
+    'auto-resume',
+  ],
   snapshot: ['name', 'no-name', 'label', 'comment', 'no-comment'],
   image: ['label'],
 } as const;
@@ -46,6 +55,16 @@ export const update: Verb = {
       placeholder: 'delete|snapshot|pause',
       help: 'action after the idle timeout',
     },
+    'timeout-action': {
+      type: 'string',
+      placeholder: 'delete|pause',
+      help: 'action at the end of its lifetime',
+    },
+    'auto-resume': {
+      type: 'string',
+      placeholder: 'on|off',
+      help: 'whether use of it resumes it when it is paused',
+    },
   },
   example: 'sandbox update --label team=compilers --timeout 2h $ID',
   async run(input, session) {
@@ -74,12 +93,15 @@ function change(id: string, input: Input, { client, signal }: Session) {
     return client.snapshots.get(id).change({ ...changes, signal });
   }
   const [timeout, idleTimeout, idleAction] = ['timeout', 'idle-timeout', 'idle-action'].map(input.text);
+  const [timeoutAction, autoResume] = ['timeout-action', 'auto-resume'].map(input.text);
   const changes: UpdateOptions = {
     ...toNamed(input),
     ...(Object.keys(labels).length > 0 && { labels }),
     ...(timeout !== undefined && { timeout_s: toSeconds('timeout', timeout) }),
     ...(idleTimeout !== undefined && { idle_timeout_s: toSeconds('idle-timeout', idleTimeout) }),
     ...(idleAction !== undefined && { idle_action: idleAction as 'delete' }),
+    ...(timeoutAction !== undefined && { timeout_action: timeoutAction as 'delete' }),
+    ...(autoResume !== undefined && { auto_resume: toSwitch('auto-resume', autoResume) }),
   };
   return client.sandboxes.update(id, changes, { signal });
 }
@@ -92,6 +114,12 @@ function toNamed(input: Input): { name?: string | null } {
 function toComment(input: Input): { comment?: string | null } {
   const comment = input.text('comment');
   return { ...(comment !== undefined && { comment }), ...(input.isSet('no-comment') && { comment: null }) };
+}
+
+/** Throws UsageError. */
+function toSwitch(flag: string, text: string): boolean {
+  if (text === 'on' || text === 'off') return text === 'on';
+  throw new UsageError(`--${flag} must be on or off, not ${JSON.stringify(text)}`);
 }
 
 /** Throws UsageError. `kind` is undefined before it is known. */

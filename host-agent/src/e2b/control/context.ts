@@ -4,17 +4,25 @@ import { addressOf, type Caller, clientSignal, type HttpContext, headerOf } from
 import { OPERATOR } from '../../keys/index.ts';
 import type { Requests, Rest } from '../rest.ts';
 import type { SandboxRecords } from '../sandbox-records.ts';
+import type { Asker, Catalogue } from '../templates/find-template.ts';
 import { type Tokens, toSandbox } from './views.ts';
+
+type ControlOptions = Pick<ControlContext, 'records' | 'catalogue'> & {
+  readonly rest: Rest;
+  readonly domain: () => string;
+};
 
 export class ControlContext {
   readonly records: SandboxRecords;
+  readonly catalogue: Catalogue;
   readonly #domain: () => string;
   readonly #rest: Rest;
 
   /** `domain` is that of the host names of sandboxes, with its port. */
-  constructor(rest: Rest, records: SandboxRecords, domain: () => string) {
+  constructor({ rest, records, catalogue, domain }: ControlOptions) {
     this.#rest = rest;
     this.records = records;
+    this.catalogue = catalogue;
     this.#domain = domain;
   }
 
@@ -30,6 +38,10 @@ export class ControlContext {
     headerOf(c, 'idempotency-key') === undefined
       ? this.#rest.as(callerOf(c), clientSignal(c))
       : this.lastingOf(c);
+
+  askerOf(c: HttpContext): Asker {
+    return { requests: this.requestsOf(c), principal: c.get('principal') };
+  }
 
   /** Also for what must be finished once it has begun. */
   readonly lastingOf = (c: HttpContext): Requests => this.#rest.as(callerOf(c));

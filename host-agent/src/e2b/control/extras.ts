@@ -1,17 +1,14 @@
-// The rest of the control plane: snapshots, forks, networks, metrics and logs.
+// The rest of the control plane: forks, networks, metrics and logs.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ConflictError, type LogRecord } from '@sandboxd/client';
+import type { LogRecord } from '@sandboxd/client';
 import type { Hono } from 'hono';
 import type { HttpEnv } from '../../http/context.ts';
 import { assertOperation } from '../../keys/index.ts';
-import { E2bError, unsupported } from '../errors.ts';
 import type { Requests } from '../rest.ts';
-import { type SandboxRecord, toOwnId } from '../sandbox-records.ts';
-import { findSnapshot } from '../templates.ts';
+import type { SandboxRecord } from '../sandbox-records.ts';
 import type { ControlContext } from './context.ts';
-import { NEXT_TOKEN, toPage } from './lists.ts';
 import { toPortAccess, toTargets } from './network.ts';
-import { forkBody, type NetworkBody, putNetworkBody, readBodyAs, snapshotBody } from './requests.ts';
+import { forkBody, type NetworkBody, putNetworkBody, readBodyAs } from './requests.ts';
 import { idOf, mayConnect, setTimeoutOf } from './sandboxes.ts';
 
 const DEFAULT_FORK_TIMEOUT_S = 15;
@@ -21,40 +18,6 @@ const DEFAULT_LOG_LINES = 1000;
 
 export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
   const { records, requestsOf, lastingOf } = context;
-  app.post('/sandboxes/:id/snapshots', async (c) => {
-    const { name, memory } = await readBodyAs(c, snapshotBody);
-    if (memory === false) throw unsupported('a snapshot with memory false');
-    const requests = requestsOf(c);
-    const take = (within: Requests) =>
-      within.call('takeSnapshot', { params: { id: idOf(c) }, body: name == null ? {} : { name } });
-    const snapshot = await take(requests).catch(async (error: unknown) => {
-      const older = name != null && error instanceof ConflictError && (await findSnapshot(requests, name));
-      if (!older) throw error;
-      const lasting = lastingOf(c);
-      await lasting.call('changeSnapshot', { params: { id: older }, body: { name: null } });
-      return await take(lasting);
-    });
-    return c.json(toSnapshot(snapshot), 201);
-  });
-  app.get('/snapshots', async (c) => {
-    const query = c.req.query();
-    const source = query.sandboxID ? (toOwnId(query.sandboxID) ?? '') : undefined;
-    const { snapshots } = await requestsOf(c).call('listSnapshots');
-    const found = snapshots.filter(
-      ({ source_id, name }) =>
-        (source === undefined || source_id === source) && (!query.name || name === query.name),
-    );
-    const { entries, next } = toPage(found, ({ id, created_at }) => ({ id, startedAt: created_at }), query);
-    if (next !== undefined) c.header(NEXT_TOKEN, next);
-    return c.json(entries.map(toSnapshot));
-  });
-  app.delete('/templates/:id', async (c) => {
-    const requests = requestsOf(c);
-    const id = await findSnapshot(requests, c.req.param('id'));
-    if (id === undefined) throw new E2bError(404, 'template not found; only snapshots can be deleted here');
-    await requests.call('deleteSnapshot', { params: { id } });
-    return c.body(null, 204);
-  });
   app.post('/sandboxes/:id/fork', async (c) => {
     const { timeout, count } = await readBodyAs(c, forkBody);
     const lasting = lastingOf(c);
@@ -132,12 +95,6 @@ function changeNetwork(
     ...(wanted.allowPublicTraffic != null && record.ports !== 'closed' && { ports }),
     ...(masksHost && { masksHost }),
   };
-}
-
-type Snapshot = { readonly id: string; readonly name?: string };
-
-function toSnapshot({ id, name }: Snapshot) {
-  return { snapshotID: id, names: name === undefined ? [] : [name] };
 }
 
 /** One sample, of now. Memory and disk are as the host sees them. */

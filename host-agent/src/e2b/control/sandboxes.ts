@@ -6,7 +6,7 @@ import { assertOperation, type Principal } from '../../keys/index.ts';
 import { E2bError, unsupported } from '../errors.ts';
 import type { Requests } from '../rest.ts';
 import { type SandboxRecord, toOwnId } from '../sandbox-records.ts';
-import { findTemplate, type Template } from '../templates.ts';
+import { findTemplate, type Source } from '../templates/find-template.ts';
 import type { ControlContext } from './context.ts';
 import { NEXT_TOKEN, toPage } from './lists.ts';
 import { toPortAccess, toTargets } from './network.ts';
@@ -27,18 +27,23 @@ const DEFAULT_TIMEOUT_S = { v1: 15, v2: 300 } as const;
 type Version = keyof typeof DEFAULT_TIMEOUT_S;
 const MAX_METADATA_CHARS = 16 * 1024;
 
-export function serveSandboxes(app: Hono<HttpEnv>, context: ControlContext): void {
+export function serveSandboxes(
+  app: Hono<HttpEnv>,
+  context: ControlContext,
+  isHidden: (id: string) => boolean,
+): void {
   const { records, requestsOf, lastingOf } = context;
   const create = (version: Version) => async (c: HttpContext) => {
     const body = await readBodyAs(c, createBody);
     const principal = c.get('principal');
     const timeoutS = body.timeout ?? DEFAULT_TIMEOUT_S[version];
     const idempotencyKey = c.req.header('idempotency-key');
-    const { made, isCopy } = await createSandbox(requestsOf(c), body, { timeoutS, idempotencyKey });
+    const source = await findTemplate(context.askerOf(c), context.catalogue, body.templateID);
+    const made = await createSandbox(requestsOf(c), body, source, { timeoutS, idempotencyKey });
     const record = records.find(made.id);
     const complete = async () => {
-      const info = isCopy ? await setTimeoutOf(lastingOf(c), made.id, timeoutS) : made;
-      await records.put(made.id, record ?? toRecord(body, mayConnect(principal)));
+      const info = source.kind === 'snapshot' ? await adapt(lastingOf(c), made, body, timeoutS) : made;
+      await records.put(made.id, record ?? toRecord(body, source, mayConnect(principal)));
       return c.json(await context.show(c, info), 201);
     };
     // With an Idempotency-Key it may be that of an earlier request, and in use.
@@ -62,6 +67,7 @@ export function serveSandboxes(app: Hono<HttpEnv>, context: ControlContext): voi
     const wanted = parseMetadata(query.metadata);
     const { sandboxes } = await requestsOf(c).call('listSandboxes');
     const found = sandboxes
+      .filter(({ id }) => !isHidden(id))
       .map((info) => ({ info, record: records.find(info.id) }))
       .filter(({ info, record }) => {
         const metadata = metadataOf(info, record);
@@ -69,7 +75,7 @@ export function serveSandboxes(app: Hono<HttpEnv>, context: ControlContext): voi
           states.includes(stateOf(info) ?? '') &&
           wanted.every(([key, value]) => Object.hasOwn(metadata, key) && metadata[key] === value) &&
           (!query.template || templateOf(info, record) === query.template) &&
-          (!query.startedAfter || Date.parse(info.created_at) > Date.parse(query.startedAfter))
+          (!query.startedAfter || Date.parse(info.created_at) >= Date.parse(query.startedAfter))
         );
       });
     const positionOf = ({ info }: (typeof found)[number]) => ({ id: info.id, startedAt: info.created_at });
@@ -132,14 +138,12 @@ export function idOf(c: HttpContext): string {
   return id;
 }
 
-/** A copy does not have its timeout yet. */
-type Made = { readonly made: SandboxInfo; readonly isCopy: boolean };
-
 async function createSandbox(
   requests: Requests,
   body: CreateBody,
+  source: Source,
   { timeoutS, idempotencyKey }: { readonly timeoutS: number; readonly idempotencyKey: string | undefined },
-): Promise<Made> {
+): Promise<SandboxInfo> {
   if (body.mcp != null) throw unsupported('mcp');
   if (body.iam != null) throw unsupported('iam');
   if (body.volumeMounts != null && body.volumeMounts.length > 0) throw unsupported('volumeMounts');
@@ -147,13 +151,11 @@ async function createSandbox(
   if (Object.entries(body.metadata).flat().join('').length > MAX_METADATA_CHARS)
     throw new E2bError(400, `metadata must have at most ${MAX_METADATA_CHARS} characters in keys and values`);
   const targets = toTargets(body.network ?? {}, body.allow_internet_access !== false);
-  const template = await findTemplate(requests, body.templateID);
-  if (template.kind === 'snapshot')
-    return { made: await forkSnapshot(requests, template.id, body, idempotencyKey), isCopy: true };
+  if (source.kind === 'snapshot') return await forkSnapshot(requests, source, body, idempotencyKey);
   try {
-    const made = await requests.call('createSandbox', {
+    return await requests.call('createSandbox', {
       body: {
-        ...sourceOf(template),
+        ...sourceOf(source),
         timeout_s: timeoutS,
         timeout_action: body.autoPause ? 'pause' : 'delete',
         auto_resume: body.autoResume?.enabled === true,
@@ -162,7 +164,6 @@ async function createSandbox(
       },
       idempotencyKey,
     });
-    return { made, isCopy: false };
   } catch (error) {
     if (error instanceof ForbiddenError && targets?.presets.length)
       throw new E2bError(
@@ -174,16 +175,16 @@ async function createSandbox(
   }
 }
 
-/** Timeout action, network and automatic resume are those of the snapshot's source. */
+/** With lifetime and network of the snapshot's source, until it is adapted. */
 async function forkSnapshot(
   requests: Requests,
-  id: string,
-  { envVars: env }: CreateBody,
+  { id, defaults }: Source & { kind: 'snapshot' },
+  { envVars }: CreateBody,
   idempotencyKey: string | undefined,
 ): Promise<SandboxInfo> {
   const { sandboxes } = await requests.call('forkSnapshot', {
     params: { id },
-    body: { count: 1, env },
+    body: { count: 1, env: { ...defaults?.env, ...envVars } },
     idempotencyKey,
   });
   const [made] = sandboxes;
@@ -191,7 +192,31 @@ async function forkSnapshot(
   return made;
 }
 
-function sourceOf(template: Exclude<Template, { kind: 'snapshot' }>) {
+/** Gives a copy what its create asks for. Without a word about the network it keeps that of its source. */
+async function adapt(
+  requests: Requests,
+  made: SandboxInfo,
+  body: CreateBody,
+  timeoutS: number,
+): Promise<SandboxInfo> {
+  const params = { id: made.id };
+  const { allowOut = [], denyOut = [] } = body.network ?? {};
+  if (body.allow_internet_access === false || allowOut.length > 0 || denyOut.length > 0) {
+    const targets = toTargets(body.network ?? {}, body.allow_internet_access !== false);
+    if (made.network !== undefined || targets !== undefined)
+      await requests.call('replaceNetwork', { params, body: targets ?? {} });
+  }
+  return await requests.call('updateSandbox', {
+    params,
+    body: {
+      timeout_s: timeoutS,
+      timeout_action: body.autoPause ? 'pause' : 'delete',
+      auto_resume: body.autoResume?.enabled === true,
+    },
+  });
+}
+
+function sourceOf(template: Exclude<Source, { kind: 'snapshot' }>) {
   if (template.kind === 'image') return { image: { oci: template.image } };
   return template.profile === undefined ? {} : { profile: template.profile };
 }
@@ -206,7 +231,9 @@ export function mayConnect(principal: Principal): boolean {
   }
 }
 
-function toRecord(body: CreateBody, hasPorts: boolean): SandboxRecord {
+function toRecord(body: CreateBody, source: Source, hasPorts: boolean): SandboxRecord {
+  const { user, workdir } = (source.kind === 'snapshot' && source.defaults) || {};
+  const defaults = { ...(user !== undefined && { user }), ...(workdir !== undefined && { workdir }) };
   return {
     templateId: body.templateID,
     metadata: body.metadata,
@@ -214,6 +241,7 @@ function toRecord(body: CreateBody, hasPorts: boolean): SandboxRecord {
     ...(!hasPorts && { ports: 'closed' as const }),
     allowInternetAccess: body.allow_internet_access ?? null,
     ...(body.network && { network: { ...body.network, egressProxy: undefined } }),
+    ...(Object.keys(defaults).length > 0 && { defaults }),
     keyIds: [],
   };
 }

@@ -36,6 +36,8 @@ export class EnvdAccess {
   async admitFiles(c: HttpContext, id: string | undefined): Promise<Admitted> {
     const token = headerOf(c, 'x-access-token');
     if (token !== undefined && id !== undefined) return await this.#admitToken(c, id, token);
+    const byToken = token === undefined ? undefined : await this.find(token);
+    if (byToken !== undefined) return byToken;
     const { path = '', username = '', signature, signature_expiration: expiration } = c.req.query();
     if (signature === undefined) throw new E2bError(401, 'missing signature query parameter');
     const operation = c.req.method === 'POST' ? 'write' : 'read';
@@ -51,6 +53,16 @@ export class EnvdAccess {
       return each;
     }
     return await this.#refuse(c, 'invalid signature');
+  }
+
+  /** The sandbox of an access token: an earlier JavaScript SDK names none beside it. */
+  async find(token: string): Promise<Admitted | undefined> {
+    let tried = 0;
+    for (const each of this.#records.tokensLike(token)) {
+      if (++tried % TOKENS_AT_A_TIME === 0) await setImmediate();
+      if (areEqual(token, each.token)) return each;
+    }
+    return undefined;
   }
 
   async #admitToken(c: HttpContext, id: string, token: string): Promise<Admitted> {

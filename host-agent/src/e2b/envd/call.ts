@@ -12,6 +12,8 @@ type CallOptions = {
   readonly rest: Rest;
   readonly users: GuestUsers;
   readonly userName: string | undefined;
+  /** Of its template. */
+  readonly defaults: { readonly user?: string; readonly workdir?: string } | undefined;
 };
 
 export class EnvdCall {
@@ -23,10 +25,11 @@ export class EnvdCall {
   readonly principal: Principal;
   readonly #users: GuestUsers;
   readonly #userName: string | undefined;
+  readonly #defaults: CallOptions['defaults'];
   readonly #end: ReturnType<typeof endOf>;
   #user: Promise<GuestUser> | undefined;
 
-  constructor(c: HttpContext, { id, principal, rest, users, userName }: CallOptions) {
+  constructor(c: HttpContext, { id, principal, rest, users, userName, defaults }: CallOptions) {
     const caller = { principal, address: addressOf(c) };
     this.id = id;
     this.principal = principal;
@@ -35,6 +38,7 @@ export class EnvdCall {
     this.#end = endOf(c);
     this.#users = users;
     this.#userName = userName;
+    this.#defaults = defaults;
   }
 
   /** A slot until the answer is sent, or its client has left. ConnectError resource_exhausted. */
@@ -50,8 +54,14 @@ export class EnvdCall {
 
   /** ConnectError unauthenticated. */
   user(): Promise<GuestUser> {
-    this.#user ??= this.#users.find(this.requests, this.id, this.#userName);
+    this.#user ??= this.#users.find(this.requests, this.id, this.#userName ?? this.#defaults?.user);
     return this.#user;
+  }
+
+  /** Where a command begins; empty: in the directory of its template, else at home. ConnectError. */
+  async directory(text: string): Promise<string> {
+    const workdir = this.#defaults?.workdir;
+    return text === '' && workdir !== undefined ? workdir : resolvePath(text, await this.user());
   }
 
   /** ConnectError. */

@@ -136,10 +136,15 @@ function createParser(type: string): Busboy {
   };
   const headers: BusboyHeaders = { 'content-type': type };
   try {
-    return new Busboy({ headers, preservePath: true, limits });
+    return new Busboy({ headers, preservePath: true, limits, isPartAFile });
   } catch (error) {
     throw noForm(error);
   }
+}
+
+/** Also text without the name of a file, as `FormData` has it. */
+function isPartAFile(field?: string, _type?: string, fileName?: string): boolean {
+  return field === 'file' || fileName !== undefined;
 }
 
 function noForm(error: unknown): E2bError {

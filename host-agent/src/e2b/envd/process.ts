@@ -6,7 +6,6 @@ import { z } from 'zod';
 import { AppError } from '../../lib/errors.ts';
 import type { EnvdCall } from './call.ts';
 import { ConnectError } from './connect-protocol.ts';
-import { resolvePath } from './guest-users.ts';
 
 /** The guest stores that much for a client that reads more slowly than its command writes. */
 const OUTPUT_BUFFER_BYTES = 8 * 1024 * 1024;
@@ -69,7 +68,7 @@ export class ProcessService {
       body: {
         cmd: [process.cmd, ...process.args],
         env: process.envs,
-        cwd: resolvePath(process.cwd ?? '', user),
+        cwd: await call.directory(process.cwd ?? ''),
         user: user.name,
         detach: true,
         stdin,
@@ -113,7 +112,7 @@ export class ProcessService {
   }
 
   async sendInput(call: EnvdCall, { process, input }: Request<'SendInput'>): Promise<object> {
-    await write(call, await this.#find(call, process), input);
+    await this.#write(call, await this.#find(call, process), input);
     return {};
   }
 
@@ -128,7 +127,7 @@ export class ProcessService {
       if (data === undefined) continue;
       if (command === undefined)
         throw new ConnectError('invalid_argument', 'the first message must name the process');
-      await write(call, command, data.input);
+      await this.#write(call, command, data.input);
     }
     return {};
   }
@@ -168,8 +167,19 @@ export class ProcessService {
     return { config: config ?? { cmd: program, args, envs: {} }, pid, ...(tag !== undefined && { tag }) };
   }
 
+  /** ConnectError not_found for a process that has ended since it was found, internal for one without input. */
+  async #write(call: EnvdCall, command: CommandInfo, data: z.output<typeof input>): Promise<void> {
+    try {
+      await write(call, command, data);
+    } catch (error) {
+      if (!(error instanceof ConflictError)) throw error;
+      await this.#find(call, { pid: command.pid });
+      throw new ConnectError('internal', error.message);
+    }
+  }
+
   /** The newest process of that number or tag that runs, or ended within `retainedMs`. ConnectError not_found. */
-  async #find(call: EnvdCall, wanted: Selector, retainedMs = 0): Promise<CommandInfo> {
+  async #find(call: EnvdCall, wanted: Selector, retainedMs?: number): Promise<CommandInfo> {
     const { commands } = await call.requests.call('listCommands', { params: call.params });
     const isWanted = ({ id, pid, detached }: CommandInfo): boolean =>
       detached &&
@@ -177,8 +187,9 @@ export class ProcessService {
         ? pid === wanted.pid
         : wanted.tag !== undefined && this.#known.get(`${call.id} ${id}`)?.tag === wanted.tag);
     const found = commands.filter(isWanted);
+    // By the guest's clock, which may be ahead.
     const isRetained = ({ exited_at }: CommandInfo): boolean =>
-      exited_at !== undefined && Date.now() - Date.parse(exited_at) < retainedMs;
+      retainedMs !== undefined && exited_at !== undefined && Date.now() - Date.parse(exited_at) < retainedMs;
     const command = found.findLast(({ state }) => state === 'running') ?? found.findLast(isRetained);
     if (command === undefined) throw noProcess(wanted);
     return command;

@@ -10,7 +10,7 @@ import type { SandboxHost } from '../../sandboxes/interface.ts';
 import { measure } from '../control/extras.ts';
 import { E2bError, SandboxGoneError } from '../errors.ts';
 import type { Rest } from '../rest.ts';
-import { toE2bId } from '../sandbox-records.ts';
+import { type SandboxRecord, toE2bId } from '../sandbox-records.ts';
 import type { Admitted, EnvdAccess } from './access.ts';
 import { EnvdCall, userNameOf } from './call.ts';
 import {
@@ -38,6 +38,7 @@ export type EnvdDeps = {
   readonly access: EnvdAccess;
   readonly rest: Rest;
   readonly sandboxes: SandboxHost;
+  readonly defaultsOf: (id: string) => SandboxRecord['defaults'];
   /** The sandbox that the head of a request names. */
   readonly sandboxOf: (c: HttpContext) => string | undefined;
   /** The client of a request is known. */
@@ -49,7 +50,7 @@ type Unary = (call: EnvdCall, message: unknown) => Promise<object> | object;
 type Streaming = (call: EnvdCall, message: unknown, limits: Limits) => AsyncGenerator<object, void>;
 
 export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void } {
-  const { access, rest, sandboxes, sandboxOf } = deps;
+  const { access, rest, sandboxes, sandboxOf, defaultsOf } = deps;
   const users = new GuestUsers();
   const processes = new ProcessService();
   const watchers = new Watchers();
@@ -75,7 +76,7 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
   const toCall = (c: HttpContext, admitted: Admitted, userName: string | undefined): EnvdCall => {
     assertThere(admitted);
     deps.admitted(c, admitted.principal);
-    return new EnvdCall(c, { ...admitted, rest, users, userName });
+    return new EnvdCall(c, { ...admitted, rest, users, userName, defaults: defaultsOf(admitted.id) });
   };
   const admitCall = async (c: HttpContext): Promise<EnvdCall> =>
     toCall(c, await access.admit(c, namedSandbox(c)), userNameOf(c));
@@ -163,9 +164,12 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
     watchers.remove(call, parse(GetWatcherEvents, message).watcherId),
   );
 
-  app.get('/health', (c) => {
-    const id = sandboxOf(c);
-    if (id === undefined) return c.body(null, 204);
+  app.get('/health', async (c) => {
+    const token = headerOf(c, 'x-access-token');
+    const named = sandboxOf(c);
+    if (named === undefined && token === undefined) return c.body(null, 204);
+    const id = named ?? (await access.find(token ?? ''))?.id;
+    if (id === undefined) throw new SandboxGoneError('');
     assertThere({ id, principal: OPERATOR });
     return c.body(null, 204);
   });
@@ -181,6 +185,7 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
     };
   app.get('/files', onFiles(download));
   app.post('/files', onFiles(upload));
+  app.get('/envs', async (c) => c.json(await readEnvironment(await admitCall(c))));
   app.get('/metrics', async (c) => {
     const { requests, id } = await admitCall(c);
     const sample = await measure(requests, id);
@@ -196,6 +201,26 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
   });
   return watchers;
 }
+
+/** The sandbox's own variables. As a command has them: the REST interface shows no values. */
+async function readEnvironment(call: EnvdCall): Promise<Record<string, string>> {
+  const { requests, params } = call;
+  const { env_names: names = [] } = await requests.call('getSandbox', { params });
+  if (names.length === 0) return {};
+  const body = { cmd: ['env', '-0'], timeout_s: ENVIRONMENT_TIMEOUT_S };
+  const result = (await requests.call('exec', { params, body })) as unknown as {
+    readonly exit_code: number;
+    readonly stdout: string;
+    readonly stderr: string;
+  };
+  if (result.exit_code !== 0) throw new E2bError(500, `the guest does not run env: ${result.stderr}`);
+  const entries = result.stdout.split('\0').map((line) => line.split(/=(.*)/s, 2));
+  return Object.fromEntries(
+    entries.filter(([name = '', value]) => value !== undefined && names.includes(name)),
+  );
+}
+
+const ENVIRONMENT_TIMEOUT_S = 30;
 
 const STREAM_TYPE = 'application/connect+json';
 /** Clients that keep the input open send a message each 50 s. */

@@ -75,8 +75,12 @@ async function* watchEvents(
     if (event.type === 'end') return assertRemoved(event);
     if (event.type === 'armed') yield 'armed';
     if (event.type === 'rename') {
+      const name = nameOf(event.path);
       if (!isPart(event.from)) yield { name: nameOf(event.from), type: 'EVENT_TYPE_RENAME' };
-      yield await withEntry(call, { name: nameOf(event.path), type: TYPES.create }, event.path, includeEntry);
+      yield await withEntry(call, { name, type: TYPES.create }, event.path, includeEntry);
+      // An upload: its content has come with the name.
+      if (isPart(event.from))
+        yield await withEntry(call, { name, type: TYPES.write }, event.path, includeEntry);
     }
     if (!(event.type in TYPES) || isPart(event.path)) continue;
     const change = { name: nameOf(event.path), type: TYPES[event.type as keyof typeof TYPES] };

@@ -104,9 +104,11 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
         timeout_s: timeoutS,
         idle_timeout_s: idleTimeoutS,
         idle_action: idleAction,
+        timeout_action: timeoutAction,
+        auto_resume: autoResume,
       } = body;
       const sandboxes = host.as(c.get('principal'));
-      const patch = { name, labels, timeoutS, idleTimeoutS, idleAction };
+      const patch = { name, labels, timeoutS, idleTimeoutS, idleAction, timeoutAction, autoResume };
       auditAbout(c, { name, labels: labels ?? {} });
       const changed = await sandboxes.update(id, patch);
       c.get('audit').effective = toAudited(changed);

@@ -17,7 +17,11 @@ import { PREFERENCE_APPLIED } from '../input/request-input.ts';
 import { REQUEST_ID_HEADER } from '../middleware/logging.ts';
 
 /** The reason to refuse a request; undefined for an acceptable one. */
-export function findRefusal(request: IncomingMessage, names: HostNames, cors: Cors): Error | undefined {
+export function findRefusal(
+  request: IncomingMessage,
+  names: HostNames,
+  cors: Pick<Cors, 'allows'>,
+): Error | undefined {
   const { headers, socket } = request;
   const requestedHosts = readHosts(request);
   if (requestedHosts instanceof Error) return requestedHosts;

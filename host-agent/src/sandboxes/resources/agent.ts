@@ -7,6 +7,7 @@ import { Guest } from '../../guest/guest.ts';
 import { AppError } from '../../lib/errors.ts';
 import { deadline, raceSignal } from '../../lib/wait.ts';
 import type { NetworkSlot } from '../../network/subnet.ts';
+import { metadataOf } from '../metadata.ts';
 import { pausedDir, readPaused } from '../saved/paused.ts';
 import type { Handles, Resource, SandboxContext, StartContext } from './resource.ts';
 
@@ -26,7 +27,9 @@ export const agent: Resource = {
     const { context, handles, signal } = start;
     const vm = vmOf(start);
     handles.guest = connectTo(vm, start);
-    const { bootTimeoutMs: timeoutMs } = context.settings;
+    const { origin } = start;
+    const extraMs = origin.kind === 'boot' ? (origin.template?.extraMs ?? 0) : 0;
+    const timeoutMs = context.settings.bootTimeoutMs + extraMs;
     const tooLate = () =>
       new AppError('internal', `the guest agent did not answer within ${timeoutMs} ms`, { isTimeout: true });
     using limit = deadline(timeoutMs, tooLate, signal);
@@ -86,10 +89,11 @@ async function identify(guest: Guest, start: StartContext, signal: AbortSignal):
   }
   const isGeneric = origin.kind === 'saved' && origin.saved.isGeneric;
   try {
+    const environment = metadataOf(start.record).env.map(([name, value]) => `${name}=${value}`);
     const root = isGeneric ? { entersRoot: true } : {};
     const trust = context.authorities.trustOf(start.record);
-    const identity = { ...makeIdentity(id, handles.network), ...root, pidsLimit, ...(trust && { trust }) };
-    noteUntrusted(handles, await guest.setIdentity(identity, signal));
+    const named = { ...makeIdentity(id, handles.network), ...root, environment, pidsLimit };
+    noteUntrusted(handles, await guest.setIdentity({ ...named, ...(trust && { trust }) }, signal));
   } catch (error) {
     // A root file system that cannot be entered does not mean that the generic template is bad.
     if (!isGeneric || !(error instanceof AgentError) || error.code !== 'not_found') throw error;

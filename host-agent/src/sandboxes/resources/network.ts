@@ -82,6 +82,7 @@ async function startNetwork(
   await egressLog.begin(id, { mode, generation }, record.owner?.tenant);
   const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
   const onEgress = (found: EgressRecord) => egressLog.add(id, found);
+  const onMissed = (count: number) => egressLog.miss(id, count);
   // A change of the policy may have made it, and writes secrets before the gateway asks.
   const authority = async () => {
     const made = context.records.get(id)?.authority ?? record.authority;
@@ -89,6 +90,6 @@ async function startNetwork(
   };
   const secrets = async () =>
     await context.secrets.forGateway(context.records.get(id)?.metadata?.secrets ?? []);
-  const served = { before, wasServed, generation, authority, secrets, onDenied, onEgress };
+  const served = { before, wasServed, generation, authority, secrets, onDenied, onEgress, onMissed };
   await network.start(slot, { allowlist, rules, presets, ...served });
 }

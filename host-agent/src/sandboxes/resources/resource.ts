@@ -103,6 +103,10 @@ export type StartFrom =
 export interface BootedTemplate {
   /** Size of the guest's layer when it is saved. */
   readonly diskBytes: number;
+  /** What its save may take longer than a boot. */
+  readonly extraMs: number;
+  /** The service of the create runs, once the save has resolved. */
+  readonly hasService: boolean;
   /** Resolves when the guest can be used; never rejects, because the create does without the template then. */
   save(start: StartContext, signal: AbortSignal): Promise<void>;
 }

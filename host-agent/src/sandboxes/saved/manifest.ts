@@ -32,14 +32,20 @@ const rootfsSchema = z.object({
 
 const portsSchema = z.array(z.union([z.number(), z.string()])).readonly();
 const protocolSchema = z.enum(['tcp', 'udp']);
+/** Strict: a rule without a field that it had would let more pass. */
 const ruleSchema = z.union([
-  z.object({ host: z.string(), protocol: protocolSchema, ports: portsSchema }),
-  z.object({ cidr: z.string(), protocol: protocolSchema, ports: portsSchema }),
-  z.object({
+  z.strictObject({ host: z.string(), protocol: protocolSchema, ports: portsSchema }),
+  z.strictObject({ cidr: z.string(), protocol: protocolSchema, ports: portsSchema }),
+  z.strictObject({
     host: z.string(),
     protocol: z.enum(['tls', 'http', 'postgres']),
     ports: portsSchema,
     ech: z.literal('refuse').optional(),
+    tls: z.literal('inspect').optional(),
+    methods: z.array(z.string()).readonly().optional(),
+    paths: z.array(z.string()).readonly().optional(),
+    websocket: z.literal(true).optional(),
+    encoded_slash: z.literal(true).optional(),
   }),
 ]);
 
@@ -71,6 +77,8 @@ export const manifestSchema = z.object({
   kernelDigest: z.string(),
   /** Of a template: the tenant, or the key without a tenant, for which it was made. */
   owner: z.string().optional(),
+  /** Of a template: hash of the service that runs in it, and is ready. */
+  service: z.string().optional(),
   /** All options of the saved sandbox. For what a copy inherits, see inheritOptions. */
   options: z.object({
     rootfs: rootfsSchema,

@@ -12,6 +12,7 @@ t.test('an identity is checked, and the host name takes its place', async (t) =>
     unixTimeUs: 1,
     entersRoot: false,
     pidsLimit: 0,
+    environment: [],
   };
   t.doesNotThrow(() => checkIdentity(identity));
   for (const wrong of [

@@ -202,7 +202,7 @@ t.test('baking says what it lacks before it begins', async (t) => {
   });
   t.match(run([...words, 'nosuch']), {
     status: 1,
-    stderr: /no recipe named "nosuch"; known: base, e2b-base, node/,
+    stderr: /no recipe named "nosuch"; known: base, code, e2b-base, node/,
   });
   t.match(run([...words, '/nonexistent.json']), {
     status: 1,

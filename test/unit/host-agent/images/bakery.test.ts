@@ -74,7 +74,7 @@ t.test('a failure is reported to the client, with what to do', async (t) => {
 t.test('only a built-in profile that is not here is to be baked, and only for who pulls', async (t) => {
   const { profiles, bare } = await makeProfiles(t, () => Promise.reject(new BuilderError('layer_size', 'x')));
   t.ok(await profiles.isToBeBaked('base'));
-  t.same(await profiles.listUnbaked(), ['base', 'python-3.11', 'node', 'e2b-base']);
+  t.same(await profiles.listUnbaked(), ['base', 'python-3.11', 'node', 'e2b-base', 'code']);
   t.same(await bare.listUnbaked(), []);
   for (const name of ['nope', '../base', '']) t.notOk(await profiles.isToBeBaked(name), name);
   t.notOk(await bare.isToBeBaked('base'), 'without a bakery');

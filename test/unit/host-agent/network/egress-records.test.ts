@@ -40,6 +40,48 @@ t.test(
   },
 );
 
+t.test('connections that rules let pass are records when they are over, with what they moved', async (t) => {
+  const any = { host: 'ok.test', protocol: 'udp', ports: [443] } as const;
+  const { slot, run, records } = await open(t, { rules: [SSH, any] });
+  await sh(`nsenter --net=${slot.namespace} sysctl -qw net.netfilter.nf_conntrack_udp_timeout=1`);
+  await run(`await resolve('ok.test');
+    out.big = await new Promise((done) => {
+      let count = 0;
+      const s = net.connect(22, '${WEB_IP}', () => s.write('x'.repeat(100_000)));
+      s.on('data', (d) => { count += d.length; if (count >= 100_002) s.end(); }); s.on('close', () => done(count));
+    });
+    out.udp = await udp('${WEB_IP}', 443); out.denied = await tcp('${WEB_IP}', 80);`);
+  const ended = () => records.filter(({ reason }) => reason.startsWith('it ended'));
+  await until(() => ended().length === 2, 'both', 60_000);
+  const [udp, tcp] = ended();
+  const about = { verdict: 'allowed', name: 'ok.test', address: WEB_IP, reason: 'it ended' };
+  t.match(udp, { ...about, protocol: 'udp', port: 443, rule: 'ok.test:443/udp', bytesUp: 29, bytesDown: 29 });
+  t.match(tcp, { ...about, protocol: 'tcp', port: 22, rule: 'ok.test:22,9000-9005/tcp' });
+  t.ok(
+    Number(tcp?.bytesUp) > 100_000 && Number(tcp?.bytesDown) > 100_000,
+    `${tcp?.bytesUp} ${tcp?.bytesDown}`,
+  );
+  t.ok(
+    Number(tcp?.ms) > 0 && Number(tcp?.ms) < 9000,
+    `${tcp?.ms} ms, without the time for which the kernel kept it`,
+  );
+});
+
+t.test('16, 109: of many that end at once some are records, and the others are counted', async (t) => {
+  const { slot, run, records, missed } = await open(t, {
+    rules: [{ host: 'ok.test', protocol: 'udp', ports: ['9000-9999'] }],
+  });
+  await sh(`nsenter --net=${slot.namespace} sysctl -qw net.netfilter.nf_conntrack_udp_timeout=8`);
+  // Nothing answers there, and one socket is one connection for each port.
+  await run(`await resolve('ok.test');
+    const s = dgram.createSocket('udp4'); s.on('error', () => {}); s.bind(); await new Promise((done) => s.once('listening', done));
+    await Promise.all(Array.from({ length: 1000 }, (_, at) => new Promise((done) => s.send('x', 9000 + at, '${WEB_IP}', done)))); s.close();`);
+  const ended = () => records.filter(({ reason }) => reason.startsWith('it ended')).length;
+  await until(() => ended() >= 300 && missed.length > 0, 'some of them', 60_000);
+  t.ok(ended() < 800, `${ended()} records`);
+  t.equal((await run(`out.name = await resolve('ok.test');`)).name?.toString(), WEB_IP, 'it goes on');
+});
+
 t.test(
   '98: nothing passes through a network that is shut, and all of a policy after the next change',
   async (t) => {

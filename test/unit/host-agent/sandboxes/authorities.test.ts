@@ -18,7 +18,7 @@ import { scaled } from '../../../support/time-scale.ts';
 
 t.setTimeout(scaled(180_000));
 
-const INSPECTED = { host: 'api.test', protocol: 'tls', ports: [443], tls: 'inspect' } as NetworkRule;
+const INSPECTED: NetworkRule = { host: 'api.test', protocol: 'tls', ports: [443], tls: 'inspect' };
 const PLAIN = { allowlist: ['a.test'] };
 const READ = { allowlist: [], rules: [INSPECTED] };
 
@@ -89,7 +89,7 @@ t.test('without inspected rules there is none, until a change has them', async (
   const { ca, generation } = await handle().changeNetwork({ rules: [INSPECTED] });
   t.equal(generation, 2);
   t.same(before, [ca?.certificate], 'the guest trusts it before the policy holds');
-  await handle().changeNetwork({ rules: [{ ...INSPECTED, ports: [8443] }] });
+  await handle().changeNetwork({ rules: [{ ...INSPECTED, host: 'other.test' }] });
   t.equal(trusts().length, 1, 'nothing new');
   await handle().changeNetwork({ rules: [] });
   t.same(trusts(), [ca?.certificate, '']);
@@ -134,7 +134,9 @@ t.test('an import has none of its source: its forks make their own', async (t) =
   const imported = await from.manager.importSnapshot(source(bytes), { isDiskOnly: false });
   t.same(from.manager.snapshots.authorityOf(imported.id), {});
   const [fork] = await from.manager.fork(imported.id, 1);
-  t.not(from.handle(fork!.id).network().ca?.fingerprint, ca?.fingerprint);
+  const own = from.handle(fork!.id).network().ca;
+  t.ok(own);
+  t.not(own?.fingerprint, ca?.fingerprint);
 });
 
 t.test('a restart of the daemon, a pause and a rollback keep it', async (t) => {

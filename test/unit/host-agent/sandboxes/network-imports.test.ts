@@ -1,8 +1,10 @@
 // The networks of imported snapshots: an archive may have been made by anyone.
+
+import type { NetworkRule } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import { OPERATOR } from '../../../../host-agent/src/keys/index.ts';
 import { forge, manifestOf, readAll, source } from '../../../support/archives.ts';
-import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
+import { makeHome, startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { scaled } from '../../../support/time-scale.ts';
 
 t.setTimeout(scaled(60_000));
@@ -50,4 +52,38 @@ t.test('the guest of a disk that is imported reaches nothing, whatever the archi
   t.equal(started.length, 1);
   t.match(started[0], /^start \[\] first/);
   t.same(manager.snapshots.open(id).manifest.options.network, network, 'its forks are judged by this');
+});
+
+t.test('rules that are read stay so in snapshots, after a restart, and in exports', async (t) => {
+  const home = await makeHome(t);
+  const read: NetworkRule[] = [
+    {
+      ...{ host: 'api.test', protocol: 'tls', ports: [443], tls: 'inspect' },
+      ...{ methods: ['GET', 'HEAD'], paths: ['/a/**'], encoded_slash: true, websocket: true },
+    },
+    { host: 'ech.test', protocol: 'tls', ports: [443], ech: 'refuse' },
+    { host: 'plain.test', protocol: 'http', ports: [80], methods: ['GET', 'HEAD'] },
+    { host: 'db.test', protocol: 'postgres', ports: [5432] },
+  ];
+  const first = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
+  const { id } = await first.manager.create({ network: { allowlist: [], rules: read } });
+  const snapshot = await first.manager.as(OPERATOR).get(id).snapshot();
+  await first.crash();
+  const { manager } = await startMemoryDaemon(t, { home, templateBudgetBytes: 0 });
+  const rulesOf = async (from: string) => {
+    const [fork] = await manager.fork(from, 1);
+    return manager.as(OPERATOR).get(fork!.id).network().rules;
+  };
+  t.same(await rulesOf(snapshot.id), read);
+  const bytes = await readAll(manager.exportSnapshot(snapshot.id));
+  t.same(await rulesOf((await manager.importSnapshot(source(bytes), { isDiskOnly: false })).id), read);
+  const good = manifestOf(bytes);
+  const odd = { allowlist: [], rules: [{ ...read[1], only: ['/later'] }] };
+  await t.rejects(
+    manager.importSnapshot(source(forge({ ...good, options: { ...good.options, network: odd } })), {
+      isDiskOnly: false,
+    }),
+    { code: 'invalid_argument' },
+    'a field that this daemon does not know could narrow the rule',
+  );
 });

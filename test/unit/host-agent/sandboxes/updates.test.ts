@@ -40,9 +40,12 @@ t.test('what is absent stays; null removes; each change is an event, and no chan
   t.match(await red.update(id, { idleTimeoutS: 40 }), { idle: { timeoutS: 40, action: 'snapshot' } });
   const endless = await red.update(id, { timeoutS: 0, idleTimeoutS: 0, idleAction: 'delete' });
   t.same([endless.expiresAt, endless.timeoutS, endless.idle], [undefined, 0, undefined]);
+  const kept = await red.update(id, { timeoutAction: 'pause', autoResume: false });
+  t.match(kept, { timeoutAction: 'pause', autoResume: false });
+  t.match(await red.update(id, { autoResume: true }), { timeoutAction: 'pause', autoResume: true });
   const count = eventsOf(daemon, 'updated').length;
   await red.update(id, {});
-  await red.update(id, { name: 'api', labels: { gone: null }, timeoutS: 0 });
+  await red.update(id, { name: 'api', labels: { gone: null }, timeoutS: 0, timeoutAction: 'pause' });
   t.equal(eventsOf(daemon, 'updated').length, count);
   t.match(eventsOf(daemon, 'updated'), [
     { sandbox: id, changed: ['labels'], name: 'web', labels: { b: '2', c: '3' }, owner: { tenant: 'red' } },
@@ -51,6 +54,8 @@ t.test('what is absent stays; null removes; each change is an event, and no chan
     { changed: ['name', 'timeout_s', 'idle_timeout_s', 'idle_action'], name: 'api' },
     { changed: ['idle_timeout_s'] },
     { changed: ['timeout_s', 'idle_timeout_s', 'idle_action'] },
+    { changed: ['timeout_action', 'auto_resume'] },
+    { changed: ['auto_resume'] },
   ]);
   t.match(eventsOf(daemon, 'created'), [{ name: 'web', labels: { a: '1', b: '2' } }]);
   await red.delete(id);

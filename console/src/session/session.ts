@@ -1,0 +1,79 @@
+// The session with the daemon: the key, the client, and what the key may do.
+import { ApiError, Client, UnauthorizedError, type WhoAmI } from '@sandboxd/client';
+import { Store } from '../live/store.ts';
+
+/** Of this tab, and only if the user asked for it. */
+const STORED_KEY = 'sandboxd-key';
+
+export type Policy = Extract<WhoAmI, { readonly scoped: true }>['policy'];
+export type Operation = NonNullable<Policy['operations']>[number];
+
+export type Session =
+  | { readonly state: 'starting' }
+  /** `problem`: why the last key was refused. */
+  | { readonly state: 'keyless'; readonly problem?: string }
+  | { readonly state: 'unreachable'; readonly problem: string }
+  | {
+      readonly state: 'open';
+      readonly client: Client;
+      readonly hasKey: boolean;
+      /** Undefined: the caller has no restrictions. */
+      readonly policy: Policy | undefined;
+    };
+
+export const session = new Store<Session>({ state: 'starting' });
+
+/** The daemon's address: the page is at its `/console`, and a proxy may have put a path before it. */
+export const daemonUrl = `${location.origin}${location.pathname.replace(/\/console$/, '')}`;
+
+/** Connects with the key of this tab, or without one. */
+export function start(): Promise<void> {
+  return connect(sessionStorage.getItem(STORED_KEY) ?? undefined);
+}
+
+export async function connect(key: string | undefined, { isKept = false } = {}): Promise<void> {
+  session.set({ state: 'starting' });
+  const client = new Client({ host: daemonUrl, ...(key !== undefined && { apiKey: key }) });
+  try {
+    const caller = await client.whoami();
+    if (isKept && key !== undefined) sessionStorage.setItem(STORED_KEY, key);
+    const policy = caller.scoped ? caller.policy : undefined;
+    session.set({ state: 'open', client, hasKey: key !== undefined, policy });
+  } catch (error) {
+    if (error instanceof UnauthorizedError) refuse(key === undefined ? undefined : error.message);
+    else session.set({ state: 'unreachable', problem: toSentence(error) });
+  }
+}
+
+/** Forgets the key. */
+export function leave(): void {
+  refuse(undefined);
+}
+
+/** Ends the session when the daemon no longer takes its key; returns whether it did. */
+export function endIfRefused(error: unknown): boolean {
+  if (!(error instanceof UnauthorizedError)) return false;
+  refuse(error.message);
+  return true;
+}
+
+function refuse(problem: string | undefined): void {
+  sessionStorage.removeItem(STORED_KEY);
+  session.set({ state: 'keyless', ...(problem !== undefined && { problem }) });
+}
+
+/** Whether a policy lets its key do something: as the daemon's `includesOperation`. */
+export function permits(policy: Policy | undefined, operation: Operation): boolean {
+  const operations = policy?.operations;
+  if (operations === undefined || operations.includes(operation)) return true;
+  return (operation === 'view' || operation === 'metrics') && operations.includes('read');
+}
+
+/** The sentence of an error, for people. */
+export function toSentence(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+export function requestIdOf(error: unknown): string | undefined {
+  return error instanceof ApiError ? error.requestId : undefined;
+}

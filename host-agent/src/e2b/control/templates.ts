@@ -1,0 +1,293 @@
+// Templates of the control plane: builds, their status and files, names and tags.
+import type { Hono } from 'hono';
+import { z } from 'zod';
+import { addressOf, type HttpContext, type HttpEnv } from '../../http/context.ts';
+import { readBody } from '../../http/input/body-source.ts';
+import { assertOperation, ownerOf, sharerOf } from '../../keys/index.ts';
+import { E2bError } from '../errors.ts';
+import { keyIdOf } from '../sandbox-records.ts';
+import { buildBody, toBuildRequest } from '../templates/build-request.ts';
+import type { Build, Builder } from '../templates/builder.ts';
+import { type Catalogue, findSnapshot, findTemplate, isGivenName } from '../templates/find-template.ts';
+import { DEFAULT_TAG, parseName, parseTag } from '../templates/template-name.ts';
+import type { Template } from '../templates/template-records.ts';
+import type { ControlContext } from './context.ts';
+import { readBodyAs } from './requests.ts';
+import { ENVD_VERSION } from './views.ts';
+
+const MAX_LOG_ENTRIES = 100;
+const MAX_TAGS_AT_ONCE = 20;
+/** E2B's tests and clients wait long between two parts of an upload. */
+const UPLOAD_IDLE_MS = 60_000;
+
+const tags = z.array(z.string().max(200)).max(MAX_TAGS_AT_ONCE);
+const count = z.int().min(1).nullish();
+const requestBody = z.object({
+  name: z.string().max(400).nullish(),
+  alias: z.string().max(400).nullish(),
+  tags: tags.nullish(),
+  cpuCount: count,
+  memoryMB: count,
+});
+const tagsBody = z.object({ target: z.string().max(400), tags: tags.min(1) });
+const removeTagsBody = z.object({ name: z.string().max(400), tags: tags.min(1) });
+
+export type TemplateDeps = {
+  readonly catalogue: Catalogue;
+  readonly builder: Builder;
+  /** Of the front, as the client reached it. */
+  readonly baseUrl: (c: HttpContext) => string;
+};
+
+/** With a token in the path in place of a key. */
+export const UPLOAD_PATH = '/templates/:id/files/:hash/:token';
+
+export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps: TemplateDeps): void {
+  const { catalogue, builder, baseUrl } = deps;
+  const { records } = catalogue;
+  const { requestsOf } = context;
+
+  const request = async (c: HttpContext) => {
+    const body = await readBodyAs(c, requestBody);
+    const principal = c.get('principal');
+    for (const operation of ['create', 'exec', 'snapshot'] as const) assertOperation(principal, operation);
+    const { name, tag } = parseName(body.name ?? body.alias ?? '');
+    const asked = [...(tag === undefined ? [] : [tag]), ...(body.tags ?? []).map(parseTag)];
+    const asker = { requests: requestsOf(c), principal };
+    if (await isGivenName(asker, catalogue, name))
+      throw new E2bError(409, `the name ${name} is that of a profile, a snapshot or a template of this host`);
+    const template = await records.ensure(principal, name);
+    const size = {
+      ...(body.cpuCount != null && { vcpus: body.cpuCount }),
+      ...(body.memoryMB != null && { memory_mib: body.memoryMB }),
+    };
+    const all = asked.length === 0 ? [DEFAULT_TAG] : [...new Set(asked)];
+    const build = builder.request(template, { principal, address: addressOf(c) }, { tags: all, size });
+    const ids = { templateID: template.id, buildID: build.id };
+    return c.json({ ...ids, public: false, names: [name], aliases: [name], tags: all }, 202);
+  };
+  app.post('/v3/templates', request);
+  app.post('/v2/templates', request);
+
+  app.get('/templates/:id/files/:hash', (c) => {
+    const template = own(c);
+    const hash = c.req.param('hash');
+    const principal = c.get('principal');
+    const token = context.records.uploadToken(`${template.id} ${hash}`, principal);
+    const url = `${baseUrl(c)}/templates/${template.id}/files/${hash}/${token}`;
+    const present = builder.uploads.has(builder.scopeOf(template.id, principal), hash);
+    return c.json({ present, url }, 201);
+  });
+
+  app.post('/v2/templates/:id/builds/:build', async (c) => {
+    const body = await readBodyAs(c, buildBody);
+    builder.begin(findBuild(c), toBuildRequest(body));
+    return empty(202);
+  });
+
+  app.get('/templates/:id/builds/:build/status', (c) => {
+    const template = records.get(c.get('principal'), c.req.param('id'));
+    const { logsOffset, limit } = c.req.query();
+    const ids = { templateID: template.id, buildID: c.req.param('build') };
+    const build = builder.find(template.id, ids.buildID);
+    if (build === undefined) {
+      if (!template.builds.some(({ id }) => id === ids.buildID)) throw noBuild(ids.buildID);
+      return c.json({ ...ids, status: 'ready', logs: [], logEntries: [] });
+    }
+    // Its log has output of guests.
+    if (keyIdOf(build.caller.principal) !== keyIdOf(c.get('principal')))
+      assertOperation(c.get('principal'), 'read');
+    const most = Math.min(toNumber(limit, MAX_LOG_ENTRIES), MAX_LOG_ENTRIES);
+    const logEntries = build.log.page(toNumber(logsOffset, 0), most);
+    const reason = build.reason && { ...build.reason, logEntries: [] };
+    const logs = logEntries.map(({ message }) => message);
+    return c.json({ ...ids, status: build.status, logs, logEntries, ...(reason && { reason }) });
+  });
+
+  app.get('/templates/aliases/:alias', async (c) => {
+    const alias = c.req.param('alias');
+    const principal = c.get('principal');
+    const template = records.find(principal, alias.split(':', 1)[0] ?? '');
+    if (template !== undefined) {
+      if (alias.includes(':')) records.findBuild(principal, alias);
+      return c.json({ templateID: template.id, public: false });
+    }
+    const source = await findTemplate({ requests: requestsOf(c), principal }, catalogue, alias);
+    // Whether an image exists only a pull can tell.
+    if (source.kind === 'image') throw new E2bError(404, `template '${alias}' not found`);
+    return c.json({ templateID: alias, public: source.kind === 'profile' });
+  });
+
+  const list = (c: HttpContext) => {
+    assertOperation(c.get('principal'), 'view');
+    return c.json(records.list(c.get('principal')).map(toListed));
+  };
+  app.get('/templates', list);
+  app.get('/v2/templates', list);
+  app.get('/templates/:id', (c) => {
+    const template = visible(c);
+    const builds = template.builds.map((build) => ({
+      buildID: build.id,
+      status: 'ready',
+      createdAt: toTime(build.createdAtMs),
+      updatedAt: toTime(build.createdAtMs),
+      finishedAt: toTime(build.createdAtMs),
+      cpuCount: build.vcpus,
+      memoryMB: build.memoryMib,
+      diskSizeMB: toMb(build.diskBytes),
+      envdVersion: ENVD_VERSION,
+    }));
+    return c.json({ ...toListed(template), builds });
+  });
+  app.get('/templates/:id/tags', (c) => {
+    const { builds } = visible(c);
+    const all = builds.flatMap(({ id, tags: own, createdAtMs }) =>
+      own.map((tag) => ({ tag, buildID: id, createdAt: toTime(createdAtMs) })),
+    );
+    return c.json(all);
+  });
+  app.post('/templates/tags', async (c) => {
+    const body = await readBodyAs(c, tagsBody);
+    assertOperation(c.get('principal'), 'snapshot');
+    const { name } = parseName(body.target);
+    const wanted = body.tags.map((tag) =>
+      parseTag(tag.startsWith(`${name}:`) ? tag.slice(name.length + 1) : tag),
+    );
+    const template = records.get(c.get('principal'), name);
+    const build = records.findBuild(c.get('principal'), body.target);
+    if (build === undefined) throw new E2bError(404, `template '${name}' has no such build`);
+    await builder.removeSnapshots(await records.addTags(template, build.id, wanted), c.get('principal'));
+    return c.json({ tags: wanted, buildID: build.id }, 201);
+  });
+  app.delete('/templates/tags', async (c) => {
+    const body = await readBodyAs(c, removeTagsBody);
+    assertOperation(c.get('principal'), 'delete');
+    const template = records.get(c.get('principal'), parseName(body.name).name);
+    await builder.removeSnapshots(await records.removeTags(template, body.tags), c.get('principal'));
+    return empty(204);
+  });
+  app.patch('/v2/templates/:id', async (c) => {
+    own(c);
+    const { public: isPublic } = await readBodyAs(c, z.object({ public: z.boolean().nullish() }));
+    if (isPublic)
+      throw new E2bError(501, 'templates belong to a tenant; `sandboxd templates set` names them for all');
+    return c.json({ names: [] });
+  });
+
+  app.delete('/templates/:id', async (c) => {
+    const principal = c.get('principal');
+    const template = records.find(principal, c.req.param('id'));
+    const requests = context.lastingOf(c);
+    if (template === undefined) {
+      const id = await findSnapshot(requests, c.req.param('id'));
+      if (id === undefined) throw new E2bError(404, 'template not found');
+      await requests.call('deleteSnapshot', { params: { id } });
+      await records.forgetSnapshot(id);
+      return empty(204);
+    }
+    assertOperation(principal, 'delete');
+    builder.cancelAll(template.id);
+    // First, so that no build is added any more.
+    await records.delete(template.id);
+    // As the client, so that its rights hold and the audit trail has them.
+    for (const { snapshotId: id } of template.builds)
+      await requests.call('deleteSnapshot', { params: { id } }).catch((error: unknown) => {
+        if ((error as { readonly status?: number }).status !== 404) throw error;
+      });
+    return empty(204);
+  });
+
+  function visible(c: HttpContext): Template {
+    assertOperation(c.get('principal'), 'view');
+    return records.get(c.get('principal'), c.req.param('id') ?? '');
+  }
+
+  /** For what changes it. */
+  function own(c: HttpContext): Template {
+    assertOperation(c.get('principal'), 'snapshot');
+    return records.get(c.get('principal'), c.req.param('id') ?? '');
+  }
+
+  function findBuild(c: HttpContext): Build {
+    const buildId = c.req.param('build') ?? '';
+    const build = builder.find(own(c).id, buildId);
+    if (build === undefined) throw noBuild(buildId);
+    // It has the rights of the key that requested it.
+    if (keyIdOf(build.caller.principal) === keyIdOf(c.get('principal'))) return build;
+    throw new E2bError(403, 'the build was requested with another key');
+  }
+}
+
+/** Served without a key: the token in the path is that of a client. */
+export function serveUploads(
+  app: Hono<HttpEnv>,
+  { records }: Pick<ControlContext, 'records'>,
+  { builder }: Pick<TemplateDeps, 'builder'>,
+): void {
+  app.put(UPLOAD_PATH, async (c) => {
+    const { id, hash, token } = c.req.param();
+    const principal = records.uploaderOf(`${id} ${hash}`, token);
+    if (principal === undefined) throw new E2bError(401, 'the token of the upload is not valid');
+    c.set('principal', principal);
+    if (!builder.awaitsFiles(id, principal))
+      throw new E2bError(409, 'no build of this template waits for files');
+    const body = readBody(c, UPLOAD_IDLE_MS);
+    try {
+      await builder.uploads.write(
+        builder.scopeOf(id, principal),
+        hash,
+        sharerOf(ownerOf(principal)),
+        body.read,
+      );
+    } finally {
+      body.discard();
+    }
+    return empty(200);
+  });
+}
+
+/** JavaScript reads an answer without a length as JSON. */
+function empty(status: 200 | 202 | 204): Response {
+  return new Response(null, { status, headers: status === 204 ? {} : { 'content-length': '0' } });
+}
+
+function noBuild(id: string): E2bError {
+  return new E2bError(404, `build ${id.slice(0, 64)} does not exist; builds end with the daemon`);
+}
+
+function toListed({ id, name, owner, createdAtMs, builds }: Template) {
+  const newest = builds.at(-1);
+  return {
+    templateID: id,
+    buildID: newest?.id ?? '',
+    names: [name],
+    aliases: [name],
+    public: false,
+    cpuCount: newest?.vcpus ?? 0,
+    memoryMB: newest?.memoryMib ?? 0,
+    diskSizeMB: toMb(newest?.diskBytes ?? 0),
+    createdAt: toTime(createdAtMs),
+    updatedAt: toTime(newest?.createdAtMs ?? createdAtMs),
+    createdBy: owner === undefined ? null : { id: NO_USER, email: owner.key },
+    lastSpawnedAt: null,
+    spawnCount: 0,
+    buildCount: builds.length,
+    buildStatus: newest === undefined ? 'waiting' : 'ready',
+    envdVersion: ENVD_VERSION,
+  };
+}
+
+/** E2B's users are UUIDs. */
+const NO_USER = '00000000-0000-0000-0000-000000000000';
+
+function toMb(bytes: number): number {
+  return Math.round(bytes / 2 ** 20);
+}
+
+function toTime(ms: number): string {
+  return new Date(ms).toISOString();
+}
+
+function toNumber(text: string | undefined, otherwise: number): number {
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : otherwise;
+}

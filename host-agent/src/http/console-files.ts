@@ -1,0 +1,68 @@
+// The files of the console, compressed and in memory, and the headers that confine the page in a browser.
+import { createHash } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
+import { AppError } from '../lib/errors.ts';
+
+/**
+ * Scripts, styles and connections of the daemon alone, and no code made from text: neither inline, nor by `eval`, nor
+ * by a sink such as `innerHTML` (trusted types). Names, labels, paths and output of guests are shown by this page.
+ */
+export const CONSOLE_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join('; ');
+
+export const CONSOLE_PAGE = 'index.html';
+
+const TYPES: Readonly<Record<string, string>> = {
+  html: 'text/html; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  svg: 'image/svg+xml',
+};
+
+export type ConsoleFile = {
+  readonly gzip: Uint8Array<ArrayBuffer>;
+  readonly type: string;
+  /** With its quotes. */
+  readonly etag: string;
+};
+
+export class ConsoleFiles {
+  readonly #files: ReadonlyMap<string, ConsoleFile>;
+
+  /** Files by name, each compressed with gzip; none: this daemon has no console. */
+  constructor(files: ReadonlyMap<string, Uint8Array<ArrayBuffer>>) {
+    this.#files = new Map([...files].map(([name, gzip]) => [name, describe(name, gzip)]));
+  }
+
+  /** AppError unsupported without a console, not_found for another name. */
+  get(name: string): ConsoleFile {
+    if (this.#files.size === 0) throw new AppError('unsupported', 'this build of the daemon has no console');
+    const file = this.#files.get(name);
+    if (file === undefined) throw new AppError('not_found', 'the console has no such file; open /console');
+    return file;
+  }
+}
+
+function describe(name: string, gzip: Uint8Array<ArrayBuffer>): ConsoleFile {
+  const digest = createHash('sha256').update(gzip).digest('base64url').slice(0, 22);
+  return {
+    gzip,
+    type: TYPES[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream',
+    etag: `"${digest}"`,
+  };
+}
+
+/** For clients that do not decompress. */
+export function decompress({ gzip }: ConsoleFile): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(gunzipSync(gzip));
+}

@@ -1,0 +1,139 @@
+// What the console makes of a form, of a log, of snapshots and of denied connections, without a browser.
+import type { EgressRecord, LogRecord, NetworkPolicy, SandboxInfo, SnapshotInfo } from '@sandboxd/client';
+import t from 'tap';
+import { formatBytes, formatSeconds, toShellWord, toVisible } from '../../../console/src/parts/format.ts';
+import { LogLines } from '../../../console/src/sandbox/log-lines.ts';
+import { permitting } from '../../../console/src/sandbox/network/rules.ts';
+import { EMPTY_FORM, toCommand, toCurl, toRequest } from '../../../console/src/sandboxes/create-lines.ts';
+import { matches, parseFilters, toQuery } from '../../../console/src/sandboxes/filters.ts';
+import { type Node, toForest } from '../../../console/src/snapshots/forest.ts';
+
+t.test('numbers and untrusted text', async (t) => {
+  t.same([0, 999, 1000, 1536, 4 * 2 ** 30].map(formatBytes), ['0 B', '999 B', '1 KiB', '1.5 KiB', '4 GiB']);
+  t.same([-1, 59.4, 60, 3600, 11_100, 200_000].map(formatSeconds), [
+    '0 s',
+    '59 s',
+    '1 min',
+    '1 h',
+    '3 h 5 min',
+    '2 d',
+  ]);
+  t.equal(toVisible('a\u202Eb\n\u001b[1m'), 'a\\u202eb\\u000a\\u001b[1m');
+  t.equal(toVisible('Zoë 日本 😀'), 'Zoë 日本 😀');
+  t.equal(toShellWord('*.debian.org'), "'*.debian.org'");
+  t.equal(toShellWord(''), "''");
+});
+
+t.test('a form as a request and as lines of a terminal', async (t) => {
+  t.same(toRequest(EMPTY_FORM), {});
+  t.equal(toCommand({}, 'base'), 'sandbox run base');
+  const form = {
+    ...{
+      ...EMPTY_FORM,
+      source: 'image' as const,
+      image: ' nginx:alpine ',
+      name: "it's",
+      labels: 'team=web, ready a=b=c',
+    },
+    ...{ vcpus: '2', memory: '512', timeout: '1.5', hosts: '*.debian.org github.com' },
+  };
+  const request = toRequest(form);
+  t.same(request, {
+    image: { oci: 'nginx:alpine' },
+    name: "it's",
+    labels: { team: 'web', ready: '', a: 'b=c' },
+    vcpus: 2,
+    memory_mib: 512,
+    timeout_s: 90,
+    network: { enabled: true, allowlist: ['*.debian.org', 'github.com'] },
+  });
+  t.equal(
+    toCommand(request, 'base'),
+    "sandbox run --name 'it'\\''s' --label team=web --label ready= --label a=b=c --memory 512m --cpus 2 " +
+      "--timeout 90s --network-allow '*.debian.org' --network-allow github.com nginx:alpine",
+  );
+  t.equal(
+    toCurl('http://h:1', { name: "it's" }, true),
+    `curl -X POST http://h:1/sandboxes -H "Authorization: Bearer $SANDBOXD_API_KEY" -d '{"name":"it'\\''s"}'`,
+  );
+});
+
+t.test('filters from the URL and back', async (t) => {
+  const query = new URLSearchParams('q=build+x&state=running&label=team%3Dweb&label=ready');
+  const filters = parseFilters(query);
+  t.same(filters, { text: 'build x', state: 'running', labels: ['team=web', 'ready'] });
+  t.equal(toQuery(filters).toString(), query.toString());
+  const info = {
+    id: 'sbx_1',
+    name: 'Build-X',
+    state: 'running',
+    labels: { team: 'web', ready: '' },
+  } as unknown as SandboxInfo;
+  t.ok(matches(info, filters));
+  t.notOk(matches(info, { ...filters, text: 'build zz' }));
+  t.notOk(matches(info, { ...filters, labels: ['team=we'] }));
+  t.notOk(matches(info, { ...filters, labels: ['constructor'] }), 'a label that only the prototype has');
+});
+
+t.test('chunks of a log become lines without escape sequences', async (t) => {
+  const lines = new LogLines();
+  const push = (text: string, stream: LogRecord['stream'] = 'stdout') =>
+    lines.push({ source: 'exec', stream, text, time_ms: 5 });
+  push('he');
+  push('oops\n', 'stderr');
+  push('llo\nwor');
+  push('ld\u001b[31m!\u001b[0m\u001b]0;title\u0007\r\n');
+  push('started', 'event');
+  push('died', 'event');
+  t.same(
+    lines.all.map(({ stream, text }) => `${stream} ${text}`),
+    ['stdout hello', 'stderr oops', 'stdout world!', 'event started', 'event died'],
+  );
+  for (let at = 0; at < 3000; at++) push(`${at}\n`);
+  t.equal(lines.all.length, 2000);
+  t.equal(lines.all.at(-1)?.text, '2999');
+});
+
+t.test('the least change that permits a denied connection', async (t) => {
+  const policy = {
+    generation: 1,
+    allowlist: ['a.example'],
+    rules: [],
+    presets: [],
+  } as unknown as NetworkPolicy;
+  const denied = (record: object) =>
+    permitting({ at: '', verdict: 'denied', reason: '', ...record } as EgressRecord, policy);
+  t.same(denied({ protocol: 'tls', name: 'b.example', address: '192.0.2.1', port: 443 }), {
+    rules: [{ host: 'b.example', protocol: 'tls', ports: [443] }],
+  });
+  t.same(denied({ protocol: 'dns', name: 'b.example' }), { allowlist: ['a.example', 'b.example'] });
+  t.same(denied({ protocol: 'tcp', address: '192.0.2.1', port: 22 }), {
+    rules: [{ cidr: '192.0.2.1/32', protocol: 'tcp', ports: [22] }],
+  });
+  t.same(denied({ protocol: 'tls', address: '192.0.2.1', port: 443 }), {
+    rules: [{ cidr: '192.0.2.1/32', protocol: 'tcp', ports: [443] }],
+  });
+  t.equal(denied({ protocol: 'icmp', address: '192.0.2.1' }), undefined);
+});
+
+t.test('snapshots and sandboxes as trees', async (t) => {
+  const snapshot = (id: string, parent_snapshot_id?: string) =>
+    ({
+      id,
+      source_id: 'sbx_0',
+      ...(parent_snapshot_id && { parent_snapshot_id }),
+    }) as unknown as SnapshotInfo;
+  const sandbox = (id: string, parent_snapshot_id?: string) =>
+    ({ id, state: 'running', ...(parent_snapshot_id && { parent_snapshot_id }) }) as unknown as SandboxInfo;
+  const show = ({ kind, id, below }: Node): string =>
+    `${kind} ${id}${below.length ? ` (${below.map(show).join(', ')})` : ''}`;
+  const forest = toForest(
+    [snapshot('a'), snapshot('b', 'a'), snapshot('d', 'gone')],
+    [sandbox('1', 'b'), sandbox('2', 'a'), sandbox('3'), sandbox('4', 'gone')],
+  );
+  t.same(forest.map(show), [
+    'deleted gone (snapshot d, sandbox 4)',
+    'snapshot a (snapshot b (sandbox 1), sandbox 2)',
+  ]);
+  t.same(toForest([snapshot('x', 'y'), snapshot('y', 'x')], []), [], 'a circle has no top');
+});
