@@ -1,7 +1,7 @@
 // Secrets: stored ones of a tenant, and those that a sandbox may use. A guest gets placeholders, and never a value.
 // Messages name a field and never show what it has: it may be a value, also in the wrong place.
 import { z } from 'zod';
-import { integer, optional, optionalText, text } from '../input/fields.ts';
+import { integer, optional, optionalText, rule, text } from '../input/fields.ts';
 import {
   MAX_PORT,
   MAX_RULE_PORTS,
@@ -49,11 +49,11 @@ const HEADER_ERROR = '{name} must be a name of a header';
 /** They frame a request, or name its receiver. */
 const FORBIDDEN_HEADER =
   /^(?:host|connection|content-length|expect|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*)$/i;
-const header = text(HEADER_ERROR, /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/).refine(
+const header = rule(
+  text(HEADER_ERROR, /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/),
+  'not one of the connection, and not host',
   (name) => !FORBIDDEN_HEADER.test(name),
-  {
-    error: '{name} must not be a header of the connection, or host',
-  },
+  { error: '{name} must not be a header of the connection, or host' },
 );
 const queryName = text('{name} must be a name of a parameter, of at most 128 characters').min(1).max(128);
 
@@ -61,8 +61,11 @@ const FORM_ERROR = '{name} must be bearer, basic, header, body, {"header": name}
 const form = z.union(
   [
     z.enum(['bearer', 'basic', 'header', 'body'], { error: FORM_ERROR }),
-    z.strictObject({ header }, { error: FORM_ERROR }),
-    z.strictObject({ query: queryName }, { error: FORM_ERROR }),
+    z.strictObject({ header: header.meta({ description: 'only this header' }) }, { error: FORM_ERROR }),
+    z.strictObject(
+      { query: queryName.meta({ description: 'only this parameter of the URL' }) },
+      { error: FORM_ERROR },
+    ),
   ],
   { error: FORM_ERROR },
 );
@@ -74,7 +77,7 @@ const forms = z
 const FORMAT_ERROR = '{name} must be printable ASCII with {} once, or {base64:…} around it';
 const injection = z.strictObject(
   {
-    header,
+    header: header.meta({ description: 'header that is added' }),
     format: z
       .string({ error: FORMAT_ERROR })
       .max(256, { error: FORMAT_ERROR })
@@ -175,14 +178,20 @@ const COUNT_ERROR = `{name} must have at most ${MAX_SANDBOX_SECRETS} secrets`;
 const bindingKey = text(ENV_ERROR, VARIABLE);
 
 /** Bindings by name. */
-export const secretBindings = z
-  .record(bindingKey, secretBinding, { error: MAP_ERROR })
-  .refine((map) => Object.keys(map).length <= MAX_SANDBOX_SECRETS, { error: COUNT_ERROR });
+export const secretBindings = rule(
+  z.record(bindingKey, secretBinding, { error: MAP_ERROR }),
+  `at most ${MAX_SANDBOX_SECRETS} secrets`,
+  (map) => Object.keys(map).length <= MAX_SANDBOX_SECRETS,
+  { error: COUNT_ERROR },
+);
 
 /** Null removes one. */
-export const secretChanges = z
-  .record(bindingKey, secretBinding.nullable(), { error: MAP_ERROR })
-  .refine((map) => Object.keys(map).length <= 2 * MAX_SANDBOX_SECRETS, { error: COUNT_ERROR });
+export const secretChanges = rule(
+  z.record(bindingKey, secretBinding.nullable(), { error: MAP_ERROR }),
+  `at most ${2 * MAX_SANDBOX_SECRETS} entries`,
+  (map) => Object.keys(map).length <= 2 * MAX_SANDBOX_SECRETS,
+  { error: COUNT_ERROR },
+);
 
 const shownForm = z
   .union([
@@ -217,10 +226,9 @@ export const secretPath = z.object({ name: secretName.meta({ description: 'name 
 
 const source = z
   .union(
-    SECRET_SOURCES.map((kind) => z.strictObject({ [kind]: secretName })) as unknown as readonly [
-      z.ZodType<SecretSource>,
-      z.ZodType<SecretSource>,
-    ],
+    SECRET_SOURCES.map((kind) =>
+      z.strictObject({ [kind]: secretName.meta({ description: `name of a ${kind}` }) }),
+    ) as unknown as readonly [z.ZodType<SecretSource>, z.ZodType<SecretSource>],
     { error: '{name} must be {"credential": name}, {"file": name} or {"command": name}' },
   )
   .meta({ description: 'where the daemon reads the value: a name that the operator gave to a source' });

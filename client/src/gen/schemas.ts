@@ -370,12 +370,15 @@ export interface components {
             readonly ports?: readonly number[] | null;
             /** @description where the placeholder may be; default: bearer, basic and header, which is any header */
             readonly in?: readonly (("bearer" | "basic" | "header" | "body") | {
+                /** @description only this header */
                 readonly header: string & (string);
             } | {
+                /** @description only this parameter of the URL */
                 readonly query: string;
             })[] | null;
             /** @description a header that is added to each request, in place of a placeholder */
             readonly inject?: {
+                /** @description header that is added */
                 readonly header: string & (string);
                 /**
                  * @description its value: {} is the secret, {base64:user:{}} is encoded
@@ -431,10 +434,13 @@ export interface components {
             readonly value?: string | null;
             /** @description where the value is read, in place of one */
             readonly source?: ({
+                /** @description name of a credential */
                 readonly credential: string & (string);
             } | {
+                /** @description name of a file */
                 readonly file: string & (string);
             } | {
+                /** @description name of a command */
                 readonly command: string & (string);
             }) | null;
             /** @description the only hosts that get the value */

@@ -22,7 +22,7 @@ const schemas = routes.flatMap(([name, route]) => {
 
 /** Problems of which JSON Schema knows only the sentence in `x-rules`. */
 const RULES =
-  /name a program first|max_retries unless|non-empty allowlist|must be true where|exactly one of|exclude each other|must not repeat|count 1|for keep_last or|service\.cmd must be a non-empty/;
+  /name a program first|max_retries unless|non-empty allowlist|must be true where|exactly one of|exclude each other|must not repeat|count 1|for keep_last or|service\.cmd must be a non-empty|must be given, or (?:source|use), and not both/;
 
 t.test('every schema can be described, and each field of it says what it is', (t) => {
   t.ok(schemas.length > 40);

@@ -223,7 +223,9 @@ t.test('the disk, which is a real one', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'doctor-data-'));
   t.teardown(() => rmSync(dir, { recursive: true }));
   const seen = await ask(t, storage, { flags: ['--data-dir', join(dir, 'not/yet')] });
-  t.same(Object.keys(seen), ['data directory', 'run directory', 'file system', 'reflinks', 'room']);
+  t.same(Object.keys(seen), [
+    ...['data directory', 'run directory', 'file system', 'reflinks', 'room', 'key of secrets'],
+  ]);
   t.equal(seen['data directory'], 'ok');
   const none = await ask(t, storage, { flags: ['--data-dir', '/proc/none'] });
   t.match(none, { reflinks: 'fault', room: 'fault' });

@@ -191,7 +191,7 @@ t.test('in a jail the firmware is visible, and its path is looked up once', asyn
   }
   const { jail: _jail, ...free } = setup;
   await t.rejects(bootQemu(optionsOf('three'), free), { message: /exited with code 7/ });
-  t.notMatch(readFileSync(asked, 'utf8').split('\n').at(-2), /-L/, 'without one it sees that itself');
+  t.notMatch(readFileSync(asked, 'utf8').split('\n').at(-2), / -L /, 'without one it sees that itself');
   const other = join(dir, 'other');
   write(other, 'exit 3');
   await t.rejects(listFirmware(other), { code: 3 });
