@@ -11,8 +11,9 @@ import type { Requests, Rest } from '../rest.ts';
 import type { BuildLog } from './build-log.ts';
 import { type BuildRequest, describeStep } from './build-request.ts';
 import { type Catalogue, findTemplate, type Source } from './find-template.ts';
+import { StepError } from './step-error.ts';
 import type { Defaults, Template, TemplateBuild } from './template-records.ts';
-import { StepError, Workshop } from './workshop.ts';
+import { Workshop } from './workshop.ts';
 
 export const BUILD_TIMEOUT_MS = 60 * 60_000;
 /** What the sandbox of a build may live longer, if the daemon ends. */
