@@ -76,6 +76,7 @@ export type MemoryDaemon = {
   /** Of all sandboxes, unless the test has another. */
   readonly network: RecordingNetwork;
   readonly store: Store;
+  readonly events: LifecycleEvents;
   readonly journal: Journal<StoredEvent>;
   readonly logs: LogStore;
   readonly egressLog: EgressLog;
@@ -209,6 +210,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     lines,
     happened,
     journal,
+    events,
     crash: () => end(() => manager.stop('keep')),
   };
 }
