@@ -5,6 +5,7 @@ import type { Test } from 'tap';
 import {
   Builder,
   E2bFront,
+  forgetDeleted,
   OperatorNames,
   PortAccess,
   Rest,
@@ -22,6 +23,7 @@ import {
 } from '../../host-agent/src/ingress/index.ts';
 import type { Principal } from '../../host-agent/src/keys/index.ts';
 import type { SandboxHost } from '../../host-agent/src/sandboxes/interface.ts';
+import type { MemoryDaemon } from '../support/memory-host/daemon.ts';
 import type { Keyring } from './keyed.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests compare what it should be.
@@ -44,6 +46,7 @@ export type E2b = {
   readonly port: number;
   readonly records: SandboxRecords;
   readonly names: OperatorNames;
+  readonly templates: TemplateRecords;
   readonly builder: Builder;
   readonly dataDir: string;
   /** Audit records of refusals. */
@@ -69,11 +72,14 @@ export async function serveE2b(
     sandboxes,
     keyring,
     portHost = { find: () => undefined },
+    daemon,
   }: {
     readonly app: HttpApp;
     readonly sandboxes: SandboxHost;
     readonly keyring: Keyring;
     readonly portHost?: PortHost;
+    /** Whose snapshots have owners and ends. */
+    readonly daemon?: Pick<MemoryDaemon, 'manager' | 'events'>;
   },
 ): Promise<E2b> {
   const log = pino({ level: 'silent' });
@@ -91,9 +97,14 @@ export async function serveE2b(
   });
   const dataDir = t.testdir();
   const names = new OperatorNames(keyring.store);
-  const catalogue = { records: new TemplateRecords(keyring.store), names };
+  const catalogue = {
+    records: new TemplateRecords(keyring.store),
+    names,
+    ownerOfSnapshot: (id: string) => daemon?.manager.snapshots.findOwner(id),
+  };
   const isValid = (principal: Principal): boolean => records.isValid(principal);
   const builder = new Builder({ store: keyring.store, dataDir, catalogue, isValid, log });
+  if (daemon !== undefined) forgetDeleted(daemon.events, { records, templates: catalogue.records, log });
   const rest = new Rest(app);
   await builder.start(rest);
   const front = new E2bFront({
@@ -140,6 +151,7 @@ export async function serveE2b(
     port,
     records,
     names,
+    templates: catalogue.records,
     builder,
     dataDir,
     audited,

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import type { ByteSource } from '../../host-agent/src/guest/files.ts';
+import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { until } from '../support/until.ts';
 import { type Created, serveE2b } from './e2b-front.ts';
 import { FILE, outflow } from './fake-sandboxes.ts';
@@ -145,6 +146,29 @@ t.test('reads in the guest end with a HEAD, and with a client that leaves before
   await until(() => reads === 2);
   socket.destroy();
   await until(() => cancelled === 2);
+});
+
+t.test('a download whose sandbox goes is cut, and says nothing on stderr', async (t) => {
+  const { e2b, headers, sandboxes } = await start(t);
+  const printed: unknown[] = [];
+  const { error: print } = console;
+  console.error = (...all) => void printed.push(...all);
+  t.teardown(() => {
+    console.error = print;
+  });
+  sandboxes.onRead = async () => {
+    const { next } = outflow('abc');
+    let isFirst = true;
+    const fail = async () => {
+      if (!isFirst) throw new AppError('not_found', 'the sandbox is gone');
+      isFirst = false;
+      return await next();
+    };
+    const body = { next: fail, cancel: () => undefined };
+    return { body, sizeBytes: 3000, contentBytes: 3000, entry: FILE };
+  };
+  await t.rejects(e2b.ask('GET', '/files?path=/x', { headers }));
+  t.same(printed, []);
 });
 
 t.test('work for a client that has left ends, but for creates with an Idempotency-Key', async (t) => {

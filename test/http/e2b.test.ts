@@ -8,7 +8,7 @@ const OFFLINE = { templateID: 'base', allow_internet_access: false };
 async function start(t: Test) {
   const keyed = await startKeyed(t);
   const { app, daemon, keyring } = keyed;
-  const e2b = await serveE2b(t, { app, sandboxes: daemon.manager, keyring });
+  const e2b = await serveE2b(t, { app, sandboxes: daemon.manager, keyring, daemon });
   const make = async (key: string, body: object = {}): Promise<Created & Record<string, Json>> => {
     const { status, json, text } = await e2b.ask('POST', '/v2/sandboxes', {
       key,

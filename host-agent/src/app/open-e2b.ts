@@ -3,6 +3,7 @@ import { type Config, formatListen } from '../config/index.ts';
 import {
   Builder,
   E2bFront,
+  forgetDeleted,
   OperatorNames,
   PortAccess,
   Rest,
@@ -46,10 +47,6 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
   if (e2b === undefined) return undefined;
   const { store, keys, audit = NO_AUDIT, events, sandboxes, authenticator, maxConnections } = deps;
   const records = await SandboxRecords.open(store, keys);
-  events.subscribe((event) => {
-    if (event.kind !== 'deleted') return;
-    records.delete(event.sandbox).catch((err: unknown) => log.warn({ err }, 'cannot remove a record of E2B'));
-  });
   const aliases = config.allowedHosts.map(({ at }) => at.host);
   const addresses = new Addresses({ ...toPublic(e2b), aliases });
   const ports = new Gateway({
@@ -61,7 +58,12 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     onEnd: () => undefined,
     refuse: refuseAs(addresses),
   });
-  const catalogue = { records: new TemplateRecords(store), names: new OperatorNames(store) };
+  const catalogue = {
+    records: new TemplateRecords(store),
+    names: new OperatorNames(store),
+    ownerOfSnapshot: (id: string) => sandboxes.snapshots.findOwner(id),
+  };
+  forgetDeleted(events, { records, templates: catalogue.records, log });
   const builder = new Builder({
     store,
     dataDir: config.dataDir,

@@ -49,6 +49,8 @@ const KNOWN =
   /^\/(?:v\d\/)?(?:sandboxes|snapshots|templates|volumes|volumecontent|secrets|teams|nodes|admin|access-tokens|api-keys)(?:\/|$)/;
 /** Of envd, where a request may name no sandbox. */
 const ENVD_PATHS: ReadonlySet<string> = new Set(['/files', '/health']);
+/** That a browser's preflight has too, which has no header that names the sandbox. */
+const ENVD_PREFLIGHTS: ReadonlySet<string> = new Set(['/envs', '/metrics']);
 const RPC = /^\/(?:process\.Process|filesystem\.Filesystem)\//;
 
 export type E2bFrontOptions = {
@@ -111,7 +113,10 @@ export class E2bFront implements ServedGateway {
         return await this.#options.ports.serve(request, response);
       const path = request.url?.split('?', 1)[0] ?? '';
       // URLs of files that are signed name no sandbox.
-      const isEnvd = (sought !== undefined && !isForControl(request, path)) || ENVD_PATHS.has(path);
+      const isEnvd =
+        (sought !== undefined && !isForControl(request, path)) ||
+        ENVD_PATHS.has(path) ||
+        (request.method === 'OPTIONS' && (ENVD_PREFLIGHTS.has(path) || RPC.test(path)));
       const origins = isEnvd ? EVERY_ORIGIN : this.#options.cors;
       this.#check(request, origins);
       if (serveCors(request, response, origins)) return;
@@ -187,13 +192,13 @@ export class E2bFront implements ServedGateway {
     const { authenticator, records, builder, catalogue, domain } = this.#options;
     const app = this.#createApp();
     const context = new ControlContext({ rest, records, catalogue, domain });
-    serveUploads(app, context, { builder });
+    const recordAudit = audit(this.#options.audit);
+    serveUploads(app, context, { builder, recordAudit });
     app.use(async (c, next) => {
       this.#admitted(c, await this.#authenticate(c, authenticator));
       await next();
     });
     // Most of the front's requests are recorded as those of the REST interface.
-    const recordAudit = audit(this.#options.audit);
     for (const path of ['/templates/*', '/v2/templates/*', '/v3/templates'])
       app.on(['POST', 'PATCH', 'DELETE'], path, recordAudit);
     serveSandboxes(app, context, (id) => builder.isHidden(id));

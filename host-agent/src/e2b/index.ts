@@ -1,4 +1,6 @@
 // The front for clients of E2B.
+
+export { forgetDeleted } from './forget-deleted.ts';
 export { E2bFront, type E2bFrontOptions } from './front.ts';
 export { PortAccess, refuseAs } from './port-access.ts';
 export { Rest } from './rest.ts';

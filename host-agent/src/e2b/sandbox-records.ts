@@ -24,6 +24,9 @@ export type SandboxRecord = {
 /** In place of a key's id, where every client is the operator. */
 const NO_KEY = '0'.repeat(16);
 const MAX_KEYS = 16;
+const UPLOAD_TOKEN_MS = 60 * 60_000;
+/** Of the time when a token ends, in seconds. */
+const END_DIGITS = 10;
 /** Tokens that are not computed again for each signed URL. */
 const MAX_KNOWN_TOKENS = 20_000;
 
@@ -113,15 +116,22 @@ export class SandboxRecords {
     return this.#hmac(`traffic ${id}`);
   }
 
-  /** For the upload of one file of a template by a client without its key. */
+  /** For the upload of one file of a template by a client without its key, for an hour. */
   uploadToken(what: string, principal: Principal): string {
-    return this.#sign('upload', what, keyIdOf(principal));
+    const end = Math.ceil((Date.now() + UPLOAD_TOKEN_MS) / 1000);
+    return this.#uploadToken(what, keyIdOf(principal), end.toString(16).padStart(END_DIGITS, '0'));
   }
 
-  /** The client that has the token. Undefined for another token, and when its key is no longer valid. */
-  uploaderOf(what: string, token: string): Principal | undefined {
+  /** The client that has the token. Undefined for another token, an old one, and when its key is no longer valid. */
+  uploaderOf(what: string, token: string, nowMs = Date.now()): Principal | undefined {
     const keyId = token.slice(0, NO_KEY.length);
-    return areEqual(token, this.#sign('upload', what, keyId)) ? this.#principal(keyId) : undefined;
+    const end = token.slice(NO_KEY.length, NO_KEY.length + END_DIGITS);
+    if (!areEqual(token, this.#uploadToken(what, keyId, end))) return undefined;
+    return Number.parseInt(end, 16) * 1000 > nowMs ? this.#principal(keyId) : undefined;
+  }
+
+  #uploadToken(what: string, keyId: string, end: string): string {
+    return `${keyId}${end}${this.#hmac(`upload ${what} ${keyId} ${end}`)}`;
   }
 
   /** Whether the key of a client may still be used. */
@@ -146,11 +156,7 @@ export class SandboxRecords {
   }
 
   #compute(id: string, keyId: string): string {
-    return this.#sign('access', id, keyId);
-  }
-
-  #sign(purpose: 'access' | 'upload', what: string, keyId: string): string {
-    return `${keyId}${this.#hmac(`${purpose} ${what} ${keyId}`)}`;
+    return `${keyId}${this.#hmac(`access ${id} ${keyId}`)}`;
   }
 
   #hmac(text: string): string {

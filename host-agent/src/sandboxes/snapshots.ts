@@ -220,6 +220,11 @@ export class Snapshots {
     return this.#find(id).record.secrets ?? [];
   }
 
+  /** Undefined also for one that does not exist. */
+  findOwner(id: string): Owner | undefined {
+    return this.#entries.get(id)?.record.owner;
+  }
+
   /** AppError not_found. */
   get(id: string): SnapshotInfo {
     return toInfo(id, this.#find(id));

@@ -77,6 +77,7 @@ export type MemoryDaemon = {
   /** Of all sandboxes, unless the test has another. */
   readonly network: RecordingNetwork;
   readonly store: Store;
+  readonly events: LifecycleEvents;
   readonly journal: Journal<StoredEvent>;
   readonly logs: LogStore;
   readonly egressLog: EgressLog;
@@ -214,6 +215,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     lines,
     happened,
     journal,
+    events,
     crash: () => end(() => manager.stop('keep')),
   };
 }

@@ -47,15 +47,16 @@ export class ControlContext {
   readonly lastingOf = (c: HttpContext): Requests => this.#rest.as(callerOf(c));
 
   /**
-   * Finishes what a request has made; if that fails, deletes it. As the operator, because a key that may fork need not
-   * be able to delete.
+   * Finishes what a request has made, sandboxes or snapshots; if that fails, deletes it. As the operator, because a key
+   * that may fork need not be able to delete.
    */
   async finish<T>(c: HttpContext, ids: readonly string[], work: () => Promise<T>): Promise<T> {
     try {
       return await work();
     } catch (error) {
       const rest = this.#rest.as({ principal: OPERATOR, address: addressOf(c) });
-      await Promise.allSettled(ids.map((id) => rest.call('deleteSandbox', { params: { id } })));
+      const route = (id: string) => (id.startsWith('snap_') ? 'deleteSnapshot' : 'deleteSandbox');
+      await Promise.allSettled(ids.map((id) => rest.call(route(id), { params: { id } })));
       throw error;
     }
   }

@@ -8,6 +8,7 @@ import type { Requests } from '../rest.ts';
 import { toOwnId } from '../sandbox-records.ts';
 import { findSnapshot, isGivenName } from '../templates/find-template.ts';
 import { DEFAULT_TAG, parseName } from '../templates/template-name.ts';
+import type { Defaults } from '../templates/template-records.ts';
 import type { ControlContext } from './context.ts';
 import { NEXT_TOKEN, toPage } from './lists.ts';
 import { readBodyAs, snapshotBody } from './requests.ts';
@@ -26,7 +27,9 @@ export function serveSnapshots(app: Hono<HttpEnv>, context: ControlContext): voi
       within.call('takeSnapshot', { params: { id: idOf(c) }, body: name === undefined ? {} : { name } });
     return await takeNow(requests).catch(async (error: unknown) => {
       const older =
-        name !== undefined && error instanceof ConflictError && (await findSnapshot(requests, name));
+        name !== undefined &&
+        error instanceof ConflictError &&
+        (await findSnapshot(context.askerOf(c), catalogue, name));
       if (!older) throw error;
       const lasting = lastingOf(c);
       await lasting.call('changeSnapshot', { params: { id: older }, body: { name: null } });
@@ -38,10 +41,8 @@ export function serveSnapshots(app: Hono<HttpEnv>, context: ControlContext): voi
     const { name, tag = DEFAULT_TAG } = parseName(text);
     if (await isGivenName(context.askerOf(c), catalogue, name))
       throw new E2bError(409, `the name ${name} is that of a profile or a template of this host`);
-    const template = await records.ensure(c.get('principal'), name);
     const info = await requestsOf(c).call('getSandbox', { params: { id: idOf(c) } });
     const snapshot = await take(c, undefined);
-    const { user, workdir } = context.records.find(info.id)?.defaults ?? {};
     const build = {
       id: randomUUID(),
       snapshotId: snapshot.id,
@@ -50,19 +51,40 @@ export function serveSnapshots(app: Hono<HttpEnv>, context: ControlContext): voi
       vcpus: info.vcpus,
       memoryMib: info.memory_mib,
       diskBytes: info.disk_bytes,
-      // Its variables are those of the sandbox.
-      defaults: { env: {}, ...(user && { user }), ...(workdir && { workdir }) },
+      defaults: defaultsFor(info.id),
     };
-    // An older one stays, without the name, as in the REST interface.
-    await records.addBuild(template.id, build);
+    // A template is made only for what there is to be in it.
+    return await context.finish(c, [snapshot.id], async () => {
+      const template = records.plan(c.get('principal'), name);
+      // An older build stays as a snapshot, without the name, as in the REST interface.
+      await records.addBuild(template.id, build).catch((error: unknown) => {
+        records.drop(template.id);
+        throw error;
+      });
+      return snapshot;
+    });
+  };
+
+  /** Takes one with a name of the REST interface, or none. */
+  const takePlain = async (c: HttpContext, name: string | undefined): Promise<SnapshotInfo> => {
+    const snapshot = await take(c, name);
+    const defaults = defaultsFor(snapshot.source_id);
+    if (defaults.user !== undefined || defaults.workdir !== undefined)
+      await context.finish(c, [snapshot.id], () => records.keepDefaults(snapshot.id, defaults));
     return snapshot;
   };
+
+  /** Variables are those of the sandbox. */
+  function defaultsFor(id: string): Defaults {
+    const { user, workdir } = context.records.find(id)?.defaults ?? {};
+    return { env: {}, ...(user && { user }), ...(workdir && { workdir }) };
+  }
 
   app.post('/sandboxes/:id/snapshots', async (c) => {
     const { name, memory } = await readBodyAs(c, snapshotBody);
     if (memory === false) throw unsupported('a snapshot with memory false');
     const isOwnName = name == null || OBJECT_NAME.test(name);
-    const snapshot = isOwnName ? await take(c, name ?? undefined) : await takeAsTemplate(c, name);
+    const snapshot = isOwnName ? await takePlain(c, name ?? undefined) : await takeAsTemplate(c, name);
     return c.json(show(c, snapshot), 201);
   });
 

@@ -1,5 +1,6 @@
 // Templates of the control plane: builds, their status and files, names and tags.
-import type { Hono } from 'hono';
+import type { Hono, MiddlewareHandler } from 'hono';
+import { createMiddleware } from 'hono/factory';
 import { z } from 'zod';
 import { addressOf, type HttpContext, type HttpEnv } from '../../http/context.ts';
 import { readBody } from '../../http/input/body-source.ts';
@@ -19,6 +20,9 @@ const MAX_LOG_ENTRIES = 100;
 const MAX_TAGS_AT_ONCE = 20;
 /** E2B's tests and clients wait long between two parts of an upload. */
 const UPLOAD_IDLE_MS = 60_000;
+
+/** That every build needs. */
+const BUILD_OPERATIONS = ['create', 'exec', 'snapshot', 'read', 'view'] as const;
 
 const tags = z.array(z.string().max(200)).max(MAX_TAGS_AT_ONCE);
 const count = z.int().min(1).nullish();
@@ -50,20 +54,19 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
   const request = async (c: HttpContext) => {
     const body = await readBodyAs(c, requestBody);
     const principal = c.get('principal');
-    for (const operation of ['create', 'exec', 'snapshot'] as const) assertOperation(principal, operation);
+    for (const operation of BUILD_OPERATIONS) assertOperation(principal, operation);
     const { name, tag } = parseName(body.name ?? body.alias ?? '');
     const asked = [...(tag === undefined ? [] : [tag]), ...(body.tags ?? []).map(parseTag)];
     const asker = { requests: requestsOf(c), principal };
     if (await isGivenName(asker, catalogue, name))
       throw new E2bError(409, `the name ${name} is that of a profile, a snapshot or a template of this host`);
-    const template = await records.ensure(principal, name);
     const size = {
       ...(body.cpuCount != null && { vcpus: body.cpuCount }),
       ...(body.memoryMB != null && { memory_mib: body.memoryMB }),
     };
     const all = asked.length === 0 ? [DEFAULT_TAG] : [...new Set(asked)];
-    const build = builder.request(template, { principal, address: addressOf(c) }, { tags: all, size });
-    const ids = { templateID: template.id, buildID: build.id };
+    const build = builder.request(name, { principal, address: addressOf(c) }, { tags: all, size });
+    const ids = { templateID: build.template.id, buildID: build.id };
     return c.json({ ...ids, public: false, names: [name], aliases: [name], tags: all }, 202);
   };
   app.post('/v3/templates', request);
@@ -156,14 +159,14 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
     const template = records.get(c.get('principal'), name);
     const build = records.findBuild(c.get('principal'), body.target);
     if (build === undefined) throw new E2bError(404, `template '${name}' has no such build`);
-    await builder.removeSnapshots(await records.addTags(template, build.id, wanted), c.get('principal'));
+    await builder.removeSnapshots(await records.addTags(template.id, build.id, wanted), c.get('principal'));
     return c.json({ tags: wanted, buildID: build.id }, 201);
   });
   app.delete('/templates/tags', async (c) => {
     const body = await readBodyAs(c, removeTagsBody);
     assertOperation(c.get('principal'), 'delete');
     const template = records.get(c.get('principal'), parseName(body.name).name);
-    await builder.removeSnapshots(await records.removeTags(template, body.tags), c.get('principal'));
+    await builder.removeSnapshots(await records.removeTags(template.id, body.tags), c.get('principal'));
     return empty(204);
   });
   app.patch('/v2/templates/:id', async (c) => {
@@ -179,7 +182,7 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
     const template = records.find(principal, c.req.param('id'));
     const requests = context.lastingOf(c);
     if (template === undefined) {
-      const id = await findSnapshot(requests, c.req.param('id'));
+      const id = await findSnapshot({ requests, principal }, catalogue, c.req.param('id'));
       if (id === undefined) throw new E2bError(404, 'template not found');
       await requests.call('deleteSnapshot', { params: { id } });
       await records.forgetSnapshot(id);
@@ -189,11 +192,12 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
     builder.cancelAll(template.id);
     // First, so that no build is added any more.
     await records.delete(template.id);
-    // As the client, so that its rights hold and the audit trail has them.
-    for (const { snapshotId: id } of template.builds)
-      await requests.call('deleteSnapshot', { params: { id } }).catch((error: unknown) => {
-        if ((error as { readonly status?: number }).status !== 404) throw error;
-      });
+    // As the client, so that its rights hold and the audit trail has them. One that fails keeps no other.
+    const deleted = await Promise.allSettled(
+      template.builds.map(({ snapshotId: id }) => requests.call('deleteSnapshot', { params: { id } })),
+    );
+    for (const each of deleted)
+      if (each.status === 'rejected' && each.reason?.status !== 404) throw each.reason;
     return empty(204);
   });
 
@@ -218,17 +222,27 @@ export function serveTemplates(app: Hono<HttpEnv>, context: ControlContext, deps
   }
 }
 
+type UploadPath = { readonly id?: string; readonly hash?: string; readonly token?: string };
+
 /** Served without a key: the token in the path is that of a client. */
 export function serveUploads(
   app: Hono<HttpEnv>,
   { records }: Pick<ControlContext, 'records'>,
-  { builder }: Pick<TemplateDeps, 'builder'>,
+  {
+    builder,
+    recordAudit,
+  }: Pick<TemplateDeps, 'builder'> & { readonly recordAudit: MiddlewareHandler<HttpEnv> },
 ): void {
-  app.put(UPLOAD_PATH, async (c) => {
-    const { id, hash, token } = c.req.param();
+  const authenticate = createMiddleware<HttpEnv>(async (c, next) => {
+    const { id = '', hash = '', token = '' } = c.req.param() as UploadPath;
     const principal = records.uploaderOf(`${id} ${hash}`, token);
-    if (principal === undefined) throw new E2bError(401, 'the token of the upload is not valid');
+    if (principal === undefined) throw new E2bError(401, 'the token of the upload is not valid any more');
     c.set('principal', principal);
+    await next();
+  });
+  app.put(UPLOAD_PATH, authenticate, recordAudit, async (c) => {
+    const { id, hash } = c.req.param();
+    const principal = c.get('principal');
     if (!builder.awaitsFiles(id, principal))
       throw new E2bError(409, 'no build of this template waits for files');
     const body = readBody(c, UPLOAD_IDLE_MS);

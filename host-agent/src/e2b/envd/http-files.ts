@@ -35,9 +35,29 @@ export async function download(c: HttpContext, call: EnvdCall): Promise<Response
   c.header('content-type', 'application/octet-stream');
   c.header('content-disposition', `inline; filename*=utf-8''${encodeURIComponent(basename(path))}`);
   const status = answer.status === 206 ? 206 : 200;
-  if (c.req.method !== 'HEAD') return c.body(ReadableStream.from(answer.body), status);
+  if (c.req.method !== 'HEAD') return c.body(ReadableStream.from(cutAtError(c, answer.body)), status);
   await answer.body[Symbol.asyncIterator]().return?.();
   return c.body(null, status);
+}
+
+/** Breaks the connection at an error, because the server would append its text to the content. */
+function cutAtError(c: HttpContext, body: AsyncIterable<Uint8Array>): AsyncIterableIterator<Uint8Array> {
+  const source = body[Symbol.asyncIterator]();
+  return {
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+    next: async () => {
+      try {
+        return await source.next();
+      } catch (err) {
+        c.get('log').debug({ err }, 'a download was cut');
+        c.env.outgoing?.destroy();
+        return { done: true, value: undefined };
+      }
+    },
+    return: async () => (await source.return?.()) ?? { done: true, value: undefined },
+  };
 }
 
 export async function upload(c: HttpContext, call: EnvdCall): Promise<Response> {

@@ -1,25 +1,25 @@
 // One build: a sandbox gets the steps, is saved with its memory, and is deleted. Unless it succeeds, all of it goes.
 // Requests are those of the client: its policy, quotas and tenant hold, and the audit trail has them.
 import { ForbiddenError } from '@sandboxd/client';
-import type { Logger } from 'pino';
 import type { Caller } from '../../http/context.ts';
-import { mayDo, OPERATOR, type Principal, policyOf } from '../../keys/index.ts';
-import type { Table } from '../../store/store.ts';
+import { mayDo, type Principal, policyOf } from '../../keys/index.ts';
 import { toTargets } from '../control/network.ts';
 import { E2bError, toE2bAnswer } from '../errors.ts';
 import type { Requests, Rest } from '../rest.ts';
 import type { BuildLog } from './build-log.ts';
 import { type BuildRequest, describeStep } from './build-request.ts';
-import { type Catalogue, findTemplate, type Source } from './find-template.ts';
+import type { BuildSandboxes } from './build-sandboxes.ts';
+import { type Catalogue, findImage, findTemplate, type Source } from './find-template.ts';
+import { StepError } from './step-error.ts';
 import type { Defaults, Template, TemplateBuild } from './template-records.ts';
-import { StepError, Workshop } from './workshop.ts';
+import { Workshop } from './workshop.ts';
 
 export const BUILD_TIMEOUT_MS = 60 * 60_000;
 /** What the sandbox of a build may live longer, if the daemon ends. */
 const GRACE_S = 300;
 /** E2B's own image. */
 const BASE_IMAGE = /^(?:docker\.io\/)?e2bdev\/base(?::latest)?$/;
-const OWN_ADDRESS = 'local';
+const KEY_CHECK_MS = 5000;
 
 export type BuildJob = {
   readonly id: string;
@@ -33,48 +33,56 @@ export type BuildJob = {
 
 export type BuildRunnerOptions = {
   readonly catalogue: Catalogue;
-  /** Ids of sandboxes of builds, so that the next daemon can remove them. */
-  readonly sandboxes: Table<object>;
+  readonly sandboxes: BuildSandboxes;
   readonly findArchive: (build: BuildJob, hash: string) => string;
   readonly isValid: (principal: Principal) => boolean;
-  readonly log: Logger;
 };
+
+type Wanted = { readonly name: string; readonly source: Source };
+type Made = { readonly id: string; readonly source: Source };
 
 export class BuildRunner {
   readonly #options: BuildRunnerOptions;
-  readonly #hidden: Set<string>;
   #rest: Rest | undefined;
 
   constructor(options: BuildRunnerOptions) {
     this.#options = options;
-    this.#hidden = new Set(options.sandboxes.all().map(({ id }) => id));
   }
 
-  /** Removes what an earlier daemon left. */
-  async start(rest: Rest): Promise<void> {
+  start(rest: Rest): void {
     this.#rest = rest;
-    await Promise.all([...this.#hidden].map((id) => this.#removeSandbox(id)));
-  }
-
-  /** Whether a sandbox is that of a build, which clients do not see. */
-  isHidden(id: string): boolean {
-    return this.#hidden.has(id);
   }
 
   /** Errors of a step are FailedStep. */
   async run(build: BuildJob, request: BuildRequest): Promise<void> {
+    const { caller, stop } = build;
+    // Also in the midst of a step.
+    const check = (): void => {
+      if (!this.#options.isValid(caller.principal))
+        stop.abort(new E2bError(401, 'the key of the build is not valid any more'));
+    };
+    const timer = setInterval(check, KEY_CHECK_MS).unref();
+    try {
+      await this.#run(build, request, check);
+    } finally {
+      clearInterval(timer);
+    }
+  }
+
+  async #run(build: BuildJob, request: BuildRequest, check: () => void): Promise<void> {
     const { caller, log, stop } = build;
     const requests = this.#as(caller, stop.signal);
     const asker = { requests, principal: caller.principal };
     const isBase = 'image' in request.from && BASE_IMAGE.test(request.from.image);
-    const name = 'template' in request.from ? request.from.template : isBase ? 'base' : request.from.image;
-    const { source, isImage } = await atStep('base', async () => {
-      const found = await findTemplate(asker, this.#options.catalogue, name);
-      return { source: found, isImage: found.kind === 'image' };
-    });
-    log.add(`FROM ${name}`);
-    const id = await atStep('base', () => this.#makeSandbox(build, requests, source));
-    try {
+    const from = 'template' in request.from ? request.from.template : isBase ? 'base' : request.from.image;
+    const find = 'template' in request.from || isBase ? findTemplate : findImage;
+    const source = await atStep('base', () => find(asker, this.#options.catalogue, from));
+    log.add(`FROM ${from}`);
+    const assertValid = (): void => {
+      check();
+      stop.signal.throwIfAborted();
+    };
+    const perform = async (id: string): Promise<void> => {
       const workshop = new Workshop({
         id,
         requests,
@@ -82,66 +90,47 @@ export class BuildRunner {
         defaults: source.kind === 'snapshot' ? source.defaults : undefined,
         findArchive: (hash) => this.#options.findArchive(build, hash),
       });
-      await atStep('base', () => workshop.open(isImage));
+      await atStep('base', () => this.#prepare(build, requests, { id, source }));
+      await atStep('base', () => workshop.open(source.kind === 'image'));
       for (const [at, step] of request.steps.entries()) {
-        this.#assertValid(caller.principal);
+        assertValid();
         log.add(`[${at + 1}/${request.steps.length}] ${describeStep(step)}`);
         await atStep(String(at + 1), () => workshop.perform(step));
       }
       await atStep('finalize', () => workshop.start(request.startCmd, request.readyCmd));
-      this.#assertValid(caller.principal);
+      assertValid();
       await this.#save(build, requests, id, workshop.defaults);
-    } finally {
-      await this.#removeSandbox(id);
-    }
+    };
+    const make = (name: string) => atStep('base', () => this.#makeSandbox(build, requests, { name, source }));
+    await this.#options.sandboxes.using(build.id, make, perform);
+  }
+
+  /** A copy has the lifetime of its source. */
+  async #prepare(build: BuildJob, requests: Requests, { id, source }: Made): Promise<void> {
+    if (source.kind !== 'snapshot') return;
+    const body = { timeout_s: lifetimeOf(build), timeout_action: 'delete' } as const;
+    await requests.call('updateSandbox', { params: { id }, body });
   }
 
   /** With a network that reaches the internet, as in E2B, where the host and the key allow it. */
-  async #makeSandbox(build: BuildJob, requests: Requests, source: Source): Promise<string> {
-    const mostS = policyOf(build.caller.principal)?.max_timeout_s;
-    const timeoutS = Math.min(BUILD_TIMEOUT_MS / 1000 + GRACE_S, mostS ?? Number.POSITIVE_INFINITY);
-    const make = async (network: object | undefined): Promise<string> => {
-      if (source.kind === 'snapshot') {
-        const { sandboxes } = await requests.call('forkSnapshot', {
-          params: { id: source.id },
-          body: { count: 1 },
-        });
-        const made = sandboxes[0]?.id ?? '';
-        await this.#hide(made);
-        const change = {
-          params: { id: made },
-          body: { timeout_s: timeoutS, timeout_action: 'delete' },
-        } as const;
-        await requests.call('updateSandbox', change).catch(async (error: unknown) => {
-          await this.#removeSandbox(made);
-          throw error;
-        });
-        return made;
-      }
-      const from = source.kind === 'image' ? { image: { oci: source.image } } : toProfile(source.profile);
-      const { id } = await requests.call('createSandbox', {
-        body: {
-          ...from,
-          ...build.size,
-          timeout_s: timeoutS,
-          auto_resume: false,
-          ...(network && { network }),
-        },
-      });
-      await this.#hide(id);
-      return id;
-    };
+  async #makeSandbox(build: BuildJob, requests: Requests, { name, source }: Wanted): Promise<string> {
     if (source.kind === 'snapshot') {
       if (build.size.vcpus !== undefined || build.size.memory_mib !== undefined)
         build.log.add('the template has the CPUs and the memory of the one that it begins with', 'warn');
-      return await make(undefined);
+      const fork = { params: { id: source.id }, body: { count: 1, name } };
+      const { sandboxes } = await requests.call('forkSnapshot', fork);
+      return sandboxes[0]?.id ?? '';
     }
+    const from = source.kind === 'image' ? { image: { oci: source.image } } : toProfile(source.profile);
+    const own = { ...from, ...build.size, name, timeout_s: lifetimeOf(build), auto_resume: false };
+    const make = async (network?: object): Promise<string> =>
+      (await requests.call('createSandbox', { body: { ...own, ...(network && { network }) } })).id;
     try {
       return await make({ enabled: true, ...toTargets({}, true) });
     } catch (error) {
       if (!(error instanceof ForbiddenError)) throw error;
       build.log.add(`the build has no network: ${error.message}`, 'warn');
-      return await make(undefined);
+      return await make();
     }
   }
 
@@ -161,63 +150,26 @@ export class BuildRunner {
       diskBytes: info.disk_bytes,
       defaults,
     };
-    try {
-      await this.removeSnapshots(await records.addBuild(template.id, made), build.caller.principal);
-    } catch (error) {
-      await this.#deleteSnapshots([snapshot.id]);
-      throw error;
-    }
+    await this.removeSnapshots(await records.addBuild(template.id, made), build.caller.principal);
     build.log.add(`saved as ${template.name} with the tags ${tags.join(', ')}`);
   }
 
   /** Those of builds that no tag leads to. They stay as snapshots if the client may not delete any. */
   async removeSnapshots(ids: readonly string[], principal: Principal): Promise<void> {
     if (!mayDo(principal, 'delete')) return;
-    await this.#deleteSnapshots(ids);
-  }
-
-  async #deleteSnapshots(ids: readonly string[]): Promise<void> {
-    const rest = this.#asOperator();
-    const deleted = await Promise.allSettled(
-      ids.map((id) => rest.call('deleteSnapshot', { params: { id } })),
-    );
-    for (const each of deleted)
-      if (each.status === 'rejected' && each.reason?.status !== 404)
-        this.#options.log.warn({ err: each.reason }, 'cannot delete the snapshot of a template');
-  }
-
-  async #hide(id: string): Promise<void> {
-    this.#hidden.add(id);
-    await this.#options.sandboxes.put(id, {});
-  }
-
-  async #removeSandbox(id: string): Promise<void> {
-    try {
-      await this.#asOperator().call('deleteSandbox', { params: { id } });
-    } catch (error) {
-      // Its lifetime ends it.
-      if ((error as { readonly status?: number }).status !== 404) {
-        this.#options.log.warn({ err: error, sandbox: id }, 'cannot delete the sandbox of a build');
-        return;
-      }
-    }
-    this.#hidden.delete(id);
-    await this.#options.sandboxes.remove(id);
-  }
-
-  #assertValid(principal: Principal): void {
-    if (!this.#options.isValid(principal))
-      throw new E2bError(401, 'the key of the build is not valid any more');
+    await this.#options.sandboxes.deleteSnapshots(ids);
   }
 
   #as(caller: Caller, signal?: AbortSignal): Requests {
     if (this.#rest === undefined) throw new Error('no build can run yet');
     return this.#rest.as(caller, signal);
   }
+}
 
-  #asOperator(): Requests {
-    return this.#as({ principal: OPERATOR, address: OWN_ADDRESS });
-  }
+/** A key may limit it. Seconds. */
+function lifetimeOf({ caller }: BuildJob): number {
+  const mostS = policyOf(caller.principal)?.max_timeout_s;
+  return Math.min(BUILD_TIMEOUT_MS / 1000 + GRACE_S, mostS ?? Number.POSITIVE_INFINITY);
 }
 
 /** Which step failed: its number, or `base` or `finalize`. The SDKs show the line of the program that has it. */

@@ -12,8 +12,8 @@ import { keyIdOf } from '../sandbox-records.ts';
 import { BuildLog } from './build-log.ts';
 import type { BuildRequest } from './build-request.ts';
 import { BUILD_TIMEOUT_MS, type BuildJob, BuildRunner, FailedStep, toMessage } from './build-run.ts';
+import { BuildSandboxes } from './build-sandboxes.ts';
 import type { Catalogue } from './find-template.ts';
-import type { Template } from './template-records.ts';
 import { Uploads } from './uploads.ts';
 
 const MAX_RUNNING = 4;
@@ -51,32 +51,40 @@ export type BuilderOptions = {
 export class Builder {
   readonly uploads: Uploads;
   readonly #runner: BuildRunner;
+  readonly #sandboxes: BuildSandboxes;
   readonly #log: Logger;
+  readonly #catalogue: Catalogue;
   readonly #builds = new Map<string, Build>();
   readonly #running = new Map<Build, Promise<void>>();
   #isClosed = false;
 
   constructor({ store, dataDir, catalogue, isValid, log }: BuilderOptions) {
     this.#log = log;
+    this.#catalogue = catalogue;
     this.uploads = new Uploads(dataDir);
+    this.#sandboxes = new BuildSandboxes({
+      table: store.table('e2b_builds'),
+      records: catalogue.records,
+      log,
+    });
     this.#runner = new BuildRunner({
       catalogue,
-      sandboxes: store.table('e2b_builds'),
+      sandboxes: this.#sandboxes,
       findArchive: ({ template, caller }, hash) =>
         this.uploads.find(this.scopeOf(template.id, caller.principal), hash),
       isValid,
-      log,
     });
   }
 
   /** Removes what an earlier daemon left. */
   async start(rest: Rest): Promise<void> {
     await this.uploads.clear();
-    await this.#runner.start(rest);
+    await this.#sandboxes.start(rest);
+    this.#runner.start(rest);
   }
 
   isHidden(id: string): boolean {
-    return this.#runner.isHidden(id);
+    return this.#sandboxes.isHidden(id);
   }
 
   /** Deletes snapshots that no tag leads to, unless the client may not delete any. */
@@ -84,13 +92,14 @@ export class Builder {
     await this.#runner.removeSnapshots(ids, principal);
   }
 
-  /** E2bError 429. */
-  request(template: Template, caller: Caller, about: Pick<Build, 'tags' | 'size'>): Build {
+  /** Of the template with this name in the client's own tenant. E2bError 403, 429. */
+  request(name: string, caller: Caller, about: Pick<Build, 'tags' | 'size'>): Build {
     const sharer = sharerOfCaller(caller);
     const pending = [...this.#builds.values()].filter(isPending);
     const own = pending.filter((each) => sharerOfCaller(each.caller) === sharer);
     if (pending.length >= MAX_PENDING || own.length >= MAX_PENDING_OF_EACH)
       throw new E2bError(429, 'too many builds are not finished; wait for them, or delete their templates');
+    const template = this.#catalogue.records.plan(caller.principal, name);
     const stop = new AbortController();
     const expire = (): void => this.#cancel(build, 'the build was not started in time');
     const build: Build = {
@@ -118,7 +127,11 @@ export class Builder {
       ...own.filter((each) => !isPending(each)).slice(0, Math.max(0, own.length - MAX_KNOWN_OF_EACH)),
       ...all.filter((each) => !isPending(each)).slice(0, Math.max(0, all.length - MAX_KNOWN)),
     ];
-    for (const { id } of ended) this.#builds.delete(id);
+    for (const { id, template } of ended) {
+      this.#builds.delete(id);
+      const isKnown = [...this.#builds.values()].some((each) => each.template.id === template.id);
+      if (!isKnown) this.#catalogue.records.drop(template.id);
+    }
   }
 
   find(templateId: string, buildId: string): Build | undefined {

@@ -1,7 +1,7 @@
 // What a create or a build begins with, by the name of a template: what a client has built, a snapshot, what the
 // operator has named, a profile, or a container image.
 import { NotFoundError } from '@sandboxd/client';
-import type { Principal } from '../../keys/index.ts';
+import { type Owner, type Principal, tenantOf } from '../../keys/index.ts';
 import { E2bError } from '../errors.ts';
 import type { Requests } from '../rest.ts';
 import type { OperatorNames } from './operator-names.ts';
@@ -13,7 +13,12 @@ export type Source =
   | { readonly kind: 'snapshot'; readonly id: string; readonly defaults: Defaults | undefined };
 
 /** All that has names. */
-export type Catalogue = { readonly records: TemplateRecords; readonly names: OperatorNames };
+export type Catalogue = {
+  readonly records: TemplateRecords;
+  readonly names: OperatorNames;
+  /** Undefined also for one that does not exist. */
+  readonly ownerOfSnapshot: (id: string) => Owner | undefined;
+};
 export type Asker = { readonly requests: Requests; readonly principal: Principal };
 
 /** What the SDKs ask for by default: this profile if the host has it, else the daemon's own default. */
@@ -26,6 +31,8 @@ const PROFILES: Readonly<Record<string, string>> = {
 };
 
 const DEFAULT_SUFFIX = /:default$/;
+const IMAGE = /[/:.]/;
+const SNAPSHOT_ID = /^snap_[0-9a-v]{13}$/;
 
 /** E2bError 404. */
 export async function findTemplate(asker: Asker, catalogue: Catalogue, templateId: string): Promise<Source> {
@@ -33,52 +40,87 @@ export async function findTemplate(asker: Asker, catalogue: Catalogue, templateI
   if (built !== undefined) return { kind: 'snapshot', id: built.snapshotId, defaults: built.defaults };
   const source = await findGiven(asker, catalogue, templateId);
   if (source !== undefined) return source;
-  const ours = profileFor(templateId.replace(DEFAULT_SUFFIX, ''));
-  throw new E2bError(
-    404,
-    ours === undefined
-      ? `template '${templateId}' not found: it is no template, profile, image or snapshot of this host`
-      : `template '${templateId}' needs the profile ${ours}: sandboxd profiles bake ${ours}`,
-  );
+  if (IMAGE.test(templateId)) return { kind: 'image', image: templateId.replace(DEFAULT_SUFFIX, '') };
+  throw missing(asker, catalogue, templateId);
 }
 
-/** Whether the name is that of something other than a template that a client has built. */
+/** What a build from an image begins with. E2bError 404. */
+export async function findImage(asker: Asker, catalogue: Catalogue, image: string): Promise<Source> {
+  const target = catalogue.names.find(image);
+  if (target === undefined) return { kind: 'image', image };
+  const source = await findTarget(asker, catalogue, target);
+  if (source !== undefined) return source;
+  throw missing(asker, catalogue, image);
+}
+
+/** Whether the name is that of something other than a template that a client has built, or an image. */
 export async function isGivenName(asker: Asker, catalogue: Catalogue, name: string): Promise<boolean> {
   return (await findGiven(asker, catalogue, name)) !== undefined;
 }
 
+function missing({ principal }: Asker, { records }: Catalogue, templateId: string): E2bError {
+  const given = templateId.replace(DEFAULT_SUFFIX, '');
+  const ours = profileFor(given);
+  if (ours !== undefined)
+    return new E2bError(
+      404,
+      `template '${templateId}' needs the profile ${ours}: sandboxd profiles bake ${ours}`,
+    );
+  const why = records.find(principal, given)
+    ? 'it has no build that has ended well'
+    : 'it is no template, profile, image or snapshot of this host';
+  return new E2bError(404, `template '${templateId}' not found: ${why}`);
+}
+
 async function findGiven(
-  { requests }: Asker,
-  { names, records }: Catalogue,
+  asker: Asker,
+  catalogue: Catalogue,
   templateId: string,
 ): Promise<Source | undefined> {
   const given = templateId.replace(DEFAULT_SUFFIX, '');
-  const name = names.find(templateId) ?? names.find(given) ?? given;
-  const snapshot = await findSnapshot(requests, name);
-  if (snapshot !== undefined)
-    return { kind: 'snapshot', id: snapshot, defaults: records.defaultsOf(snapshot) };
+  const target = catalogue.names.find(templateId) ?? catalogue.names.find(given);
+  if (target !== undefined) return await findTarget(asker, catalogue, target);
+  return toSaved(catalogue, await findSnapshot(asker, catalogue, given)) ?? (await findProfile(asker, given));
+}
+
+/** What a name of the operator leads to. No name of a snapshot: a tenant could take it. */
+async function findTarget(asker: Asker, catalogue: Catalogue, target: string): Promise<Source | undefined> {
+  if (SNAPSHOT_ID.test(target)) return toSaved(catalogue, await findSnapshot(asker, catalogue, target));
+  const profile = await findProfile(asker, target);
+  return profile ?? (IMAGE.test(target) ? { kind: 'image', image: target } : undefined);
+}
+
+function toSaved({ records }: Catalogue, id: string | undefined): Source | undefined {
+  return id === undefined ? undefined : { kind: 'snapshot', id, defaults: records.defaultsOf(id) };
+}
+
+async function findProfile({ requests }: Asker, name: string): Promise<Source | undefined> {
   const { profiles: known } = await requests.call('listProfiles');
   const ours = profileFor(name);
   if (ours !== undefined && known.includes(ours)) return { kind: 'profile', profile: ours };
   if (known.includes(name)) return { kind: 'profile', profile: name };
-  if (name === DEFAULT_TEMPLATE) return { kind: 'profile', profile: undefined };
-  return /[/:.]/.test(name) ? { kind: 'image', image: name } : undefined;
+  return name === DEFAULT_TEMPLATE ? { kind: 'profile', profile: undefined } : undefined;
 }
 
 function profileFor(name: string): string | undefined {
   return Object.hasOwn(PROFILES, name) ? PROFILES[name] : undefined;
 }
 
-/** Its id. */
-export async function findSnapshot(requests: Requests, nameOrId: string): Promise<string | undefined> {
+/** Its id, by the id or by a name within the client's own tenant. */
+export async function findSnapshot(
+  { requests, principal }: Asker,
+  { ownerOfSnapshot }: Catalogue,
+  nameOrId: string,
+): Promise<string | undefined> {
   try {
-    if (/^snap_[0-9a-v]{13}$/.test(nameOrId)) {
+    if (SNAPSHOT_ID.test(nameOrId)) {
       const { id } = await requests.call('getSnapshot', { params: { id: nameOrId } });
       return id;
     }
     if (!/^[a-z0-9][a-z0-9-]{0,62}$/.test(nameOrId)) return undefined;
     const { snapshots } = await requests.call('listSnapshots', { query: { name: nameOrId } });
-    return snapshots[0]?.id;
+    const tenant = tenantOf(principal);
+    return snapshots.find(({ id }) => ownerOfSnapshot(id)?.tenant === tenant)?.id;
   } catch (error) {
     if (error instanceof NotFoundError) return undefined;
     throw error;

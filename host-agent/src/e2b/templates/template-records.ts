@@ -1,6 +1,7 @@
 // Templates that clients have built. Each belongs to the tenant of the key that built it first; a name is one template
 // of a tenant. A build is a snapshot, and has tags.
 import { randomBytes } from 'node:crypto';
+import PQueue from 'p-queue';
 import { canSee, type Owner, ownerOf, type Principal, tenantOf } from '../../keys/index.ts';
 import type { Store, Table } from '../../store/store.ts';
 import { E2bError } from '../errors.ts';
@@ -40,11 +41,27 @@ const MAX_TAGS = 100;
 
 export class TemplateRecords {
   readonly #table: Table<TemplateRecord>;
+  /** Also those that have no build yet, which are not stored. */
   readonly #all: Map<string, Template>;
+  /** What copies of other snapshots begin with. */
+  readonly #kept: Table<Defaults>;
+  /** One at a time: each begins with what the one before has stored. */
+  readonly #changes = new PQueue({ concurrency: 1 });
 
   constructor(store: Store) {
     this.#table = store.table('e2b_templates');
+    this.#kept = store.table('e2b_snapshots');
     this.#all = new Map(this.#table.all().map(({ id, record }) => [id, { ...record, id }]));
+  }
+
+  /** Removes builds whose snapshot is not among these, and templates without a build. */
+  async sweep(snapshots: ReadonlySet<string>): Promise<void> {
+    for (const { id, builds } of [...this.#all.values()]) {
+      for (const { snapshotId } of builds)
+        if (!snapshots.has(snapshotId)) await this.forgetSnapshot(snapshotId);
+      if (this.#all.get(id)?.builds.length === 0) await this.delete(id);
+    }
+    for (const { id } of this.#kept.all()) if (!snapshots.has(id)) await this.#kept.remove(id);
   }
 
   /** Those that a client sees, oldest first. */
@@ -54,17 +71,11 @@ export class TemplateRecords {
       .sort((a, b) => a.createdAtMs - b.createdAtMs);
   }
 
-  /** By id or name; a name of its own tenant first. */
+  /** By id, or by the name of one of the client's own tenant: others could give theirs any name. */
   find(principal: Principal, idOrName: string): Template | undefined {
     const byId = this.#all.get(idOrName);
     if (byId !== undefined && canSee(principal, byId.owner)) return byId;
-    let other: Template | undefined;
-    for (const template of this.#all.values()) {
-      if (template.name !== idOrName || !canSee(principal, template.owner)) continue;
-      if (template.owner?.tenant === tenantOf(principal)) return template;
-      other ??= template;
-    }
-    return other;
+    return this.#own(principal).find(({ name }) => name === idOrName);
   }
 
   /** E2bError 404. */
@@ -74,23 +85,25 @@ export class TemplateRecords {
     throw new E2bError(404, `template '${idOrName.slice(0, 200)}' not found`);
   }
 
-  /** A build by `id`, `name` or `name:tag`. Undefined for the name of no template; E2bError 404 for an unknown tag. */
+  /**
+   * A build by `id`, `name` or `name:tag`. Undefined for the name of no template that has a build; E2bError 404 for an
+   * unknown tag.
+   */
   findBuild(principal: Principal, text: string): TemplateBuild | undefined {
     const wanted = readName(text);
     const template = wanted && this.find(principal, wanted.name);
-    if (wanted === undefined || template === undefined) return undefined;
+    if (wanted === undefined || template === undefined || template.builds.length === 0) return undefined;
     const tag = wanted.tag ?? DEFAULT_TAG;
     const build = template.builds.find(({ tags }) => tags.includes(tag));
     if (build !== undefined) return build;
     const tags = template.builds.flatMap((each) => each.tags);
-    const known = tags.length === 0 ? 'it has no build' : `it has ${tags.slice(0, 8).join(', ')}`;
-    throw new E2bError(404, `template '${template.name}' has no build with the tag ${tag}: ${known}`);
+    const known = tags.slice(0, 8).join(', ');
+    throw new E2bError(404, `template '${template.name}' has no build with the tag ${tag}: it has ${known}`);
   }
 
-  /** The template of that name in the client's own tenant, made if there is none. E2bError 403. */
-  async ensure(principal: Principal, name: string): Promise<Template> {
-    const tenant = tenantOf(principal);
-    const own = [...this.#all.values()].filter(({ owner }) => owner?.tenant === tenant);
+  /** The template of that name in the client's own tenant; a new one is stored with its first build. E2bError 403. */
+  plan(principal: Principal, name: string): Template {
+    const own = this.#own(principal);
     const known = own.find((each) => each.name === name);
     if (known !== undefined) return known;
     if (own.length >= MAX_TEMPLATES_OF_TENANT)
@@ -103,8 +116,13 @@ export class TemplateRecords {
       createdAtMs: Date.now(),
       builds: [],
     };
-    await this.#put(template);
+    this.#all.set(template.id, template);
     return template;
+  }
+
+  /** A template that was planned, unless it has a build. */
+  drop(id: string): void {
+    if (this.#all.get(id)?.builds.length === 0 && this.#table.get(id) === undefined) this.#all.delete(id);
   }
 
   /**
@@ -112,43 +130,54 @@ export class TemplateRecords {
    * when the template was deleted, 403.
    */
   async addBuild(id: string, build: TemplateBuild): Promise<readonly string[]> {
-    const template = this.#all.get(id);
-    if (template === undefined) throw new E2bError(404, 'the template was deleted while it was built');
-    return await this.#retag(
-      template,
-      [...template.builds.filter((each) => each.id !== build.id), build],
-      build.tags,
+    return await this.#change(id, ({ builds }) =>
+      retag([...builds.filter((each) => each.id !== build.id), build], build.tags, build.id),
     );
   }
 
   /** As `addBuild`, for a build that exists. */
-  async addTags(template: Template, buildId: string, tags: readonly string[]): Promise<readonly string[]> {
-    const builds = template.builds.map((each) =>
-      each.id === buildId ? { ...each, tags: [...new Set([...each.tags, ...tags])] } : each,
-    );
-    return await this.#retag(template, builds, tags, buildId);
+  async addTags(id: string, buildId: string, tags: readonly string[]): Promise<readonly string[]> {
+    return await this.#change(id, ({ builds }) => {
+      const tagged = builds.map((each) =>
+        each.id === buildId ? { ...each, tags: [...new Set([...each.tags, ...tags])] } : each,
+      );
+      return retag(tagged, tags, buildId);
+    });
   }
 
   /** Tags that it does not have are passed over. Builds without tags go. */
-  async removeTags(template: Template, tags: readonly string[]): Promise<readonly string[]> {
-    const builds = template.builds.map((each) => ({
-      ...each,
-      tags: each.tags.filter((tag) => !tags.includes(tag)),
-    }));
-    return await this.#keepTagged(template, builds);
+  async removeTags(id: string, tags: readonly string[]): Promise<readonly string[]> {
+    return await this.#change(id, ({ builds }) =>
+      builds.map((each) => ({ ...each, tags: each.tags.filter((tag) => !tags.includes(tag)) })),
+    );
   }
 
+  /** No build is added to it any more. */
   async delete(id: string): Promise<void> {
-    this.#all.delete(id);
-    await this.#table.remove(id);
+    await this.#changes.add(async () => {
+      await this.#table.remove(id);
+      this.#all.delete(id);
+    });
+  }
+
+  /** For a snapshot that is no build. */
+  async keepDefaults(snapshotId: string, defaults: Defaults): Promise<void> {
+    await this.#kept.put(snapshotId, defaults);
   }
 
   /** A snapshot was deleted, and its build with it. */
   async forgetSnapshot(snapshotId: string): Promise<void> {
-    for (const template of this.#all.values()) {
-      const builds = template.builds.filter((each) => each.snapshotId !== snapshotId);
-      if (builds.length < template.builds.length) await this.#put({ ...template, builds });
-    }
+    if (this.#kept.get(snapshotId) !== undefined) await this.#kept.remove(snapshotId);
+    for (const { id, builds } of [...this.#all.values()])
+      if (builds.some((each) => each.snapshotId === snapshotId))
+        await this.#changes.add(async () => {
+          const template = this.#all.get(id);
+          if (template === undefined) return;
+          await this.#put({
+            ...template,
+            builds: template.builds.filter((each) => each.snapshotId !== snapshotId),
+          });
+        });
   }
 
   /** Of a snapshot that is a build. */
@@ -161,39 +190,56 @@ export class TemplateRecords {
     return build.tags.map((tag) => (tag === DEFAULT_TAG ? template.name : `${template.name}:${tag}`));
   }
 
-  /** What copies of a snapshot begin with, if it is a build. */
+  /** What copies of a snapshot begin with. */
   defaultsOf(snapshotId: string): Defaults | undefined {
+    return this.buildOf(snapshotId)?.defaults ?? this.#kept.get(snapshotId);
+  }
+
+  buildOf(snapshotId: string): TemplateBuild | undefined {
     for (const { builds } of this.#all.values()) {
       const build = builds.find((each) => each.snapshotId === snapshotId);
-      if (build !== undefined) return build.defaults;
+      if (build !== undefined) return build;
     }
     return undefined;
   }
 
-  async #retag(
-    template: Template,
-    builds: readonly TemplateBuild[],
-    tags: readonly string[],
-    holder = builds.at(-1)?.id,
-  ): Promise<readonly string[]> {
-    const retagged = builds.map((each) =>
-      each.id === holder ? each : { ...each, tags: each.tags.filter((tag) => !tags.includes(tag)) },
-    );
-    if (retagged.flatMap((each) => each.tags).length > MAX_TAGS)
-      throw new E2bError(403, `a template has at most ${MAX_TAGS} tags; remove some`);
-    return await this.#keepTagged(template, retagged);
+  #own(principal: Principal): readonly Template[] {
+    const tenant = tenantOf(principal);
+    return [...this.#all.values()].filter(({ owner }) => owner?.tenant === tenant);
   }
 
-  async #keepTagged(template: Template, builds: readonly TemplateBuild[]): Promise<readonly string[]> {
-    const kept = builds.filter(({ tags }) => tags.length > 0);
-    await this.#put({ ...template, builds: kept });
-    return builds.filter(({ tags }) => tags.length === 0).map(({ snapshotId }) => snapshotId);
+  /** Builds without tags go. Resolves with their snapshots. */
+  async #change(
+    id: string,
+    change: (template: Template) => readonly TemplateBuild[],
+  ): Promise<readonly string[]> {
+    return await this.#changes.add(async () => {
+      const template = this.#all.get(id);
+      if (template === undefined) throw new E2bError(404, 'the template was deleted in the meantime');
+      const builds = change(template);
+      await this.#put({ ...template, builds: builds.filter(({ tags }) => tags.length > 0) });
+      return builds.filter(({ tags }) => tags.length === 0).map(({ snapshotId }) => snapshotId);
+    });
   }
 
   async #put({ id, ...record }: Template): Promise<void> {
-    this.#all.set(id, { ...record, id });
     await this.#table.put(id, record);
+    this.#all.set(id, { ...record, id });
   }
+}
+
+/** Takes the tags from all builds but one. E2bError 403. */
+function retag(
+  builds: readonly TemplateBuild[],
+  tags: readonly string[],
+  holder: string,
+): readonly TemplateBuild[] {
+  const retagged = builds.map((each) =>
+    each.id === holder ? each : { ...each, tags: each.tags.filter((tag) => !tags.includes(tag)) },
+  );
+  if (retagged.flatMap((each) => each.tags).length > MAX_TAGS)
+    throw new E2bError(403, `a template has at most ${MAX_TAGS} tags; remove some`);
+  return retagged;
 }
 
 function newTemplateId(): string {

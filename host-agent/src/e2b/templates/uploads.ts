@@ -60,7 +60,7 @@ export class Uploads {
       this.#assertFits(upload);
       await mkdir(this.#dir, { recursive: true, mode: 0o700 });
       await this.#receive(part, upload, read);
-      if (!this.#all.has(part)) throw new E2bError(404, 'the build is over');
+      this.#assertAwaited(part);
       await rename(part, path);
       this.#all.set(path, upload);
     } finally {
@@ -83,6 +83,7 @@ export class Uploads {
     try {
       let checkedBytes = Number.NEGATIVE_INFINITY;
       for (let chunk = await read(); chunk !== undefined; chunk = await read()) {
+        this.#assertAwaited(part);
         upload.bytes += chunk.length;
         if (upload.bytes > MAX_UPLOAD_BYTES)
           throw new E2bError(413, `the files of a COPY have at most ${MAX_UPLOAD_BYTES} bytes as an archive`);
@@ -96,6 +97,11 @@ export class Uploads {
     } finally {
       await file.close();
     }
+  }
+
+  /** Its build may have ended meanwhile. */
+  #assertAwaited(part: string): void {
+    if (!this.#all.has(part)) throw new E2bError(404, 'the build is over');
   }
 
   #assertFits({ sharer }: Upload): void {

@@ -8,8 +8,10 @@ import type { Requests } from '../rest.ts';
 import type { BuildLog } from './build-log.ts';
 import type { Step } from './build-request.ts';
 import { ADD_USER, COPY, MAKE_DIRECTORY } from './scripts.ts';
+import { StepError } from './step-error.ts';
 import type { Defaults } from './template-records.ts';
 import { readArchive } from './uploads.ts';
+import { PrintedVariables, setVariables } from './variables.ts';
 
 export type WorkshopOptions = {
   readonly id: string;
@@ -20,31 +22,31 @@ export type WorkshopOptions = {
   readonly findArchive: (hash: string) => string;
 };
 
-/** A step failed: the fault of what it does. */
-export class StepError extends Error {
-  override readonly name = 'StepError';
-}
-
 type Run = {
   readonly cmd: readonly string[];
   readonly user: string;
   readonly cwd: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** Until it is ended. */
+  readonly timeoutS?: number;
   /** Of its output. */
   readonly onLine?: (line: string) => void;
+  /** Of stdout, as it comes. */
+  readonly onText?: (text: string) => void;
 };
 
 /** Lines of output that the reason of a failure has. */
 const TAIL_LINES = 10;
 const READY_POLL_MS = 500;
 const READY_TIMEOUT_MS = 5 * 60_000;
+const READ_ENV_TIMEOUT_S = 30;
 /** Without a ready command. */
 const DEFAULT_READY_CMD = 'sleep 20';
 
 export class Workshop {
   readonly #options: WorkshopOptions;
   readonly #users = new GuestUsers();
-  readonly #env: Record<string, string>;
+  #env: Readonly<Record<string, string>>;
   #shell: readonly string[] = ['/bin/bash', '-l', '-c'];
   #user: string | undefined;
   #workdir: string | undefined;
@@ -102,7 +104,8 @@ export class Workshop {
     const endMs = performance.now() + READY_TIMEOUT_MS;
     for (;;) {
       const tail = new Tail();
-      const isReady = (await this.#line(readyCmd ?? DEFAULT_READY_CMD, tail)) === 0;
+      const timeoutS = Math.max(1, Math.ceil((endMs - performance.now()) / 1000));
+      const isReady = (await this.#line(readyCmd ?? DEFAULT_READY_CMD, tail, { timeoutS })) === 0;
       const ended = started === undefined ? undefined : await this.#endOf(started);
       if (ended !== undefined && ended.exit_code !== 0)
         throw new StepError(
@@ -122,17 +125,21 @@ export class Workshop {
     const tail = new Tail((text) => this.#options.log.add(text));
     // In E2B's words.
     const what = `failed to run command '${line.slice(0, 200)}'`;
-    const code = await this.#line(line, tail, user).catch((error: unknown) => {
+    const code = await this.#line(line, tail, { user }).catch((error: unknown) => {
       if (!(error instanceof StepError)) throw error;
       throw new StepError(`${what}: command failed: unauthenticated: ${error.message}`);
     });
     if (code !== 0) throw new StepError(`${what}: exit status ${code}${tail.toReason()}`);
   }
 
-  async #line(line: string, tail: Tail, user?: string): Promise<number | string> {
+  async #line(
+    line: string,
+    tail: Tail,
+    { user, timeoutS = 0 }: { readonly user?: string | undefined; readonly timeoutS?: number },
+  ): Promise<number | string> {
     const { name } = await this.#findUser(user);
     const cwd = await this.#cwd(user);
-    const run = { cmd: [...this.#shell, line], user: name, cwd, env: this.#env };
+    const run = { cmd: [...this.#shell, line], user: name, cwd, env: this.#env, timeoutS };
     return toCode(await this.#run({ ...run, onLine: (text) => tail.add(text) }));
   }
 
@@ -167,28 +174,24 @@ export class Workshop {
     await this.#script(COPY, [staging, source, target, name, mode ?? '', isDirectory ? '1' : '']);
   }
 
-  /** `$NAME` and `${NAME}` are what they were before. */
   async #setEnv(pairs: readonly (readonly [string, string])[]): Promise<void> {
     const needsGuest = pairs.some(([, value]) => value.includes('$'));
-    const known = { ...(needsGuest ? await this.#readEnv() : {}), ...this.#env };
-    for (const [name, value] of pairs)
-      this.#env[name] = value.replace(/\\\$|\$(?:\{(\w+)\}|([A-Za-z_]\w*))/g, (text, braced, bare) =>
-        text === '\\$' ? '$' : (known[braced ?? bare] ?? ''),
-      );
+    this.#env = setVariables(this.#env, pairs, needsGuest ? await this.#readEnv() : new Map());
   }
 
-  async #readEnv(): Promise<Record<string, string>> {
-    const lines: string[] = [];
+  async #readEnv(): Promise<ReadonlyMap<string, string>> {
+    const printed = new PrintedVariables();
     const { name } = await this.#findUser();
-    await this.#run({
+    const { timed_out } = await this.#run({
       cmd: [...this.#shell, 'env'],
       user: name,
       cwd: '/',
-      onLine: (line) => void lines.push(line),
+      timeoutS: READ_ENV_TIMEOUT_S,
+      onText: (text) => printed.add(text),
     });
-    return Object.fromEntries(
-      lines.map((line) => line.split(/=(.*)/s, 2)).filter(([, value]) => value !== undefined),
-    );
+    if (timed_out)
+      throw new StepError(`the login shell did not print its variables within ${READ_ENV_TIMEOUT_S} s`);
+    return printed.read();
   }
 
   /** As root. StepError. */
@@ -199,17 +202,20 @@ export class Workshop {
     if (code !== 0) throw new StepError(`it ended with ${code}${tail.toReason()}`);
   }
 
-  async #run({ cmd, user, cwd, env = {}, onLine }: Run): Promise<ExecResult> {
+  async #run({ cmd, user, cwd, env = {}, timeoutS = 0, onLine, onText }: Run): Promise<ExecResult> {
     const { requests, id } = this.#options;
     let result: ExecResult | undefined;
     const joiners = { stdout: new Lines(onLine), stderr: new Lines(onLine) };
     try {
-      await requests.lines('exec', { params: { id }, body: { cmd, user, cwd, env } }, (line) => {
+      const body = { cmd, user, cwd, env, timeout_s: timeoutS };
+      await requests.lines('exec', { params: { id }, body }, (line) => {
         const piece = line as ExecPiece;
         if ('result' in piece) result = piece.result as ExecResult;
         else {
           const { stream, data, base64 } = piece;
-          joiners[stream].add(base64 === true ? Buffer.from(data, 'base64').toString() : data);
+          const text = base64 === true ? Buffer.from(data, 'base64').toString() : data;
+          joiners[stream].add(text);
+          if (stream === 'stdout') onText?.(text);
         }
       });
     } catch (error) {
