@@ -1,6 +1,6 @@
 // The front for clients of E2B.
 export { E2bFront, type E2bFrontOptions } from './front.ts';
-export { PortAccess, refuseAs } from './port-access.ts';
+export { PortAccess, refuseAs, TOKEN_HEADERS } from './port-access.ts';
 export { Rest } from './rest.ts';
 export { SandboxRecords } from './sandbox-records.ts';
 export { Builder } from './templates/builder.ts';

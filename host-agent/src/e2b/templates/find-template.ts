@@ -44,7 +44,8 @@ export async function findTemplate(asker: Asker, catalogue: Catalogue, templateI
 
 /** Whether the name is that of something other than a template that a client has built. */
 export async function isGivenName(asker: Asker, catalogue: Catalogue, name: string): Promise<boolean> {
-  return (await findGiven(asker, catalogue, name)) !== undefined;
+  const isReserved = profileFor(name.replace(DEFAULT_SUFFIX, '')) !== undefined;
+  return isReserved || (await findGiven(asker, catalogue, name)) !== undefined;
 }
 
 async function findGiven(
