@@ -5,12 +5,16 @@ import type { Requests } from './connection/requests.ts';
 import type { CallOptions } from './contract.ts';
 import { describeEnd, SandboxdError, TimeoutError } from './errors.ts';
 import { Exec, type ExecOptions } from './exec/exec.ts';
+import { type Budget, parseGuestJson } from './guest-json.ts';
 
 const SERVER = 'http://127.0.0.1:49999';
 /** The kernel takes no argument of 128 KiB; a longer request is input of the command. */
 const MAX_ARGUMENT_BYTES = 100_000;
 const DEFAULT_MAX_OUTPUT_BYTES = 64 << 20;
 const MAX_STDERR_CHARS = 2000;
+const MAX_RESULTS = 10_000;
+/** In all results of a cell: numbers, texts, lists and so on. */
+const MAX_VALUES = 2_000_000;
 const HEADERS = ['-H', 'Content-Type: application/json', '-H', 'Expect:'];
 const CURL = ['curl', '-q', '-sSN', '--fail-with-body', '--noproxy', '*', ...HEADERS];
 /** Exit codes of curl: nothing listens; the answer is an error. */
@@ -119,7 +123,8 @@ export class Code {
       limits,
     );
     const gathered = new Gathered(options);
-    for await (const line of lines) gathered.push(parse(line));
+    const budget = { values: MAX_VALUES };
+    for await (const line of lines) gathered.push(parse(line, budget));
     return gathered.end();
   }
 
@@ -217,12 +222,15 @@ function byteLength(text: string): number {
 /** What a guest has sent; it may be anything. */
 type Line = Readonly<Record<string, unknown>>;
 
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw invalid();
-  }
+function parse(text: string, budget: Budget = { values: MAX_VALUES }): unknown {
+  const parsed = parseGuestJson(text, budget);
+  if (parsed === undefined)
+    throw budget.values < 0 ? tooMany(`${MAX_VALUES} values in its results`) : invalid();
+  return parsed.value;
+}
+
+function tooMany(what: string): SandboxdError {
+  return new SandboxdError(`the code has more than ${what}`);
 }
 
 function invalid(): SandboxdError {
@@ -230,7 +238,7 @@ function invalid(): SandboxdError {
 }
 
 function toRefusal(text: string): SandboxdError {
-  const { code, message } = parse(text) as Line;
+  const { code, message } = (parse(text) ?? {}) as Line;
   if (typeof code !== 'number' || typeof message !== 'string') return invalid();
   return new CodeError(message, code);
 }
@@ -244,9 +252,24 @@ function toContext(value: unknown): CodeContextInfo {
 const TEXTS = ['text', 'html', 'markdown', 'latex', 'svg', 'javascript', 'png', 'jpeg', 'pdf'] as const;
 const OBJECTS = ['data', 'chart', 'extra'] as const;
 
+function isObject(value: unknown): value is Line {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function areLists(columns: Line): boolean {
+  return Object.values(columns).every((column) => Array.isArray(column));
+}
+
+/** SandboxdError if the line has no such text. */
+function textOf(line: Line, name: string): string {
+  const text = line[name];
+  if (typeof text !== 'string') throw invalid();
+  return text;
+}
+
 function toResult(line: Line): CodeResult {
   const texts = TEXTS.filter((name) => typeof line[name] === 'string').map((name) => [name, line[name]]);
-  const objects = OBJECTS.filter((name) => typeof line[name] === 'object' && line[name] !== null);
+  const objects = OBJECTS.filter((name) => isObject(line[name]) && (name !== 'data' || areLists(line[name])));
   return {
     isMain: line.is_main_result === true,
     ...Object.fromEntries(texts),
@@ -269,24 +292,24 @@ class Gathered {
   }
 
   push(value: unknown): void {
-    if (typeof value !== 'object' || value === null) throw invalid();
-    const line = value as Line;
+    if (!isObject(value)) throw invalid();
+    const line = value;
     if (line.type === 'stdout' || line.type === 'stderr') {
-      const text = String(line.text);
+      const text = textOf(line, 'text');
       this.#printed[line.type].push(text);
       if (line.type === 'stdout') this.#events.onStdout?.(text);
       else this.#events.onStderr?.(text);
     }
     if (line.type === 'result') {
       const result = toResult(line);
-      this.#results.push(result);
+      if (this.#results.push(result) > MAX_RESULTS) throw tooMany(`${MAX_RESULTS} results`);
       this.#events.onResult?.(result);
     }
     if (line.type === 'error')
       this.#error = {
-        name: String(line.name),
-        value: String(line.value),
-        traceback: String(line.traceback),
+        name: textOf(line, 'name'),
+        value: textOf(line, 'value'),
+        traceback: textOf(line, 'traceback'),
       };
     if (line.type === 'number_of_executions' && typeof line.execution_count === 'number')
       this.#count = line.execution_count;

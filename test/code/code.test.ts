@@ -112,6 +112,46 @@ t.test('a kernel that ends is an error, and another one takes its place', async 
   t.equal(okay(await code.run('1 + 1')).text, '2');
 });
 
+t.test('a restart that fails is tried again by the next cell', async (t) => {
+  await sandbox.exec(['mkdir', '/tmp/gone']).text();
+  const context = await code.createContext({ cwd: '/tmp/gone' });
+  await sandbox.exec(['rmdir', '/tmp/gone']).text();
+  for (const source of ['import os; os._exit(3)', '1', '1'])
+    t.match((await code.run(source, { context })).error, { name: 'KernelEnded' });
+  await t.rejects(code.restartContext(context.id), { name: 'CodeError', status: 500 });
+  await sandbox.exec(['mkdir', '/tmp/gone']).text();
+  t.equal(okay(await code.run('40 + 2', { context })).text, '42');
+  await code.deleteContext(context.id);
+});
+
+t.test('a cell runs with its variables or not at all', async (t) => {
+  const context = await code.createContext();
+  const env = { ONCE: '1' };
+  await code.run('import sys; sys.modules["sandbox_kernel"].begin = None', { context });
+  t.match((await code.run('ran = 1', { context, env })).error, { name: 'KernelEnded' });
+  t.match((await code.run('ran', { context })).error, { name: 'NameError' });
+  t.equal(okay(await code.run('import os; os.environ["ONCE"]', { context, env })).text, '1');
+  for (const wrong of [{ env: { A: '\ud800' } }, { source: '"\ud800"' }]) {
+    const { source = '1', ...options } = wrong;
+    await t.rejects(code.run(source, { context, ...options }), { status: 400, message: /Unicode/ });
+  }
+  t.equal(okay(await code.run('"ONCE" in os.environ', { context })).text, 'False', 'it has kept its state');
+  await code.deleteContext(context.id);
+});
+
+t.test('pages of a browser in the sandbox run no code', async (t) => {
+  const ask = async (...args: string[]) => {
+    const at = ['-H', 'Content-Type: application/json', 'http://127.0.0.1:49999/execute'];
+    const cmd = ['curl', '-s', '-o', '/dev/null', '-w', '%{http_code}', '-d', '{"code":"1"}', ...at, ...args];
+    return await sandbox.exec(cmd).text();
+  };
+  t.equal(await ask(), '200');
+  t.equal(await ask('-H', 'Origin: http://page.example'), '403');
+  t.equal(await ask('-H', 'Origin: null'), '403');
+  t.equal(await ask('-H', 'Host: page.example:49999'), '403', 'a name that leads here');
+  t.equal(await ask('-H', 'Content-Type: text/plain'), '415');
+});
+
 t.test('output is bounded', async (t) => {
   const flood = 'for i in range(30): print("z" * 1_000_000)';
   await t.rejects(code.run(flood, { maxOutputBytes: 1_000_000 }), /more than 1000000 bytes/);

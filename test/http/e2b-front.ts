@@ -12,6 +12,7 @@ import {
   refuseAs,
   SandboxRecords,
   TemplateRecords,
+  TOKEN_HEADERS,
 } from '../../host-agent/src/e2b/index.ts';
 import { Cors, type HttpApp } from '../../host-agent/src/http/index.ts';
 import {
@@ -94,6 +95,8 @@ export async function serveE2b(
     logsAccess: false,
     onEnd: () => undefined,
     refuse: refuseAs(addresses),
+    ownHeaders: TOKEN_HEADERS,
+    checkMs: 20,
   });
   const dataDir = t.testdir();
   const names = new OperatorNames(keyring.store);

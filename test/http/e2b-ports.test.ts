@@ -1,6 +1,8 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import t, { type Test } from 'tap';
 import { sign } from '../../host-agent/src/e2b/envd/access.ts';
 import type { PortHost } from '../../host-agent/src/ingress/index.ts';
+import { canSee } from '../../host-agent/src/keys/index.ts';
 import { type Created, serveE2b } from './e2b-front.ts';
 import { FILE, outflow } from './fake-sandboxes.ts';
 import { watchOf } from './fake-watch.ts';
@@ -20,7 +22,7 @@ async function start(t: Test, portHost?: PortHost) {
     protocols: undefined,
     address: '127.0.0.1',
   });
-  return { ...fixture, e2b, key, made, principal };
+  return { ...fixture, e2b, key, made, principal, keyring };
 }
 
 t.test('signed URLs name their sandbox by their signature', async (t) => {
@@ -116,8 +118,12 @@ t.test('ports are reached by headers and host names, which must agree', async (t
   const host: PortHost = {
     find: (_principal, sought) => ('id' in sought && sought.id === guest.id ? guest : undefined),
   };
-  const { e2b, made, principal } = await start(t, host);
-  const to = await serveGuest(t, (request, response) => response.end(`guest ${request.headers.host}`));
+  const { e2b, made, key } = await start(t, host);
+  const heard: IncomingHttpHeaders[] = [];
+  const to = await serveGuest(t, ({ headers }, response) => {
+    heard.push(headers);
+    response.end(`guest ${headers.host}`);
+  });
   guest.ports.set(3000, { to, access: 'private' });
   const id = guest.id.replace('_', '');
   const record = {
@@ -148,22 +154,113 @@ t.test('ports are reached by headers and host names, which must agree', async (t
   await e2b.records.put(guest.id, { ...record, ports: 'token' });
   t.equal((await e2b.ask('GET', '/', { headers: named })).status, 403);
   const token = { 'e2b-traffic-access-token': e2b.records.trafficToken(guest.id) };
-  t.equal((await e2b.ask('GET', '/', { headers: { ...named, ...token } })).status, 200);
+  const secrets = { ...token, 'x-access-token': made.envdAccessToken, 'x-api-key': key, own: '1' };
+  t.equal((await e2b.ask('GET', '/', { headers: { ...named, ...secrets } })).status, 200);
+  t.equal(heard.at(-1)?.own, '1');
+  for (const name of Object.keys(secrets).filter((name) => name !== 'own'))
+    t.notOk(name in (heard.at(-1) ?? {}), `a guest gets no ${name}`);
+  const raw = await exchangeRaw(e2b.port, 'GET /v2/sandboxes HTTP/1.1\r\nHost: evil.example\r\n\r\n', (all) =>
+    all.includes('}'),
+  );
+  t.match(raw, /^HTTP\/1.1 403/, 'DNS rebinding');
+});
+
+t.test('the code interpreter is for those that may run commands', async (t) => {
+  const guest = new FakeSandbox();
+  guest.tenant = 'one';
+  const host: PortHost = {
+    find: (principal, sought) =>
+      'id' in sought && sought.id === guest.id && canSee(principal, { key: '', tenant: 'one' })
+        ? guest
+        : undefined,
+  };
+  const { e2b, made, principal, keyring } = await start(t, host);
+  let isHeld = false;
+  const to = await serveGuest(t, (request, response) => {
+    if (isHeld) response.write('begun');
+    else response.end(`guest ${request.headers.host}`);
+  });
   guest.ports.set(49_999, { to, access: 'private' });
-  await e2b.records.put(guest.id, { ...record, ports: 'public' });
-  const code = { ...named, 'e2b-sandbox-port': '49999' };
-  const execute = async (headers: Record<string, string>, path = '/execute') =>
-    (await e2b.ask('POST', path, { headers: { ...code, ...headers }, body: {} })).status;
+  const record = {
+    ...{ templateId: 'base', metadata: {}, masksHost: false, allowInternetAccess: null, keyIds: [] },
+    ports: 'public' as const,
+  };
+  await e2b.records.put(guest.id, record);
+  const code = { 'e2b-sandbox-id': guest.id.replace('_', ''), 'e2b-sandbox-port': '49999' };
+  const ask = async (method: string, path: string, headers: Record<string, string> = {}) =>
+    (
+      await e2b.ask(method, path, {
+        headers: { ...code, ...headers },
+        ...(method === 'POST' && { body: {} }),
+      })
+    ).status;
+  const execute = (headers: Record<string, string>, path = '/execute') => ask('POST', path, headers);
   t.equal(await execute({}), 401, 'code is not public');
   t.equal(await execute({ 'x-access-token': 'x'.repeat(64) }), 401);
   t.equal(await execute({ 'x-access-token': made.envdAccessToken }), 401, 'that of another sandbox');
   t.equal(await execute({}, '//execute'), 401);
   t.equal(await execute({}, '/contextsx'), 401);
-  t.equal(await execute({}, '/contexts'), 200, 'the SDKs send no token there');
-  const own = await e2b.records.tokenFor(guest.id, principal);
-  t.equal(await execute({ 'x-access-token': own }), 200);
-  const raw = await exchangeRaw(e2b.port, 'GET /v2/sandboxes HTTP/1.1\r\nHost: evil.example\r\n\r\n', (all) =>
-    all.includes('}'),
-  );
-  t.match(raw, /^HTTP\/1.1 403/, 'DNS rebinding');
+  const own = { 'x-access-token': await e2b.records.tokenFor(guest.id, principal) };
+  t.equal(await execute(own), 200);
+
+  const traffic = { 'e2b-traffic-access-token': e2b.records.trafficToken(guest.id) };
+  const bare = [
+    ['GET', '/health'],
+    ['GET', '/contexts'],
+    ['POST', '/contexts'],
+  ] as const;
+  const taking = [
+    ['DELETE', '/contexts/x'],
+    ['POST', '/contexts/x/restart'],
+  ] as const;
+  const other = [
+    ['PUT', '/contexts'],
+    ['DELETE', '/contexts'],
+    ['OPTIONS', '/contexts'],
+    ['POST', '/health'],
+    ['GET', '/contexts?x'],
+    ['POST', '/contexts/../execute'],
+    ['GET', '/contexts/x/y'],
+    ['POST', '/contexts/x/restart/y'],
+  ] as const;
+  for (const [method, path] of bare) t.equal(await ask(method, path), 200, `the SDKs send ${path} so`);
+  for (const [method, path] of [...taking, ...other]) {
+    t.equal(await ask(method, path, traffic), 401, `${method} ${path}`);
+    t.equal(await ask(method, path, own), 200, `${method} ${path} with the token`);
+  }
+  await e2b.records.put(guest.id, { ...record, ports: 'token' });
+  for (const [method, path] of [...bare, ...taking]) {
+    t.equal(await ask(method, path, own), 403, `${method} ${path} without the traffic token`);
+    t.equal(await ask(method, path, traffic), 200, `${method} ${path} with the traffic token`);
+  }
+  for (const [method, path] of other) t.equal(await ask(method, path, traffic), 401, `${method} ${path}`);
+  t.equal(await execute(traffic), 401, 'it runs no code');
+  await e2b.records.put(guest.id, record);
+
+  const tokenOf = async (wanted: object) => {
+    const { text, ...made } = await keyring.registry.create({ name: `key-${++count}`, ...wanted }, 'e2b');
+    const holder = await keyring.authenticator.authenticate({
+      authorization: `Bearer ${text}`,
+      protocols: undefined,
+      address: '127.0.0.1',
+    });
+    return { made, headers: { 'x-access-token': await e2b.records.tokenFor(guest.id, holder) } };
+  };
+  let count = 0;
+  const viewer = await tokenOf({ policy: { operations: ['view', 'connect'] } });
+  t.equal(await execute(viewer.headers), 403, 'a key without exec');
+  t.equal(await execute((await tokenOf({ tenant: 'two' })).headers), 401, 'one of another tenant');
+  const runner = await tokenOf({ tenant: 'one', policy: { operations: ['exec'] } });
+  t.equal(await execute(runner.headers), 200);
+
+  isHeld = true;
+  const running = await fetch(`${e2b.url}/execute`, {
+    method: 'POST',
+    headers: { ...code, ...runner.headers },
+    body: '{}',
+  });
+  await keyring.registry.revoke(runner.made.key.id);
+  await t.rejects(running.text(), 'what runs ends with the key');
+  isHeld = false;
+  t.equal(await execute(runner.headers), 401);
 });

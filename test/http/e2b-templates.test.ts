@@ -79,7 +79,8 @@ t.test('a name is one template of a tenant, and others do not see it', async (t)
 t.test('names of the host are not for clients, and the operator names for all', async (t) => {
   const { e2b, mint, request } = await start(t);
   const key = await mint({ tenant: 'a' });
-  t.equal((await request(key, { name: 'base' })).status, 409);
+  for (const name of ['base', 'code-interpreter-v1', 'code-interpreter:default'])
+    t.equal((await request(key, { name })).status, 409, `${name}, also without its profile`);
   await e2b.names.set('given', 'base');
   t.equal((await request(key, { name: 'given' })).status, 409);
   const body = { templateID: 'given', allow_internet_access: false };

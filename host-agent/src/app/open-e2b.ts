@@ -10,6 +10,7 @@ import {
   refuseAs,
   SandboxRecords,
   TemplateRecords,
+  TOKEN_HEADERS,
 } from '../e2b/index.ts';
 import type { Authenticator, Certificate, HttpApp } from '../http/index.ts';
 import { Cors, NO_AUDIT } from '../http/index.ts';
@@ -57,6 +58,7 @@ export async function openE2b(context: AppContext, deps: E2bDeps): Promise<Opene
     logsAccess: false,
     onEnd: () => undefined,
     refuse: refuseAs(addresses),
+    ownHeaders: TOKEN_HEADERS,
   });
   const catalogue = {
     records: new TemplateRecords(store),

@@ -2,7 +2,7 @@
 
 export { forgetDeleted } from './forget-deleted.ts';
 export { E2bFront, type E2bFrontOptions } from './front.ts';
-export { PortAccess, refuseAs } from './port-access.ts';
+export { PortAccess, refuseAs, TOKEN_HEADERS } from './port-access.ts';
 export { Rest } from './rest.ts';
 export { SandboxRecords } from './sandbox-records.ts';
 export { Builder } from './templates/builder.ts';

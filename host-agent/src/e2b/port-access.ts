@@ -1,17 +1,24 @@
 // Who may use ports of sandboxes through this front. As in E2B, ports are public unless the create asked for a traffic
 // token; sandboxes that were made otherwise have no ports here.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AccessRequest, Addresses, Grant, PortHost, SandboxPorts } from '../ingress/index.ts';
-import { OPERATOR } from '../keys/index.ts';
+import type { AccessRequest, Addresses, Grant, PortHost, SandboxPorts, Sought } from '../ingress/index.ts';
+import { assertOperation, mayDo, OPERATOR, type Principal } from '../keys/index.ts';
 import { isAppError } from '../lib/errors.ts';
 import { E2bError, SandboxGoneError, toE2bAnswer } from './errors.ts';
 import { areEqual, type SandboxRecord, type SandboxRecords, toE2bId } from './sandbox-records.ts';
 
+const ACCESS_TOKEN = 'x-access-token';
 const TRAFFIC_TOKEN = 'e2b-traffic-access-token';
+/** Headers with what is for this front alone. */
+export const TOKEN_HEADERS: readonly string[] = [ACCESS_TOKEN, TRAFFIC_TOKEN];
 /** Where the code interpreter listens. Code is for holders of the access token, as commands are. */
 const CODE_PORT = 49_999;
-/** Requests that the SDKs send without it. */
-const WITHOUT_TOKEN = /^\/(?:contexts|health)(?:[/?]|$)/;
+/** Requests that the SDKs send without it, and that take nothing away. */
+const WITHOUT_TOKEN: ReadonlySet<string> = new Set(['GET /health', 'GET /contexts', 'POST /contexts']);
+/** Those that they send with the traffic token alone. */
+const WITH_TRAFFIC_TOKEN = /^(?:DELETE \/contexts\/[^/?]+|POST \/contexts\/[^/?]+\/restart)$/;
+
+type SoughtById = Extract<Sought, { readonly id: string }>;
 
 export class PortAccess {
   readonly #host: PortHost;
@@ -30,17 +37,34 @@ export class PortAccess {
     const record = this.#records.find(id);
     if (found === undefined || record === undefined) throw new SandboxGoneError(toE2bId(id));
     this.#assertAllowed(request, id, record);
-    if (port === CODE_PORT) this.#assertMayRun(request, id);
+    const token =
+      port === CODE_PORT && needsToken(request, record) ? this.#toRun(request, sought) : undefined;
     const isValid = (): boolean =>
-      this.#host.find(OPERATOR, sought) !== undefined && this.#records.find(id)?.ports === record.ports;
+      this.#host.find(OPERATOR, sought) !== undefined &&
+      this.#records.find(id)?.ports === record.ports &&
+      (token === undefined || this.#mayRun(sought, token));
     return { by: 'public', sandbox: toPorts(found, record), port, isValid };
   }
 
-  #assertMayRun({ url = '', headers }: AccessRequest['request'], id: string): void {
-    const token = headers['x-access-token'];
-    if (WITHOUT_TOKEN.test(url)) return;
-    if (typeof token === 'string' && this.#records.holderOf(id, token) !== undefined) return;
-    throw new E2bError(401, 'unauthorized access, please provide a valid access token');
+  /** The access token of a client that may run commands in the sandbox. E2bError 401; AppError forbidden. */
+  #toRun({ headers }: AccessRequest['request'], sought: SoughtById): string {
+    const token = headers[ACCESS_TOKEN];
+    const holder = typeof token === 'string' ? this.#holder(sought, token) : undefined;
+    if (typeof token !== 'string' || holder === undefined)
+      throw new E2bError(401, 'unauthorized access, please provide a valid access token');
+    assertOperation(holder, 'exec');
+    return token;
+  }
+
+  #mayRun(sought: SoughtById, token: string): boolean {
+    const holder = this.#holder(sought, token);
+    return holder !== undefined && mayDo(holder, 'exec');
+  }
+
+  /** Undefined also if it sees the sandbox no more. */
+  #holder(sought: SoughtById, token: string): Principal | undefined {
+    const holder = this.#records.holderOf(sought.id, token);
+    return holder !== undefined && this.#host.find(holder, sought) !== undefined ? holder : undefined;
   }
 
   #assertAllowed({ headers }: AccessRequest['request'], id: string, { ports }: SandboxRecord): void {
@@ -59,11 +83,17 @@ export class PortAccess {
   }
 }
 
+function needsToken({ method = '', url = '' }: AccessRequest['request'], { ports }: SandboxRecord): boolean {
+  const asked = `${method} ${url}`;
+  return !(WITHOUT_TOKEN.has(asked) || (ports === 'token' && WITH_TRAFFIC_TOKEN.test(asked)));
+}
+
 function toPorts(found: SandboxPorts, { masksHost }: SandboxRecord): SandboxPorts {
   return {
     id: found.id,
     access: () => 'public',
-    hostHeader: () => (masksHost ? 'localhost' : 'sent'),
+    // The interpreter knows itself by no other name.
+    hostHeader: (port) => (masksHost || port === CODE_PORT ? 'localhost' : 'sent'),
     connectPort: (port, options) => found.connectPort(port, options),
   };
 }

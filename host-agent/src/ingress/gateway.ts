@@ -34,6 +34,8 @@ export type GatewayOptions = {
   readonly logsAccess: boolean;
   /** How a failure is answered; default: a page for browsers, else JSON. */
   readonly refuse?: typeof refuse;
+  /** Of requests, which guests do not get. */
+  readonly ownHeaders?: readonly string[];
   readonly idleMs?: number;
   readonly checkMs?: number;
 };
@@ -162,7 +164,8 @@ export class Gateway {
     { by, sandbox, port, hasMethods = false }: Grant,
   ): Exchange {
     const guestHost = sandbox.hostHeader(port) === 'localhost' ? `localhost:${port}` : host;
-    const hop = { address, scheme, host, guestHost, hasFixedMethod: hasMethods };
+    const { ownHeaders } = this.#options;
+    const hop = { address, scheme, host, guestHost, hasFixedMethod: hasMethods, ownHeaders };
     return {
       request,
       response,

@@ -9,8 +9,8 @@ export const LINK_COOKIE = 'sandbox-link';
 export const SECURE_LINK_COOKIE = `__Host-${LINK_COOKIE}`;
 const LINK_COOKIES: readonly string[] = [LINK_COOKIE, SECURE_LINK_COOKIE];
 
-/** What keys and tokens of links look like. */
-const CREDENTIAL = /\bsb[kl]_[A-Za-z0-9_-]{32}/;
+/** What keys and tokens of links look like; E2B's SDKs take no other form of a key than the last one. */
+const CREDENTIAL = /\b(?:sb[kl]_[A-Za-z0-9_-]{32}|e2b_[0-9a-f]{48})/;
 
 const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'connection',
@@ -67,19 +67,22 @@ export type Hop = {
   readonly guestHost: string;
   /** The caller may use some methods only. */
   readonly hasFixedMethod: boolean;
+  /** Headers that are for the daemon, in lower case. */
+  readonly ownHeaders?: readonly string[] | undefined;
 };
 
 /** The headers of a request for the guest. */
 export function toGuestHeaders(
   headers: IncomingHttpHeaders,
-  { address, scheme, host, guestHost, hasFixedMethod }: Hop,
+  { address, scheme, host, guestHost, hasFixedMethod, ownHeaders = [] }: Hop,
 ): OutgoingHttpHeaders {
   const kept = keep(headers, NOT_FORWARDED);
   const cookie = withoutLinkCookies(headers.cookie);
   const trailers = /\btrailers\b/i.test(String(headers.te ?? '')) && { te: 'trailers' };
   if (hasFixedMethod) for (const name of METHOD_OVERRIDES) delete kept[name];
+  for (const name of ownHeaders) delete kept[name];
   if (typeof kept.referer === 'string') kept.referer = takeToken(kept.referer).target;
-  for (const name of ['authorization', 'x-access-token', 'sec-websocket-protocol', 'referer'])
+  for (const name of ['authorization', 'x-access-token', 'x-api-key', 'sec-websocket-protocol', 'referer'])
     if (CREDENTIAL.test(String(kept[name] ?? ''))) delete kept[name];
   delete kept.cookie;
   return {

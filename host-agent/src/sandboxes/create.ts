@@ -8,6 +8,7 @@ import { newId } from '../lib/ids.ts';
 import type { Admission } from './admission.ts';
 import type { CommitHook } from './interface.ts';
 import type { Metadata } from './metadata.ts';
+import { isServiceFailure } from './ready-service.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import { SavedGuest } from './saved/saved-guest.ts';
@@ -57,7 +58,7 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
       } catch (error) {
         signal.throwIfAborted();
         // A save that failed may have ended the VM.
-        if (own?.hasFailed !== true) throw error;
+        if (own?.hasFailed !== true || isServiceFailure(error)) throw error;
         return startSandbox(context, { ...common, origin: { kind: 'boot' } });
       }
     };

@@ -173,20 +173,17 @@ function layerBytes(origin: StartFrom, diskBytes: number): number {
 }
 
 /**
- * A service program that fails to start is not an error of the create; an agent that cannot be reached is an internal
- * one.
+ * A service program that fails to start is not an error of the create, unless the profile promises it. AppError
+ * internal, also for an agent that cannot be reached.
  */
 async function startService(start: StartContext, signal: AbortSignal): Promise<void> {
-  const { record, handles, origin, log } = start;
+  const { record, handles, origin } = start;
   const { service } = record.options;
   if (service === undefined || (origin.kind === 'boot' && origin.template?.hasService)) return;
   const ready = toReadyService(record.options);
   if (ready !== undefined && origin.kind === 'saved' && origin.saved.manifest.service === ready.hash) return;
   if (ready !== undefined && handles.guest !== undefined) {
-    await startReadyService(handles.guest, ready, environmentOf(record), start.signal).catch((err) => {
-      start.signal.throwIfAborted();
-      log.warn({ err }, 'the service of a profile is not ready');
-    });
+    await startReadyService(handles.guest, ready, environmentOf(record), start.signal);
     return;
   }
   // An image's service has the environment of its image already.

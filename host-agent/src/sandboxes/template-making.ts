@@ -9,7 +9,7 @@ import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { Admission, Need } from './admission.ts';
-import { READY_TIMEOUT_MS, startReadyService } from './ready-service.ts';
+import { isServiceFailure, READY_TIMEOUT_MS, startReadyService } from './ready-service.ts';
 import { makeIdentity } from './resources/agent.ts';
 import type { BootedTemplate, ResourceContext, StartContext } from './resources/resource.ts';
 import { saveAndDestroy } from './save-sandbox.ts';
@@ -126,7 +126,7 @@ export class TemplateMaker {
   }
 
   #make(candidate: OwnedCandidate, from: SavedGuest | undefined, signal: AbortSignal): Promise<MadeTemplate> {
-    const { options, owner, key } = candidate;
+    const { options, owner, key, ready } = candidate;
     const { log } = this.#options;
     const { settings, ...rest } = this.#options.context;
     const timeoutMs = settings.bootTimeoutMs * BACKGROUND_PATIENCE;
@@ -145,8 +145,12 @@ export class TemplateMaker {
         : from.use(() => startSandbox(context, { ...start, origin: { kind: 'saved', saved: from } })));
       undo.defer(() => sandbox.remove());
       context.faults.reach('template.booted');
+      if (from === undefined && ready !== undefined) {
+        const readyMs = READY_TIMEOUT_MS * BACKGROUND_PATIENCE;
+        await startReadyService(sandbox.awake.guest, ready, baseEnvironment(options.rootfs), signal, readyMs);
+      }
       await warm(sandbox, { timeoutMs, hasRoot: options.rootfs.kind !== 'agent', signal });
-      const service = from?.manifest.service;
+      const service = from === undefined ? ready?.hash : from.manifest.service;
       return await saveAndDestroy(context, sandbox, { dir, options, owner, signal, service });
     });
   }
@@ -230,9 +234,9 @@ export class OwnBoot implements BootedTemplate {
 
   async save(start: StartContext, signal: AbortSignal): Promise<void> {
     this.#hasBegun = true;
-    await new Promise<void>((resolve) => {
+    await new Promise<void>((resolve, reject) => {
       this.#result.resolve(this.#options.save(start, signal, resolve));
-      this.#result.promise.catch(() => resolve());
+      this.#result.promise.catch((error) => (isServiceFailure(error) ? reject(error) : resolve()));
     });
   }
 

@@ -113,8 +113,9 @@ export class Templates {
         return this.#store.use(ready, owner);
       }
       const other = this.#booting.get(booted.key);
-      if (other === undefined) break;
-      const made = await raceSignal(other.made, signal).catch((error: unknown) => error);
+      const coming = other?.made ?? (booted.ready && this.#pending.get(booted.key));
+      if (coming === undefined) break;
+      const made = await raceSignal(coming, signal).catch((error: unknown) => error);
       signal.throwIfAborted();
       if (made instanceof SavedGuest) {
         this.lookups.made += 1;
@@ -122,7 +123,7 @@ export class Templates {
       }
       // The guest of this create would not boot on that engine either.
       if (made instanceof FirstStartError) throw made;
-      if (!other.isCancelled) break;
+      if (other?.isCancelled !== true) break;
     }
     if (!this.#hasFailed(booted.key)) return this.#startOwn({ ...booted, owner }, signal);
     this.lookups.none += 1;
@@ -147,7 +148,11 @@ export class Templates {
       (error: unknown) => {
         this.#booting.delete(key);
         this.lookups.none += 1;
-        if (own.isCancelled) return;
+        if (own.isCancelled) {
+          // Its start may take longer than clients wait, so that each of them would leave without a template.
+          if (ready !== undefined && !this.#stopping.signal.aborted) this.#startMaking(candidate);
+          return;
+        }
         this.#options.log.warn(
           { template: key, err: toError(error) },
           'cannot make a template of a booted guest',

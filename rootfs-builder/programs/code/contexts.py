@@ -47,6 +47,13 @@ FORMATS = {
 }
 
 
+async def _kill(manager):
+    try:
+        await manager.shutdown_kernel(now=True)
+    except Exception:
+        logging.exception("a kernel could not be ended")
+
+
 class Refusal(Exception):
     def __init__(self, status, message):
         super().__init__(message)
@@ -108,37 +115,46 @@ class Context:
         )
         argv = [sys.executable, KERNEL, "-f", "{connection_file}"]
         manager._kernel_spec = KernelSpec(argv=argv, display_name="Python", language="python")
-        self._manager = manager
         self._boot_id = read_boot_id()
-        await manager.start_kernel(cwd=self.cwd, env={**os.environ, **read_environment()})
-        await self._connect()
-
-    async def _connect(self):
-        self._client = self._manager.client()
-        self._client.start_channels()
-        await self._client.wait_for_ready(timeout=300)
+        try:
+            await manager.start_kernel(cwd=self.cwd, env={**os.environ, **read_environment()})
+            client = manager.client()
+            client.start_channels()
+            try:
+                await client.wait_for_ready(timeout=300)
+            except BaseException:
+                client.stop_channels()
+                raise
+        except BaseException:
+            await _kill(manager)
+            raise
+        self._manager = manager
+        self._client = client
 
     async def restart(self, why):
-        """What runs in it ends with an error."""
+        """What runs in it ends with an error. After a failure the next cell tries again."""
         async with self._changing:
             if self._is_deleted:
                 return
             self._why_ended = why
             self._is_broken = True
-            self._client.stop_channels()
-            self._boot_id = read_boot_id()
-            await self._manager.restart_kernel(now=True, env={**os.environ, **read_environment()})
-            await self._connect()
+            await self._stop()
+            await self.start()
             self._is_broken = False
+
+    async def _stop(self):
+        client, manager = self._client, self._manager
+        self._client = self._manager = None
+        if client is not None:
+            client.stop_channels()
+        if manager is not None:
+            await _kill(manager)
 
     async def end(self):
         async with self._changing:
             self._is_deleted = True
             self._why_ended = "the context was deleted"
-            if self._client is not None:
-                self._client.stop_channels()
-            if self._manager is not None:
-                await self._manager.shutdown_kernel(now=True)
+            await self._stop()
         shutil.rmtree(self._dir, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -168,13 +184,14 @@ class Context:
                 if boot_id != self._boot_id:
                     self._boot_id = boot_id
                     renewed = {"environment": read_environment()}
-                if renewed or env:
-                    self._client.execute(_call("begin", {**renewed, "env": env}), silent=True, store_history=False)
+                client = self._client
                 try:
-                    await self._run(code, push)
+                    if renewed or env:
+                        await self._begin({**renewed, "env": env})
+                    await self._run(client, code, push)
                 finally:
-                    if env and not self._is_deleted:
-                        self._client.execute(_call("end", {}), silent=True, store_history=False)
+                    if env and client is self._client:
+                        client.execute(_call("end", {}), silent=True, store_history=False)
             except KernelEnded as error:
                 push({"type": "error", "name": "KernelEnded", "value": str(error), "traceback": str(error)})
             except Exception as error:
@@ -182,10 +199,27 @@ class Context:
                 self._is_broken = True
                 text = f"the kernel cannot be used, and the next cell has another one: {error!r}"
                 push({"type": "error", "name": "KernelEnded", "value": text, "traceback": text})
-            push({"type": "end_of_execution"})
+            finally:
+                push({"type": "end_of_execution"})
 
-    async def _run(self, code, push):
+    async def _begin(self, fields):
         client = self._client
+        sent = client.execute(_call("begin", fields), silent=True, store_history=False)
+        done = asyncio.create_task(self._wait_for_reply(client, sent))
+        try:
+            await asyncio.wait([done])
+        except asyncio.CancelledError:
+            await self._interrupt(done)
+            raise
+        finally:
+            done.cancel()
+        if done.result()["content"].get("status") == "ok":
+            return
+        await self.restart("it did not take the variables of a cell")
+        raise KernelEnded("the kernel did not take the variables of the cell, and was restarted; its state is lost")
+
+    async def _run(self, client, code, push):
+        await self._assert_alive(client)
         sent = client.execute(code, allow_stdin=False, stop_on_error=False)
         # Printed text and results come over one socket, the end over another, and both for other cells, too.
         done = asyncio.create_task(self._wait_for_reply(client, sent))
@@ -212,7 +246,7 @@ class Context:
                 await self._assert_alive(client)
                 continue
             if reply["parent_header"].get("msg_id") == sent:
-                return
+                return reply
 
     async def _assert_alive(self, client):
         if client is not self._client or self._why_ended is not None:

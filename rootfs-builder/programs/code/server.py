@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
@@ -19,11 +20,21 @@ MAX_TEXT_CHARS = 2**16
 KEEPALIVE_S = 5
 # Clients keep idle connections for 300 s.
 IDLE_S = 640
+OWN_HOST = re.compile(r"(?:localhost|127\.0\.0\.1)(?::\d+)?", re.IGNORECASE)
 
 
 def to_line(message):
     """ASCII, because some clients decode each chunk by itself."""
     return json.dumps(message).encode() + b"\n"
+
+
+def is_text(text):
+    """Kernels take no lone surrogates, which JSON permits."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
 
 
 class Output:
@@ -79,6 +90,18 @@ class Output:
 class Handler(RequestHandler):
     def initialize(self, contexts):
         self.contexts = contexts
+
+    def prepare(self):
+        """Programs run code, not the pages that a browser of the sandbox shows."""
+        headers = self.request.headers
+        if "Origin" in headers:
+            raise Refusal(403, "pages of browsers have no access")
+        # Another name may be one that a page has had resolved to this address.
+        if not OWN_HOST.fullmatch(headers.get("Host", "")):
+            raise Refusal(403, "the host header must be localhost or 127.0.0.1")
+        kind = headers.get("Content-Type", "").split(";")[0].strip().lower()
+        if self.request.method == "POST" and kind != "application/json":
+            raise Refusal(415, "the content type must be application/json")
 
     def body(self, **kinds):
         """The fields of the body that are named, None for absent ones. Others are ignored, as E2B's server does."""
@@ -148,8 +171,10 @@ class Execute(Handler):
         if given["code"] is None:
             raise Refusal(400, "code is missing")
         env = given["env_vars"] or {}
-        if not all(isinstance(value, str) and "\0" not in name + value for name, value in env.items()):
-            raise Refusal(400, "env_vars must have texts without zero bytes")
+        if not all(isinstance(value, str) and is_text(name + value) for name, value in env.items()):
+            raise Refusal(400, "env_vars must have texts of Unicode without zero bytes")
+        if not is_text(given["code"].replace("\0", "")):
+            raise Refusal(400, "code must be Unicode")
         if any(name == "" or "=" in name for name in env):
             raise Refusal(400, "env_vars must have names without =")
         if given["context_id"] is not None and given["language"] is not None:

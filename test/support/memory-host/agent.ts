@@ -6,6 +6,7 @@ import {
   type Identity,
   type IdentityInput,
   NETWORK,
+  PORTS,
   type Request,
   type ServiceConfigure,
   type ServiceSpec,
@@ -47,6 +48,8 @@ export type AgentFaults = {
   untrusting?: string[];
   /** Each of its commands leaves a process behind. */
   leavesProcesses?: boolean;
+  /** Nothing listens on its ports, and its service ended so often. */
+  endedServices?: number;
 };
 
 export class MemoryAgent {
@@ -75,7 +78,7 @@ export class MemoryAgent {
         agentVersion: 'memory',
         bootId: 'memory',
         capabilities: [
-          ...[NETWORK, SLEEP, ...(this.#faults.freezes ? [FREEZE] : [])],
+          ...[NETWORK, PORTS, SLEEP, ...(this.#faults.freezes ? [FREEZE] : [])],
           ...(this.#faults.trustsNothing ? [] : [TRUST]),
         ],
       }),
@@ -148,9 +151,17 @@ export class MemoryAgent {
       stream.finish({ serviceStatus: { state: 'running', pid: 10, spec: spec ?? {}, ring: { id: 'r' } } });
     } else if (request.serviceControl) {
       const { service } = this.state;
+      const { endedServices: restarts = 0 } = this.#faults;
+      const ended = restarts > 0 && { restarts, lastExit: { exitCode: 137, oomKilled: true } };
       const status =
-        service === null ? { state: 'idle' } : { state: 'running', spec: { cmd: [...service.cmd] } };
+        service === null
+          ? { state: 'idle' }
+          : { state: 'running', spec: { cmd: [...service.cmd] }, ...ended };
       stream.finish({ serviceStatus: status });
+    } else if (request.portConnect) {
+      if (this.#faults.endedServices !== undefined)
+        stream.finish({ error: { code: 'not_found', message: 'nothing listens' } });
+      else stream.started(0);
     } else if (request.serviceOutput) {
       // No output exists; a follower waits.
     } else stream.finish({ error: { code: 'unsupported', message: 'this agent is a test' } });

@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import type { Test } from 'tap';
 import { Journal } from '../../../host-agent/src/events/journal.ts';
 import { RootfsFinder } from '../../../host-agent/src/images/index.ts';
-import type { Profiles } from '../../../host-agent/src/images/profiles.ts';
+import type { ProfileService, Profiles } from '../../../host-agent/src/images/profiles.ts';
 import type { Owner, Quota } from '../../../host-agent/src/keys/index.ts';
 import { AppError } from '../../../host-agent/src/lib/errors.ts';
 import { NO_FAULTS } from '../../../host-agent/src/lib/faults.ts';
@@ -54,6 +54,8 @@ export type MemoryDaemonOptions = Partial<
   Omit<ResourceContext, 'idle' | 'system' | 'settings'> & GuestSystem & GuestSettings
 > & {
   readonly presets?: Presets;
+  /** Of each profile. */
+  readonly profileService?: ProfileService;
   readonly limits?: SandboxLimits;
   readonly templateBudgetBytes?: number;
   readonly maxConcurrentStarts?: number;
@@ -157,7 +159,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
     creates: {
       presets: options.presets ?? NO_PRESETS,
       roots: new RootfsFinder({
-        profiles: profilesOf(home),
+        profiles: profilesOf(home, options.profileService),
         agentPath: async () => {
           if (options.agentRootfs === undefined) throw new Error('there is no agent');
           return (await options.agentRootfs()).rootfsPath;
@@ -220,7 +222,7 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
   };
 }
 
-function profilesOf({ dataDir }: Home): Profiles {
+function profilesOf({ dataDir }: Home, service?: ProfileService): Profiles {
   const get = async (name: string) => {
     if (!PROFILE_NAMES.includes(name)) throw new AppError('invalid_argument', `unknown profile ${name}`);
     const rootfsPath = join(dataDir, `${name}.ext4`);
@@ -236,6 +238,7 @@ function profilesOf({ dataDir }: Home): Profiles {
       env: { PATH: '/bin', HOME: '/root' },
       workdir: '/',
       createdAt: new Date(0),
+      ...(service && { service }),
     };
   };
   const profiles: Pick<Profiles, 'get' | 'obtain' | 'isToBeBaked' | 'list'> = {

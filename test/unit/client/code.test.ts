@@ -6,11 +6,16 @@ import type { Requests } from '../../../client/src/connection/requests.ts';
 
 type Call = { readonly body: { readonly cmd: readonly string[]; readonly timeout_s?: number } };
 
+const FRAME_BYTES = 60_000;
+
 /** A sandbox whose commands have this output and result. */
 function answering(output: string, result: object = { exit_code: 0 }) {
   const calls: Call['body'][] = [];
+  const bytes = Buffer.from(output);
   const frames = [
-    encodeExecFrame(EXEC_FRAME.stdout, Buffer.from(output)),
+    ...Array.from({ length: Math.ceil(bytes.length / FRAME_BYTES) }, (_, at) =>
+      encodeExecFrame(EXEC_FRAME.stdout, bytes.subarray(at * FRAME_BYTES, (at + 1) * FRAME_BYTES)),
+    ),
     encodeExecFrame(EXEC_FRAME.exit, Buffer.from(JSON.stringify({ duration_ms: 1, ...result }))),
   ];
   const written: Buffer[] = [];
@@ -108,15 +113,36 @@ t.test('refusals, timeouts, and answers of a hostile guest', async (t) => {
     ['no json\n', /invalid/],
     ['7\n', /invalid/],
     [`{"type"x\n${END}`, /invalid/],
+    ['[]\n', /invalid/],
+    [lines({ type: 'stdout' }), /invalid/],
+    [lines({ type: 'stderr', text: { toString: 1 } }), /invalid/],
+    [lines({ type: 'error', name: 'E', value: null, traceback: '' }), /invalid/],
+    [lines(...Array(10_001).fill({ type: 'result' })), /more than 10000 results/],
+    [`{"type": "result", "json": [${'[],'.repeat(2_000_000)}0]}\n${END}`, /more than 2000000 values/],
+    [`{"type": "result", "json": [${',0'.repeat(1_500_000)}`.repeat(2), /invalid|values/],
+    [`{"type": "result", "json": ${'['.repeat(5000)}${']'.repeat(5000)}}\n${END}`, /invalid/],
   ] as const)
     await t.rejects(answering(output).code.run('1'), { name: 'SandboxdError', message });
   const much = lines({ type: 'stdout', text: 'y'.repeat(5000) });
   await t.rejects(answering(much).code.run('1', { maxOutputBytes: 1000 }), /more than 1000/);
   await t.rejects(answering('{"code": "x"}', { exit_code: 22 }).code.run('1'), /invalid/);
-  const odd = await answering(lines({ type: 'stdout' }, { type: 'result', data: 'x', png: {} })).code.run(
+  for (const text of ['null', '7', '[]', '"x"', '{"code": 1, "message": {"toString": 1}}', 'x', ''])
+    await t.rejects(answering(text, { exit_code: 22 }).code.run('1'), {
+      name: 'SandboxdError',
+      message: /invalid/,
+    });
+  const odd = [
+    { data: 'x', png: {} },
+    { data: [1], chart: [], extra: [[]], text: null },
+    { data: { a: 1 }, chart: 'x' },
+  ];
+  const { results } = await answering(lines(...odd.map((each) => ({ type: 'result', ...each })))).code.run(
     '1',
   );
-  t.same(odd.results, [{ isMain: false }]);
+  t.same(results, Array(3).fill({ isMain: false }));
+  const quotes = ['"[,[,', '\\', '\\"', '[{,'.repeat(700_000)].join('');
+  const long = await answering(lines({ type: 'result', text: quotes })).code.run('1');
+  t.ok(long.results[0]?.text === quotes, 'what is in a text counts once');
 });
 
 t.test('contexts', async (t) => {

@@ -55,7 +55,8 @@ export async function findImage(asker: Asker, catalogue: Catalogue, image: strin
 
 /** Whether the name is that of something other than a template that a client has built, or an image. */
 export async function isGivenName(asker: Asker, catalogue: Catalogue, name: string): Promise<boolean> {
-  return (await findGiven(asker, catalogue, name)) !== undefined;
+  const isReserved = profileFor(name.replace(DEFAULT_SUFFIX, '')) !== undefined;
+  return isReserved || (await findGiven(asker, catalogue, name)) !== undefined;
 }
 
 function missing({ principal }: Asker, { records }: Catalogue, templateId: string): E2bError {

@@ -107,7 +107,7 @@ export interface BootedTemplate {
   readonly extraMs: number;
   /** The service of the create runs, once the save has resolved. */
   readonly hasService: boolean;
-  /** Resolves when the guest can be used; never rejects, because the create does without the template then. */
+  /** Resolves when the guest can be used, maybe without a template. AppError if its profile's service does not run. */
   save(start: StartContext, signal: AbortSignal): Promise<void>;
 }
 

@@ -1,6 +1,7 @@
 // Templates that a create makes of the guest that it boots: who waits for them, and what their failure costs.
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { serviceSpec } from '@sandboxd/api';
 import t from 'tap';
 import { startMemoryDaemon } from '../../../support/memory-host/daemon.ts';
 import { scaled } from '../../../support/time-scale.ts';
@@ -88,6 +89,37 @@ t.test('a create whose client leaves does not fail those that wait for its guest
   await t.rejects(first, { message: 'the client left' });
   await Promise.all(others);
   t.same([host.counts.boots, host.counts.restores], [2, 1], 'one of them boots, the other is a copy');
+});
+
+const profileService = { spec: serviceSpec.parse({ cmd: ['serve'] }), readyPort: 8000 };
+
+t.test('the template of a profile with a service is made although its client leaves', async (t) => {
+  const { host, home, manager } = await startMemoryDaemon(t, { profileService });
+  host.agentFaults = { endedServices: 0 };
+  const gone = new AbortController();
+  const first = manager.create({}, gone.signal);
+  first.catch(() => undefined);
+  await until(() => host.running.some(({ agent }) => agent.services.length === 1), 'its service');
+  gone.abort(new Error('the client left'));
+  await t.rejects(first, { message: 'the client left' });
+  host.agentFaults = {};
+  const others = [1, 2].map(() => manager.create({}));
+  await Promise.all(others);
+  await hasTemplates(home.dataDir, 1);
+  t.same([host.counts.boots, host.counts.restores], [2, 2], 'those that wait are copies of it');
+  t.equal(host.counts.saves, 1);
+});
+
+t.test("a create fails with its profile's service, once", async (t) => {
+  const { host, home, manager, store } = await startMemoryDaemon(t, { profileService });
+  host.agentFaults = { endedServices: 3 };
+  const message = /stage service.*ended 3 times.*port 8000.*too little memory/;
+  await t.rejects(manager.create({}), { code: 'internal', message });
+  t.equal(host.counts.boots, 1, 'it is not waited for twice');
+  await t.rejects(manager.create({}), { code: 'internal', message }, 'also without a template');
+  t.equal(host.running.length, 0);
+  t.same(store.table('sandboxes').all(), []);
+  t.same(templatesOf(home.dataDir), []);
 });
 
 t.test('a boot that fails fails its own create; those that waited boot their own guests', async (t) => {

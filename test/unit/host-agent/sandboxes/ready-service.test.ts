@@ -10,14 +10,14 @@ const spec: ServiceSpec = serviceSpec.parse({ cmd: ['serve'] });
 const ready = toReadyService({ service: spec, readyPort: 8000 });
 if (ready === undefined) throw new Error('it has a port');
 
-function guest(answers: readonly (Error | undefined)[], state = 'running') {
+function guest(answers: readonly (Error | undefined)[], status: object = { state: 'running' }) {
   const left = [...answers];
   const seen: unknown[] = [];
   return {
     seen,
     service: {
       configure: async (...given: unknown[]) => void seen.push(given.slice(0, 2)),
-      control: async () => ({ state, lastExit: { error: 'no such program' } }),
+      control: async () => status,
     },
     ports: {
       connect: async (port: number) => {
@@ -40,7 +40,21 @@ t.test('it is ready when it answers', async (t) => {
 });
 
 t.test('one that fails, and a guest that cannot be reached, are errors', async (t) => {
-  await t.rejects(start(guest([closed], 'failed')), { code: 'internal', message: /no such program/ });
+  const fails = (status: object, message: RegExp) =>
+    t.rejects(start(guest([closed], status)), { code: 'internal', message, details: { stage: 'service' } });
+  await fails({ state: 'failed', lastExit: { error: 'no such program' } }, /no such program/);
+  await fails(
+    { state: 'waiting', restarts: 3, lastExit: { exitCode: 1 } },
+    /ended 3 times.*with exit code 1$/,
+  );
+  await fails({ state: 'running', restarts: 4, lastExit: { exitCode: 137, signal: 'SIGKILL' } }, /SIGKILL/);
+  const slow = startReadyService(
+    guest(Array(10_000).fill(closed), { state: 'running', restarts: 1, lastExit: { exitCode: 2 } }) as never,
+    ...([ready as never, {}, new AbortController().signal, 250] as const),
+  );
+  await t.rejects(slow, {
+    message: /did not answer within 250 ms at port 8000; last it ended with exit code 2/,
+  });
   const lost = new AppError('guest_unreachable', 'lost');
   await t.rejects(start(guest([lost])), { code: 'guest_unreachable' });
   const stop = new AbortController();
