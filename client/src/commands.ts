@@ -1,4 +1,5 @@
 // Commands of a sandbox by id: detached ones, which do not depend on the program that started them.
+import { HTTP_ERRORS, OPERATION_ERRORS } from '@sandboxd/api/errors';
 import {
   EXEC_FRAME,
   ExecFrameDecoder,
@@ -10,9 +11,15 @@ import { Reconnect } from './connection/reconnect.ts';
 import type { Requests } from './connection/requests.ts';
 import type { Bytes, Duplex } from './connection/transport.ts';
 import type { CallOptions, CommandInfo, ExecResult, TerminalSize } from './contract.ts';
-import { ConnectionError } from './errors.ts';
+import { ConnectionError, toApiError } from './errors.ts';
 import { type Chunk, type ExecOptions, makeChunk, toChunk, toRequest } from './exec/exec.ts';
 import type { Schemas } from './gen/schemas.ts';
+
+/** Later daemons may add codes. */
+const ERRORS: Readonly<Record<string, { readonly status: number } | undefined>> = {
+  ...OPERATION_ERRORS,
+  ...HTTP_ERRORS,
+};
 
 export type DetachOptions = Pick<ExecOptions, 'env' | 'cwd' | 'user' | 'timeoutS' | 'tty'> &
   CallOptions & {
@@ -230,9 +237,14 @@ export class Attachment implements AsyncIterable<Chunk> {
 
   async *#read(output: Bytes): AsyncGenerator<Chunk, void> {
     const decoder = new ExecFrameDecoder();
+    /** Of a WebSocket, which is open before the guest refuses. */
+    let refusal: Schemas['ErrorResponse'] | undefined;
+    let hasBegun = false;
     try {
       for await (const bytes of output) {
         for (const { type, payload } of decoder.push(bytes)) {
+          if (type === EXEC_FRAME.error && !hasBegun) refusal = fromJson(payload) as Schemas['ErrorResponse'];
+          hasBegun = true;
           if (type === EXEC_FRAME.exit) this.#result = fromJson(payload) as ExecResult;
           if (type === EXEC_FRAME.position) this.#position = (fromJson(payload) as { seq: number }).seq;
           const chunk = toChunk(type, payload);
@@ -241,6 +253,9 @@ export class Attachment implements AsyncIterable<Chunk> {
         if (this.#result !== undefined) return;
       }
       throw new ConnectionError('the connection ended, and the command continues');
+    } catch (error) {
+      if (refusal === undefined || !(error instanceof ConnectionError)) throw error;
+      throw toApiError(ERRORS[refusal.code]?.status ?? 500, refusal.error, undefined, refusal.code);
     } finally {
       this.leave();
     }

@@ -42,6 +42,7 @@ t.test('compressed for those who ask, and not sent again to those who have it', 
   t.equal(plain.headers.get('content-encoding'), null);
   t.match(plain.headers.get('content-type'), 'text/javascript');
   const text = await plain.text();
+  t.equal(await (await app.request('/console/console.js')).text(), text);
   const get = (headers: Record<string, string>) => app.request('/console/console.js', { headers });
   const compressed = await get({ 'accept-encoding': 'br, gzip' });
   t.equal(compressed.headers.get('content-encoding'), 'gzip');
@@ -55,6 +56,36 @@ t.test('compressed for those who ask, and not sent again to those who have it', 
   }
   t.equal((await get({ 'if-none-match': '"other"' })).status, 200);
   t.equal((await app.request('/console', { method: 'HEAD' })).status, 200);
+});
+
+t.test('no answer of the API stays in a browser, and a person finds the console', async (t) => {
+  const keyring = await openKeyring(t);
+  const key = await keyring.make();
+  const { app, sandboxes } = makeApp({ console: await testConsole(), authenticator: keyring.authenticator });
+  const { id } = sandboxes.add();
+  const headers = { authorization: `Bearer ${key}` };
+  for (const path of [
+    ...['/healthz', '/sandboxes', `/sandboxes/${id}`, '/nothing', '/openapi.json', '/docs'],
+    ...[`/sandboxes/${id}/files/content?path=/x`, `/sandboxes/${id}/files/stat?path=/x`],
+  ])
+    for (const each of [headers, { ...headers, 'if-none-match': '*' }, {}])
+      t.equal((await app.request(path, { headers: each })).headers.get('cache-control'), 'no-store', path);
+
+  const open = (path: string, accept: string, method = 'GET') =>
+    app.request(path, { method, headers: { accept } });
+  for (const [path, target] of [
+    ['/', 'console'],
+    ['/console/', '../console'],
+  ] as const) {
+    const response = await open(path, 'text/html,application/xhtml+xml,*/*;q=0.8');
+    t.same([response.status, response.headers.get('location')], [302, target]);
+    for (const accept of ['*/*', 'application/json']) t.equal((await open(path, accept)).status, 401);
+    t.equal((await app.request(path, { headers })).status, 404);
+    t.equal((await open(path, 'text/html', 'POST')).status, 401);
+  }
+  t.equal((await open('/sandboxes', 'text/html')).status, 401);
+  const none = makeApp({ console: NO_CONSOLE });
+  t.equal((await none.app.request('/', { headers: { accept: 'text/html' } })).status, 404);
 });
 
 t.test('other names, other methods, and a daemon without a console', async (t) => {

@@ -29,6 +29,8 @@ export class BrowserTransport implements Transport {
         method,
         headers,
         signal,
+        // A copy of a file would stay on the disk of the user, and be older than the sandbox's.
+        cache: 'no-store' as const,
         ...(sent !== undefined && { body: sent as NonNullable<RequestInit['body']> }),
       };
       const response = await fetch(`${this.#host}${path}`, init);
@@ -104,16 +106,23 @@ export class BrowserTransport implements Transport {
 
 /** Receives messages; a browser's WebSocket has no backpressure for them. */
 function receive(socket: WebSocket, signal: AbortSignal): Bytes {
+  let isCancelled = false;
   const stream = new ReadableStream<Uint8Array>({
     start(controller) {
-      socket.onmessage = ({ data }) => controller.enqueue(new Uint8Array(data as ArrayBuffer));
+      socket.onmessage = ({ data }) => {
+        if (!isCancelled) controller.enqueue(new Uint8Array(data as ArrayBuffer));
+      };
       socket.addEventListener('close', ({ code, reason }) => {
+        if (isCancelled) return;
         if (signal.aborted) controller.error(signal.reason);
         else if (code === CLOSED_NORMALLY) controller.close();
         else controller.error(new ConnectionError(`the daemon closed with ${code}: ${reason}`));
       });
     },
-    cancel: () => socket.close(),
+    cancel: () => {
+      isCancelled = true;
+      socket.close();
+    },
   });
   return read(stream);
 }

@@ -2,7 +2,7 @@
 import {
   ApiError,
   type Client,
-  ConnectionError,
+  ForbiddenError,
   NotFoundError,
   type SandboxEvent,
   type SandboxInfo,
@@ -18,13 +18,20 @@ const GATHER_MS = 120;
 const MAX_SINGLE = 8;
 const MAX_EVENTS = 500;
 const RETRY_MS = 2000;
+const MAX_RETRY_MS = 30_000;
+/** Between two lists, which cost the daemon the more the more changes. */
+const LIST_GAP_MS = 1000;
 /** For a daemon without events. */
 const POLL_MS = 5000;
 const GONE = 410;
 
 export type Connection =
-  | { readonly state: 'connecting' | 'live' | 'polling' }
+  | { readonly state: 'connecting' | 'live' | 'polling' | 'refused' }
   | { readonly state: 'lost'; readonly problem: string };
+
+type Problems = { readonly stream?: string | undefined; readonly list?: string | undefined };
+
+export type Times = { readonly gatherMs: number; readonly retryMs: number; readonly listGapMs: number };
 
 export class Inventory {
   /** Undefined until the first list is there. Oldest first. */
@@ -38,9 +45,18 @@ export class Inventory {
   readonly #changed = new Set<string>();
   #lastEvent: string | undefined;
   #isStale = true;
+  /** Why there are no events now, and why the list is older than the events. */
+  #problems: Problems = {};
+  /** Whose work reads what has changed. */
+  #reading: AbortSignal | undefined;
+  readonly #times: Times;
 
-  constructor(client: Client) {
+  constructor(
+    client: Client,
+    times: Times = { gatherMs: GATHER_MS, retryMs: RETRY_MS, listGapMs: LIST_GAP_MS },
+  ) {
     this.#client = client;
+    this.#times = times;
   }
 
   /** Reads the stored events, which may be many. */
@@ -64,41 +80,65 @@ export class Inventory {
 
   /** Reads the whole list again. */
   async refresh(signal?: AbortSignal): Promise<void> {
+    this.#isStale = false;
     try {
       const list = await this.#client.sandboxes.list({ signal });
-      this.#isStale = false;
       this.error.set(undefined);
-      this.sandboxes.set(new Map(list.map((each) => [each.id, each])));
+      const before = this.sandboxes.value;
+      const all = new Map(list.map((each) => [each.id, keepEqual(before?.get(each.id), each)]));
+      const ids = [...(before?.keys() ?? [])];
+      const isSame = list.length === ids.length && list.every(({ id }, at) => id === ids[at]);
+      if (!isSame || list.some(({ id }) => all.get(id) !== before?.get(id))) this.sandboxes.set(all);
+      this.#note({ list: undefined });
     } catch (error) {
+      this.#isStale = true;
       if (signal?.aborted || endIfRefused(error)) return;
-      if (error instanceof ApiError) this.error.set(error);
+      // An old list is worth more than the reason why there is no newer one, which the banner has.
+      const isRefused = error instanceof ForbiddenError;
+      if (isRefused || (error instanceof ApiError && this.sandboxes.value === undefined))
+        this.error.set(error);
+      if (!isRefused) this.#note({ list: toSentence(error) });
       throw error;
     }
   }
 
   /** Takes what a call of this page returned, before its event comes. */
   put(info: SandboxInfo): void {
-    this.sandboxes.set(new Map(this.sandboxes.value).set(info.id, info));
+    const before = this.sandboxes.value?.get(info.id);
+    const next = keepEqual(before, info);
+    if (next !== before) this.sandboxes.set(new Map(this.sandboxes.value).set(info.id, next));
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
+    let waitMs = this.#times.retryMs;
     for (;;) {
       try {
-        await this.#stream(signal);
+        await this.#stream(signal, () => {
+          waitMs = this.#times.retryMs;
+        });
       } catch (error) {
         if (signal.aborted || endIfRefused(error)) return;
         if (error instanceof UnsupportedError) return this.#poll(signal);
+        if (error instanceof ForbiddenError) {
+          this.error.set(error);
+          this.connection.set({ state: 'refused' });
+          return;
+        }
         if (error instanceof ApiError && error.status === GONE) {
           this.#lastEvent = undefined;
           this.#isStale = true;
-          continue;
         }
-        // The page of the list shows the reason; it does not change by itself.
-        if (error instanceof ApiError && error.status < 500) return;
-        this.connection.set({ state: 'lost', problem: toSentence(error) });
+        this.#note({ stream: toSentence(error) });
       }
-      await pause(RETRY_MS, signal);
+      await pause(waitMs, signal);
+      waitMs = Math.min(MAX_RETRY_MS, 2 * waitMs);
     }
+  }
+
+  #note(problems: Problems): void {
+    this.#problems = { ...this.#problems, ...problems };
+    const problem = this.#problems.stream ?? this.#problems.list;
+    this.connection.set(problem === undefined ? { state: 'live' } : { state: 'lost', problem });
   }
 
   /** Without one, the stream begins with the next event, and the list is read after it was opened. */
@@ -106,15 +146,14 @@ export class Inventory {
     return this.#lastEvent === undefined ? {} : { after: this.#lastEvent };
   }
 
-  async #stream(signal: AbortSignal): Promise<void> {
+  async #stream(signal: AbortSignal, onOpen: () => void): Promise<void> {
     const onConnection = (isOpen: boolean): void => {
-      if (isOpen && (this.#isStale || this.#lastEvent === undefined)) {
-        this.refresh(signal).catch(() => undefined);
-      }
-      if (isOpen) this.connection.set({ state: 'live' });
-      else if (!signal.aborted) {
-        this.connection.set({ state: 'lost', problem: 'the connection to the daemon was lost' });
-      }
+      if (isOpen) {
+        onOpen();
+        if (this.#lastEvent === undefined) this.#isStale = true;
+        if (this.#isStale) this.#read(signal);
+        this.#note({ stream: undefined });
+      } else if (!signal.aborted) this.#note({ stream: 'the connection to the daemon was lost' });
     };
     for await (const event of this.#client.events({ ...this.#position, onConnection, signal })) {
       this.#lastEvent = event.id;
@@ -127,25 +166,48 @@ export class Inventory {
     const { sandbox, kind } = event;
     if (sandbox === undefined) return;
     if (kind === 'deleted') this.#remove(sandbox);
-    if (this.#changed.size === 0) setTimeout(() => this.#readChanged(signal), GATHER_MS);
     this.#changed.add(sandbox);
+    this.#read(signal);
   }
 
-  #readChanged(signal: AbortSignal): void {
-    const changed = [...this.#changed];
-    this.#changed.clear();
-    if (signal.aborted) {
-      this.#isStale = true;
-      return;
+  /** Reads what has changed, one round at a time, until nothing has. */
+  #read(signal: AbortSignal): void {
+    if (this.#reading === signal) return;
+    this.#reading = signal;
+    this.#readAll(signal)
+      .catch(() => {
+        // The page was hidden: the next visit begins with a list.
+        this.#isStale = true;
+      })
+      .finally(() => {
+        if (this.#reading === signal) this.#reading = undefined;
+      });
+  }
+
+  async #readAll(signal: AbortSignal): Promise<void> {
+    let waitMs = this.#times.retryMs;
+    if (!this.#isStale) await pause(this.#times.gatherMs, signal);
+    while (this.#isStale || this.#changed.size > 0) {
+      const changed = [...this.#changed];
+      this.#changed.clear();
+      const isList = this.#isStale || changed.length > MAX_SINGLE;
+      try {
+        if (isList) await this.refresh(signal);
+        else await Promise.all(changed.map((id) => this.#readOne(id, signal)));
+        signal.throwIfAborted();
+        waitMs = this.#times.retryMs;
+      } catch (error) {
+        this.#isStale = true;
+        if (signal.aborted || endIfRefused(error) || error instanceof ForbiddenError) return;
+        await pause(waitMs, signal);
+        waitMs = Math.min(MAX_RETRY_MS, 2 * waitMs);
+        continue;
+      }
+      await pause(isList ? this.#times.listGapMs : this.#times.gatherMs, signal);
     }
-    const work =
-      changed.length > MAX_SINGLE ? [this.refresh(signal)] : changed.map((id) => this.#read(id, signal));
-    Promise.all(work).catch(() => {
-      this.#isStale = true;
-    });
   }
 
-  async #read(id: string, signal: AbortSignal): Promise<void> {
+  async #readOne(id: string, signal: AbortSignal): Promise<void> {
     try {
       this.put(await this.#client.sandboxes.get(id).info({ signal }));
     } catch (error) {
@@ -165,12 +227,17 @@ export class Inventory {
     for (;;) {
       try {
         await this.refresh(signal);
+        if (this.#isStale) return;
         this.connection.set({ state: 'polling' });
       } catch (error) {
-        if (!(error instanceof ConnectionError)) return;
-        this.connection.set({ state: 'lost', problem: toSentence(error) });
+        if (signal.aborted || error instanceof ForbiddenError) return;
       }
       await pause(POLL_MS, signal);
     }
   }
+}
+
+/** The old object if nothing has changed, so that its pages are not drawn and read again. */
+function keepEqual(before: SandboxInfo | undefined, now: SandboxInfo): SandboxInfo {
+  return before !== undefined && JSON.stringify(before) === JSON.stringify(now) ? before : now;
 }

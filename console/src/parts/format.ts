@@ -46,6 +46,16 @@ export function toVisible(text: string): string {
   return text.replace(UNSEEN, (each) => `\\u${(each.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`);
 }
 
+/** Several lines of untrusted text, such as the sentence of an error. */
+export function toVisibleLines(text: string): string {
+  return text.split('\n').map(toVisible).join('\n');
+}
+
+/** A name for a file on the user's machine. */
+export function toFileName(text: string): string {
+  return text.replace(UNSEEN, '_').replaceAll(/[/\\]/g, '_');
+}
+
 /** A word for a POSIX shell. */
 export function toShellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;

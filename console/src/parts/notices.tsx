@@ -2,6 +2,7 @@
 import { ApiError } from '@sandboxd/client';
 import { Store, useStore } from '../live/store.ts';
 import { endIfRefused, requestIdOf, toSentence } from '../session/session.ts';
+import { toVisibleLines } from './format.ts';
 
 type Notice = { readonly id: number; readonly text: string; readonly requestId?: string | undefined };
 
@@ -36,7 +37,7 @@ export function Notices() {
     <div class="notices" role="status" aria-live="polite">
       {useStore(notices).map(({ id, text, requestId }) => (
         <div class="notice" key={id}>
-          <span>{text}</span>
+          <span>{toVisibleLines(text)}</span>
           {requestId !== undefined && <code>{requestId}</code>}
           <button type="button" class="notice-close" aria-label="Dismiss" onClick={() => dismiss(id)}>
             ×

@@ -1,5 +1,5 @@
 // What a sandbox is, what it uses now, its service and its ports.
-import type { SandboxInfo, SandboxStats } from '@sandboxd/client';
+import { ForbiddenError, NotFoundError, type SandboxInfo, type SandboxStats } from '@sandboxd/client';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { pause, whileVisible } from '../live/visibility.ts';
@@ -8,6 +8,7 @@ import { formatBytes, formatSeconds, formatTime, toVisible } from '../parts/form
 import { Age, Expiry } from '../parts/sandbox-facts.tsx';
 import { useNow } from '../parts/use-now.ts';
 import { toSource } from '../sandboxes/filters.ts';
+import { endIfRefused } from '../session/session.ts';
 import { useClient } from '../session/use-session.ts';
 import { toHash } from '../shell/router.ts';
 import { Ports } from './ports.tsx';
@@ -113,8 +114,10 @@ function useSamples(id: string): readonly SandboxStats[] {
             setSamples([]);
             for await (const sample of sandbox.watchStats({ signal }))
               setSamples((before) => [...before, sample].slice(-SLOTS));
-          } catch {
-            // A lost connection and a sandbox that is gone are shown by the page.
+          } catch (error) {
+            // The page shows a lost connection and a sandbox that is gone.
+            if (endIfRefused(error) || error instanceof ForbiddenError || error instanceof NotFoundError)
+              return;
           }
           await pause(RETRY_MS, signal);
         }

@@ -5,7 +5,7 @@ import { useStore } from '../live/store.ts';
 import { useInventory } from '../live/use-inventory.ts';
 import { ActionButton } from '../parts/button.tsx';
 import { Confirm } from '../parts/dialog.tsx';
-import { toVisible } from '../parts/format.ts';
+import { toVisible, toVisibleLines } from '../parts/format.ts';
 import { attempt, notify } from '../parts/notices.tsx';
 import { displayName, Labels, State } from '../parts/sandbox-facts.tsx';
 import { Empty, Loading, Problem } from '../parts/states.tsx';
@@ -86,7 +86,8 @@ export function SandboxPage({ id, at }: { readonly id: string; readonly at: Rout
       </header>
       {info.reason !== undefined && (
         <p class="banner" role="alert">
-          <strong>{toVisible(info.reason.code)}</strong> <span class="untrusted">{info.reason.message}</span>
+          <strong>{toVisible(info.reason.code)}</strong>{' '}
+          <span class="untrusted">{toVisibleLines(info.reason.message)}</span>
         </p>
       )}
       <nav class="tabs" aria-label="About this sandbox">

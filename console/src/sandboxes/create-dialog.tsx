@@ -8,7 +8,7 @@ import { useLoaded } from '../parts/use-loaded.ts';
 import { daemonUrl, endIfRefused, requestIdOf, toSentence } from '../session/session.ts';
 import { useSession } from '../session/use-session.ts';
 import { navigate } from '../shell/router.ts';
-import { EMPTY_FORM, type Form, toCommand, toCurl, toRequest } from './create-lines.ts';
+import { EMPTY_FORM, type Form, parseForm, toCommand, toCurl } from './create-lines.ts';
 
 export function CreateDialog({ onClose }: { readonly onClose: () => void }) {
   const { client, hasKey } = useSession();
@@ -17,7 +17,8 @@ export function CreateDialog({ onClose }: { readonly onClose: () => void }) {
   const [form, setForm] = useState<Form>(EMPTY_FORM);
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
-  const request = toRequest(form);
+  const { request, problems } = parseForm(form);
+  const isSound = Object.keys(problems).length === 0;
   const fallback = profiles?.default ?? 'base';
 
   const field = (name: keyof Form, label: string, placeholder: string, hint?: string) => (
@@ -28,14 +29,20 @@ export function CreateDialog({ onClose }: { readonly onClose: () => void }) {
         placeholder={placeholder}
         spellcheck={false}
         autocomplete="off"
-        inputMode={name === 'vcpus' || name === 'memory' || name === 'timeout' ? 'numeric' : undefined}
+        aria-invalid={problems[name] !== undefined}
         onInput={({ currentTarget }) => setForm({ ...form, [name]: currentTarget.value })}
       />
+      {problems[name] !== undefined && (
+        <small class="problem-text" role="alert">
+          {problems[name]}
+        </small>
+      )}
       {hint !== undefined && <small>{hint}</small>}
     </label>
   );
   const onSubmit = async (event: Event): Promise<void> => {
     event.preventDefault();
+    if (!isSound) return;
     setBusy(true);
     setError(undefined);
     try {
@@ -94,8 +101,8 @@ export function CreateDialog({ onClose }: { readonly onClose: () => void }) {
           {field('hosts', 'Hosts that it may reach', 'none', 'Such as *.debian.org github.com')}
         </div>
         <div class="create-lines">
-          <Copyable label="sandbox" text={toCommand(request, fallback)} />
-          <Copyable label="curl" text={toCurl(daemonUrl, request, hasKey)} />
+          {isSound && <Copyable label="sandbox" text={toCommand(request, fallback)} />}
+          {isSound && <Copyable label="curl" text={toCurl(daemonUrl, request, hasKey)} />}
         </div>
         {error !== undefined && (
           <p class="problem-text" role="alert">

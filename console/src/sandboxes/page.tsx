@@ -1,6 +1,6 @@
 // The sandboxes: search, filters in the URL, actions on those that are selected.
 import type { SandboxInfo } from '@sandboxd/client';
-import { useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useStore } from '../live/store.ts';
 import { useInventory } from '../live/use-inventory.ts';
 import { ActionButton, Button } from '../parts/button.tsx';
@@ -26,18 +26,28 @@ export function SandboxesPage({ at }: { readonly at: Route }) {
   const sampler = useMemo(() => new UsageSampler(client), [client]);
   const search = useRef<HTMLInputElement>(null);
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
-  const [dialog, setDialog] = useState<'create' | 'delete' | undefined>();
+  const [isCreating, setCreating] = useState(false);
+  /** Those of the open question: what happens meanwhile does not change them. */
+  const [deleting, setDeleting] = useState<readonly SandboxInfo[] | undefined>();
   const filters = parseFilters(at.query);
   const change = (changes: Partial<Filters>): void => replaceQuery(toQuery({ ...filters, ...changes }));
   useShortcuts([
     { keys: '/', what: 'Search', run: () => search.current?.focus() },
-    { keys: 'c', what: 'Create a sandbox', run: () => setDialog('create') },
+    { keys: 'c', what: 'Create a sandbox', run: () => setCreating(true) },
   ]);
 
   const rows = useMemo(
     () => [...(all?.values() ?? [])].filter((info) => matches(info, filters)).reverse(),
     [all, at.query.toString()],
   );
+  // What is not shown is not selected.
+  useEffect(() => {
+    const shown = new Set(rows.map(({ id }) => id));
+    setSelected((before) => {
+      const left = [...before].filter((id) => shown.has(id));
+      return left.length === before.size ? before : new Set(left);
+    });
+  }, [rows]);
   const chosen = rows.filter(({ id }) => selected.has(id));
   const select = (ids: readonly string[], isSelected: boolean): void =>
     setSelected((before) => {
@@ -45,8 +55,12 @@ export function SandboxesPage({ at }: { readonly at: Route }) {
       for (const id of ids) isSelected ? next.add(id) : next.delete(id);
       return next;
     });
-  const each = async (verb: string, work: (info: SandboxInfo) => Promise<unknown>): Promise<void> => {
-    const results = await Promise.all(chosen.map((info) => attempt(() => work(info).then(() => true))));
+  const each = async (
+    verb: string,
+    infos: readonly SandboxInfo[],
+    work: (info: SandboxInfo) => Promise<unknown>,
+  ): Promise<void> => {
+    const results = await Promise.all(infos.map((info) => attempt(() => work(info).then(() => true))));
     notify(`${verb} ${count(results.filter(Boolean).length, 'sandbox')}`);
     setSelected(new Set());
   };
@@ -62,7 +76,7 @@ export function SandboxesPage({ at }: { readonly at: Route }) {
               : count(all.size, 'sandbox')}
           </p>
         )}
-        <ActionButton kind="primary" needs="create" onClick={() => setDialog('create')}>
+        <ActionButton kind="primary" needs="create" onClick={() => setCreating(true)}>
           Create
         </ActionButton>
       </header>
@@ -105,11 +119,11 @@ export function SandboxesPage({ at }: { readonly at: Route }) {
             <span>{chosen.length} selected</span>
             <ActionButton
               needs="exec"
-              onClick={() => each('Paused', ({ id }) => client.sandboxes.get(id).pause())}
+              onClick={() => each('Paused', chosen, ({ id }) => client.sandboxes.get(id).pause())}
             >
               Pause
             </ActionButton>
-            <ActionButton kind="danger" needs="delete" onClick={() => setDialog('delete')}>
+            <ActionButton kind="danger" needs="delete" onClick={() => setDeleting(chosen)}>
               Delete
             </ActionButton>
           </div>
@@ -122,7 +136,7 @@ export function SandboxesPage({ at }: { readonly at: Route }) {
       {error === undefined && all?.size === 0 && (
         <Empty title="No sandboxes yet">
           <p>A sandbox is a virtual machine of its own, ready in about a second.</p>
-          <ActionButton kind="primary" needs="create" onClick={() => setDialog('create')}>
+          <ActionButton kind="primary" needs="create" onClick={() => setCreating(true)}>
             Create the first one
           </ActionButton>
           <p class="hint">
@@ -144,22 +158,21 @@ export function SandboxesPage({ at }: { readonly at: Route }) {
           sampler={sampler}
         />
       )}
-      {dialog === 'create' && <CreateDialog onClose={() => setDialog(undefined)} />}
-      {dialog === 'delete' && (
+      {isCreating && <CreateDialog onClose={() => setCreating(false)} />}
+      {deleting !== undefined && (
         <Confirm
-          title={`Delete ${count(chosen.length, 'sandbox')}?`}
+          title={`Delete ${count(deleting.length, 'sandbox')}?`}
           action="Delete"
-          onClose={() => setDialog(undefined)}
-          onConfirm={() => each('Deleted', ({ id }) => client.sandboxes.get(id).delete())}
+          onClose={() => setDeleting(undefined)}
+          onConfirm={() => each('Deleted', deleting, ({ id }) => client.sandboxes.get(id).delete())}
         >
           <p>Their memory and disks are lost. Their logs and snapshots stay.</p>
-          <ul class="names">
-            {chosen.slice(0, 8).map(({ id, name }) => (
+          <ul class="names" tabIndex={0} aria-label="What is deleted">
+            {deleting.map(({ id, name }) => (
               <li key={id}>
-                <bdi>{name === undefined ? id : toVisible(name)}</bdi>
+                <code>{id}</code> {name !== undefined && <bdi>{toVisible(name)}</bdi>}
               </li>
             ))}
-            {chosen.length > 8 && <li>and {chosen.length - 8} more</li>}
           </ul>
         </Confirm>
       )}

@@ -14,6 +14,8 @@ export type Usage = {
 
 const ROUND_MS = 2000;
 const MAX_SAMPLES = 30;
+/** Sandboxes whose samples are kept, the last seen. */
+const MAX_KEPT = 200;
 /** A browser has six connections to a daemon; the events and the user's own requests need some. */
 const PARALLEL = 2;
 
@@ -58,8 +60,14 @@ export class UsageSampler {
     if (taken.size === 0) return;
     const next = new Map(this.usage.value);
     for (const [id, stats] of taken) {
-      next.set(id, toUsage(stats, this.#last.get(id), next.get(id)));
+      const usage = toUsage(stats, this.#last.get(id), next.get(id));
+      next.delete(id);
+      next.set(id, usage);
       this.#last.set(id, stats);
+    }
+    for (const id of [...next.keys()].slice(0, -MAX_KEPT)) {
+      next.delete(id);
+      this.#last.delete(id);
     }
     this.usage.set(next);
   }

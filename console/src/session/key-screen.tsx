@@ -41,7 +41,7 @@ export function KeyScreen({ problem }: { readonly problem?: string | undefined }
             checked={isKept}
             onChange={({ currentTarget }) => setIsKept(currentTarget.checked)}
           />
-          <span>Keep it in this tab until the tab is closed</span>
+          <span>Keep it in this tab, over reloads</span>
         </label>
         <Button kind="primary" isSubmit>
           Open

@@ -1,6 +1,7 @@
 // The session with the daemon: the key, the client, and what the key may do.
 import { ApiError, Client, UnauthorizedError, type WhoAmI } from '@sandboxd/client';
 import { Store } from '../live/store.ts';
+import { toVisibleLines } from '../parts/format.ts';
 
 /** Of this tab, and only if the user asked for it. */
 const STORED_KEY = 'sandboxd-key';
@@ -40,7 +41,7 @@ export async function connect(key: string | undefined, { isKept = false } = {}):
     const policy = caller.scoped ? caller.policy : undefined;
     session.set({ state: 'open', client, hasKey: key !== undefined, policy });
   } catch (error) {
-    if (error instanceof UnauthorizedError) refuse(key === undefined ? undefined : error.message);
+    if (error instanceof UnauthorizedError) refuse(key === undefined ? undefined : toSentence(error));
     else session.set({ state: 'unreachable', problem: toSentence(error) });
   }
 }
@@ -53,7 +54,7 @@ export function leave(): void {
 /** Ends the session when the daemon no longer takes its key; returns whether it did. */
 export function endIfRefused(error: unknown): boolean {
   if (!(error instanceof UnauthorizedError)) return false;
-  refuse(error.message);
+  refuse(toSentence(error));
   return true;
 }
 
@@ -69,9 +70,9 @@ export function permits(policy: Policy | undefined, operation: Operation): boole
   return (operation === 'view' || operation === 'metrics') && operations.includes('read');
 }
 
-/** The sentence of an error, for people. */
+/** The sentence of an error, for people. It may quote a guest. */
 export function toSentence(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return toVisibleLines(error instanceof Error ? error.message : String(error));
 }
 
 export function requestIdOf(error: unknown): string | undefined {

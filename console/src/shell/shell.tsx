@@ -108,6 +108,7 @@ const STATES = {
   live: 'Live',
   polling: 'Every 5 s',
   lost: 'No connection',
+  refused: 'Not permitted',
 } as const;
 
 function ConnectionState({ inventory }: { readonly inventory: Inventory }) {

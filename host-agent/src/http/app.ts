@@ -6,6 +6,7 @@ import type { HttpApp, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
 import { ExecWebSockets } from './exec/upgrade.ts';
 import { audit } from './middleware/audit.ts';
+import { consoleEntrance, noStore } from './middleware/browsers.ts';
 import { logging, requestId } from './middleware/logging.ts';
 import { metrics, tracing } from './middleware/telemetry.ts';
 import { commandHandlers } from './routes/commands.ts';
@@ -36,6 +37,8 @@ export function createHttpApp(services: HttpServices): HttpApp {
   const { log, authenticator } = services;
   app.use(
     requestId,
+    noStore,
+    consoleEntrance(services.console),
     tracing(services.telemetry),
     logging(log),
     metrics(services.metrics),
@@ -72,7 +75,13 @@ export function createHttpApp(services: HttpServices): HttpApp {
 /** The app of the separate metrics address: metrics and health check. */
 export function createMetricsApp(services: HttpServices): HttpApp {
   const app: HttpApp = new Hono<HttpEnv>();
-  app.use(requestId, logging(services.log), audit(services.audit), authentication(services.authenticator));
+  app.use(
+    requestId,
+    noStore,
+    logging(services.log),
+    audit(services.audit),
+    authentication(services.authenticator),
+  );
   const { health, readMetrics } = ROUTES;
   serveRoutes(app, { health, readMetrics }, metaHandlers(services), services);
   return finish(app, [health, readMetrics]);

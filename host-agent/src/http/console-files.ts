@@ -44,6 +44,10 @@ export class ConsoleFiles {
     this.#files = new Map([...files].map(([name, gzip]) => [name, describe(name, gzip)]));
   }
 
+  get hasAny(): boolean {
+    return this.#files.size > 0;
+  }
+
   /** AppError unsupported without a console, not_found for another name. */
   get(name: string): ConsoleFile {
     if (this.#files.size === 0) throw new AppError('unsupported', 'this build of the daemon has no console');
@@ -62,7 +66,13 @@ function describe(name: string, gzip: Uint8Array<ArrayBuffer>): ConsoleFile {
   };
 }
 
-/** For clients that do not decompress. */
-export function decompress({ gzip }: ConsoleFile): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(gunzipSync(gzip));
+const decompressed = new WeakMap<ConsoleFile, Uint8Array<ArrayBuffer>>();
+
+/** For clients that do not decompress. Once for each file: a client without a key may ask at any rate. */
+export function decompress(file: ConsoleFile): Uint8Array<ArrayBuffer> {
+  const known = decompressed.get(file);
+  if (known !== undefined) return known;
+  const bytes = new Uint8Array(gunzipSync(file.gzip));
+  decompressed.set(file, bytes);
+  return bytes;
 }

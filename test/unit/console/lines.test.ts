@@ -4,7 +4,7 @@ import t from 'tap';
 import { formatBytes, formatSeconds, toShellWord, toVisible } from '../../../console/src/parts/format.ts';
 import { LogLines } from '../../../console/src/sandbox/log-lines.ts';
 import { permitting } from '../../../console/src/sandbox/network/rules.ts';
-import { EMPTY_FORM, toCommand, toCurl, toRequest } from '../../../console/src/sandboxes/create-lines.ts';
+import { EMPTY_FORM, parseForm, toCommand, toCurl } from '../../../console/src/sandboxes/create-lines.ts';
 import { matches, parseFilters, toQuery } from '../../../console/src/sandboxes/filters.ts';
 import { type Node, toForest } from '../../../console/src/snapshots/forest.ts';
 
@@ -25,7 +25,7 @@ t.test('numbers and untrusted text', async (t) => {
 });
 
 t.test('a form as a request and as lines of a terminal', async (t) => {
-  t.same(toRequest(EMPTY_FORM), {});
+  t.same(parseForm(EMPTY_FORM), { request: {}, problems: {} });
   t.equal(toCommand({}, 'base'), 'sandbox run base');
   const form = {
     ...{
@@ -37,7 +37,8 @@ t.test('a form as a request and as lines of a terminal', async (t) => {
     },
     ...{ vcpus: '2', memory: '512', timeout: '1.5', hosts: '*.debian.org github.com' },
   };
-  const request = toRequest(form);
+  const { request, problems } = parseForm(form);
+  t.same(problems, {});
   t.same(request, {
     image: { oci: 'nginx:alpine' },
     name: "it's",
@@ -56,6 +57,34 @@ t.test('a form as a request and as lines of a terminal', async (t) => {
     toCurl('http://h:1', { name: "it's" }, true),
     `curl -X POST http://h:1/sandboxes -H "Authorization: Bearer $SANDBOXD_API_KEY" -d '{"name":"it'\\''s"}'`,
   );
+});
+
+t.test('sizes and times of a form have units, and nothing else becomes the default', async (t) => {
+  const parse = (changes: Partial<typeof EMPTY_FORM>) => parseForm({ ...EMPTY_FORM, ...changes });
+  for (const [timeout, timeout_s] of [
+    ['90', 5400],
+    [' 1.5 ', 90],
+    ['30s', 30],
+    ['30m', 1800],
+    ['1H', 3600],
+    ['2d', 172_800],
+  ] as const)
+    t.same(parse({ timeout }), { request: { timeout_s }, problems: {} }, timeout);
+  for (const [memory, memory_mib] of [
+    ['512', 512],
+    ['512m', 512],
+    ['2g', 2048],
+    ['1.5g', 1536],
+  ] as const)
+    t.same(parse({ memory }), { request: { memory_mib }, problems: {} }, memory);
+  for (const text of ['-5', '0', '0m', 'never', '1e3', '5x', '1,5', 'Infinity', '0x10', 's', '1 h', '0.0001'])
+    for (const name of ['timeout', 'memory', 'vcpus'] as const) {
+      const { request, problems } = parse({ [name]: text });
+      t.same(request, {}, `${name} ${text}`);
+      t.type(problems[name], 'string', `${name} ${text}`);
+    }
+  t.type(parse({ vcpus: '1.5' }).problems.vcpus, 'string');
+  t.type(parse({ vcpus: '2g' }).problems.vcpus, 'string');
 });
 
 t.test('filters from the URL and back', async (t) => {

@@ -1,5 +1,13 @@
 // A screen of xterm.js that shows a command of a sandbox. It is loaded when the first terminal is opened.
-import { type Command, ConnectionError, NotFoundError, UnavailableError } from '@sandboxd/client';
+import {
+  type Command,
+  ConflictError,
+  ConnectionError,
+  type ExecResult,
+  NotFoundError,
+  UnavailableError,
+  UpstreamError,
+} from '@sandboxd/client';
 import { FitAddon } from '@xterm/addon-fit';
 import { type ITheme, Terminal } from '@xterm/xterm';
 import { pause, whileVisible } from '../../live/visibility.ts';
@@ -8,10 +16,19 @@ import { openWithStyleSheets, withStyleSheets } from './style-sheets.ts';
 
 const RETRY_MS = 1500;
 const SCROLLBACK_LINES = 5000;
+/** Of the input that this page had, before it reads only. */
+const MAX_REFUSALS = 3;
+const PASSING = [ConnectionError, UnavailableError, UpstreamError];
+const CONFLICT = 'conflict';
+const READ_ONLY: Note = { text: 'Another client types in this terminal.', canTakeOver: true };
 const DARK = matchMedia('(prefers-color-scheme: dark)');
 
 /** What the terminal says beside the output: undefined while all is well. */
-export type Report = (problem: string | undefined) => void;
+export type Note = {
+  readonly text: string;
+  /** Another client has the input, and can be replaced. */
+  readonly canTakeOver?: boolean;
+};
 
 export class Screen {
   readonly #terminal = new Terminal({
@@ -26,15 +43,25 @@ export class Screen {
   });
   readonly #fit = new FitAddon();
   readonly #end: (() => void)[] = [];
-
   readonly #command: Command;
+  readonly #report: (note: Note | undefined) => void;
+  /** Of the first output that is not on the screen. */
+  #position = 0;
+  /** What the next attachment asks for. Only the user takes the input of another client. */
+  #input: 'write' | 'take' | 'none' = 'write';
+  #hadInput = false;
+  #attached = new AbortController();
 
-  constructor(element: HTMLElement, command: Command, report: Report) {
+  constructor(element: HTMLElement, command: Command, report: (note: Note | undefined) => void) {
     this.#command = command;
+    this.#report = report;
     this.#terminal.loadAddon(this.#fit);
     openWithStyleSheets(() => this.#terminal.open(element));
     this.#fit.fit();
-    const observer = new ResizeObserver(() => this.#fit.fit());
+    const observer = new ResizeObserver(() => {
+      // Another client has the size, too.
+      if (this.#input !== 'none') this.#fit.fit();
+    });
     observer.observe(element);
     const onTheme = (): void => {
       this.#terminal.options.theme = readTheme();
@@ -43,7 +70,7 @@ export class Screen {
     this.#end.push(
       () => observer.disconnect(),
       () => DARK.removeEventListener('change', onTheme),
-      whileVisible((signal) => this.#show(report, signal)),
+      whileVisible((signal) => this.#show(signal)),
       () => this.#terminal.dispose(),
     );
   }
@@ -52,43 +79,100 @@ export class Screen {
     this.#terminal.focus();
   }
 
+  /** Types in the place of the client that does now. */
+  takeOver(): void {
+    this.#input = 'take';
+    this.#attached.abort();
+    this.#fit.fit();
+    this.focus();
+  }
+
   /** Leaves the command, which continues. */
   close(): void {
     for (const end of this.#end) end();
   }
 
   /** Attaches again after a lost connection, from where the output was. */
-  async #show(report: Report, signal: AbortSignal): Promise<void> {
-    let from = 0;
-    this.#terminal.reset();
+  async #show(signal: AbortSignal): Promise<void> {
+    let refusals = 0;
     for (;;) {
+      this.#attached = new AbortController();
+      const left = AbortSignal.any([signal, this.#attached.signal]);
       try {
-        const attachment = await this.#command.attach({ from, input: 'take', signal });
-        report(undefined);
-        const { cols, rows } = this.#terminal;
-        const send = (work: Promise<void>): void => void work.catch(() => undefined);
-        using _ = disposeAll([
-          this.#terminal.onData((text) => send(attachment.write(text))),
-          this.#terminal.onBinary((text) =>
-            send(attachment.write(Uint8Array.from(text, (each) => each.charCodeAt(0)))),
-          ),
-          this.#terminal.onResize((size) => send(attachment.resize({ cols: size.cols, rows: size.rows }))),
-        ]);
-        send(attachment.resize({ cols, rows }));
-        for await (const { data } of attachment) {
-          await new Promise<void>((resolve) => this.#terminal.write(data, resolve));
-          from = attachment.position;
+        const result = await this.#attach(left);
+        if (result?.code !== undefined && result.code !== CONFLICT)
+          throw new ConnectionError(result.error ?? 'the guest was lost');
+        if (result?.code !== CONFLICT) {
+          this.#report({ text: `It exited with ${result?.exit_code ?? '?'}.` });
+          return;
         }
-        report(`It exited with ${attachment.result?.exit_code ?? '?'}.`);
-        return;
+        this.#yield();
+        continue;
       } catch (error) {
         if (signal.aborted) return;
-        const isPassing = error instanceof ConnectionError || error instanceof UnavailableError;
-        if (error instanceof NotFoundError) report('It has ended.');
-        else report(isPassing ? 'The connection was lost; the command continues.' : toSentence(error));
-        if (!isPassing) return;
+        if (left.aborted) continue;
+        if (error instanceof ConflictError) {
+          // The end of this page's own last connection may not have reached the guest yet.
+          const isOwn = this.#hadInput && this.#input === 'write' && refusals++ < MAX_REFUSALS;
+          if (!isOwn) {
+            if (this.#input === 'none') return this.#report({ text: toSentence(error) });
+            this.#yield();
+            continue;
+          }
+        } else {
+          const isPassing = PASSING.some((kind) => error instanceof kind);
+          if (error instanceof NotFoundError) this.#report({ text: 'It has ended.' });
+          else
+            this.#report({
+              text: isPassing ? 'The connection was lost; the command continues.' : toSentence(error),
+            });
+          if (!isPassing) return;
+        }
       }
       await pause(RETRY_MS, signal);
+    }
+  }
+
+  /** Leaves the input to another client. */
+  #yield(): void {
+    this.#input = 'none';
+    this.#hadInput = false;
+  }
+
+  /** Resolves with the result of the command, or with a conflict when another client took its input. */
+  async #attach(signal: AbortSignal): Promise<ExecResult | undefined> {
+    const { output, tty } = await this.#command.info({ signal });
+    const storedEnd = output?.next_seq ?? 0;
+    const from = this.#position;
+    const input = this.#input;
+    const attachment = await this.#command.attach({ from, input, signal });
+    // Later attachments do not take it again.
+    if (input === 'take') this.#input = 'write';
+    this.#report(input === 'none' ? READ_ONLY : undefined);
+    if (input === 'none' && tty !== undefined) this.#terminal.resize(tty.cols, tty.rows);
+    const send = (work: Promise<void>): void => void work.catch(() => undefined);
+    /** The terminal answers queries in the output. The programs of the stored output have their answers. */
+    const type = (data: string | Uint8Array): void => {
+      if (Math.max(from, attachment.position) >= storedEnd) send(attachment.write(data));
+    };
+    using _ = disposeAll(
+      input === 'none'
+        ? []
+        : [
+            this.#terminal.onData(type),
+            this.#terminal.onBinary((text) => type(Uint8Array.from(text, (each) => each.charCodeAt(0)))),
+            this.#terminal.onResize(({ cols, rows }) => send(attachment.resize({ cols, rows }))),
+          ],
+    );
+    if (input !== 'none') send(attachment.resize({ cols: this.#terminal.cols, rows: this.#terminal.rows }));
+    try {
+      for await (const { data } of attachment) {
+        this.#hadInput = input !== 'none';
+        await new Promise<void>((resolve) => this.#terminal.write(data, resolve));
+      }
+      return attachment.result;
+    } finally {
+      this.#position = Math.max(from, attachment.position);
     }
   }
 }

@@ -1,12 +1,13 @@
 // Terminals of a sandbox. Each is a detached command, so that it survives this page and a restart of the daemon.
 import type { CommandInfo, SandboxInfo } from '@sandboxd/client';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ActionButton } from '../../parts/button.tsx';
+import { ActionButton, Button } from '../../parts/button.tsx';
 import { toVisible } from '../../parts/format.ts';
 import { attempt } from '../../parts/notices.tsx';
 import { Empty, Loading, Problem } from '../../parts/states.tsx';
 import { useLoaded } from '../../parts/use-loaded.ts';
 import { useClient } from '../../session/use-session.ts';
+import type { Note, Screen } from './screen.ts';
 
 /** The best shell that the guest has. */
 const SHELL = ['sh', '-c', 'command -v bash >/dev/null && exec bash; exec sh'];
@@ -82,33 +83,30 @@ export function TerminalTab({ info }: { readonly info: SandboxInfo }) {
 function TerminalView({ sandboxId, id }: { readonly sandboxId: string; readonly id: string }) {
   const client = useClient();
   const element = useRef<HTMLDivElement>(null);
-  const [problem, setProblem] = useState<string | undefined>('Opening…');
+  const screen = useRef<Screen | undefined>(undefined);
+  const [note, setNote] = useState<Note | undefined>({ text: 'Opening…' });
   useEffect(() => {
     let isLeft = false;
-    let close = (): void => undefined;
     void attempt(async () => {
       const { Screen } = await import('./screen.ts');
       if (isLeft || element.current === null) return;
-      const screen = new Screen(
-        element.current,
-        client.sandboxes.get(sandboxId).commands.get(id),
-        setProblem,
-      );
-      close = () => screen.close();
-      screen.focus();
+      const command = client.sandboxes.get(sandboxId).commands.get(id);
+      screen.current = new Screen(element.current, command, setNote);
+      screen.current.focus();
     });
     return () => {
       isLeft = true;
-      close();
+      screen.current?.close();
     };
   }, [id]);
   return (
     <div class="terminal-frame">
       <div class="terminal-screen" ref={element} />
-      {problem !== undefined && (
-        <p class="terminal-note" role="status">
-          {problem}
-        </p>
+      {note !== undefined && (
+        <div class="terminal-note" role="status">
+          {note.text}{' '}
+          {note.canTakeOver && <Button onClick={() => screen.current?.takeOver()}>Take over</Button>}
+        </div>
       )}
     </div>
   );

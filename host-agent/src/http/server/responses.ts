@@ -41,7 +41,12 @@ export function refuse(socket: Duplex, error: unknown, requestId = newRequestId(
   endWith(
     socket,
     status,
-    [...lines, `${REQUEST_ID_HEADER}: ${requestId}`, 'Content-Type: application/json'],
+    [
+      ...lines,
+      `${REQUEST_ID_HEADER}: ${requestId}`,
+      'Cache-Control: no-store',
+      'Content-Type: application/json',
+    ],
     text,
   );
 }
@@ -79,7 +84,10 @@ export function toResponse(error: unknown, log: Logger): Response {
   const requestId = newRequestId();
   if (!isBadRequest) log.error({ err: error, requestId }, 'request failed');
   const { status, headers, body } = toErrorAnswer(failure, requestId);
-  return Response.json(body, { status, headers: { ...headers, [REQUEST_ID_HEADER]: requestId } });
+  return Response.json(body, {
+    status,
+    headers: { ...headers, [REQUEST_ID_HEADER]: requestId, 'Cache-Control': 'no-store' },
+  });
 }
 
 /** Sends an error response to a request that the app must not see. */
@@ -90,6 +98,7 @@ export function respond(response: ServerResponse, error: unknown, requestId: str
   response.writeHead(status, {
     ...headers,
     [REQUEST_ID_HEADER]: requestId,
+    'Cache-Control': 'no-store',
     'Content-Type': 'application/json',
     'Content-Length': Buffer.byteLength(text),
   });
