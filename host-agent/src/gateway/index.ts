@@ -2,7 +2,7 @@
 // that. It gets its connections, and those to servers, by one socket, and what holds by descriptor 3.
 import { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
-import { setFlagsFromString } from 'node:v8';
+import { getHeapStatistics } from 'node:v8';
 import type { ConnectionRecord } from '../network/connection-record.ts';
 import type { FromGateway, ToGateway } from '../network/gateway-wire.ts';
 import { Gate } from './gate.ts';
@@ -14,8 +14,11 @@ const CHANNEL = 3;
 /** It asks to be ended after so long without a connection. */
 const IDLE_MS = 60_000;
 const MAX_WORDS = 2000;
-/** Of JavaScript; buffers are not in it. */
-setFlagsFromString('--max-old-space-size=128');
+/** Of objects and buffers; it ends beyond. Its cgroup has a limit of all that it holds. */
+const MAX_HELD_BYTES = 192 * 2 ** 20;
+const WATCH_MS = 200;
+/** The daemon may not read its last words. */
+const LAST_WORDS_MS = 100;
 
 export function runGateway([path = '']: readonly string[]): void {
   const channel = new Socket({ fd: CHANNEL });
@@ -35,6 +38,7 @@ export function runGateway([path = '']: readonly string[]): void {
       `${JSON.stringify({ failed: String(error.stack).slice(0, MAX_WORDS) } satisfies FromGateway)}\n`,
       exit,
     );
+    setTimeout(exit, LAST_WORDS_MS);
   });
   // Without the daemon, nothing says what holds.
   channel.on('error', exit);
@@ -45,6 +49,10 @@ export function runGateway([path = '']: readonly string[]): void {
     say({ settled: settle, closed: connections.settle() });
     if (!gate.isOpen) gate.open();
   });
+  setInterval(() => {
+    const { used_heap_size: objects, external_memory: buffers } = getHeapStatistics();
+    if (objects + buffers > MAX_HELD_BYTES) throw new Error('it holds too much');
+  }, WATCH_MS);
   let idleSince = performance.now();
   setInterval(() => {
     if (connections.size > 0) idleSince = performance.now();

@@ -2,8 +2,9 @@
 // to the same server, unread.
 import { type Agent, type IncomingMessage, request as requestOf, ServerResponse } from 'node:http';
 import { type Duplex, pipeline } from 'node:stream';
+import { toError } from '../lib/errors.ts';
 import { NoServer, type ReadConnection } from './read-connection.ts';
-import { type Headers, toGuestHeaders } from './request-head.ts';
+import { findOddHead, type Headers, toGuestHeaders } from './request-head.ts';
 import type { RequestReport } from './request-report.ts';
 import type { SentHead } from './substitution.ts';
 
@@ -18,6 +19,7 @@ type Upgrade = {
   /** As the guest sent it. */
   readonly target: string;
   readonly hasOverride: boolean;
+  readonly hasPathOverride: boolean;
   readonly rule: string;
   readonly report: RequestReport;
 };
@@ -33,7 +35,8 @@ export function isWebSocket(req: IncomingMessage): boolean {
 
 /** `refuse`: writes an answer, and ends the connection. */
 export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason: string) => void): void {
-  const { req, socket, first, connection, agent, sent, target, hasOverride, rule, report } = upgrade;
+  const { req, socket, first, connection, agent, sent, target, rule, report } = upgrade;
+  const { hasOverride, hasPathOverride } = upgrade;
   const upstream = requestOf({
     ...{ agent, method: sent.method, path: sent.target, setHost: false },
     ...{ host: connection.handed.name, port: connection.handed.port },
@@ -43,7 +46,7 @@ export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason:
   let server: Duplex | undefined;
   let status: number | undefined;
   const open = {
-    request: { method: sent.method, target, hasOverride, isWebSocket: true },
+    request: { method: sent.method, target, hasOverride, hasPathOverride, isWebSocket: true },
     cancel: () => fail(new NoServer(403, 'the policy changed')),
   };
   const end = (): boolean => {
@@ -71,11 +74,21 @@ export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason:
       return;
     }
     // The server does not want it, and says why.
-    status = answered.statusCode ?? 502;
     const res = new ServerResponse(req);
-    res.shouldKeepAlive = false;
+    try {
+      if (findOddHead(answered) !== undefined) throw new Error('it would mean something else');
+      res.shouldKeepAlive = false;
+      res.writeHead(
+        answered.statusCode ?? 502,
+        answered.statusMessage,
+        toGuestHeaders(answered.rawHeaders).flat(),
+      );
+    } catch (error) {
+      fail(toError(error));
+      return;
+    }
+    status = answered.statusCode;
     res.assignSocket(socket as never);
-    res.writeHead(status, answered.statusMessage, toGuestHeaders(answered.rawHeaders).flat());
     report.count('down', answered);
     pipeline(answered, res, (error) => {
       if (error) fail(error);
