@@ -7,13 +7,15 @@ import type { ConnectionRecord } from '../network/connection-record.ts';
 import type { FromGateway, ToGateway } from '../network/gateway-wire.ts';
 import { Gate } from './gate.ts';
 import { GuestConnections } from './guest-connections.ts';
+import { Records } from './records.ts';
 import { Settings } from './settings.ts';
 import { NO_SUBSTITUTION } from './substitution.ts';
 
 const CHANNEL = 3;
 /** It asks to be ended after so long without a connection. */
 const IDLE_MS = 60_000;
-const MAX_WORDS = 2000;
+const MAX_WORDS = 1800;
+const WARNING_MS = 120_000;
 /** Of objects and buffers; it ends beyond. Its cgroup has a limit of all that it holds. */
 const MAX_HELD_BYTES = 192 * 2 ** 20;
 const WATCH_MS = 200;
@@ -25,19 +27,22 @@ export function runGateway([path = '']: readonly string[]): void {
   const say = (message: FromGateway): void => {
     channel.write(`${JSON.stringify(message)}\n`);
   };
-  const report = (record: ConnectionRecord): void => say({ record });
+  const records = new Records(say, () => channel.writableLength);
+  const report = (record: ConnectionRecord): void => records.add(record);
   const settings = new Settings();
   const gate = new Gate(path, (handed, socket) => connections.add(handed, socket), exit);
   const connections = new GuestConnections(settings, gate, NO_SUBSTITUTION, report);
   // Nothing reads what it prints.
   process.removeAllListeners('warning');
-  process.on('warning', (warning) => say({ failed: String(warning.stack).slice(0, MAX_WORDS) }));
+  let warnedAt = Number.NEGATIVE_INFINITY;
+  process.on('warning', (warning) => {
+    if (performance.now() - warnedAt < WARNING_MS) return;
+    warnedAt = performance.now();
+    say({ failed: toWords(warning) });
+  });
   for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
   process.on('uncaughtException', (error) => {
-    channel.end(
-      `${JSON.stringify({ failed: String(error.stack).slice(0, MAX_WORDS) } satisfies FromGateway)}\n`,
-      exit,
-    );
+    channel.end(`${JSON.stringify({ failed: toWords(error) } satisfies FromGateway)}\n`, exit);
     setTimeout(exit, LAST_WORDS_MS);
   });
   // Without the daemon, nothing says what holds.
@@ -59,6 +64,11 @@ export function runGateway([path = '']: readonly string[]): void {
     else if (performance.now() - idleSince >= IDLE_MS) say({ idle: true });
   }, 1000);
   process.stdout.write('ready\n');
+}
+
+/** In one line, of which little must be escaped. */
+function toWords({ stack }: Error): string {
+  return String(stack).replaceAll(/\p{C}/gu, ' ').slice(0, MAX_WORDS);
 }
 
 function exit(): never {

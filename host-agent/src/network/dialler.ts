@@ -34,6 +34,8 @@ export type DiallerOptions = {
   /** Lets the process connect to these addresses of the name; resolves when it can. */
   readonly open: (openings: readonly Opening[], name: string) => Promise<void>;
   readonly onConnection: (record: ConnectionRecord) => void;
+  /** So many records of connections are missing. */
+  readonly onMissed: (count: number) => void;
   readonly gateway: {
     readonly command: GatewayCommand;
     /** Certificates (PEM) that vouch for servers, besides those of Mozilla. */
@@ -87,7 +89,7 @@ export class Dialler {
         const authority = needsAuthority(source) ? await gateway.authority() : undefined;
         return { policy: source, generation: this.#generation, authority, roots: gateway.roots };
       },
-      onRecord: onConnection,
+      ...{ onRecord: onConnection, onMissed: options.onMissed },
     });
   }
 

@@ -210,7 +210,7 @@ export class Network {
       resolve: (name) => client.addressesOf(name),
       denials,
       authority: async () => authority?.(),
-      onConnection: onEgress,
+      ...{ onConnection: onEgress, onMissed: (count) => onMissed?.(count) },
     });
     const reports = new EgressReports(egress, denials, onEgress);
     // Before anything can fail: what an earlier daemon left open can be changed in any case.
