@@ -44,6 +44,8 @@ static void pass(struct link *link) {
   struct side *client = &link->client, *server = &link->server;
   judge(link);
   if (link->is_over || link->stage != PASSING) return;
+  // The gateway never half-closes: a connection to a server that it leaves is of no use to it, with all that it holds.
+  if (link->role == DIAL && client->is_read_out) return finish(link, "allowed", "ended", true);
   // A request that is not whole never will be.
   bool is_torn = client->is_read_out && link->rule != OPAQUE && link->rule != HELD && link->judged < client->to;
   if (is_torn && link->rule != UPGRADE) refuse(link, "request", 0);

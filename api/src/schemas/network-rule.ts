@@ -79,6 +79,8 @@ function isCidr(value: string): boolean {
 const METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/;
 /** What a gateway never lets pass. */
 const TUNNELS = ['CONNECT', 'TRACE', 'TRACK'];
+/** A method in lower case is another one, which no client means. */
+const COMMON_METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 const PATH = /^\/[!-~]{0,1023}$/;
 const flag = z.boolean({ error: 'must be true or false' });
 const list = <T extends z.ZodType<string, string>>(what: string, entry: T) =>
@@ -93,7 +95,9 @@ const method = rule(
   `none of ${TUNNELS.join(', ')}`,
   (value) => !TUNNELS.includes(value.toUpperCase()),
   { error: TUNNEL_ERROR },
-);
+).refine((value) => value === value.toUpperCase() || !COMMON_METHODS.includes(value.toUpperCase()), {
+  error: ({ input }) => `must be ${String(input).toUpperCase()}: methods are case-sensitive`,
+});
 const PATH_FORM_ERROR = 'must be a path that begins with /, without a query';
 const PATH_ERROR =
   'must be as a server reads it: no "//", dot segments, "\\", ";", and no %-codes of what needs none; ' +

@@ -2,6 +2,7 @@
 // of the guest uses.
 import {
   Agent,
+  type ClientRequest,
   createServer,
   type IncomingMessage,
   request as requestOf,
@@ -12,7 +13,15 @@ import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream';
 import { NoServer, type ReadConnection } from './read-connection.ts';
 import { redact } from './redacted-answer.ts';
-import { type GuestHead, type Headers, type Refused, readGuestHead, toGuestHeaders } from './request-head.ts';
+import { answer, endWith, toReason } from './refusals.ts';
+import {
+  findOddHead,
+  type GuestHead,
+  type Headers,
+  type Refused,
+  readGuestHead,
+  toGuestHeaders,
+} from './request-head.ts';
 import { BY_RULE, RequestReport } from './request-report.ts';
 import { ReplacingStream } from './substitution/index.ts';
 import type { SentHead, Substituted, Substitution } from './substitution.ts';
@@ -23,13 +32,17 @@ const HEAD_MS = 10_000;
 const IDLE_MS = 3600 * 1000;
 /** Interim answers to one request. */
 const MAX_INTERIM = 16;
+/** Requests of one connection that wait for their answer. */
+const MAX_UNANSWERED = 64;
 /** They change nothing when they come twice. */
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS']);
 /** Methods whose requests have no body unless they say so. */
 const BODILESS = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
 
 /** A connection, and its agent: one connection to the server at a time. */
-type Served = { readonly connection: ReadConnection; readonly agent: Agent };
+type Served = { readonly connection: ReadConnection; readonly agent: Agent; unanswered: number };
+
+type Refusal = { readonly status: 400 | 403 | 421 | 431; readonly reason: string };
 
 /** What became of its secrets. */
 type Sent = Extract<Substituted, { head: SentHead }>;
@@ -89,7 +102,7 @@ export class Http1 {
       );
       return undefined;
     };
-    this.#served.set(stream, { connection, agent });
+    this.#served.set(stream, { connection, agent, unanswered: 0 });
     stream.once('close', () => {
       agent.destroy();
       connection.destroy();
@@ -101,10 +114,12 @@ export class Http1 {
 
   #handle(req: IncomingMessage, res: ServerResponse): void {
     const served = this.#served.get(req.socket);
-    if (served === undefined) {
+    if (served === undefined || req.socket.destroyed || served.unanswered >= MAX_UNANSWERED) {
       req.socket.destroy();
       return;
     }
+    served.unanswered++;
+    res.once('close', () => served.unanswered--);
     const allowed = this.#judge(req, served.connection);
     if ('refused' in allowed) answer(res, allowed.refused.status, allowed.refused.reason);
     else this.#send(req, res, served, allowed);
@@ -124,8 +139,10 @@ export class Http1 {
     };
     const head: GuestHead | Refused = readGuestHead(req, connection.handed);
     if ('reason' in head) return refuse(head);
-    const { target, hasOverride } = head;
-    const verdict = connection.judge({ method, target, hasOverride, isWebSocket: isUpgrade });
+    const { target, hasOverride, hasPathOverride } = head;
+    const verdict = connection.judge({
+      ...{ method, target, hasOverride, hasPathOverride, isWebSocket: isUpgrade },
+    });
     if (!verdict.isAllowed) return refuse(verdict);
     const { name: host, port } = connection.handed;
     const isTls = connection.handed.kind === 'tls';
@@ -152,16 +169,25 @@ export class Http1 {
         : head.length > 0 || !BODILESS.has(method)
           ? [['Content-Length', String(head.length)]]
           : [];
-    const upstream = requestOf({
-      ...{ agent, method, path: target, host: connection.handed.name, port: connection.handed.port },
-      headers: [...headers, ...framing].flat(),
-      ...{ setHost: false, maxHeaderSize: MAX_HEAD_BYTES, insecureHTTPParser: false },
-    });
+    let upstream: ClientRequest;
+    try {
+      upstream = requestOf({
+        ...{ agent, method, path: target, host: connection.handed.name, port: connection.handed.port },
+        headers: [...headers, ...framing].flat(),
+        ...{ setHost: false, maxHeaderSize: MAX_HEAD_BYTES, insecureHTTPParser: false },
+      });
+    } catch {
+      const reason = 'its head cannot be sent on';
+      report.denied(reason, 502);
+      answer(res, 502, reason);
+      return;
+    }
     const open = {
       request: {
         method: head.method,
         target: head.target,
         hasOverride: head.hasOverride,
+        hasPathOverride: head.hasPathOverride,
         isWebSocket: false,
       },
       cancel: () => fail(new NoServer(403, 'the policy changed')),
@@ -185,8 +211,22 @@ export class Http1 {
       const [status, reason] =
         error instanceof NoServer ? [error.status, error.message] : [502, toReason(error)];
       report.denied(reason, res.headersSent ? undefined : status);
-      if (res.headersSent || res.destroyed) res.destroy();
+      // Its answer may be over, while its body is not.
+      if (res.headersSent || res.destroyed) req.socket.destroy();
       else answer(res, status, reason);
+    };
+    /** The answer is over. Until its body is as well, the request goes on. */
+    const conclude = (): void => {
+      if (isOver) return;
+      if (!upstream.writableFinished && !upstream.closed) {
+        upstream.once('close', conclude);
+        return;
+      }
+      end();
+      report.allowed(rule, BY_RULE, res.statusCode);
+      if (req.complete) return;
+      req.unpipe(upstream);
+      req.resume();
     };
     let interim = 0;
     connection.requests.add(open);
@@ -203,6 +243,11 @@ export class Http1 {
         answered.destroy();
         return;
       }
+      const odd = findOddHead(answered);
+      if (odd !== undefined) {
+        fail(new Error(odd));
+        return;
+      }
       const status = answered.statusCode ?? 502;
       const shown = redact(redaction, method, status, toGuestHeaders(answered.rawHeaders));
       if (shown.kind === 'unreadable') {
@@ -212,23 +257,27 @@ export class Http1 {
       }
       const { statusMessage = '' } = answered;
       report.count('down', answered);
-      res.writeHead(status, redaction?.text(statusMessage) ?? statusMessage, shown.headers.flat());
+      try {
+        res.writeHead(status, redaction?.text(statusMessage) ?? statusMessage, shown.headers.flat());
+      } catch {
+        fail(new Error('the head of the server’s answer cannot be sent on'));
+        return;
+      }
       const done = (error?: Error | null): void => {
-        if (isOver) return;
-        if (error) {
-          fail(error);
-          return;
-        }
-        end();
-        report.allowed(rule, BY_RULE, status);
+        if (error) fail(error);
+        else conclude();
       };
       pipeline([answered, ...shown.body, res], done);
     });
     res.once('close', () => {
       if (isOver) return;
+      if (res.writableFinished) {
+        conclude();
+        return;
+      }
       end();
-      if (!res.writableFinished) upstream.destroy();
-      report.allowed(rule, res.writableFinished ? BY_RULE : 'the guest ended it', res.statusCode);
+      upstream.destroy();
+      report.allowed(rule, 'the guest ended it', res.statusCode);
     });
     if (!isSecond) {
       req.on('error', fail);
@@ -258,9 +307,10 @@ export class Http1 {
       refuse(400, reason);
       return;
     }
-    const { target, hasOverride } = head;
+    const { target, hasOverride, hasPathOverride } = head;
     const { head: sent, redaction } = substituted;
-    openWebSocket({ req, socket, first, ...served, ...rest, sent, redaction, target, hasOverride }, refuse);
+    const overrides = { target, hasOverride, hasPathOverride };
+    openWebSocket({ req, socket, first, ...served, ...rest, sent, redaction, ...overrides }, refuse);
   }
 
   #refuseTunnel(req: IncomingMessage, socket: Duplex): void {
@@ -288,40 +338,4 @@ export class Http1 {
     connection?.report({ verdict: 'denied', reason, status });
     endWith(socket, status, reason);
   }
-}
-
-type Refusal = { readonly status: 400 | 403 | 421 | 431; readonly reason: string };
-
-function toReason({ message, ...error }: NodeJS.ErrnoException): string {
-  const code = error.code ?? '';
-  if (code.startsWith('HPE_')) return 'the answer of the server is not valid HTTP';
-  if (code === 'ECONNRESET' || code === 'ERR_STREAM_PREMATURE_CLOSE')
-    return 'the server ended the connection';
-  return /^(?:the|its) /.test(message) ? message : 'the server failed';
-}
-
-/** What the client gets in place of the server's answer. */
-export function toBody(reason: string): string {
-  return `sandbox network: ${reason}\n`;
-}
-
-function answer(res: ServerResponse, status: number, reason: string): void {
-  const body = toBody(reason);
-  // What was not valid may end elsewhere than it seems.
-  const isEnd = status === 400 || status === 421;
-  res.writeHead(status, {
-    'Content-Type': 'text/plain',
-    'Content-Length': Buffer.byteLength(body),
-    ...(isEnd && { Connection: 'close' }),
-  });
-  res.end(body);
-}
-
-function endWith(socket: Duplex, status: number, reason: string): void {
-  const body = toBody(reason);
-  socket.on('error', () => socket.destroy());
-  socket.end(
-    `HTTP/1.1 ${status} Refused\r\nContent-Type: text/plain\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
-      `Connection: close\r\n\r\n${body}`,
-  );
 }

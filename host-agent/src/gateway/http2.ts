@@ -5,7 +5,6 @@ import {
   type ClientHttp2Stream,
   connect,
   constants,
-  type Http2Stream,
   type IncomingHttpHeaders,
   type OutgoingHttpHeaders,
   performServerHandshake,
@@ -13,17 +12,26 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import { type Duplex, pipeline } from 'node:stream';
-import { toBody } from './http1.ts';
 import { NoServer, type ReadConnection } from './read-connection.ts';
 import { redact } from './redacted-answer.ts';
-import { type Headers, hasMethodParameter, isOverride, refuseAuthority, toPairs } from './request-head.ts';
+import {
+  type Headers,
+  hasMethodParameter,
+  isOverride,
+  isPathOverride,
+  refuseAuthority,
+  toPairs,
+} from './request-head.ts';
 import { BY_RULE, RequestReport } from './request-report.ts';
+import { cut, endWith, refuseStream, toFields } from './streams.ts';
 import { type Redaction, ReplacingStream } from './substitution/index.ts';
 import type { SentHead, Substituted, Substitution } from './substitution.ts';
 
 const MAX_HEAD_BYTES = 65_536;
 const MAX_STREAMS = 100;
 const WINDOW_BYTES = 1024 * 1024;
+/** Of one answer, which is kept while the guest does not read it. */
+const ANSWER_WINDOW_BYTES = 256 * 1024;
 const SETTINGS = {
   enablePush: false,
   enableConnectProtocol: false,
@@ -40,6 +48,8 @@ const LIMITS = {
   maxSessionRejectedStreams: 64,
   streamResetBurst: 200,
   streamResetRate: 20,
+  // Both ends may send a field twice.
+  strictSingleValueFields: false,
 };
 /** What HTTP/2 itself has in their place, and what would lead the client away. */
 const DROPPED = new Set([
@@ -66,6 +76,7 @@ type OpenedRequest = {
   readonly method: string;
   readonly target: string;
   readonly hasOverride: boolean;
+  readonly hasPathOverride: boolean;
   readonly isWebSocket: false;
 };
 
@@ -106,7 +117,11 @@ export class Http2 {
     const upstream = connect(`${connection.scheme}://${connection.authority}`, {
       ...LIMITS,
       createConnection: () => server,
-      settings: { enablePush: false, maxHeaderListSize: MAX_HEAD_BYTES, initialWindowSize: WINDOW_BYTES },
+      settings: {
+        enablePush: false,
+        maxHeaderListSize: MAX_HEAD_BYTES,
+        initialWindowSize: ANSWER_WINDOW_BYTES,
+      },
     });
     upstream.on('error', () => upstream.destroy());
     upstream.once('connect', () => upstream.setLocalWindowSize(4 * WINDOW_BYTES));
@@ -133,8 +148,11 @@ export class Http2 {
     };
     const judged = this.#judge(connection, raw);
     if ('status' in judged) refuse(judged.status, judged.reason);
-    else if (upstream instanceof NoServer) refuse(upstream.status, upstream.message);
-    else if (upstream.closed || upstream.destroyed) {
+    else if (upstream instanceof NoServer) {
+      refuse(upstream.status, upstream.message);
+      // The next connection may find one.
+      session.close();
+    } else if (upstream.closed || upstream.destroyed) {
       // It was not sent: the guest may send it again, on another connection.
       guest.close(constants.NGHTTP2_REFUSED_STREAM);
       session.close();
@@ -170,7 +188,8 @@ export class Http2 {
       return refuse('its scheme is not that of the connection');
     if (!/^\/[!-~]*$/.test(target) || target.includes('#')) return refuse('its path is not valid');
     const hasOverride = raw.some(([name]) => isOverride(name)) || hasMethodParameter(target);
-    const request = { method, target, hasOverride, isWebSocket: false as const };
+    const hasPathOverride = raw.some(([name]) => isPathOverride(name));
+    const request = { method, target, hasOverride, hasPathOverride, isWebSocket: false as const };
     const verdict = connection.judge(request);
     if (!verdict.isAllowed) return verdict;
     const { name, port } = handed;
@@ -202,7 +221,15 @@ export class Http2 {
     { headers, rule, substituted, request }: Exclude<Judged, { status: number }>,
     report: RequestReport,
   ): void {
-    const sent = upstream.request(headers, { endStream: guest.readableEnded || guest.endAfterHeaders });
+    let sent: ClientHttp2Stream;
+    try {
+      sent = upstream.request(headers, { endStream: guest.readableEnded || guest.endAfterHeaders });
+    } catch {
+      const reason = 'its head cannot be sent on';
+      report.denied(reason, 502);
+      refuseStream(guest, 502, reason);
+      return;
+    }
     let isOver = false;
     let status: number | undefined;
     const open = { request, cancel: () => fail('the policy changed', 403) };
@@ -264,13 +291,17 @@ export class Http2 {
   ): void {
     let trailers: Headers = [];
     sent.on('trailers', (_fields, _flags, raw) => {
-      const given = toPairs((raw ?? []) as unknown as string[]).filter(([name]) => !name.startsWith(':'));
+      const given = toPairs((raw ?? []) as unknown as string[]).filter(
+        ([name]) => !name.startsWith(':') && !DROPPED.has(name),
+      );
       trailers = redaction?.headers(given) ?? given;
     });
     sent.once('response', (fields, _flags, raw) => {
       const status = Number(fields[':status']);
-      onStatus(status);
-      if (guest.destroyed || guest.closed) return;
+      if (guest.destroyed || guest.closed) {
+        onStatus(status);
+        return;
+      }
       const given = toPairs(raw as unknown as string[]).filter(
         ([name]) => !name.startsWith(':') && !DROPPED.has(name),
       );
@@ -279,12 +310,23 @@ export class Http2 {
         fail(shown.reason, 502);
         return;
       }
-      guest.respond(
-        { ':status': status, ...toFields(shown.headers) },
-        { waitForTrailers: true, endStream: false },
-      );
+      try {
+        if (!(status >= 200 && status <= 599)) throw new Error('no status');
+        const head = { ...toFields(shown.headers), ':status': status };
+        guest.respond(head, { waitForTrailers: true, endStream: false });
+      } catch {
+        fail('the head of the server’s answer cannot be sent on', 502);
+        return;
+      }
+      onStatus(status);
       // Without any, the last frame of the body ends it.
-      guest.on('wantTrailers', () => guest.sendTrailers(toFields(trailers)));
+      guest.on('wantTrailers', () => {
+        try {
+          guest.sendTrailers(toFields(trailers));
+        } catch {
+          cut(guest);
+        }
+      });
       report.count('down', sent);
       const [first, ...rest] = shown.body;
       if (first === undefined) sent.pipe(guest, { end: false });
@@ -301,34 +343,6 @@ export class Http2 {
   }
 }
 
-/** Resets it. With `close`, Node may end it first, as if it were whole. */
-function cut(stream: Http2Stream): void {
-  stream.destroy(new Error('the other end was cut'));
-}
-
-/** A stream that is reset ends as well, and what came of it is not all. */
-function endWith(from: Http2Stream, onWhole: () => void, onCut: () => void): void {
-  from.once('end', () => (from.rstCode === NGHTTP2_NO_ERROR && !from.aborted ? onWhole() : onCut()));
-}
-
 function withoutLength(headers: Headers): Headers {
   return headers.filter(([name]) => name !== 'content-length');
-}
-
-function toFields(headers: Headers): OutgoingHttpHeaders {
-  const fields: Record<string, string | string[]> = {};
-  for (const [name, value] of headers) {
-    const before = fields[name];
-    if (before === undefined) fields[name] = value;
-    else if (Array.isArray(before)) before.push(value);
-    else fields[name] = [before, value];
-  }
-  return fields;
-}
-
-function refuseStream(guest: ServerHttp2Stream, status: number, reason: string): void {
-  if (guest.destroyed || guest.closed) return;
-  guest.respond({ ':status': status, 'content-type': 'text/plain' });
-  guest.end(toBody(reason));
-  guest.resume();
 }

@@ -41,7 +41,13 @@ export async function inspectTls(
     stream.destroy();
     throw new Error('its TLS handshake says another name');
   }
-  return { stream, protocol: protocolOf(stream), server };
+  const protocol = protocolOf(stream);
+  // Its second hello may offer less than its first, by which the server was chosen.
+  if (!(server instanceof NoServer) && protocol !== protocolOf(server)) {
+    stream.destroy();
+    throw new Error('its TLS handshake changed its protocols');
+  }
+  return { stream, protocol, server };
 }
 
 /** `protocol`: of the server; undefined: there is none, and any will do to say so. */

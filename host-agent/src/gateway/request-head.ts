@@ -1,5 +1,6 @@
 // Heads of requests and answers of HTTP/1, beyond what Node's parser refuses: what servers could read differently is
 // refused, what concerns one connection is dropped, and what is sent is written again.
+import type { IncomingMessage } from 'node:http';
 import { parseAuthority } from '../lib/authority.ts';
 import type { Handed } from './gate.ts';
 
@@ -14,6 +15,7 @@ export type GuestHead = {
   /** Of a body, its bytes; 0: it has none. */
   readonly length: number | 'chunked';
   readonly hasOverride: boolean;
+  readonly hasPathOverride: boolean;
 };
 
 export type Refused = { readonly status: 400 | 421; readonly reason: string };
@@ -48,6 +50,7 @@ const SINGLE = new Set([
   'expect',
 ]);
 const OVERRIDES = new Set(['x-http-method-override', 'x-http-method', 'x-method-override']);
+const PATH_OVERRIDES = new Set(['x-original-url', 'x-rewrite-url']);
 /** It would lead the client past the gateway, to HTTP/3 or another host. */
 const LEADS_AWAY = 'alt-svc';
 
@@ -56,8 +59,11 @@ export function hasMethodParameter(target: string): boolean {
   const query = target.slice(target.indexOf('?') + 1);
   if (!target.includes('?')) return false;
   return query.split(/[&;]/).some((pair) => {
-    const [name = ''] = pair.split('=');
-    return decode(name).toLowerCase() === '_method';
+    const [coded = ''] = pair.split('=');
+    // As PHP, Rails and others read names: `[_method]`, `.method`, ` _method`, `_method` and a zero byte are the same.
+    const [name = ''] = decode(coded.replaceAll('+', ' ')).split('\0');
+    const plain = name.trim().replaceAll(/[[\]]/g, '').replaceAll(/[. +]/g, '_');
+    return plain.toLowerCase() === '_method';
   });
 }
 
@@ -71,6 +77,11 @@ function decode(text: string): string {
 
 export function isOverride(name: string): boolean {
   return OVERRIDES.has(name.replaceAll('_', '-'));
+}
+
+/** It names another path, to servers that obey it. */
+export function isPathOverride(name: string): boolean {
+  return PATH_OVERRIDES.has(name.replaceAll('_', '-'));
 }
 
 /** The authority of a request must be that of its connection. */
@@ -111,6 +122,7 @@ export function readGuestHead(raw: RawHead, handed: Handed): GuestHead | Refused
     headers: dropHopByHop(all).filter(([name]) => name.toLowerCase() !== 'content-length'),
     length: coding !== undefined ? 'chunked' : Number(length ?? 0),
     hasOverride: all.some(([name]) => isOverride(name.toLowerCase())) || hasMethodParameter(target),
+    hasPathOverride: all.some(([name]) => isPathOverride(name.toLowerCase())),
   };
 }
 
@@ -123,6 +135,21 @@ function toTarget(url: string, handed: Handed): string | Refused {
     return { status: 400, reason: 'its target is no path' };
   const refused = refuseAuthority(authority, handed);
   return refused ?? (path.startsWith('/') ? path : `/${path}`);
+}
+
+/** Why an answer would mean something else to the guest than the server means by it; undefined: it does not. */
+export function findOddHead({
+  statusCode = 0,
+  statusMessage = '',
+  headers,
+}: IncomingMessage): string | undefined {
+  if (statusCode < 200 || statusCode > 599) return 'the status of the server’s answer is not valid';
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are refused
+  if (/[\x00-\x08\x0a-\x1f\x7f]/.test(statusMessage)) return 'the answer of the server is not valid HTTP';
+  const coding = headers['transfer-encoding'];
+  return coding === undefined || coding.toLowerCase() === 'chunked'
+    ? undefined
+    : 'the answer of the server has a transfer coding besides chunked';
 }
 
 /** What goes on to the guest. */

@@ -10,6 +10,8 @@ type SentRequest = Exclude<Substituted, { refused: string }>;
 export const BY_RULE = 'a rule lets it pass';
 
 const MAX_PATH_CHARS = 1024;
+const MAX_METHOD_CHARS = 64;
+const MAX_REASON_CHARS = 256;
 
 export class RequestReport {
   readonly #connection: ReadConnection;
@@ -22,7 +24,7 @@ export class RequestReport {
 
   constructor(connection: ReadConnection, method: string, target: string) {
     this.#connection = connection;
-    this.#method = method;
+    this.#method = method.slice(0, MAX_METHOD_CHARS);
     const [path = ''] = target.split(/[?#]/);
     this.#path = path.slice(0, MAX_PATH_CHARS);
   }
@@ -59,6 +61,7 @@ export class RequestReport {
     const uses = this.#uses();
     this.#connection.report({
       ...verdict,
+      reason: verdict.reason.slice(0, MAX_REASON_CHARS),
       method: this.#method,
       path: this.#path,
       ...(status !== undefined && { status }),

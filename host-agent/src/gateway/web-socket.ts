@@ -2,9 +2,10 @@
 // to the same server, unread.
 import { type Agent, type IncomingMessage, request as requestOf, ServerResponse } from 'node:http';
 import { type Duplex, pipeline } from 'node:stream';
+import { toError } from '../lib/errors.ts';
 import { NoServer, type ReadConnection } from './read-connection.ts';
 import { redact } from './redacted-answer.ts';
-import { type Headers, toGuestHeaders } from './request-head.ts';
+import { findOddHead, type Headers, toGuestHeaders } from './request-head.ts';
 import type { RequestReport } from './request-report.ts';
 import { RedactingFrames, type Redaction } from './substitution/index.ts';
 import type { SentHead } from './substitution.ts';
@@ -21,6 +22,7 @@ type Upgrade = {
   /** As the guest sent it. */
   readonly target: string;
   readonly hasOverride: boolean;
+  readonly hasPathOverride: boolean;
   readonly rule: string;
   readonly report: RequestReport;
 };
@@ -36,8 +38,8 @@ export function isWebSocket(req: IncomingMessage): boolean {
 
 /** `refuse`: writes an answer, and ends the connection. */
 export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason: string) => void): void {
-  const { req, socket, first, connection, agent, sent, redaction, target, hasOverride, rule, report } =
-    upgrade;
+  const { req, socket, first, connection, agent, sent, redaction, target, rule, report } = upgrade;
+  const { hasOverride, hasPathOverride } = upgrade;
   const upstream = requestOf({
     ...{ agent, method: sent.method, path: sent.target, setHost: false },
     ...{ host: connection.handed.name, port: connection.handed.port },
@@ -47,7 +49,7 @@ export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason:
   let server: Duplex | undefined;
   let status: number | undefined;
   const open = {
-    request: { method: sent.method, target, hasOverride, isWebSocket: true },
+    request: { method: sent.method, target, hasOverride, hasPathOverride, isWebSocket: true },
     cancel: () => fail(new NoServer(403, 'the policy changed')),
   };
   const end = (): boolean => {
@@ -80,12 +82,18 @@ export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason:
       fail(new NoServer(502, shown.reason));
       return;
     }
-    status = answered.statusCode ?? 502;
     const res = new ServerResponse(req);
-    res.shouldKeepAlive = false;
+    try {
+      if (findOddHead(answered) !== undefined) throw new Error('it would mean something else');
+      res.shouldKeepAlive = false;
+      const { statusCode = 502, statusMessage = '' } = answered;
+      res.writeHead(statusCode, redaction?.text(statusMessage) ?? statusMessage, shown.headers.flat());
+    } catch (error) {
+      fail(toError(error));
+      return;
+    }
+    status = answered.statusCode;
     res.assignSocket(socket as never);
-    const { statusMessage = '' } = answered;
-    res.writeHead(status, redaction?.text(statusMessage) ?? statusMessage, shown.headers.flat());
     report.count('down', answered);
     pipeline([answered, ...shown.body, res], (error) => {
       if (error) fail(error);

@@ -17,11 +17,11 @@ export class TokenBucket {
     return this.#tokens === this.#burst;
   }
 
-  /** Takes a token; false if there is none. */
-  take(): boolean {
+  /** Takes a token, or so many; false if there are not as many. */
+  take(count = 1): boolean {
     this.#fill();
-    if (this.#tokens < 1) return false;
-    this.#tokens--;
+    if (this.#tokens < count) return false;
+    this.#tokens -= count;
     return true;
   }
 

@@ -35,6 +35,8 @@ export type DiallerOptions = {
   /** Lets the process connect to these addresses of the name; resolves when it can. */
   readonly open: (openings: readonly Opening[], name: string) => Promise<void>;
   readonly onConnection: (record: ConnectionRecord) => void;
+  /** So many records of connections are missing. */
+  readonly onMissed: (count: number) => void;
   readonly gateway: {
     readonly command: GatewayCommand;
     /** Certificates (PEM) that vouch for servers, besides those of Mozilla. */
@@ -91,7 +93,7 @@ export class Dialler {
         const shared = { policy: source, generation: this.#generation, authority, roots: gateway.roots };
         return { ...shared, ...(await gateway.secrets?.()) };
       },
-      onRecord: onConnection,
+      ...{ onRecord: onConnection, onMissed: options.onMissed },
     });
   }
 

@@ -20,6 +20,7 @@ export type DiallersOptions = {
 type Parts = Pick<DiallerOptions, 'nft' | 'resolve'> & {
   readonly denials: Pick<DenialLog, 'connection'>;
   readonly onConnection: DiallerOptions['onConnection'];
+  readonly onMissed: DiallerOptions['onMissed'];
   readonly egress: Pick<Egress, 'policy' | 'open'>;
   readonly authority: DiallerOptions['gateway']['authority'];
   readonly secrets: DiallerOptions['gateway']['secrets'];

@@ -19,6 +19,7 @@ export function readGatewayLine(line: string): FromGateway | undefined {
   }
   if (!isObject(message)) return undefined;
   if (message.idle === true) return { idle: true };
+  if (isCount(message.missed)) return { missed: message.missed };
   if (typeof message.failed === 'string') return { failed: message.failed.slice(0, MAX_FAILED_CHARS) };
   if (isCount(message.settled) && isCount(message.closed))
     return { settled: message.settled, closed: message.closed };

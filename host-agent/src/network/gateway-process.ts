@@ -2,13 +2,14 @@
 // it, in a jail without a network, and ends when none has for a while, with the daemon, or with the process that dials.
 import { createHash } from 'node:crypto';
 import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { AppError } from '../lib/errors.ts';
 import { TokenBucket } from '../lib/token-bucket.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 import type { ConnectionRecord } from './connection-record.ts';
 import { readGatewayLine } from './gateway-lines.ts';
-import { type GatewaySettings, MAX_GATEWAY_LINE } from './gateway-wire.ts';
+import { costOfLine, GATEWAY_LINES, type GatewaySettings, MAX_GATEWAY_LINE } from './gateway-wire.ts';
 import { endHeld, startHeld, type Users } from './held-process.ts';
 
 /** How its program is started. */
@@ -33,6 +34,8 @@ export type GatewayProcessOptions = {
   /** What holds now. */
   readonly settings: () => Promise<GatewaySettings>;
   readonly onRecord: (record: ConnectionRecord) => void;
+  /** So many records were too many. */
+  readonly onMissed: (count: number) => void;
   readonly log: Logger;
 };
 
@@ -45,19 +48,21 @@ const IDLE_MS = 60_000;
 /** After so many that ended soon, the next one waits, ever longer up to this. */
 const FREE_STARTS = 3;
 const MAX_DELAY_MS = 10_000;
-/** Of one gateway, in the daemon's log. */
-const MAX_FAILURES = 5;
+/** Connections wait for so long for a gateway, in the process that dials. */
+const WAITING_MS = 10_000;
+/** A second failure within this time ends it. */
+const FAILURE_MS = 60_000;
 const FILES = 4096;
 const THREADS = 32;
-/** More than its connections need: what is over is a guest's or its own doing, and ends it. */
-const LINES_PER_S = 2000;
-const LINES_AT_ONCE = 20_000;
 
 export class GatewayProcess {
   readonly #options: GatewayProcessOptions;
   #channel: Duplex | undefined;
+  #isDetached = false;
   #usedAt = 0;
   #startedAt = 0;
+  /** Its end. */
+  #isCounted = false;
   /** How many in a row ended soon, and until when none is started for that. */
   #soonEnded = 0;
   #notBefore = 0;
@@ -76,7 +81,7 @@ export class GatewayProcess {
   ensure(): Promise<void> {
     this.#usedAt = performance.now();
     return this.#inTurn(async () => {
-      if (this.#channel === undefined) await this.#start();
+      if (this.#channel === undefined || this.#channel.destroyed) await this.#start();
     });
   }
 
@@ -96,11 +101,14 @@ export class GatewayProcess {
 
   /** Also one of an earlier daemon. */
   end(): Promise<void> {
+    // What waits for one is over as well.
+    this.#usedAt = Number.NEGATIVE_INFINITY;
     return this.#inTurn(() => this.#end());
   }
 
   /** It ends by itself when its channel does. */
   detach(): void {
+    this.#isDetached = true;
     const channel = this.#channel;
     this.#channel = undefined;
     channel?.destroy();
@@ -112,36 +120,41 @@ export class GatewayProcess {
     if (performance.now() < this.#notBefore)
       throw new AppError('exhausted', 'the gateway ended too often, and is not started for some seconds');
     this.#startedAt = performance.now();
+    this.#isCounted = false;
     let channel: Duplex | undefined;
-    await startHeld({
-      ...{ program: command.jail, argv0: ARGV0, record, users },
-      onChannel: (opened) => {
-        channel = opened;
-      },
-      toArguments: (uid) => toJailArguments(command, uid, gate),
-      toError: (text) => new AppError('internal', `cannot start the gateway: ${text || 'it ended'}`),
-    });
-    if (channel === undefined) throw new AppError('internal', 'the gateway has no channel');
-    this.#listen(channel);
     try {
+      await startHeld({
+        ...{ program: command.jail, argv0: ARGV0, record, users },
+        onChannel: (opened) => {
+          channel = opened;
+        },
+        toArguments: (uid) => toJailArguments(command, uid, gate),
+        toError: (text) => new AppError('internal', `cannot start the gateway: ${text || 'it ended'}`),
+      });
+      if (channel === undefined) throw new AppError('internal', 'the gateway has no channel');
+      this.#listen(channel);
       await this.#settle();
     } catch (error) {
+      this.#delayNext();
       await this.#end();
       throw error;
     }
   }
 
   #listen(channel: Duplex): void {
-    const lines = new TokenBucket(LINES_PER_S, LINES_AT_ONCE);
+    // It keeps within half of that: what is over is not its own doing any more, and ends it.
+    const lines = new TokenBucket(2 * GATEWAY_LINES.perS, 2 * GATEWAY_LINES.atOnce);
     let text = '';
-    let failures = 0;
+    let failedAt = Number.NEGATIVE_INFINITY;
     const obey = (line: string): void => {
-      const message = lines.take() ? readGatewayLine(line) : undefined;
+      const message = lines.take(costOfLine(line)) ? readGatewayLine(line) : undefined;
       if (message === undefined) channel.destroy();
       else if ('record' in message) this.#options.onRecord(message.record);
+      else if ('missed' in message) this.#options.onMissed(message.missed);
       else if ('failed' in message) {
-        if (++failures <= MAX_FAILURES)
-          this.#options.log.error({ failed: message.failed }, 'the gateway of a sandbox failed');
+        if (performance.now() - failedAt < FAILURE_MS) channel.destroy();
+        else this.#options.log.error({ failed: message.failed }, 'the gateway of a sandbox failed');
+        failedAt = performance.now();
       } else if ('idle' in message) void this.#endIfUnused();
       else if (message.settled === this.#waiting?.number) this.#waiting.resolve(message.closed);
     };
@@ -158,16 +171,34 @@ export class GatewayProcess {
     channel.on('close', () => {
       if (this.#channel !== channel) return;
       this.#delayNext();
-      this.#options.log.warn('the gateway of a sandbox has ended; the next connection starts one');
-      void this.#inTurn(async () => {
-        if (this.#channel === channel) await this.#end();
-      }).catch((err) => this.#options.log.warn({ err }, 'cannot end the gateway of a sandbox'));
+      this.#options.log.warn('the gateway of a sandbox has ended');
+      void this.#replace(channel);
     });
     unref(channel);
   }
 
+  /** Connections that were judged and not handed over yet wait for the next one. */
+  async #replace(channel: Duplex): Promise<void> {
+    const isAwaited = () => performance.now() - this.#usedAt < WAITING_MS && !this.#isDetached;
+    try {
+      await this.#inTurn(async () => {
+        if (this.#channel === channel) await this.#end();
+      });
+      if (!isAwaited()) return;
+      await sleep(Math.max(0, this.#notBefore - performance.now()), undefined, { ref: false });
+      await this.#inTurn(async () => {
+        if (this.#channel === undefined && isAwaited()) await this.#start();
+      });
+    } catch (err) {
+      this.#options.log.warn({ err }, 'cannot replace the gateway of a sandbox');
+    }
+  }
+
   /** A guest that breaks it decides when that is. */
   #delayNext(): void {
+    // Its channel may say it as well.
+    if (this.#isCounted) return;
+    this.#isCounted = true;
     const now = performance.now();
     this.#soonEnded = now - this.#startedAt > MAX_DELAY_MS ? 0 : this.#soonEnded + 1;
     const delayMs = this.#soonEnded < FREE_STARTS ? 0 : 100 * 2 ** (this.#soonEnded - FREE_STARTS);

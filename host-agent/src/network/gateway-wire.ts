@@ -38,10 +38,19 @@ export type FromGateway =
   /** `closed`: requests that may not go on. */
   | { readonly settled: number; readonly closed: number }
   | { readonly record: ConnectionRecord }
-  /** Its last words. */
+  /** So many records were too many to write. */
+  | { readonly missed: number }
+  /** What went wrong, or its last words. Of a second one within a minute nothing is read. */
   | { readonly failed: string }
   /** It had no connection for a while. */
   | { readonly idle: true };
 
 /** Of a line to the daemon. */
-export const MAX_GATEWAY_LINE = 16_384;
+export const MAX_GATEWAY_LINE = 4096;
+
+/** By what a line costs the daemon, whose limit is twice that of the gateway for itself. */
+export const GATEWAY_LINES = { perS: 1000, atOnce: 10_000 };
+
+export function costOfLine(line: string): number {
+  return Math.ceil(line.length / 1024);
+}

@@ -207,7 +207,7 @@ export class Network {
       egress,
       resolve: (name) => client.addressesOf(name),
       authority: async () => authority?.(),
-      ...{ denials, secrets, onConnection: onEgress },
+      ...{ denials, secrets, onConnection: onEgress, onMissed: (count) => onMissed?.(count) },
     });
     const reports = new EgressReports(egress, denials, onEgress);
     // Before anything can fail: what an earlier daemon left open can be changed in any case.

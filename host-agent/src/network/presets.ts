@@ -1,11 +1,11 @@
 // Presets of networks: lists of rules that the operator keeps in a file, and the built-in one of the whole internet.
 import { readFileSync, statSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import { INTERNET_PRESET, MAX_NETWORK_RULES, type NetworkRule, networkRule, presetName } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { AppError, toError } from '../lib/errors.ts';
 import type { AppliedPreset, NamedPresets, NetworkPolicy } from './network-policy.ts';
-import { EgressPolicy } from './policy.ts';
 import { toUsableRules } from './resolve-policy.ts';
 
 export type Preset = AppliedPreset & { readonly description?: string | undefined };
@@ -91,7 +91,9 @@ export class Presets implements NamedPresets {
     const all = this.list();
     const isCurrent = ({ name, rules: stored }: AppliedPreset): boolean => {
       const now = all.find((each) => each.name === name)?.rules ?? [];
-      return name === INTERNET_PRESET || toPolicy(now).includes(toPolicy(stored));
+      // Not by what they open: names, methods and paths are no part of that.
+      const has = (rule: NetworkRule) => now.some((each) => isDeepStrictEqual(each, rule));
+      return name === INTERNET_PRESET || stored.every(has);
     };
     const stale = presets.filter((preset) => !isCurrent(preset)).flatMap((preset) => preset.rules);
     return { ...policy, rules: [...rules, ...stale], presets: presets.filter(isCurrent) };
@@ -131,10 +133,6 @@ export class Presets implements NamedPresets {
       throw new AppError('invalid_argument', `cannot use the presets of ${file}: ${problem}`, { cause });
     }
   }
-}
-
-function toPolicy(rules: readonly NetworkRule[]): EgressPolicy {
-  return new EgressPolicy({ allowlist: [], rules });
 }
 
 function markOf(file: string): string {

@@ -8,6 +8,8 @@ export type ReadRequest = {
   readonly target: string;
   /** It asks to be treated as another method: `X-HTTP-Method-Override`, or `_method` in the query. */
   readonly hasOverride: boolean;
+  /** It names another path for servers that obey that: `X-Original-URL`. */
+  readonly hasPathOverride?: boolean;
   readonly isWebSocket: boolean;
 };
 
@@ -23,15 +25,19 @@ export type RequestVerdict =
 
 /** Never passed on: they lead elsewhere, or send back what a request had. */
 const TUNNELS = ['CONNECT', 'TRACE', 'TRACK'];
+/** As long as rules may have them. */
+const MAX_METHOD_CHARS = 32;
 
 /** `entries`: of the name and port of the connection (`BoundRules.findFor`). */
 export function judgeRequest(entries: readonly BoundEntry[], request: ReadRequest): RequestVerdict {
-  const { method, target, hasOverride, isWebSocket } = request;
+  const { method, target, hasOverride, hasPathOverride = false, isWebSocket } = request;
   const refuse = (status: 400 | 403, reason: string): RequestVerdict => ({
     isAllowed: false,
     status,
     reason,
   });
+  if (method.length > MAX_METHOD_CHARS)
+    return refuse(403, `a method with more than ${MAX_METHOD_CHARS} characters is never passed on`);
   if (TUNNELS.includes(method.toUpperCase())) return refuse(403, `the method ${method} is never passed on`);
   const query = target.indexOf('?');
   const [path, rest] = query < 0 ? [target, ''] : [target.slice(0, query), target.slice(query)];
@@ -58,6 +64,10 @@ export function judgeRequest(entries: readonly BoundEntry[], request: ReadReques
     }
     if (methods !== undefined && hasOverride) {
       miss(4, refuse(403, 'it asks to be treated as another method, and the rule has methods'));
+      continue;
+    }
+    if (paths !== undefined && hasPathOverride) {
+      miss(4, refuse(403, 'it asks to be treated as another path, and the rule has paths'));
       continue;
     }
     if (isWebSocket && rule.websocket !== true) {

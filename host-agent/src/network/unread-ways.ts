@@ -34,7 +34,8 @@ export function findUnreadWay({ allowlist, rules = [], presets = [] }: NetworkPo
 }
 
 function isUnread(rule: NetworkRule, host: string): boolean {
-  if (!isBound(rule)) return rule.protocol === 'tcp';
+  // HTTP/3 is UDP.
+  if (!isBound(rule)) return rule.protocol === 'tcp' || rule.protocol === 'udp';
   return rule.host === host && !isRead(rule);
 }
 

@@ -44,6 +44,7 @@ async function open(t: Test, said: string, parts: { readonly allowlist?: string[
     resolve: async () => ['1.2.3.4'],
     open: async () => undefined,
     onConnection: (each: ConnectionRecord) => records.push(each),
+    onMissed: () => undefined,
     gateway: {
       command: { ...{ jail: '/none', root: dir, program: '/none' }, args: [], files: [] },
       authority: async () => undefined,

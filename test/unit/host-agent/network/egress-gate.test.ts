@@ -1,0 +1,90 @@
+// egressd alone, in the place of whose daemon and gateway the test is: servers that the gateway leaves.
+import '../../../support/network/own-network.ts';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import t from 'tap';
+import { scaled } from '../../../support/time-scale.ts';
+import { until } from '../../../support/until.ts';
+
+t.setTimeout(scaled(120_000));
+const PROGRAM = join(import.meta.dirname, '../../../../dist/egressd');
+const UID = '54321';
+/** More than the gateway may have at once. */
+const DIALS = 1400;
+
+t.test('a server that hangs is left when the gateway leaves it, with what it has not taken', async (t) => {
+  execFileSync('ip', ['link', 'set', 'lo', 'up']);
+  execFileSync('nft', ['-f', '-'], {
+    input: `table ip redirected {
+  chain output {
+    type nat hook output priority -100;
+    meta skuid != ${UID} ip daddr 127.0.0.2 tcp dport 80 redirect to :1443
+  }
+}`,
+  });
+  const dir = mkdtempSync('/tmp/egressd-');
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const [path, gate] = [join(dir, 'control'), join(dir, 'gate')];
+  const child = spawn(PROGRAM, [UID, '/proc/self/ns/net', '127.0.0.1', '1443', path, gate], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  t.teardown(async () => {
+    const exited = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exited;
+  });
+  await once(child.stdout, 'data');
+  const sockets = new Set<Socket>();
+  const keep = (socket: Socket): Socket => {
+    sockets.add(socket.on('error', () => undefined));
+    return socket.once('close', () => sockets.delete(socket));
+  };
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  const control = keep(connect(path));
+  let isFirst = true;
+  control.on('data', (data) => {
+    for (const [, id = ''] of String(data).matchAll(/^ask (\d+)/gm)) {
+      control.write(isFirst ? `read ${id} tag\n` : `yes ${id} 0 tag 127.0.0.1\n`);
+      isFirst = false;
+    }
+  });
+  /** It never reads, and never ends what the other side has ended. */
+  let served = 0;
+  const hung = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
+    keep(socket);
+    served++;
+  });
+  hung.listen(80, '127.0.0.1');
+  t.teardown(() => hung.close());
+  await once(hung, 'listening');
+  const waiting = keep(connect(gate));
+  waiting.write('wait\n');
+  const guest = keep(connect({ port: 80, host: '127.0.0.2' }));
+  guest.write('GET / HTTP/1.1\r\nHost: ok.test\r\n\r\n');
+  const [line] = await once(waiting, 'data');
+  const [id] = String(line).split(' ');
+  const dial = async (): Promise<Socket> => {
+    const socket = keep(connect(gate));
+    socket.write(`dial ${id}\n`);
+    const [answer] = await once(socket, 'data');
+    if (String(answer) !== 'ok\n') throw new Error(String(answer));
+    return socket;
+  };
+  for (let count = 0; count < DIALS; count++) {
+    const socket = await dial();
+    if (count % 100 === 0) socket.write(Buffer.alloc(65_536));
+    socket.destroy();
+  }
+  const opened = () =>
+    execFileSync('ss', ['-tnH', 'state', 'all', '( dport = :80 and dst 127.0.0.1 )'], { encoding: 'utf8' })
+      .split('\n')
+      .filter((text) => /ESTAB|FIN-WAIT|CLOSING/.test(text)).length;
+  await until(() => opened() === 0);
+  t.equal(served, DIALS);
+  (await dial()).destroy();
+});
