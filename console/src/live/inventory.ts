@@ -88,7 +88,8 @@ export class Inventory {
       const all = new Map(list.map((each) => [each.id, keepEqual(before?.get(each.id), each)]));
       const ids = [...(before?.keys() ?? [])];
       const isSame = list.length === ids.length && list.every(({ id }, at) => id === ids[at]);
-      if (!isSame || list.some(({ id }) => all.get(id) !== before?.get(id))) this.sandboxes.set(all);
+      if (before === undefined || !isSame || list.some(({ id }) => all.get(id) !== before?.get(id)))
+        this.sandboxes.set(all);
       this.#note({ list: undefined });
     } catch (error) {
       this.#isStale = true;

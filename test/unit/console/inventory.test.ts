@@ -126,6 +126,12 @@ t.test('a list that fails is read again until it succeeds, and the state shows i
   await until(() => inventory.connection.value.state === 'live', 'the end of the failure');
 });
 
+t.test('an empty list is a list', async (t) => {
+  const { inventory } = open(t, new FakeDaemon());
+  await until(() => inventory.sandboxes.value?.size === 0, 'the list');
+  t.equal(inventory.connection.value.state, 'live');
+});
+
 t.test('only a refusal of the policy ends the following', async (t) => {
   const daemon = new FakeDaemon();
   daemon.set('sbx_1', 'one');
