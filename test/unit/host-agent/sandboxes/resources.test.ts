@@ -206,7 +206,15 @@ t.test(
     t.match(record, { isReady: true, kernelDigest: 'kernel', owner: { key: 'k', tenant: 'red' } });
     const received = happened.find(({ kind }) => kind === 'created');
     const { times } = received as Extract<typeof received, { times: unknown }>;
-    t.same(Object.keys(times).sort(), ['agentMs', 'bootMs', 'diskMs', 'logMs', 'networkMs', 'totalMs']);
+    t.same(Object.keys(times).sort(), [
+      'agentMs',
+      'authorityMs',
+      'bootMs',
+      'diskMs',
+      'logMs',
+      'networkMs',
+      'totalMs',
+    ]);
     for (const [name, ms] of Object.entries(times)) t.ok(ms >= 0 && ms <= tookMs + 1, `${name} ${ms}`);
     t.ok((times.bootMs ?? 0) >= 4 && times.totalMs! >= times.bootMs!);
     t.match(received, { origin: 'boot' });
