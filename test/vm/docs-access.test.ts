@@ -106,8 +106,9 @@ set +e -o pipefail
     'getent ahostsv4 example.com > /dev/null && echo found; getent ahostsv4 evil.example || echo denied';
   t.equal(await daemon.api.sh(made.id, lookups), 'found\ndenied');
   await example('network.md', /\/egress\?/, /"allowed".*"example\.com".*"denied".*"evil\.example"/);
-  await example('network.md', /-X PATCH/, /"generation":2,.*"closed":0/);
+  await example('network.md', /-X PATCH[\s\S]*9000-9010/, /"generation":2,.*"closed":0/);
   await example('network.md', /network\/check/, /"verdict":"allowed"/);
+  await example('network.md', /"methods"/, /"generation":3,.*"api\.github\.com".*"closed":0/);
   await example('network.md', /"publish"/, /"host_port":8080/);
   await example('network.md', /\/logs"/, /network: denied name evil\.example: not in the allowlist/);
   await example('network.md', /^for gates/, /counter packets/);

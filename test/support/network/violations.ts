@@ -42,8 +42,8 @@ async function lookForViolations({ api, directories }: Daemon, ports: readonly n
   const resolver = subnet === undefined ? '' : `${subnet}.0.1`;
   const recorded = async (dir: string): Promise<string[]> => {
     const names = await readdir(join(directories.runDir, dir)).catch((): string[] => []);
-    // Each with its control socket.
-    return [...new Set(names.map((name) => name.replace(/\.control$/, '')))];
+    // Each with its sockets, and with the record of what reads for it.
+    return [...new Set(names.map((name) => name.replace(/(?:\.(?:control|gate|gateway))+$/, '')))];
   };
   const tables = [...rules.matchAll(/table ip (sandboxd_\w+)/g)].map(([, name]) => name);
   return [
