@@ -10,12 +10,12 @@ import {
 } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream';
-import { NoServer, type ReadConnection } from './read-connection.ts';
+import { CHANGED, NoServer, type ReadConnection } from './read-connection.ts';
 import { redact } from './redacted-answer.ts';
 import { type GuestHead, type Headers, type Refused, readGuestHead, toGuestHeaders } from './request-head.ts';
 import { BY_RULE, RequestReport } from './request-report.ts';
 import { ReplacingStream } from './substitution/index.ts';
-import type { SentHead, Substituted, Substitution } from './substitution.ts';
+import type { Sent, Substitution } from './substitution.ts';
 import { isWebSocket, openWebSocket } from './web-socket.ts';
 
 const MAX_HEAD_BYTES = 65_536;
@@ -30,9 +30,6 @@ const BODILESS = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
 
 /** A connection, and its agent: one connection to the server at a time. */
 type Served = { readonly connection: ReadConnection; readonly agent: Agent };
-
-/** What became of its secrets. */
-type Sent = Extract<Substituted, { head: SentHead }>;
 
 type Allowed = {
   readonly head: GuestHead;
@@ -157,6 +154,9 @@ export class Http1 {
       headers: [...headers, ...framing].flat(),
       ...{ setHost: false, maxHeaderSize: MAX_HEAD_BYTES, insecureHTTPParser: false },
     });
+    // One that waits for a body, or for its turn, keeps no value for later.
+    upstream.flushHeaders();
+    const isSent = (): boolean => upstream.socket !== null && (body === undefined || upstream.writableEnded);
     const open = {
       request: {
         method: head.method,
@@ -164,7 +164,8 @@ export class Http1 {
         hasOverride: head.hasOverride,
         isWebSocket: false,
       },
-      cancel: () => fail(new NoServer(403, 'the policy changed')),
+      holds: substituted.holds && (() => substituted.holds?.(isSent()) !== false),
+      cancel: () => fail(new NoServer(403, CHANGED)),
     };
     let isOver = false;
     const end = (): void => {
@@ -259,8 +260,9 @@ export class Http1 {
       return;
     }
     const { target, hasOverride } = head;
-    const { head: sent, redaction } = substituted;
-    openWebSocket({ req, socket, first, ...served, ...rest, sent, redaction, target, hasOverride }, refuse);
+    const { head: sent, redaction, holds } = substituted;
+    const secret = { sent, redaction, holds };
+    openWebSocket({ req, socket, first, ...served, ...rest, ...secret, target, hasOverride }, refuse);
   }
 
   #refuseTunnel(req: IncomingMessage, socket: Duplex): void {
