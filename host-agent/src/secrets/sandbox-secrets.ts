@@ -48,8 +48,8 @@ export class SandboxSecrets {
     return bindings.some(({ use }) => use !== undefined && this.#secrets.isRead(use.scope, use.name));
   }
 
-  /** Called after a stored secret was changed or removed. */
-  onChange(listener: (scope: string, name: string) => void): Disposable {
+  /** Called after a stored secret was changed or removed; the change waits for it. */
+  onChange(listener: (scope: string, name: string) => Promise<void>): Disposable {
     return this.#secrets.onChange(listener);
   }
 
