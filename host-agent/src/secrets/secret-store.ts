@@ -94,6 +94,11 @@ export class SecretStore {
     return this.#table.get(toId(scope, name))?.hosts;
   }
 
+  /** Of its value; none for one that is read elsewhere. */
+  bytesOf(scope: string, name: string): number {
+    return this.#table.get(toId(scope, name))?.valueBytes ?? 0;
+  }
+
   /**
    * Makes or changes one. AppError forbidden for a source that the operator has not named, conflict for too many,
    * internal for a source that cannot be read.
