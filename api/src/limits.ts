@@ -130,6 +130,8 @@ export const MAX_RULE_CHARS = 64 * KIB;
 
 /** Maximum number of secrets of one sandbox; of hosts, and of forms, of one. */
 export const MAX_SANDBOX_SECRETS = 64;
+/** In all values that a sandbox may use: answers are searched for them. */
+export const MAX_SANDBOX_SECRET_BYTES = 65_536;
 export const MAX_SECRET_HOSTS = 64;
 export const MAX_SECRET_FORMS = 16;
 /** Length of a value. A shorter one would be found everywhere in an answer. */

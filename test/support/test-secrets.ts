@@ -10,5 +10,5 @@ export function openTestSecrets(dataDir: string, store: Store, log: Logger) {
   const sealer = new Sealer({ dataDir });
   const sources = new SecretSources({ files: NONE, commands: NONE, credentials: NONE });
   const secretStore = new SecretStore({ store, sealer, sources, log });
-  return { sealer, secretStore, sandboxSecrets: new SandboxSecrets(sealer, secretStore) };
+  return { sealer, secretStore, sandboxSecrets: new SandboxSecrets(sealer, secretStore, log) };
 }

@@ -11,9 +11,12 @@ export function openSecrets(
 ): OpenedSecrets {
   const sources = new SecretSources(config.secrets.sources);
   const secretStore = new SecretStore({ store, sealer, sources, log });
+  const unused = sealer.findUnusedKey();
+  if (unused !== undefined)
+    log.warn({ path: unused }, 'another key seals secrets now; what this one sealed cannot be used');
   resources.defer(() => secretStore.close());
   return {
     secretStore,
-    sandboxSecrets: new SandboxSecrets(sealer, secretStore, config.secrets.allowsPlainHttp),
+    sandboxSecrets: new SandboxSecrets(sealer, secretStore, log, config.secrets.allowsPlainHttp),
   };
 }

@@ -11,7 +11,7 @@ import {
 } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { pipeline } from 'node:stream';
-import { NoServer, type ReadConnection } from './read-connection.ts';
+import { CHANGED, NoServer, type ReadConnection } from './read-connection.ts';
 import { redact } from './redacted-answer.ts';
 import { answer, endWith, toReason } from './refusals.ts';
 import {
@@ -24,7 +24,7 @@ import {
 } from './request-head.ts';
 import { BY_RULE, RequestReport } from './request-report.ts';
 import { ReplacingStream } from './substitution/index.ts';
-import type { SentHead, Substituted, Substitution } from './substitution.ts';
+import type { Sent, Substitution } from './substitution.ts';
 import { isWebSocket, openWebSocket } from './web-socket.ts';
 
 const MAX_HEAD_BYTES = 65_536;
@@ -43,9 +43,6 @@ const BODILESS = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS']);
 type Served = { readonly connection: ReadConnection; readonly agent: Agent; unanswered: number };
 
 type Refusal = { readonly status: 400 | 403 | 421 | 431; readonly reason: string };
-
-/** What became of its secrets. */
-type Sent = Extract<Substituted, { head: SentHead }>;
 
 type Allowed = {
   readonly head: GuestHead;
@@ -176,12 +173,15 @@ export class Http1 {
         headers: [...headers, ...framing].flat(),
         ...{ setHost: false, maxHeaderSize: MAX_HEAD_BYTES, insecureHTTPParser: false },
       });
+      // One that waits for a body, or for its turn, keeps no value for later.
+      upstream.flushHeaders();
     } catch {
       const reason = 'its head cannot be sent on';
       report.denied(reason, 502);
       answer(res, 502, reason);
       return;
     }
+    const isSent = (): boolean => upstream.socket !== null && (body === undefined || upstream.writableEnded);
     const open = {
       request: {
         method: head.method,
@@ -190,7 +190,8 @@ export class Http1 {
         hasPathOverride: head.hasPathOverride,
         isWebSocket: false,
       },
-      cancel: () => fail(new NoServer(403, 'the policy changed')),
+      holds: substituted.holds && (() => substituted.holds?.(isSent()) !== false),
+      cancel: () => fail(new NoServer(403, CHANGED)),
     };
     let isOver = false;
     const end = (): void => {
@@ -308,9 +309,9 @@ export class Http1 {
       return;
     }
     const { target, hasOverride, hasPathOverride } = head;
-    const { head: sent, redaction } = substituted;
-    const overrides = { target, hasOverride, hasPathOverride };
-    openWebSocket({ req, socket, first, ...served, ...rest, sent, redaction, ...overrides }, refuse);
+    const { head: sent, redaction, holds } = substituted;
+    const about = { sent, redaction, holds, target, hasOverride, hasPathOverride };
+    openWebSocket({ req, socket, first, ...served, ...rest, ...about }, refuse);
   }
 
   #refuseTunnel(req: IncomingMessage, socket: Duplex): void {

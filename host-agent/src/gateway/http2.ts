@@ -12,7 +12,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import { type Duplex, pipeline } from 'node:stream';
-import { NoServer, type ReadConnection } from './read-connection.ts';
+import { CHANGED, NoServer, type ReadConnection } from './read-connection.ts';
 import { redact } from './redacted-answer.ts';
 import {
   type Headers,
@@ -23,9 +23,9 @@ import {
   toPairs,
 } from './request-head.ts';
 import { BY_RULE, RequestReport } from './request-report.ts';
-import { cut, endWith, refuseStream, toFields } from './streams.ts';
+import { cut, endWith, refuseStream, toFields, withoutLength } from './streams.ts';
 import { type Redaction, ReplacingStream } from './substitution/index.ts';
-import type { SentHead, Substituted, Substitution } from './substitution.ts';
+import type { Sent, Substitution } from './substitution.ts';
 
 const MAX_HEAD_BYTES = 65_536;
 const MAX_STREAMS = 100;
@@ -67,7 +67,7 @@ type Judged =
   | {
       readonly headers: OutgoingHttpHeaders;
       readonly rule: string;
-      readonly substituted: Extract<Substituted, { head: SentHead }>;
+      readonly substituted: Sent;
       readonly request: OpenedRequest;
     }
   | { readonly status: 400 | 403 | 421 | 431; readonly reason: string };
@@ -232,7 +232,11 @@ export class Http2 {
     }
     let isOver = false;
     let status: number | undefined;
-    const open = { request, cancel: () => fail('the policy changed', 403) };
+    const { holds } = substituted;
+    // Its server may let it wait, so the answer alone shows that its head is there.
+    const isSent = (): boolean =>
+      status !== undefined && (substituted.body === undefined || sent.writableEnded);
+    const open = { request, holds: holds && (() => holds(isSent())), cancel: () => fail(CHANGED, 403) };
     const end = (): boolean => {
       if (isOver) return false;
       isOver = true;
@@ -341,8 +345,4 @@ export class Http2 {
       );
     });
   }
-}
-
-function withoutLength(headers: Headers): Headers {
-  return headers.filter(([name]) => name !== 'content-length');
 }

@@ -22,9 +22,14 @@ export class NoServer extends Error {
 /** A request that goes on, or waits for its server. */
 export type OpenRequest = {
   readonly request: ReadRequest;
-  /** The policy does not allow it any more. */
+  /** Whether the secrets that it has are still for its server; absent: it has none. */
+  readonly holds?: (() => boolean) | undefined;
+  /** The policy does not allow it any more, or its secrets changed. */
   readonly cancel: () => void;
 };
+
+/** Why a change ends requests. */
+export const CHANGED = 'the policy or a secret changed';
 
 type Report = (record: ConnectionRecord) => void;
 
@@ -73,10 +78,12 @@ export class ReadConnection {
     return this.#settings.judge(this.handed, request);
   }
 
-  /** What a changed policy does not allow ends. Returns the number of requests. */
+  /** What a changed policy does not allow ends, and what has secrets that hold no more. Returns the number of requests. */
   settle(): number {
     const isRead = this.#settings.isRead(this.handed);
-    const over = [...this.requests].filter(({ request }) => !isRead || !this.judge(request).isAllowed);
+    const over = [...this.requests].filter(
+      ({ request, holds }) => !isRead || !this.judge(request).isAllowed || holds?.() === false,
+    );
     for (const { cancel } of over) cancel();
     if (!isRead) this.destroy();
     return over.length;

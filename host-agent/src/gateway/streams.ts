@@ -33,3 +33,7 @@ export function refuseStream(guest: ServerHttp2Stream, status: number, reason: s
   guest.end(toBody(reason));
   guest.resume();
 }
+
+export function withoutLength(headers: Headers): Headers {
+  return headers.filter(([name]) => name !== 'content-length');
+}

@@ -20,10 +20,18 @@ export type Substituted =
       readonly used: readonly SecretUse[];
       /** Changes the body. */
       readonly body?: BodySubstitution | undefined;
+      /**
+       * Whether it may go on as the secrets are now; absent: always. `isSent`: head and body are with the server, so
+       * another value changes nothing.
+       */
+      readonly holds?: ((isSent: boolean) => boolean) | undefined;
       /** Of its answer; absent: it is passed on as it is. */
       readonly redaction?: Redaction | undefined;
     }
   | { readonly refused: string; readonly status: 403 | 431 };
+
+/** What may be sent. */
+export type Sent = Extract<Substituted, { head: SentHead }>;
 
 export interface Substitution {
   request(head: SentHead): Substituted;

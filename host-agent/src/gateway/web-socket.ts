@@ -3,12 +3,12 @@
 import { type Agent, type IncomingMessage, request as requestOf, ServerResponse } from 'node:http';
 import { type Duplex, pipeline } from 'node:stream';
 import { toError } from '../lib/errors.ts';
-import { NoServer, type ReadConnection } from './read-connection.ts';
+import { CHANGED, NoServer, type ReadConnection } from './read-connection.ts';
 import { redact } from './redacted-answer.ts';
 import { findOddHead, type Headers, toGuestHeaders } from './request-head.ts';
 import type { RequestReport } from './request-report.ts';
 import { RedactingFrames, type Redaction } from './substitution/index.ts';
-import type { SentHead } from './substitution.ts';
+import type { Sent, SentHead } from './substitution.ts';
 
 type Upgrade = {
   readonly req: IncomingMessage;
@@ -19,6 +19,7 @@ type Upgrade = {
   readonly agent: Agent;
   readonly sent: SentHead;
   readonly redaction: Redaction | undefined;
+  readonly holds: Sent['holds'];
   /** As the guest sent it. */
   readonly target: string;
   readonly hasOverride: boolean;
@@ -38,7 +39,7 @@ export function isWebSocket(req: IncomingMessage): boolean {
 
 /** `refuse`: writes an answer, and ends the connection. */
 export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason: string) => void): void {
-  const { req, socket, first, connection, agent, sent, redaction, target, rule, report } = upgrade;
+  const { req, socket, first, connection, agent, sent, redaction, holds, target, rule, report } = upgrade;
   const { hasOverride, hasPathOverride } = upgrade;
   const upstream = requestOf({
     ...{ agent, method: sent.method, path: sent.target, setHost: false },
@@ -50,7 +51,8 @@ export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason:
   let status: number | undefined;
   const open = {
     request: { method: sent.method, target, hasOverride, hasPathOverride, isWebSocket: true },
-    cancel: () => fail(new NoServer(403, 'the policy changed')),
+    holds: holds && (() => holds(upstream.socket !== null)),
+    cancel: () => fail(new NoServer(403, CHANGED)),
   };
   const end = (): boolean => {
     if (isOver) return false;
@@ -114,7 +116,7 @@ export function openWebSocket(upgrade: Upgrade, refuse: (status: number, reason:
     const headers = [...(redaction?.headers(given) ?? given), ...UPGRADE];
     const lines = headers.map(([name, value]) => `${name}: ${value}\r\n`).join('');
     socket.write(`HTTP/1.1 101 Switching Protocols\r\n${lines}\r\n`, 'latin1');
-    const frames = redaction && new RedactingFrames(() => redaction.replacer());
+    const frames = redaction && new RedactingFrames(() => redaction.redactor());
     if (head.length > 0) (frames ?? socket).write(head);
     if (first.length > 0) opened.write(first);
     report.add('up', first.length);

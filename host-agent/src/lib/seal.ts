@@ -3,6 +3,7 @@ import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } f
 import {
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   fsyncSync,
   linkSync,
@@ -54,6 +55,16 @@ export class Sealer {
     return this.#ready().source;
   }
 
+  /** Path of a key that the daemon made before its operator named another. */
+  findUnusedKey(): string | undefined {
+    const { dataDir, keyFile, credentialsDir } = this.#options;
+    const beside = join(dataDir, SEAL_KEY_NAME);
+    const isNamed =
+      keyFile !== undefined ||
+      (credentialsDir !== undefined && existsSync(join(credentialsDir, SEAL_KEY_NAME)));
+    return isNamed && keyFile !== beside && existsSync(beside) ? beside : undefined;
+  }
+
   /** `id`: of the record and of the field, such as `secrets/acme/github`. Text of the base64 alphabet. */
   seal(id: string, plain: Uint8Array): string {
     const { key, keyId } = this.#ready();
@@ -89,6 +100,11 @@ export class Sealer {
     }
   }
 
+  /** Size of what was sealed. */
+  static plainBytes(sealed: string): number {
+    return Math.max(0, Buffer.byteLength(sealed, 'base64') - HEAD_BYTES - TAG_BYTES);
+  }
+
   /** Hexadecimal digest of a value that only this daemon can compute, so that it cannot be searched for. */
   digest(value: Uint8Array): string {
     return createHmac('sha256', this.#ready().digestKey).update(value).digest('hex');
@@ -115,7 +131,7 @@ type Keys = {
 };
 
 function readKeys({ dataDir, keyFile, credentialsDir }: SealKeyOptions): Keys {
-  const credential = credentialsDir && readIfThere(join(credentialsDir, SEAL_KEY_NAME));
+  const credential = credentialsDir && readIfThere(join(credentialsDir, SEAL_KEY_NAME), true);
   const beside = join(dataDir, SEAL_KEY_NAME);
   if (credential) return toKeys('credential', credential);
   if (keyFile !== undefined) return toKeys('file', readPrivate(keyFile));
@@ -140,9 +156,9 @@ function toContext(head: Buffer, id: string): Buffer {
   return Buffer.concat([head, Buffer.from(id)]);
 }
 
-function readIfThere(path: string): Buffer | undefined {
+function readIfThere(path: string, isCredential = false): Buffer | undefined {
   try {
-    return readPrivate(path);
+    return readPrivate(path, isCredential);
   } catch (error) {
     const cause = error instanceof AppError ? error.cause : undefined;
     if (errnoOf(cause) === 'ENOENT') return undefined;
@@ -150,15 +166,18 @@ function readIfThere(path: string): Buffer | undefined {
   }
 }
 
-/** AppError `internal` if others can read it, or it is too short for a key. */
-function readPrivate(path: string): Buffer {
+/**
+ * AppError `internal` if others can read it, or it is too short for a key. `isCredential`: systemd lets the group of
+ * the unit read it, 0440.
+ */
+function readPrivate(path: string, isCredential = false): Buffer {
   try {
     const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       const stats = fstatSync(fd);
       if (!stats.isFile()) throw new Error('it is not a file');
       const isOurs = stats.uid === (process.geteuid?.() ?? 0) || stats.uid === 0;
-      if ((stats.mode & OTHERS) !== 0 && !isCredential(stats.mode))
+      if ((stats.mode & OTHERS) !== 0 && !(isCredential && (stats.mode & 0o777) === 0o440))
         throw new Error('other users can read it; chmod 600 it');
       if (!isOurs) throw new Error(`it belongs to user ${stats.uid}`);
       if (stats.size < MIN_KEY_FILE_BYTES || stats.size > MAX_KEY_FILE_BYTES)
@@ -181,11 +200,6 @@ function readPrivate(path: string): Buffer {
       },
     );
   }
-}
-
-/** systemd lets the group of the unit read them: 0440. */
-function isCredential(mode: number): boolean {
-  return (mode & 0o777) === 0o440;
 }
 
 /** Whole or absent, also after a crash; where another process was first, its key is used. */

@@ -15,19 +15,21 @@ type FollowOptions = {
 };
 
 export function followSecrets({ secrets, network, sandboxes, signal, log }: FollowOptions): void {
-  const renew = ({ id, record }: Pick<Sandbox, 'id' | 'record'>): void => {
+  const renew = async ({ id, record }: Pick<Sandbox, 'id' | 'record'>): Promise<void> => {
     if (record.network === undefined) return;
-    network
+    await network
       .changeSecrets(record.network)
       .catch((err) => log.error({ err, sandbox: id }, 'a sandbox does not have the new value of a secret'));
   };
-  const subscription = secrets.onChange((scope, name) => {
-    for (const sandbox of sandboxes())
-      if (bindingsOf(sandbox).some(({ use }) => use?.scope === scope && use.name === name)) renew(sandbox);
+  const subscription = secrets.onChange(async (scope, name) => {
+    const users = [...sandboxes()].filter((sandbox) =>
+      bindingsOf(sandbox).some(({ use }) => use?.scope === scope && use.name === name),
+    );
+    await Promise.all(users.map(renew));
   });
   // Values of files, commands and credentials change by themselves.
   const timer = setInterval(() => {
-    for (const sandbox of sandboxes()) if (secrets.areRead(bindingsOf(sandbox))) renew(sandbox);
+    for (const sandbox of sandboxes()) if (secrets.areRead(bindingsOf(sandbox))) void renew(sandbox);
   }, SOURCE_TTL_MS).unref();
   signal.addEventListener('abort', () => {
     clearInterval(timer);

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import {
   DEFAULT_SECRET_FORMS,
+  MAX_SANDBOX_SECRET_BYTES,
   MAX_SANDBOX_SECRETS,
   type SecretBinding,
   type SecretForm,
@@ -11,7 +12,7 @@ import {
 import { base32nopad } from '@scure/base';
 import { AppError } from '../lib/errors.ts';
 import { intersectPatterns } from '../lib/host-patterns.ts';
-import type { Sealer } from '../lib/seal.ts';
+import { Sealer } from '../lib/seal.ts';
 import type { SecretStore } from './secret-store.ts';
 
 const PLACEHOLDER_BYTES = 16;
@@ -57,7 +58,14 @@ export type BindingChanges = Readonly<Record<string, SecretBinding | null>>;
 
 type BindDeps = {
   readonly sealer: Pick<Sealer, 'seal' | 'digest'>;
-  readonly secrets: Pick<SecretStore, 'hostsOf'>;
+  readonly secrets: Pick<SecretStore, 'hostsOf' | 'bytesOf'>;
+};
+
+type OpenDeps = {
+  readonly sealer: Pick<Sealer, 'open'>;
+  readonly secrets: Pick<SecretStore, 'content'>;
+  /** Once for each that has no value, though it should. */
+  readonly onFailed: (name: string, error: unknown) => void;
 };
 
 /**
@@ -77,7 +85,21 @@ export function changeBindings(
   }
   const after = [...byName.values()];
   assertDistinct(after);
+  if (Object.values(changes).some((wanted) => wanted !== null)) assertSmall(after, deps);
   return after;
+}
+
+/** AppError invalid_argument. */
+function assertSmall(bindings: readonly StoredBinding[], { secrets }: BindDeps): void {
+  const sizes = bindings.map(({ use, sealed }) =>
+    use === undefined ? Sealer.plainBytes(sealed ?? '') : secrets.bytesOf(use.scope, use.name),
+  );
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  if (bytes > MAX_SANDBOX_SECRET_BYTES)
+    throw new AppError(
+      'invalid_argument',
+      `the secrets of a sandbox must have at most ${MAX_SANDBOX_SECRET_BYTES} bytes in their values, not ${bytes}`,
+    );
 }
 
 /** Variables with placeholders. */
@@ -93,24 +115,37 @@ export function toReferences(bindings: readonly StoredBinding[]): BindingReferen
   return bindings.map(({ use: _, sealed: _sealed, digest: _digest, ...reference }) => reference);
 }
 
-/** With their values, which the caller wipes. */
+/**
+ * With their values, which the caller wipes. One that cannot be used now has none, and the others are not its hostages:
+ * sealed with another key, or beyond what a sandbox may have, as stored secrets grow later.
+ */
 export async function openBindings(
   bindings: readonly StoredBinding[],
-  {
-    sealer,
-    secrets,
-  }: { readonly sealer: Pick<Sealer, 'open'>; readonly secrets: Pick<SecretStore, 'content'> },
+  { sealer, secrets, onFailed }: OpenDeps,
 ): Promise<OpenedSecret[]> {
-  return await Promise.all(
+  const opened = await Promise.all(
     bindings.map(async ({ name, id, placeholder, hosts, ports, forms, inject, plainHttp, use, sealed }) => {
       const shared = { name, placeholder, ports, forms, inject, plainHttp: plainHttp === true };
-      if (sealed !== undefined) return { ...shared, hosts, value: sealer.open(toSealId(id), sealed) };
-      const content = use && (await secrets.content(use.scope, use.name));
-      if (content === undefined) return { ...shared, hosts, value: null };
-      // Its owner may have narrowed it since.
-      return { ...shared, hosts: intersectPatterns(hosts, content.hosts), value: content.value };
+      try {
+        if (sealed !== undefined) return { ...shared, hosts, value: sealer.open(toSealId(id), sealed) };
+        const content = use && (await secrets.content(use.scope, use.name));
+        if (content === undefined) return { ...shared, hosts, value: null };
+        // Its owner may have narrowed it since.
+        return { ...shared, hosts: intersectPatterns(hosts, content.hosts), value: content.value };
+      } catch (error) {
+        onFailed(name, error);
+        return { ...shared, hosts, value: null };
+      }
     }),
   );
+  let bytes = 0;
+  return opened.map((secret) => {
+    bytes += secret.value?.length ?? 0;
+    if (secret.value === null || bytes <= MAX_SANDBOX_SECRET_BYTES) return secret;
+    secret.value.fill(0);
+    onFailed(secret.name, new Error(`the values have more than ${MAX_SANDBOX_SECRET_BYTES} bytes`));
+    return { ...secret, value: null };
+  });
 }
 
 export function wipe(opened: readonly OpenedSecret[]): void {
@@ -127,7 +162,7 @@ function bind(
   const { value, use, inject, ports, env } = wanted;
   const stored = use === undefined ? undefined : secrets.hostsOf(scope, use);
   if (use !== undefined && stored === undefined)
-    throw new AppError('invalid_argument', `secrets.${name}.use names secret ${use}, which does not exist`);
+    throw new AppError('invalid_argument', `secrets.${name}.use names a secret that does not exist`);
   const hosts = wanted.hosts ?? stored ?? [];
   const shared = stored && intersectPatterns(hosts, stored);
   const beyond = shared && hosts.filter((host) => !shared.includes(host));

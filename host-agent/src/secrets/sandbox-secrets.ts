@@ -1,4 +1,5 @@
 // Secrets of sandboxes as the rest of the daemon uses them: bound at a create, fork or change, opened for the gateway.
+import type { Logger } from 'pino';
 import type { Sealer } from '../lib/seal.ts';
 import {
   type BindingChanges,
@@ -16,7 +17,10 @@ export class SandboxSecrets {
   /** Of the operator. */
   readonly #allowsPlainHttp: boolean;
 
-  constructor(sealer: Sealer, secrets: SecretStore, allowsPlainHttp = false) {
+  readonly #log: Logger;
+
+  constructor(sealer: Sealer, secrets: SecretStore, log: Logger, allowsPlainHttp = false) {
+    this.#log = log;
     this.#allowsPlainHttp = allowsPlainHttp;
     this.#sealer = sealer;
     this.#secrets = secrets;
@@ -27,9 +31,12 @@ export class SandboxSecrets {
     return changeBindings(before, changes, scope, { sealer: this.#sealer, secrets: this.#secrets });
   }
 
-  /** The caller wipes them. AppError internal for one that is sealed with another key. */
+  /** The caller wipes them. One that cannot be used has no value. */
   open(bindings: readonly StoredBinding[]): Promise<OpenedSecret[]> {
-    return openBindings(bindings, { sealer: this.#sealer, secrets: this.#secrets });
+    return openBindings(bindings, {
+      ...{ sealer: this.#sealer, secrets: this.#secrets },
+      onFailed: (secret, err) => this.#log.error({ err, secret }, 'a secret of a sandbox cannot be used'),
+    });
   }
 
   /** In the form of the gateway's wire; the values are text then, which cannot be wiped. */
@@ -48,8 +55,8 @@ export class SandboxSecrets {
     return bindings.some(({ use }) => use !== undefined && this.#secrets.isRead(use.scope, use.name));
   }
 
-  /** Called after a stored secret was changed or removed. */
-  onChange(listener: (scope: string, name: string) => void): Disposable {
+  /** Called after a stored secret was changed or removed; the change waits for it. */
+  onChange(listener: (scope: string, name: string) => Promise<void>): Disposable {
     return this.#secrets.onChange(listener);
   }
 

@@ -1,10 +1,13 @@
 // The secrets that tenants store: their values are sealed in the registry, or read from a source of the operator.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { MAX_STORED_SECRET_BYTES, MAX_STORED_SECRETS, type SecretSource } from '@sandboxd/api';
 import type { Logger } from 'pino';
 import { AppError } from '../lib/errors.ts';
 import type { Sealer } from '../lib/seal.ts';
 import type { Store, Table } from '../store/store.ts';
-import { type SecretSources, SOURCE_TTL_MS } from './sources.ts';
+import { SourceValues } from './source-values.ts';
+import type { SecretSources } from './sources.ts';
 
 /** Hexadecimal digits of a digest that clients see. */
 const SHOWN_DIGITS = 12;
@@ -32,16 +35,19 @@ export type SecretToStore = {
 /** What a binding gets: undefined without a value. */
 export type SecretContent = { readonly hosts: readonly string[]; readonly value: Buffer | null };
 
-type Cached = { readonly value: Buffer; readonly atMs: number };
+/** Settled when nothing uses what was before. */
+type Listener = (scope: string, name: string) => Promise<void>;
+
+/** A change is answered after so long, whatever its listeners wait for. */
+const LISTENERS_MS = 15_000;
 
 /** `scope`: the tenant, or '' for keys without one. One scope cannot name the secrets of another. */
 export class SecretStore {
   readonly #table: Table<StoredSecret>;
   readonly #sealer: Sealer;
-  readonly #sources: SecretSources;
+  readonly #sources: SourceValues;
   readonly #log: Logger;
-  readonly #read = new Map<string, Cached>();
-  readonly #listeners = new Set<(scope: string, name: string) => void>();
+  readonly #listeners = new Set<Listener>();
 
   constructor({
     store,
@@ -56,7 +62,7 @@ export class SecretStore {
   }) {
     this.#table = store.table('secrets');
     this.#sealer = sealer;
-    this.#sources = sources;
+    this.#sources = new SourceValues(sources);
     this.#log = log;
   }
 
@@ -64,8 +70,8 @@ export class SecretStore {
     return this.#table.all().length;
   }
 
-  /** Called after a change of value, source or hosts, and after a removal. */
-  onChange(listener: (scope: string, name: string) => void): Disposable {
+  /** Called after a change of value, source or hosts, and after a removal, which wait for it. */
+  onChange(listener: Listener): Disposable {
     this.#listeners.add(listener);
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
   }
@@ -88,6 +94,11 @@ export class SecretStore {
     return this.#table.get(toId(scope, name))?.hosts;
   }
 
+  /** Of its value; none for one that is read elsewhere. */
+  bytesOf(scope: string, name: string): number {
+    return this.#table.get(toId(scope, name))?.valueBytes ?? 0;
+  }
+
   /**
    * Makes or changes one. AppError forbidden for a source that the operator has not named, conflict for too many,
    * internal for a source that cannot be read.
@@ -95,7 +106,7 @@ export class SecretStore {
   async put(scope: string, name: string, wanted: SecretToStore): Promise<SecretInfo & { isNew: boolean }> {
     const { value, source, hosts } = wanted;
     const id = toId(scope, name);
-    if (source !== undefined) (await this.#sources.read(scope, source)).fill(0);
+    if (source !== undefined) await this.#sources.check(scope, source);
     const sealed = value === undefined ? undefined : this.#seal(id, value);
     const now = Date.now();
     let isNew = false;
@@ -114,8 +125,7 @@ export class SecretStore {
       return next;
     });
     await this.#table.flush();
-    this.#forget(id);
-    this.#changed(scope, name);
+    await this.#changed(scope, name);
     return { ...toInfo(name, record), isNew };
   }
 
@@ -125,8 +135,7 @@ export class SecretStore {
     const id = toId(scope, name);
     await this.#table.remove(id);
     await this.#table.flush();
-    this.#forget(id);
-    this.#changed(scope, name);
+    await this.#changed(scope, name);
   }
 
   /** The caller wipes the value. Undefined for one that does not exist; without a value where it cannot be read now. */
@@ -137,7 +146,12 @@ export class SecretStore {
     const { hosts, sealed, source } = record;
     try {
       if (sealed !== undefined) return { hosts, value: this.#sealer.open(id, sealed) };
-      return { hosts, value: source === undefined ? null : await this.#readSource(scope, id, source) };
+      if (source === undefined) return { hosts, value: null };
+      const value = await this.#sources.get(scope, source);
+      if (isDeepStrictEqual(this.#table.get(id), record)) return { hosts, value };
+      // It changed meanwhile.
+      value.fill(0);
+      return await this.content(scope, name);
     } catch (err) {
       this.#log.error({ err, secret: id }, 'the value of a secret cannot be used');
       return { hosts, value: null };
@@ -150,16 +164,7 @@ export class SecretStore {
   }
 
   close(): void {
-    for (const id of this.#read.keys()) this.#forget(id);
-  }
-
-  async #readSource(scope: string, id: string, source: SecretSource): Promise<Buffer> {
-    const known = this.#read.get(id);
-    if (known !== undefined && Date.now() - known.atMs < SOURCE_TTL_MS) return Buffer.from(known.value);
-    const value = await this.#sources.read(scope, source);
-    this.#forget(id);
-    this.#read.set(id, { value, atMs: Date.now() });
-    return Buffer.from(value);
+    this.#sources.close();
   }
 
   #seal(id: string, value: string) {
@@ -196,13 +201,11 @@ export class SecretStore {
     return record;
   }
 
-  #forget(id: string): void {
-    this.#read.get(id)?.value.fill(0);
-    this.#read.delete(id);
-  }
-
-  #changed(scope: string, name: string): void {
-    for (const listener of this.#listeners) listener(scope, name);
+  async #changed(scope: string, name: string): Promise<void> {
+    const done = Promise.allSettled([...this.#listeners].map((listener) => listener(scope, name)));
+    const late = await Promise.race([done, sleep(LISTENERS_MS, 'late' as const, { ref: false })]);
+    if (late === 'late')
+      this.#log.error({ secret: toId(scope, name) }, 'a change of a secret is not yet with all sandboxes');
   }
 }
 

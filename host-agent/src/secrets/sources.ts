@@ -4,8 +4,8 @@ import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MAX_SECRET_CHARS, type SecretSource } from '@sandboxd/api';
-import { AppError, firstLine } from '../lib/errors.ts';
-import { runProgram } from '../lib/programs.ts';
+import { AppError, errnoOf } from '../lib/errors.ts';
+import { readCommand } from './source-command.ts';
 import { toValue } from './value.ts';
 
 /**
@@ -45,7 +45,10 @@ export class SecretSources {
   async read(scope: string, source: SecretSource): Promise<Buffer> {
     const { kind, name, path } = this.#find(scope, source);
     try {
-      const bytes = kind === 'command' ? await run(path) : await readLimited(path);
+      const bytes =
+        kind === 'command'
+          ? await readCommand(path, { maxBytes: MAX_BYTES, timeoutMs: COMMAND_TIMEOUT_MS })
+          : await readLimited(path);
       try {
         return toValue(bytes);
       } finally {
@@ -53,7 +56,8 @@ export class SecretSources {
       }
     } catch (cause) {
       // What a command wrote may have the value, so its error is not shown.
-      const why = kind === 'command' && !(cause instanceof RangeError) ? 'it failed' : firstLine(cause);
+      const why =
+        cause instanceof RangeError ? cause.message : kind === 'command' ? 'it failed' : describe(cause);
       throw new AppError('internal', `cannot read the value of a secret from ${kind} ${name}: ${why}`);
     }
   }
@@ -76,15 +80,6 @@ export class SecretSources {
   }
 }
 
-async function run(path: string): Promise<Buffer> {
-  const { stdout } = await runProgram(path, [], {
-    timeout: COMMAND_TIMEOUT_MS,
-    killSignal: 'SIGKILL',
-    maxBuffer: MAX_BYTES,
-  });
-  return Buffer.from(stdout);
-}
-
 async function readLimited(path: string): Promise<Buffer> {
   let file: FileHandle | undefined;
   try {
@@ -97,4 +92,9 @@ async function readLimited(path: string): Promise<Buffer> {
   } finally {
     await file?.close();
   }
+}
+
+/** Without the path, which clients do not see. */
+function describe(cause: unknown): string {
+  return errnoOf(cause) ?? 'it failed';
 }

@@ -13,8 +13,10 @@ import {
 } from 'node:zlib';
 import type { UsableSecret } from './bound-secret.ts';
 import { encodingsOf } from './encodings.ts';
+import { RedactingMessages } from './grpc-messages.ts';
+import { Redactor } from './redactor.ts';
 import type { Headers } from './request-head.ts';
-import { type Replacement, StreamReplacer } from './stream-replacer.ts';
+import type { StreamReplacer } from './stream-replacer.ts';
 
 const DECODERS: Readonly<Record<string, () => BrotliDecompress | Gunzip | Inflate | ZstdDecompress>> = {
   gzip: createGunzip,
@@ -23,7 +25,6 @@ const DECODERS: Readonly<Record<string, () => BrotliDecompress | Gunzip | Inflat
   br: createBrotliDecompress,
   zstd: createZstdDecompress,
 };
-const STAR = '*'.charCodeAt(0);
 
 export type RedactedAnswer = {
   readonly kind: 'pass';
@@ -36,20 +37,22 @@ export type RedactedAnswer = {
 export type UnreadableAnswer = { readonly kind: 'unreadable'; readonly reason: string };
 
 export class Redaction {
-  readonly #replacements: readonly Replacement[];
+  /** Each once, the longest first. */
+  readonly #forms: readonly Buffer[];
   readonly #texts: readonly string[];
 
-  /**
-   * `secrets`: all that the host may have, as an earlier request may have left one there. `pairs`: Basic credentials as
-   * they were sent.
-   */
-  constructor(secrets: readonly Pick<UsableSecret, 'value'>[], pairs: readonly string[] = []) {
-    const found = [
-      ...secrets.flatMap(({ value }) => encodingsOf(value)),
-      ...pairs.map((pair) => Buffer.from(pair)),
-    ];
-    this.#replacements = found.map((find) => ({ find, by: Buffer.alloc(find.length, STAR) }));
-    this.#texts = found.map((find) => find.toString('latin1')).toSorted((a, b) => b.length - a.length);
+  /** `secrets`: all that the host may have, as an earlier request may have left one there. */
+  constructor(secrets: readonly Pick<UsableSecret, 'value'>[], more: readonly Buffer[] = []) {
+    const found = [...secrets.flatMap(({ value }) => encodingsOf(value)), ...more];
+    const texts = new Set(found.map((form) => form.toString('latin1')));
+    this.#texts = [...texts].filter((text) => text !== '').toSorted((a, b) => b.length - a.length);
+    this.#forms = this.#texts.map((text) => Buffer.from(text, 'latin1'));
+  }
+
+  /** `pairs`: Basic credentials as they were sent. */
+  with(pairs: readonly string[]): Redaction {
+    if (pairs.length === 0) return this;
+    return new Redaction([], [...this.#forms, ...pairs.map((pair) => Buffer.from(pair))]);
   }
 
   /** A header, trailer or status text; `latin1`. */
@@ -70,8 +73,8 @@ export class Redaction {
   }
 
   /** For what is a stream of its own, as the payload of a WebSocket. */
-  replacer(): StreamReplacer {
-    return new StreamReplacer(this.#replacements);
+  redactor(): Redactor {
+    return new Redactor(this.#forms);
   }
 
   /** `status`: an answer in parts, which nothing asked for, cannot be read. */
@@ -84,7 +87,7 @@ export class Redaction {
       .map((coding) => coding.trim().toLowerCase())
       .filter((coding) => coding !== '' && coding !== 'identity');
     if (codings.length === 0)
-      return { kind: 'pass', headers: this.headers(headers), body: [new ReplacingStream(this.replacer())] };
+      return { kind: 'pass', headers: this.headers(headers), body: [this.#body(valuesOf('content-type'))] };
     const [coding = ''] = codings;
     const decoder = Object.hasOwn(DECODERS, coding) ? DECODERS[coding] : undefined;
     if (codings.length > 1 || decoder === undefined)
@@ -97,8 +100,15 @@ export class Redaction {
     return {
       kind: 'pass',
       headers: this.headers(plain),
-      body: [decoder(), new ReplacingStream(this.replacer())],
+      body: [decoder(), this.#body(valuesOf('content-type'))],
     };
+  }
+
+  #body([type = '']: readonly string[]): Transform {
+    const redactor = this.redactor();
+    return /^application\/grpc(?:$|[;+])/i.test(type.trim())
+      ? new RedactingMessages(redactor)
+      : new ReplacingStream(redactor);
   }
 }
 
@@ -108,9 +118,9 @@ function unreadable(what: string): UnreadableAnswer {
 
 /** Replaces in a stream. */
 export class ReplacingStream extends Transform {
-  readonly #replacer: StreamReplacer;
+  readonly #replacer: Redactor | StreamReplacer;
 
-  constructor(replacer: StreamReplacer) {
+  constructor(replacer: Redactor | StreamReplacer) {
     super();
     this.#replacer = replacer;
   }

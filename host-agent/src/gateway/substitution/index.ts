@@ -1,6 +1,6 @@
 // Secrets in requests of guests, and their redaction in the answers: pure of any connection.
 export { type RedactedAnswer, Redaction, ReplacingStream, type UnreadableAnswer } from './answer.ts';
-export { type BoundSecret, type Destination, type SecretUse, usableAt } from './bound-secret.ts';
+export { type BoundSecret, type Destination, judgeSecret, type SecretUse, usableAt } from './bound-secret.ts';
 export { type BodySubstitution, substituteBody } from './request-body.ts';
 export {
   type Headers,

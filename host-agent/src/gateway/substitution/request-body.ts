@@ -11,6 +11,8 @@ export type BodySubstitution = {
   readonly replacer: StreamReplacer;
   /** False: the length is not known before the end, so it is sent chunked. */
   readonly keepsLength: boolean;
+  /** Secrets that it may have. */
+  readonly names: readonly string[];
   /** Of what was replaced so far. */
   uses(): SecretUse[];
 };
@@ -40,6 +42,7 @@ export function substituteBody(
   return {
     replacer: new StreamReplacer(replacements),
     keepsLength: replacements.every(({ find, by }) => find.length === by.length),
+    names: usable.map(({ name }) => name),
     uses: () => [...found].map((secret) => ({ secret, form: 'body' })),
   };
 }

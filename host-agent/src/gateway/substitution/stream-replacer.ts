@@ -1,5 +1,5 @@
 // Replaces byte strings in a stream, also where they span chunks. It holds back only what may be the beginning of one,
-// so its memory is the longest of them, and a stream of events is not delayed.
+// so its memory is the longest of them. What is held back shows what is looked for: see redactor.ts for values.
 
 export type Replacement = {
   readonly find: Buffer;

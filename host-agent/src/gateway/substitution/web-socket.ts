@@ -1,34 +1,37 @@
-// Frames from a WebSocket server: payloads are redacted across frames, and each frame keeps its length.
+// Frames from a WebSocket server: messages are redacted across their frames, and each frame keeps its length.
 import { Transform, type TransformCallback } from 'node:stream';
 import { toError } from '../../lib/errors.ts';
-import type { StreamReplacer } from './stream-replacer.ts';
+import type { Redactor } from './redactor.ts';
 
+const FIN = 0x80;
 const OPCODE = 0x0f;
 const RESERVED = 0x70;
 const MASKED = 0x80;
 const LENGTH = 0x7f;
 const FIRST_CONTROL = 0x8;
-/** What waits behind the beginning of a value; frames may be empty. */
+/** What waits for the rest of its message; frames may be empty. */
 const MAX_PIECES = 256 * 1024;
 
-/** What is sent on in this order; a payload by its length, as its bytes come from the replacer. */
+/** What is sent on in this order; a payload by its length, as its bytes come from the redactor. */
 type Piece = { readonly bytes: Buffer } | { payload: number };
 
 /** Error: the server sends what a client that asked for no extension does not understand. */
 export class FrameRedaction {
-  readonly #data: StreamReplacer;
-  readonly #createReplacer: () => StreamReplacer;
+  readonly #data: Redactor;
+  readonly #createRedactor: () => Redactor;
   #head: Buffer = Buffer.alloc(0);
   /** Bytes of the current frame that are to come. */
   #left = 0;
+  /** Whether the current frame ends a message. */
+  #isLast = false;
   #control: Buffer[] | undefined;
   readonly #pieces: Piece[] = [];
   #ready: Buffer = Buffer.alloc(0);
   #arrived: Buffer[] = [];
 
-  constructor(createReplacer: () => StreamReplacer) {
-    this.#createReplacer = createReplacer;
-    this.#data = createReplacer();
+  constructor(createRedactor: () => Redactor) {
+    this.#createRedactor = createRedactor;
+    this.#data = createRedactor();
   }
 
   /** What can be sent on. */
@@ -66,6 +69,8 @@ export class FrameRedaction {
       this.#head = Buffer.alloc(0);
       this.#left = length;
       this.#control = isControl ? [] : undefined;
+      this.#isLast = !isControl && (first & FIN) !== 0;
+      if (length === 0) this.#endMessage();
       break;
     }
     return at;
@@ -76,14 +81,20 @@ export class FrameRedaction {
     if (this.#control === undefined) {
       this.#pieces.push({ payload: payload.length });
       this.#arrived.push(this.#data.push(payload));
+      if (this.#left === 0) this.#endMessage();
       return;
     }
     // Whole, as it is short; it may be between the parts of a message.
     this.#control.push(Buffer.from(payload));
     if (this.#left > 0) return;
-    const replacer = this.#createReplacer();
-    const bytes = Buffer.concat([replacer.push(Buffer.concat(this.#control)), replacer.end()]);
+    const redactor = this.#createRedactor();
+    const bytes = Buffer.concat([redactor.push(Buffer.concat(this.#control)), redactor.end()]);
     this.#pieces.push({ bytes });
+  }
+
+  /** Nothing of it waits for the next. */
+  #endMessage(): void {
+    if (this.#isLast) this.#arrived.push(this.#data.end());
   }
 
   #drain(): Buffer {
@@ -127,9 +138,9 @@ function readLength(head: Buffer): number | undefined {
 export class RedactingFrames extends Transform {
   readonly #redaction: FrameRedaction;
 
-  constructor(createReplacer: () => StreamReplacer) {
+  constructor(createRedactor: () => Redactor) {
     super();
-    this.#redaction = new FrameRedaction(createReplacer);
+    this.#redaction = new FrameRedaction(createRedactor);
   }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {

@@ -57,6 +57,20 @@ t.test('a key of the operator, or a credential of systemd, comes first', async (
   t.equal(other.source, 'credential');
   t.throws(() => other.open('id', sealed), { code: 'internal', message: /sealed with another key/ });
   t.strictSame(readdirSync(dataDir), [], 'none was made');
+  t.equal(other.findUnusedKey(), undefined);
+  const before = new Sealer({ dataDir });
+  t.equal(before.source, 'beside');
+  t.equal(before.findUnusedKey(), undefined);
+  for (const options of [{ keyFile }, { credentialsDir }])
+    t.equal(new Sealer({ dataDir, ...options }).findUnusedKey(), join(dataDir, SEAL_KEY_NAME));
+  chmodSync(keyFile, 0o440);
+  t.throws(() => new Sealer({ dataDir, keyFile }).source, { message: /chmod 600/ }, 'no credential');
+});
+
+t.test('the size of what was sealed is known without the key', async (t) => {
+  const sealer = new Sealer({ dataDir: makeDir(t) });
+  for (const size of [0, 1, 8, 100]) t.equal(Sealer.plainBytes(sealer.seal('x', Buffer.alloc(size))), size);
+  t.equal(Sealer.plainBytes(''), 0);
 });
 
 t.test('a key file that is missing, short, or open to others is refused and says so', async (t) => {

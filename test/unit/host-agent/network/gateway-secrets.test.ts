@@ -17,7 +17,10 @@ const STARS = '*'.repeat(VALUE.length);
 /** Servers that send back what they get. */
 const SERVERS = `
 const zlib = require('zlib');
-const echo = (q, s) => { let body = ''; q.on('data', (d) => { body += d; }); q.on('end', () => {
+let release; const released = new Promise((done) => { release = done; });
+const echo = (q, s) => { let body = ''; console.log('head ' + q.url + ' ' + (q.headers.authorization ?? ''));
+  if (q.url === '/slow') return void released.then(() => s.end('slow'));
+  if (q.url === '/release') release(); q.on('data', (d) => { body += d; }); q.on('end', () => {
   const host = q.headers[':authority'] ?? q.headers.host;
   console.log('got ' + JSON.stringify({ host, url: q.url, ...q.headers, body }));
   const text = JSON.stringify({ ...q.headers, url: q.url, body }) + ' ' + Buffer.from(q.headers.authorization ?? '').toString('base64');
@@ -28,7 +31,7 @@ const echo = (q, s) => { let body = ''; q.on('data', (d) => { body += d; }); q.o
   s.end(); }); };
 const both = http2.createSecureServer({ ...own, allowHTTP1: true }, echo); both.listen(9443, IP);
 const sockets = https.createServer(own, echo);
-sockets.on('upgrade', (q, s) => { s.on('error', () => {}); console.log('got ' + JSON.stringify(q.headers));
+sockets.on('upgrade', (q, s) => { s.on('close', () => console.log('closed')); s.on('error', () => {}); console.log('got ' + JSON.stringify(q.headers));
   s.write('HTTP/1.1 101 Switching Protocols\\r\\nUpgrade: websocket\\r\\nConnection: Upgrade\\r\\n\\r\\n');
   const text = Buffer.from('you sent ' + q.headers.authorization);
   s.write(Buffer.concat([Buffer.from([0x81, text.length]), text])); });
@@ -131,6 +134,35 @@ t.test('by HTTP/2 and in a WebSocket', async (t) => {
   t.notOk('sec-websocket-extensions' in (got()[1] ?? {}));
   t.match(out, { h2: `200 Bearer ${STARS} `, ws: `you sent Bearer ${STARS}` });
   for (const text of Object.values(out)) t.notOk(String(text).includes(VALUE));
+});
+
+t.test('requests that wait do not keep what was changed or removed', async (t) => {
+  seen.length = 0;
+  let secrets = [bind(VALUE)];
+  const { background, network, run, slot } = await open(t, { rules: [READ] }, undefined, async () => ({
+    secrets,
+    allowsPlainHttp: false,
+  }));
+  const authorization = `Authorization: Bearer ${PLACEHOLDER}\\r\\n`;
+  const lines = await background(`
+    const send = (name, port, text) => { const s = tls.connect({ host: '93.184.215.14', port, servername: 'ok.test', ca }, () => s.write(text.replaceAll('HOST', 'Host: ok.test:' + port + '\\r\\n')));
+      s.on('data', (d) => { for (const [line] of d.toString('latin1').matchAll(/HTTP.1.1 .../g)) console.log(name, line); }); s.on('error', () => {}); s.on('close', () => console.log(name, 'closed')); };
+    send('pipe', 9443, 'GET /slow HTTP/1.1\\r\\nHOST\\r\\nGET /later HTTP/1.1\\r\\nHOST${authorization}\\r\\n');
+    send('stash', 9443, 'POST /stash HTTP/1.1\\r\\nHOSTTransfer-Encoding: chunked\\r\\n${authorization}\\r\\n');
+    send('socket', 9444, 'GET /ws HTTP/1.1\\r\\nHOSTConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n${authorization}\\r\\n');`);
+  await until(() => seen.includes('head /slow') && seen.includes(`head /stash Bearer ${VALUE}`));
+  await until(() => lines.includes('socket HTTP/1.1 101'));
+  secrets = [bind(NEXT)];
+  await network.changeSecrets(slot);
+  await run(`out.done = await ask('GET', '/release', { port: 9443, host: 'ok.test:9443' });`);
+  await until(() => lines.includes('pipe HTTP/1.1 403'));
+  t.ok(lines.includes('pipe HTTP/1.1 200'));
+  t.notOk(seen.some((line) => line.startsWith('head /later')));
+  t.notOk(seen.includes('closed'), 'what was sent goes on with the value of its time');
+  secrets = [bind(NEXT, { hosts: ['other.test'] })];
+  await network.changeSecrets(slot);
+  await until(() => lines.includes('stash HTTP/1.1 403') && lines.includes('socket closed'));
+  await until(() => seen.includes('closed'));
 });
 
 /** The command line or environment of a process that has one of them. */

@@ -20,10 +20,14 @@ function makeDeps(t: Test, stored: Readonly<Record<string, { hosts: string[]; va
   const dataDir = mkdtempSync(join(tmpdir(), 'secrets-bindings-'));
   t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
   const find = (scope: string, name: string) => stored[`${scope}/${name}`];
+  const failed: string[] = [];
   return {
     sealer: new Sealer({ dataDir }),
+    failed,
+    onFailed: (name: string) => void failed.push(name),
     secrets: {
       hostsOf: (scope: string, name: string) => find(scope, name)?.hosts,
+      bytesOf: (scope: string, name: string) => find(scope, name)?.value.length ?? 0,
       content: async (scope: string, name: string) => {
         const found = find(scope, name);
         return found && { hosts: found.hosts, value: Buffer.from(found.value) };
@@ -162,4 +166,33 @@ t.test('references that no create could have made are refused', async (t) => {
   ])
     t.equal(readReferences([{ ...good, ...change } as typeof good]), undefined, JSON.stringify(change));
   t.equal(readReferences([good, good]), undefined, 'twice');
+});
+
+t.test('one that is sealed with another key has no value, and the others have theirs', async (t) => {
+  const [deps, other] = [makeDeps(t), makeDeps(t)];
+  const wished = wishes({ A: { value: VALUE, hosts: ['a.b'] } });
+  const bindings = [...changeBindings([], wished, '', other)];
+  const after = changeBindings(bindings, wishes({ B: { value: VALUE, hosts: ['a.b'] } }), '', deps);
+  t.strictSame(await values(after, deps), [
+    ['A', ['a.b'], undefined],
+    ['B', ['a.b'], VALUE],
+  ]);
+  t.strictSame(deps.failed, ['A']);
+});
+
+t.test('the values of a sandbox have a limit, also where a stored one grows later', async (t) => {
+  const stored = { '/big': { hosts: ['a.b'], value: 'v'.repeat(60_000) } };
+  const deps = makeDeps(t, stored);
+  const big = wishes({ A: { use: 'big' }, B: { value: VALUE, hosts: ['a.b'] } });
+  const more = wishes({ C: { value: 'w'.repeat(6000), hosts: ['a.b'] } });
+  const bindings = changeBindings([], big, '', deps);
+  t.throws(() => changeBindings(bindings, more, '', deps), { message: /at most 65536 bytes/ });
+  t.equal(changeBindings(bindings, { B: null }, '', deps).length, 1);
+  stored['/big'].value = 'v'.repeat(65_530);
+  t.match(await values(bindings, deps), [
+    ['A', ['a.b'], /^v+$/],
+    ['B', ['a.b'], undefined],
+  ]);
+  t.strictSame(deps.failed, ['B']);
+  t.strictSame(changeBindings(bindings, { B: null }, '', deps).length, 1, 'one can be removed still');
 });

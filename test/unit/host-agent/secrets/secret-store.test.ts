@@ -6,7 +6,9 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Sealer } from '../../../../host-agent/src/lib/seal.ts';
 import { SecretSources, SecretStore } from '../../../../host-agent/src/secrets/index.ts';
+import { readCommand } from '../../../../host-agent/src/secrets/source-command.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
+import { until } from '../../../support/until.ts';
 
 const VALUE = 'ghp_an-example-of-a-value';
 const HOSTS = ['api.github.com'];
@@ -55,8 +57,13 @@ t.test('a value comes back for its scope alone, and the registry has it in no fo
 t.test('a change has a new digest, keeps its age, and is told to listeners', async (t) => {
   const { secrets } = await open(t);
   const changes: string[] = [];
-  secrets.onChange((scope, name) => changes.push(`${scope}:${name}`));
+  secrets.onChange(async (scope, name) => {
+    // A change is answered when those who use it know.
+    await new Promise((done) => setTimeout(done, 20));
+    changes.push(`${scope}:${name}`);
+  });
   const first = await secrets.put('', 'a', { value: VALUE, hosts: HOSTS });
+  t.equal(changes.length, 1);
   const next = await secrets.put('', 'a', { value: `${VALUE}2`, hosts: ['b.example'] });
   t.match(next, { isNew: false, hosts: ['b.example'], createdAtMs: first.createdAtMs });
   t.not(next.digest, first.digest);
@@ -136,3 +143,70 @@ t.test(
     });
   },
 );
+
+t.test(
+  'a source that is read slowly never gives its value to a secret that has another one now',
+  async (t) => {
+    const dir = mkdtempSync(join(tmpdir(), 'secrets-sources-'));
+    t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+    const [slow, file, gate] = [join(dir, 'slow'), join(dir, 'file'), join(dir, 'gate')];
+    writeFileSync(
+      slow,
+      `#!/bin/sh\nwhile [ ! -e ${gate} ]; do sleep 0.02; done\nprintf %s '${VALUE}-slow'\n`,
+    );
+    chmodSync(slow, 0o755);
+    writeFileSync(file, VALUE);
+    const options = { commands: new Map([['slow', slow]]), files: new Map([['f', file]]) };
+    const { secrets, store } = await open(t, options);
+    await secrets.put('', 'x', { source: { file: 'f' }, hosts: ['a.example'] });
+    const table = store.table<Record<string, unknown>>('secrets');
+    const [{ id = '', record = {} } = {}] = table.all();
+    await table.put(id, { ...record, source: { command: 'slow' }, changedAtMs: 1 });
+    const early = secrets.content('', 'x');
+    await secrets.put('', 'x', { source: { file: 'f' }, hosts: ['b.example'] });
+    writeFileSync(gate, '');
+    for (const content of [await early, await secrets.content('', 'x')]) {
+      t.strictSame(content?.hosts, ['b.example']);
+      t.equal(content?.value?.toString(), VALUE);
+    }
+  },
+);
+
+t.test('a command runs once at a time, whatever asks for it, and gets no input', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'secrets-sources-'));
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+  const [command, starts] = [join(dir, 'command'), join(dir, 'starts')];
+  writeFileSync(command, `#!/bin/sh\ncat\necho x >> ${starts}\nsleep 0.3\nprintf %s '${VALUE}'\n`);
+  chmodSync(command, 0o755);
+  const { secrets } = await open(t, { commands: new Map([['c', command]]) });
+  const names = Array.from({ length: 40 }, (_, n) => `s${n}`);
+  await Promise.all(names.map((name) => secrets.put('', name, { source: { command: 'c' }, hosts: HOSTS })));
+  t.equal(readFileSync(starts, 'utf8'), 'x\n');
+  for (const name of names) t.equal(await textOf(secrets, '', name), VALUE);
+  t.equal(readFileSync(starts, 'utf8'), 'x\n');
+});
+
+t.test('what a command started ends with its time', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'secrets-sources-'));
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+  const [command, pid] = [join(dir, 'command'), join(dir, 'pid')];
+  writeFileSync(command, `#!/bin/sh\nsleep 600 &\necho $! > ${pid}\nwait\n`);
+  chmodSync(command, 0o755);
+  await t.rejects(readCommand(command, { maxBytes: 10, timeoutMs: 500 }), { message: 'it took too long' });
+  const child = Number(readFileSync(pid, 'utf8'));
+  await until(() => !isRunning(child));
+  await t.rejects(readCommand('/dev/zero', { maxBytes: 10, timeoutMs: 500 }));
+  writeFileSync(command, '#!/bin/sh\nexec cat /dev/zero\n');
+  await t.rejects(readCommand(command, { maxBytes: 10, timeoutMs: 20_000 }), {
+    message: /more than 10 bytes/,
+  });
+});
+
+/** One that ended may wait for its parent to notice. */
+function isRunning(pid: number): boolean {
+  try {
+    return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  } catch {
+    return false;
+  }
+}

@@ -17,11 +17,11 @@ function redactionOf(...values: string[]): Redaction {
 }
 
 function feed(redaction: Redaction, text: string, size: number): string {
-  const replacer = redaction.replacer();
+  const redactor = redaction.redactor();
   const parts: Buffer[] = [];
   for (let at = 0; at < text.length; at += size)
-    parts.push(replacer.push(Buffer.from(text.slice(at, at + size), 'latin1')));
-  parts.push(replacer.end());
+    parts.push(redactor.push(Buffer.from(text.slice(at, at + size), 'latin1')));
+  parts.push(redactor.end());
   return Buffer.concat(parts).toString('latin1');
 }
 
@@ -87,7 +87,7 @@ t.test('base64 of what surrounds it is found at each of its three places', async
 
 t.test('the pair of Basic credentials is found whole', async (t) => {
   const pair = Buffer.from(`user:${PLAIN}`).toString('base64');
-  const redaction = new Redaction([{ value: Buffer.from(PLAIN) }], [pair]);
+  const redaction = redactionOf(PLAIN).with([pair]);
   t.equal(redaction.text(`got Basic ${pair}!`), `got Basic ${'*'.repeat(pair.length)}!`);
 });
 
@@ -107,16 +107,55 @@ t.test('headers, trailers and their names are redacted', async (t) => {
   ]);
 });
 
-t.test('what cannot begin a value is not held back', async (t) => {
-  const replacer = redactionOf(PLAIN).replacer();
-  t.equal(replacer.push(Buffer.from('data: event\n\n')).toString(), 'data: event\n\n');
-  t.equal(replacer.heldBytes, 0);
-  t.equal(replacer.push(Buffer.from(`x${PLAIN.slice(0, -1)}`)).toString(), 'x');
-  t.equal(replacer.heldBytes, PLAIN.length - 1);
-  t.equal(replacer.push(Buffer.from('!')).toString(), `${PLAIN.slice(0, -1)}!`);
-  replacer.push(Buffer.from(PLAIN.slice(0, 10)));
-  t.equal(replacer.end().toString(), PLAIN.slice(0, 10));
-  t.equal(replacer.end().length, 0);
+t.test('what is held back does not depend on a likeness to a value', async (t) => {
+  const texts = [`x ${PLAIN.slice(0, 5)}`, `x ${PLAIN.slice(0, 4)}?`, `x ${'y'.repeat(5)}`];
+  for (const more of ['', PLAIN.slice(5), 'z'.repeat(PLAIN.length - 5), 'z'.repeat(500)]) {
+    const lengths = texts.map((text) => {
+      const redactor = redactionOf(PLAIN).redactor();
+      return [text, more].map((part) => redactor.push(Buffer.from(part)).length);
+    });
+    t.strictSame(lengths[1], lengths[0]);
+    t.strictSame(lengths[2], lengths[0]);
+  }
+});
+
+t.test('a line is not held back, nor is what comes before a byte that no value has', async (t) => {
+  const redactor = redactionOf(PLAIN).redactor();
+  t.equal(redactor.push(Buffer.from('data: event\n\n')).toString(), 'data: event\n\n');
+  t.equal(redactor.push(Buffer.from(`${PLAIN}\nab`)).toString(), `${'*'.repeat(PLAIN.length)}\n`);
+  t.equal(redactor.heldBytes, 2);
+  t.equal(redactor.push(Buffer.from([0xc3, 0xa4])).length, 4);
+  t.equal(redactor.push(Buffer.from(PLAIN.slice(0, 10))).length, 0);
+  t.equal(redactor.end().toString(), PLAIN.slice(0, 10));
+  t.equal(redactor.end().length, 0);
+});
+
+t.test('of two values that begin alike, the longer is found, over any border', async (t) => {
+  const long = `${PLAIN}-and-a-longer-end`;
+  for (const size of [1, 7, PLAIN.length, 1000])
+    for (const values of [
+      [PLAIN, long],
+      [long, PLAIN],
+    ])
+      t.equal(feed(redactionOf(...values), `${long}.`, size), `${'*'.repeat(long.length)}.`, `by ${size}`);
+});
+
+t.test('a message of gRPC is not held back, and its length stays', async (t) => {
+  const toMessage = (text: string) => {
+    const head = Buffer.alloc(5);
+    head.writeUInt32BE(text.length, 1);
+    return Buffer.concat([head, Buffer.from(text)]);
+  };
+  const headers = [['content-type', 'application/grpc+proto']] as const;
+  const answer = redactionOf(PLAIN).answer(200, headers);
+  if (answer.kind === 'unreadable') throw new Error(answer.reason);
+  const [body] = answer.body;
+  body?.write(toMessage(`ok ${PLAIN}`));
+  t.equal(String(body?.read()), toMessage(`ok ${'*'.repeat(PLAIN.length)}`).toString());
+  const messages = Buffer.concat([toMessage(PLAIN), toMessage(''), toMessage('end')]);
+  const all = await readBody(redactionOf(PLAIN), headers, messages);
+  const expected = [toMessage('*'.repeat(PLAIN.length)), toMessage(''), toMessage('end')];
+  t.equal(all.body, Buffer.concat(expected).toString());
 });
 
 t.test('random streams are what a search in the whole would make of them', async (t) => {
@@ -130,15 +169,15 @@ t.test('random streams are what a search in the whole would make of them', async
   for (let round = 0; round < 500; round++) {
     const text = Array.from({ length: next(120) }, () => 'aab'[next(3)]).join('');
     const expected = text.replaceAll(value, '*'.repeat(value.length));
-    const replacer = redaction.replacer();
+    const redactor = redaction.redactor();
     let got = '';
     for (let at = 0; at < text.length; ) {
       const size = 1 + next(9);
-      got += replacer.push(Buffer.from(text.slice(at, at + size))).toString();
-      t.ok(replacer.heldBytes < 2 * value.length + 2);
+      got += redactor.push(Buffer.from(text.slice(at, at + size))).toString();
+      t.ok(redactor.heldBytes < 3 * value.length);
       at += size;
     }
-    got += replacer.end().toString();
+    got += redactor.end().toString();
     if (got !== expected) t.equal(got, expected, text);
   }
 });
@@ -204,7 +243,7 @@ t.test('frames of a WebSocket keep their lengths, and a value may span them', as
   const bytes = Buffer.concat([...sent, frame(long), frame(''), frame('end')]);
   const all = Buffer.concat([...expected, frame('z'.repeat(5000) + stars), frame(''), frame('end')]);
   for (const size of [1, 2, 13, 4096, bytes.length]) {
-    const redaction = new FrameRedaction(() => redactionOf(PLAIN).replacer());
+    const redaction = new FrameRedaction(() => redactionOf(PLAIN).redactor());
     const parts: Buffer[] = [];
     for (let at = 0; at < bytes.length; at += size) parts.push(redaction.push(bytes.subarray(at, at + size)));
     parts.push(redaction.end());
@@ -212,9 +251,18 @@ t.test('frames of a WebSocket keep their lengths, and a value may span them', as
   }
 });
 
+t.test('a message of a WebSocket is not held back, whatever it has', async (t) => {
+  for (const text of [PLAIN.slice(0, 5), 'other']) {
+    const redaction = new FrameRedaction(() => redactionOf(PLAIN).redactor());
+    t.equal(redaction.push(frame(text)).length, 2 + text.length);
+    t.equal(redaction.push(frame(text, 0x01)).length, 2, 'one that has an end to come');
+    t.equal(redaction.push(frame('', 0x80)).length, 2 + text.length);
+  }
+});
+
 t.test('frames that a client cannot have asked for end the connection', async (t) => {
   const redact = (bytes: number[]) => () =>
-    new FrameRedaction(() => redactionOf(PLAIN).replacer()).push(Buffer.from(bytes));
+    new FrameRedaction(() => redactionOf(PLAIN).redactor()).push(Buffer.from(bytes));
   t.throws(redact([0xc1, 1, 65]), /extension/);
   t.throws(redact([0x81, 0x81]), /masked/);
   t.throws(redact([0x89, 126, 1, 0]), /too long/);
