@@ -63,7 +63,7 @@ t.test('a stored secret is listed without its value, and is its tenant’s alone
     t.equal((await ask('GET', '/secrets/github')).status, 404);
     t.equal((await ask('DELETE', '/secrets/github')).status, 404);
     const create = await ask('POST', '/sandboxes', { network: NETWORK, secrets: { X: { use: 'github' } } });
-    t.match(create, { status: 400, error: /secrets.X.use names secret github, which does not exist/ });
+    t.match(create, { status: 400, error: /secrets.X.use names a secret that does not exist/ });
   }
   const { id } = await acme('POST', '/sandboxes', { network: NETWORK, secrets: { X: { use: 'github' } } });
   t.match(await acme('GET', '/secrets/github'), { used_by: [id] });
@@ -103,6 +103,11 @@ t.test('policies: operation secrets, allow_secrets, and net_allow_max for hosts'
   });
   const change = { secrets: { Y: { use: 'two' } } };
   t.equal((await creator('PATCH', `/sandboxes/${made.id}/network`, change)).status, 403);
+  const keeper = await as({ policy: { operations: ['secrets'], allow_secrets: ['one'] } });
+  t.match(await keeper('PUT', '/secrets/two', GH), { status: 403, error: /secret two is not among/ });
+  t.equal((await keeper('DELETE', '/secrets/two')).status, 403);
+  t.equal((await keeper('PUT', '/secrets/one', GH)).status, 200);
+  t.equal((await keeper('DELETE', '/secrets/one')).status, 204);
   const narrow = await as({ policy: { net_allow_max: ['api.test', 'b.test'] } });
   const evil = { value: VALUE, hosts: ['evil.test'] };
   for (const answer of [
@@ -157,6 +162,36 @@ t.test('no error shows what may be a value', async (t) => {
     t.equal(status, 400, JSON.stringify(body));
     t.notMatch(text, 'ghp_', text);
   }
+});
+
+t.test('a value in the field of a name is in no answer and not in the audit trail', async (t) => {
+  const { root, daemon } = await start(t);
+  const token = 'ghp_0123456789abcdefghijklmnopqrstuvwxyz';
+  const { id } = await root('POST', '/sandboxes', { network: NETWORK });
+  const wrong = { X: { use: token } };
+  for (const [method, path, body, status] of [
+    ['POST', '/sandboxes', { network: NETWORK, secrets: wrong }, 400],
+    ['PATCH', `/sandboxes/${id}/network`, { secrets: wrong }, 400],
+    ['PUT', `/sandboxes/${id}/network`, { allowlist: ['b.test'], secrets: wrong }, 400],
+    ['PUT', '/secrets/x', { source: { file: token }, hosts: ['a.test'] }, 403],
+  ] as const) {
+    const answer = await root(method, path, body);
+    t.equal(answer.status, status, answer.text);
+    t.notMatch(answer.text, token);
+  }
+  t.strictSame(findIn(daemon.home.dataDir, token), []);
+});
+
+t.test('an operator who changes the sandbox of a tenant gives it secrets of the tenant', async (t) => {
+  const { root, as, secretOf } = await start(t);
+  const acme = await as({ tenant: 'acme' });
+  await root('PUT', '/secrets/own', { ...GH, value: 'of-the-operator' });
+  const { id } = await acme('POST', '/sandboxes', { network: NETWORK });
+  const change = { secrets: { X: { use: 'own' } } };
+  t.equal((await root('PATCH', `/sandboxes/${id}/network`, change)).status, 400);
+  await acme('PUT', '/secrets/own', GH);
+  t.equal((await root('PATCH', `/sandboxes/${id}/network`, change)).status, 200);
+  t.equal(await secretOf(id, 'X'), VALUE);
 });
 
 t.test('changes of a running sandbox: bound, rotated, removed, replaced', async (t) => {

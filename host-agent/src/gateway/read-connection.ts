@@ -78,7 +78,7 @@ export class ReadConnection {
     return this.#settings.judge(this.handed, request);
   }
 
-  /** What a changed policy does not allow ends, and what has secrets that hold no more. Returns the number of requests. */
+  /** What a change does not allow ends, by its policy or its secrets. Returns the number of requests. */
   settle(): number {
     const isRead = this.#settings.isRead(this.handed);
     const over = [...this.requests].filter(

@@ -5,23 +5,26 @@ import type { SandboxSecrets, StoredBinding } from '../secrets/index.ts';
 import { type Metadata, NO_METADATA } from './metadata.ts';
 import type { NetworkChange } from './network-types.ts';
 import type { SandboxRecord } from './record.ts';
-import { assertUsable, scopeOf, toRequestedSecrets } from './secrets.ts';
+import { assertUsable, scopeOfOwner, toRequestedSecrets } from './secrets.ts';
 
 type SecretChangeDeps = {
   readonly secrets: Pick<SandboxSecrets, 'change'>;
   readonly limits: Pick<Limits, 'admitSecrets'>;
 };
 
-/** Of those that the request names alone, a policy is a limit: others were admitted before. */
+/**
+ * Of those that the request names alone, a policy is a limit: others were admitted before. Stored ones are those of the
+ * sandbox’s owner, not of the client.
+ */
 export function patchSecrets(
-  { metadata: { secrets: before = [], env = [] } = NO_METADATA }: SandboxRecord,
+  { owner, metadata: { secrets: before = [], env = [] } = NO_METADATA }: SandboxRecord,
   { secrets: changes, replacesSecrets }: NetworkChange,
   request: RequestContext,
   { secrets, limits }: SecretChangeDeps,
 ): readonly StoredBinding[] {
   if (changes === undefined && replacesSecrets !== true) return before;
   const kept = replacesSecrets ? before.filter(({ name }) => Object.hasOwn(changes ?? {}, name)) : before;
-  const after = secrets.change(kept, changes ?? {}, scopeOf(request.principal));
+  const after = secrets.change(kept, changes ?? {}, scopeOfOwner(owner));
   assertUsable(after, { allowlist: [] }, Object.fromEntries(env));
   const named = after.filter(({ name }) => Object.hasOwn(changes ?? {}, name));
   limits.admitSecrets(request, toRequestedSecrets(named));

@@ -74,7 +74,7 @@ export class SecretSources {
     if (path === undefined)
       throw new AppError(
         'forbidden',
-        `the operator has no ${kind} ${name} for secrets of ${scope === '' ? 'keys without a tenant' : `tenant ${scope}`}; --secret-${kind} names them`,
+        `the operator has no such ${kind} for secrets of ${scope === '' ? 'keys without a tenant' : `tenant ${scope}`}; --secret-${kind} names them`,
       );
     return { kind, name, path: kind === 'credential' ? join(credentialsDir ?? '/nonexistent', name) : path };
   }

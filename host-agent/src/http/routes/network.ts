@@ -126,9 +126,10 @@ export function toAuditedSecrets(secrets: readonly RequestedSecret[] = []) {
     : { secrets: audited.map(({ name, hosts, use }) => ({ name, hosts, use })) };
 }
 
+/** Without `use`, which may be a value in the wrong field until it was found. */
 function toAuditedChanges(changes: BindingChanges) {
   const entries = Object.entries(changes).slice(0, MAX_AUDITED_ENTRIES);
-  return { secrets: entries.map(([name, each]) => ({ name, hosts: each?.hosts, use: each?.use })) };
+  return { secrets: entries.map(([name, each]) => ({ name, hosts: each?.hosts })) };
 }
 
 function toBoundBody({ name, use, hosts, ports, forms, inject, env, plainHttp, hasValue }: BoundSecretInfo) {

@@ -33,15 +33,22 @@ export function secretHandlers({ secrets, sandboxes: host }: HttpServices) {
       const principal = c.get('principal');
       const { hosts, source } = body;
       const audit = c.get('audit');
-      audit.effective = { secret: name, hosts, ...(source && { source }) };
-      host.as(principal).admitSecret({ name, hosts });
+      audit.effective = { secret: name, hosts };
+      // Who changes a secret decides where its value goes.
+      host.as(principal).admitSecret({ name, hosts, use: name });
       const { isNew, ...stored } = await secrets.put(scope, name, body);
-      audit.effective = { ...audit.effective, change: isNew ? 'created' : 'changed' };
+      // Not before: a source that does not exist may be a value in the wrong field.
+      audit.effective = {
+        ...audit.effective,
+        ...(source && { source }),
+        change: isNew ? 'created' : 'changed',
+      };
       return toSecretBody(stored, usersIn(c, scope)(name));
     },
 
     deleteSecret: async ({ params: { name } }, c) => {
       c.get('audit').effective = { secret: name };
+      host.as(c.get('principal')).admitSecret({ name, hosts: [], use: name });
       await secrets.remove(scopeOf(c), name);
       return undefined;
     },
