@@ -84,9 +84,23 @@ export class ConsolePage {
   async click(name: string): Promise<void> {
     const find = `['dialog[open] button', 'button, a, input']
       .flatMap((selector) => [...document.querySelectorAll(selector)])
-      .find((each) => (each.getAttribute('aria-label') ?? each.textContent.trim()) === ${JSON.stringify(name)})`;
+      .find((each) => !each.disabled && (each.getAttribute('aria-label') ?? each.textContent.trim()) === ${JSON.stringify(name)})`;
     await this.until(`(${find}) !== undefined`, `the control ${name}`);
     await this.page.evaluate(`(${find}).click(); 0`);
+  }
+
+  /** Presses `g` and another key, again where the page took too long for the second one. */
+  async go(key: string, what: string): Promise<void> {
+    const isShown = `document.body?.innerText.includes(${JSON.stringify(what)})`;
+    for (let tries = 0; tries < 10; tries++) {
+      await this.page.press('g');
+      await this.page.press(key);
+      for (let looks = 0; looks < 100; looks++) {
+        if ((await this.page.evaluate(isShown)) === true) return;
+        await sleep(20);
+      }
+    }
+    throw new Error(`g ${key} does not lead to ${what}`);
   }
 
   /** Types into the field of that label. */

@@ -73,20 +73,14 @@ t.test('each page, by mouse and by keys', async (t) => {
     await assertSound(t, app, `tab ${key}`);
   }
 
-  await page.press('g');
-  await page.press('n');
-  await app.shows('1 snapshot');
+  await app.go('n', '1 snapshot');
   await app.click('Fork');
   await app.shows('Forked sbx_');
   await app.until(`document.querySelectorAll('.tree .node-sandbox').length === 2`, 'the fork in the tree');
   await assertSound(t, app, 'the tree');
-  await page.press('g');
-  await page.press('e');
-  await app.shows('forked');
+  await app.go('e', 'forked');
   await assertSound(t, app, 'the events');
-  await page.press('g');
-  await page.press('i');
-  await app.shows('1 image');
+  await app.go('i', '1 image');
   await app.fill('Reference to pull', 'redis:7');
   await page.press('Enter');
   await app.shows('a60222455a7d');
@@ -103,9 +97,7 @@ t.test('each page, by mouse and by keys', async (t) => {
   await page.evaluate(`[...document.querySelectorAll('dialog[open] button')].at(-1).click(); 0`);
   await app.hides('Delete this image?');
   await page.evaluate(`document.activeElement.blur(); 0`);
-  await page.press('g');
-  await page.press('h');
-  await app.shows('This daemon has no keys');
+  await app.go('h', 'This daemon has no keys');
   await assertSound(t, app, 'the host');
   await page.press('?');
   await app.shows('Go to Snapshots');
@@ -113,9 +105,7 @@ t.test('each page, by mouse and by keys', async (t) => {
   await page.press('Escape');
   await app.hides('Keyboard shortcuts');
 
-  await page.press('g');
-  await page.press('s');
-  await app.shows('2 sandboxes');
+  await app.go('s', '2 sandboxes');
   await page.press('/');
   await app.fill('Search', 'nothing-like-it');
   await app.shows('No sandbox matches');

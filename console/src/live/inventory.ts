@@ -175,17 +175,22 @@ export class Inventory {
   #read(signal: AbortSignal): void {
     if (this.#reading === signal) return;
     this.#reading = signal;
-    this.#readAll(signal)
-      .catch(() => {
-        // The page was hidden: the next visit begins with a list.
-        this.#isStale = true;
-      })
-      .finally(() => {
-        if (this.#reading === signal) this.#reading = undefined;
-      });
+    this.#readAll(signal).catch(() => {
+      // The page was hidden: the next visit begins with a list.
+      this.#isStale = true;
+    });
   }
 
   async #readAll(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#readChanged(signal);
+    } finally {
+      // At once: what changes from here on is not read by this round.
+      if (this.#reading === signal) this.#reading = undefined;
+    }
+  }
+
+  async #readChanged(signal: AbortSignal): Promise<void> {
     let waitMs = this.#times.retryMs;
     if (!this.#isStale) await pause(this.#times.gatherMs, signal);
     while (this.#isStale || this.#changed.size > 0) {

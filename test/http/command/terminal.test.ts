@@ -110,7 +110,7 @@ t.test('a key that is typed is not shown', async (t) => {
   await left.shows('the key, which is not shown:');
   left.type('\x03');
   t.equal(await left.exited, 1);
-  t.match(left.shown, 'sandbox: no key was given');
+  t.match(left.shown, 'sandbox: nothing was given');
 });
 
 /** The daemon takes its time for 4 MiB; resolves with what a copy shows meanwhile. */

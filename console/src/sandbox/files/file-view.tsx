@@ -22,9 +22,11 @@ export function FileView({ files, path, onClose, onSaved }: Props) {
   const { policy } = useSession();
   const { value, error, reload } = useLoaded(`file ${path}`, (signal) => read(files, path, signal));
   const [text, setText] = useState<string | undefined>();
+  const [saved, setSaved] = useState<string | undefined>();
   const [etag, setEtag] = useState<string | undefined>();
   useEffect(() => {
     setText(value?.text);
+    setSaved(value?.text);
     setEtag(value?.etag);
   }, [value]);
   const write = () =>
@@ -32,6 +34,7 @@ export function FileView({ files, path, onClose, onSaved }: Props) {
       try {
         const entry = await files.replace(path, text ?? '', etag === undefined ? {} : { ifMatch: etag });
         setEtag(entry.etag);
+        setSaved(text);
         notify('Saved');
         onSaved();
       } catch (problem) {
@@ -40,7 +43,12 @@ export function FileView({ files, path, onClose, onSaved }: Props) {
         throw problem;
       }
     });
-  const isChanged = text !== undefined && text !== value?.text;
+  const isChanged = text !== undefined && text !== saved;
+  // A text field of a browser has no carriage returns: to save what it has would change each line.
+  const hasReturns = saved?.includes('\r') === true;
+  const unlessChanged = (go: () => void) => () => {
+    if (!isChanged || globalThis.confirm('Discard the changes of this file?')) go();
+  };
   return (
     <section class="file" aria-label="File">
       <header class="file-head">
@@ -49,12 +57,12 @@ export function FileView({ files, path, onClose, onSaved }: Props) {
         </code>
         {value !== undefined && <span class="faint">{formatBytes(value.sizeBytes)}</span>}
         {value?.text !== undefined && (
-          <ActionButton needs="exec" kind="primary" isDisabled={!isChanged} onClick={write}>
+          <ActionButton needs="exec" kind="primary" isDisabled={!isChanged || hasReturns} onClick={write}>
             Save
           </ActionButton>
         )}
-        <Button onClick={reload}>Reload</Button>
-        <Button kind="quiet" label="Close the file" onClick={onClose}>
+        <Button onClick={unlessChanged(reload)}>Reload</Button>
+        <Button kind="quiet" label="Close the file" onClick={unlessChanged(onClose)}>
           ×
         </Button>
       </header>
@@ -68,13 +76,19 @@ export function FileView({ files, path, onClose, onSaved }: Props) {
           Download it to see it.
         </p>
       )}
+      {hasReturns && (
+        <p class="state-note">
+          Lines of this file end with carriage returns, which an editor in a browser cannot keep. It can only
+          be read here.
+        </p>
+      )}
       {text !== undefined && (
         <textarea
           class="editor"
           aria-label={`Content of ${toVisible(path)}`}
           spellcheck={false}
           autocomplete="off"
-          readOnly={!permits(policy, 'exec')}
+          readOnly={hasReturns || !permits(policy, 'exec')}
           value={text}
           onInput={({ currentTarget }) => setText(currentTarget.value)}
         />
@@ -91,7 +105,11 @@ async function read(files: Files, path: string, signal: AbortSignal) {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   try {
     let text = '';
-    for await (const part of content) text += decoder.decode(part, { stream: true });
+    for await (const part of content) {
+      text += decoder.decode(part, { stream: true });
+      // It may have grown, or never end.
+      if (text.length > MAX_TEXT_BYTES) return { sizeBytes: Math.max(sizeBytes, text.length) };
+    }
     text += decoder.decode();
     return text.includes('\0') ? { sizeBytes } : { sizeBytes, text, etag: content.etag };
   } catch (error) {

@@ -1,5 +1,5 @@
 // The files of a sandbox: a directory, and the file that is open.
-import type { FileEntry, SandboxInfo } from '@sandboxd/client';
+import { type FileEntry, type Files, PreconditionError, type SandboxInfo } from '@sandboxd/client';
 import { useState } from 'preact/hooks';
 import { useInventory } from '../../live/use-inventory.ts';
 import { ActionButton } from '../../parts/button.tsx';
@@ -61,8 +61,7 @@ function Directory({ info, at }: Props) {
           throw new Error(
             `A browser uploads at most ${formatBytes(MAX_UPLOAD_BYTES)}; use sandbox cp for this file`,
           );
-        await files.replace(to, new Uint8Array(await one.arrayBuffer()));
-        return true;
+        return await store(files, to, new Uint8Array(await one.arrayBuffer()), one.name);
       });
       if (isDone) notify(`Uploaded ${toVisible(one.name)}`);
     }
@@ -275,4 +274,17 @@ export function joinPath(directory: string, name: string): string {
 function byKindAndName(a: FileEntry, b: FileEntry): number {
   const kind = Number(b.type === 'directory') - Number(a.type === 'directory');
   return kind === 0 ? a.name.localeCompare(b.name) : kind;
+}
+
+/** Asks before it replaces a file. Resolves with whether it was stored. */
+async function store(files: Files, to: string, bytes: Uint8Array, name: string): Promise<boolean> {
+  try {
+    await files.replace(to, bytes, { ifNoneMatch: '*' });
+    return true;
+  } catch (error) {
+    if (!(error instanceof PreconditionError)) throw error;
+    if (!globalThis.confirm(`Replace the file ${toVisible(name)}?`)) return false;
+    await files.replace(to, bytes);
+    return true;
+  }
 }

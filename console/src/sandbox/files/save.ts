@@ -6,14 +6,24 @@ import { formatBytes } from '../../parts/format.ts';
 const MAX_BYTES = 512 * 2 ** 20;
 
 export async function save(files: Files, { path, name, size_bytes }: FileEntry): Promise<void> {
-  if (size_bytes > MAX_BYTES)
-    throw new Error(`a browser saves at most ${formatBytes(MAX_BYTES)}; use sandbox cp for this file`);
+  if (size_bytes > MAX_BYTES) throw tooLong();
   const parts: Uint8Array<ArrayBuffer>[] = [];
-  for await (const part of await files.content(path)) parts.push(new Uint8Array(part));
+  let bytes = 0;
+  for await (const part of await files.content(path)) {
+    bytes += part.length;
+    // It may have grown, or never end.
+    if (bytes > MAX_BYTES) throw tooLong();
+    parts.push(new Uint8Array(part));
+  }
   const url = URL.createObjectURL(new Blob(parts, { type: 'application/octet-stream' }));
   const link = document.createElement('a');
   link.href = url;
-  link.download = name;
+  // Characters that reorder text could hide what kind of file it is.
+  link.download = name.replace(/\p{Cf}/gu, '');
   link.click();
   URL.revokeObjectURL(url);
+}
+
+function tooLong(): Error {
+  return new Error(`a browser saves at most ${formatBytes(MAX_BYTES)}; use sandbox cp for this file`);
 }
