@@ -93,23 +93,35 @@ t.test('one child that dies takes all of its fork with it', async (t) => {
   const { api, directories } = daemon;
   const source = await api.create({ memory_mib: 256 });
   const snapshot = await api.call<{ id: string }>('POST', `/sandboxes/${source.id}/snapshot`);
-  const forking = api.call('POST', `/snapshots/${snapshot.id}/fork?count=10`);
-  const outcome = forking.then(
-    () => 'made',
-    (error) => error,
-  );
-  // The seventh VMM to appear is killed while it starts.
-  const seen = new Set<number>();
-  while (seen.size < 7) {
-    for (const { pid, socketPath } of await listVmms()) {
-      const isChild = socketPath.startsWith(`${directories.runDir}/`) && !socketPath.includes(source.id);
-      if (!isChild || seen.has(pid)) continue;
-      seen.add(pid);
-      if (seen.size === 7) process.kill(pid, 'SIGKILL');
+  /** Resolves with the error, or with the forks if all were there before the kill. */
+  const forkAndKill = async (): Promise<unknown> => {
+    const forking = api.call<{ sandboxes: SandboxJson[] }>('POST', `/snapshots/${snapshot.id}/fork?count=10`);
+    let isOver = false;
+    const outcome = forking
+      .catch((error: unknown) => error)
+      .finally(() => {
+        isOver = true;
+      });
+    // The seventh VMM to appear is killed while it starts.
+    const seen = new Set<number>();
+    while (seen.size < 7 && !isOver) {
+      for (const { pid, socketPath } of await listVmms()) {
+        const isChild = socketPath.startsWith(`${directories.runDir}/`) && !socketPath.includes(source.id);
+        if (!isChild || seen.has(pid)) continue;
+        seen.add(pid);
+        if (seen.size === 7) process.kill(pid, 'SIGKILL');
+      }
+      await sleep(2);
     }
-    await sleep(2);
+    return await outcome;
+  };
+  let outcome = await forkAndKill();
+  for (let tries = 1; tries < 10 && !(outcome instanceof Error); tries++) {
+    const { sandboxes } = outcome as { sandboxes: SandboxJson[] };
+    for (const { id } of sandboxes) await api.delete(id);
+    outcome = await forkAndKill();
   }
-  t.match(await outcome, { status: 500, message: /SIGKILL/ });
+  t.match(outcome, { status: 500, message: /SIGKILL/ });
   t.same(
     (await api.list()).map(({ id }) => id),
     [source.id],
