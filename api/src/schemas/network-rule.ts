@@ -91,13 +91,16 @@ const list = <T extends z.ZodType<string, string>>(what: string, entry: T) =>
 const METHOD_ERROR = 'must be a method, such as GET';
 const TUNNEL_ERROR = `must be none of ${TUNNELS.join(', ')}, which are never passed on`;
 const method = rule(
-  text(METHOD_ERROR, METHOD),
-  `none of ${TUNNELS.join(', ')}`,
-  (value) => !TUNNELS.includes(value.toUpperCase()),
-  { error: TUNNEL_ERROR },
-).refine((value) => value === value.toUpperCase() || !COMMON_METHODS.includes(value.toUpperCase()), {
-  error: ({ input }) => `must be ${String(input).toUpperCase()}: methods are case-sensitive`,
-});
+  rule(
+    text(METHOD_ERROR, METHOD),
+    `none of ${TUNNELS.join(', ')}`,
+    (value) => !TUNNELS.includes(value.toUpperCase()),
+    { error: TUNNEL_ERROR },
+  ),
+  'in upper case where it is a common one',
+  (value) => value === value.toUpperCase() || !COMMON_METHODS.includes(value.toUpperCase()),
+  { error: 'must be in upper case, such as GET: methods are case-sensitive' },
+);
 const PATH_FORM_ERROR = 'must be a path that begins with /, without a query';
 const PATH_ERROR =
   'must be as a server reads it: no "//", dot segments, "\\", ";", and no %-codes of what needs none; ' +
