@@ -50,6 +50,7 @@ t.test('a refusal is the last that a connection says', async (t) => {
     `HTTP/1.1 405 ${STATUS_CODES[405]}`,
     'Allow: GET',
     'X-Request-Id: req_1',
+    'Cache-Control: no-store',
     'Content-Type: application/json',
     'Content-Length: 43',
     'Connection: close',
@@ -124,6 +125,7 @@ t.test('a request that the app is not to see has its answer, and then its connec
     {
       'WWW-Authenticate': 'Bearer',
       'X-Request-Id': 'req_2',
+      'Cache-Control': 'no-store',
       'Content-Type': 'application/json',
       'Content-Length': 40,
     },
