@@ -5,16 +5,19 @@ import type { Authority } from './authority/index.ts';
 import type { ConnectionRecord } from './connection-record.ts';
 import type { NetworkPolicy } from './network-policy.ts';
 
-/** A secret that the guest can use: see gateway/substitution/bound-secret.ts. */
+/** A secret that the guest can use. */
 export type GatewaySecret = {
   readonly name: string;
+  /** Null: the guest has none, as the value is injected. */
   readonly placeholder: string | null;
-  /** In base64. */
+  /** In base64. Null: there is none, because it was deleted, or never given to an imported snapshot. */
   readonly value: string | null;
   readonly hosts: readonly string[];
+  /** Absent: all that the rules have for the host. */
   readonly ports?: readonly number[] | undefined;
   readonly forms: readonly SecretForm[];
   readonly inject?: SecretInjection | undefined;
+  /** The secret's own switch; the operator's is in the destination. */
   readonly plainHttp: boolean;
 };
 

@@ -1,21 +1,12 @@
 // A secret as the gateway has it: a placeholder that the guest knows, a value that it does not, and where the one may
 // become the other.
-import type { SecretForm, SecretInjection } from '@sandboxd/api';
+import type { SecretInjection } from '@sandboxd/api';
 import { matchesHostPattern } from '../../lib/host-patterns.ts';
+import type { GatewaySecret } from '../../network/gateway-wire.ts';
 
-export type BoundSecret = {
-  readonly name: string;
-  /** Null: the guest has none, as the value is injected. */
-  readonly placeholder: string | null;
-  /** Printable ASCII. Null: there is none, because it was deleted, or never given to an imported snapshot. */
+export type BoundSecret = Omit<GatewaySecret, 'value'> & {
+  /** Printable ASCII. */
   readonly value: Buffer | null;
-  readonly hosts: readonly string[];
-  /** Absent: all that the rules have for the host. */
-  readonly ports?: readonly number[] | undefined;
-  readonly forms: readonly SecretForm[];
-  readonly inject?: SecretInjection | undefined;
-  /** The secret's own switch; the operator's is in the destination. */
-  readonly plainHttp: boolean;
 };
 
 /** Where a request goes. Its name was compared with SNI and authority, and a rule allows the request. */
