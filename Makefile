@@ -16,7 +16,7 @@ export KERNEL INITRD
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
 .PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-package test-docker test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
-  bench run demo clean soak client install deb image test-images
+  bench run demo clean soak test-power client install deb image test-images
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,6 +106,11 @@ bench: test-images ## run benchmarks and write docs/measurements/bench.md (ENGIN
 soak: setup-tests test-images ## run thousands of operations and check for leaks
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/soak.ts
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" SOAK=1 $(NODE) scripts/test.ts vm
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/power/run.ts
+
+test-power: setup-tests test-images ## cut the power of a disk under load (CUTS=20 SECONDS=60 SEED=)
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/power/run.ts $(if $(CUTS),--cuts "$(CUTS)") \
+	  $(if $(SECONDS),--seconds "$(SECONDS)") $(if $(SEED),--seed "$(SEED)")
 
 run: image ## run the daemon in the foreground (LISTEN=, DATA_DIR=)
 	@exec $(AS_ROOT) dist/sandboxd --listen "$(LISTEN)" --data-dir "$(DATA_DIR)" --run-dir "$(RUN_DIR)" \
