@@ -3,7 +3,7 @@ import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerResponse } from 'node:http2';
 import type { Logger } from 'pino';
 import { HttpError } from '../http/errors.ts';
-import { newRequestId } from '../http/middleware/logging.ts';
+import { newRequestId } from '../http/middleware.ts';
 import { findExcess, findUnknownCoding, malformed, readHosts } from '../http/server/request-check.ts';
 import { linger } from '../http/server/responses.ts';
 import { isAppError, toError } from '../lib/errors.ts';

@@ -1,7 +1,7 @@
 // Answers of the ingress itself: a small page for browsers, JSON for programs.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { toErrorAnswer } from '../http/errors.ts';
-import { REQUEST_ID_HEADER } from '../http/middleware/logging.ts';
+import { REQUEST_ID_HEADER } from '../http/middleware.ts';
 
 const TITLES: Readonly<Record<number, string>> = {
   400: 'Invalid request',
