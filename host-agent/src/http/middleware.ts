@@ -1,15 +1,16 @@
 // What every request passes before its route, in this order (`app.ts`): its id, headers for browsers, span and metrics,
-// log line, audit trail. Authentication (`authentication.ts`) comes after them.
+// log line, audit trail, authentication.
 import type { IncomingMessage } from 'node:http';
 import { createMiddleware } from 'hono/factory';
 import type { Logger } from 'pino';
 import type { AuditEntry, RequestEntry } from '../audit/index.ts';
-import type { KeyHolder } from '../keys/index.ts';
+import { ANONYMOUS, type KeyHolder, type Principal } from '../keys/index.ts';
 import { AppError, type ErrorCode } from '../lib/errors.ts';
 import { randomSuffix } from '../lib/ids.ts';
 import { hasKey, hideKeys } from '../lib/logger.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Telemetry } from '../telemetry/index.ts';
+import type { Authenticator } from './authentication.ts';
 import type { ConsoleFiles } from './console-files.ts';
 import { addressOf, endOf, type HttpContext, type HttpEnv, headerOf } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
@@ -241,4 +242,34 @@ function judge(status: number, reason: string | undefined): Pick<RequestEntry, '
   const decision = status === 401 ? 'unauthenticated' : status === 403 ? 'denied' : 'allowed';
   const isRefusal = decision !== 'allowed' && reason !== undefined;
   return { decision, ...(isRefusal && { reason: reason.slice(0, MAX_REASON_CHARS) }) };
+}
+
+// Authenticates every request, on every path, before its body is read.
+
+export function authentication(authenticator: Authenticator) {
+  return createMiddleware<HttpEnv>(async (c, next) => {
+    c.set('principal', ANONYMOUS);
+    const isPublic = findRoute(c.req.method, c.req.path)?.access === 'public';
+    const { caller }: Partial<HttpContext['env']> = c.env ?? {};
+    const authenticate = (): Promise<Principal> =>
+      authenticator.authenticate({
+        authorization: headerOf(c, 'authorization'),
+        protocols: headerOf(c, 'sec-websocket-protocol'),
+        address: addressOf(c),
+      });
+    const principal = isPublic ? ANONYMOUS : (caller?.principal ?? (await authenticate()));
+    c.set('principal', principal);
+    if (principal.kind === 'key') {
+      trackOpen(authenticator, principal, c);
+      c.set('log', c.get('log').child({ key: principal.key }));
+    }
+    await next();
+  });
+}
+
+function trackOpen(authenticator: Authenticator, principal: KeyHolder, { env }: HttpContext): void {
+  const { incoming, outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
+  const socket = takeover?.socket ?? incoming?.socket;
+  const lifetime = takeover?.socket ?? outgoing;
+  if (socket !== undefined && lifetime !== undefined) authenticator.open.add(principal, socket, lifetime);
 }
