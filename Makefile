@@ -97,7 +97,7 @@ need-cloud-hypervisor:
 	  echo 'This target needs the cloud-hypervisor program, 53.0 or newer, which Debian does not package (docs/install.md):' >&2; \
 	  echo '  make test-cloud-hypervisor CLOUD_HYPERVISOR=/path/to/cloud-hypervisor' >&2; exit 2; }
 
-mutation: setup-tests build ## run mutation tests (MODULE=sandboxes or sandboxes/start.ts, SAMPLE=10 SEED=3)
+mutation: setup-tests build ## run mutation tests (MODULE=sandboxes or sandboxes/create.ts, SAMPLE=10 SEED=3)
 	@$(AS_ROOT) $(NODE) scripts/mutation.ts $(MODULE) $(if $(SAMPLE),--sample "$(SAMPLE)") $(if $(SEED),--seed "$(SEED)")
 
 bench: test-images ## run benchmarks and write docs/measurements/bench.md (ENGINE= selects another engine)

@@ -52,6 +52,7 @@
 #include "egressd-name.h"
 #include "egressd-hello.h"
 #include "egressd-head.h"
+#include "egressd-link.h"
 
 enum { BACKLOG = 512, MAX_LINKS = 1024, BUFFER_BYTES = 65536, MAX_EVENTS = 64, TICK_MS = 250 };
 /** Of the gateway: one to a server for each of the guest, and some that wait or begin. */
@@ -61,60 +62,6 @@ enum { BURST = 400, PER_S = 100 };
 /** Of the kernel, for each direction of a socket: by itself it takes several MiB. */
 enum { KERNEL_BYTES = 256 * 1024 };
 enum { HELLO_MS = 5000, HEAD_MS = 10000, ANSWER_MS = 10000, DIAL_MS = 5000, LINGER_MS = 2000, IDLE_MS = 3600 * 1000 };
-
-enum kind { UNKNOWN, TLS, TLS_ECH, HTTP, POSTGRES };
-/** PLAIN and READ are the guest's, the others the gateway's. DIAL: to a server, for one that is READ. */
-enum role { PLAIN, READ, GATE, DIAL };
-/**
- * Those from HANDING on had a verdict. LINGERING: a refusal is on its way to the guest. LINE, WAITING: of the gateway,
- * before and after its line. HANDING: there is no gateway yet.
- */
-enum stage { READING, ASKING, LINGERING, LINE, WAITING, HANDING, DIALLING, GREETING, PASSING };
-/** What the guest's next bytes must be. HELD: nothing passes before the server's answer to the hello is known. */
-enum rule { OPAQUE, HELD, HELLO, HEAD, UPGRADE, BODY, CHUNK, CHUNK_BODY, CHUNK_END, CHUNKS_END };
-
-struct side {
-  int sock;
-  struct link *link;
-  uint32_t events;
-  bool is_watched;
-  /** End of input was read, and was passed on. */
-  bool is_read_out, is_shut;
-  /** Range of the buffer that was read from it and not yet written to the other side. */
-  size_t from, to;
-  unsigned char *buffer;
-  /** Written to the other side. */
-  unsigned long long bytes;
-};
-
-struct verdict;
-
-struct link {
-  struct side client, server;
-  unsigned long long id;
-  enum kind kind;
-  enum role role;
-  enum stage stage;
-  enum rule rule;
-  bool is_greeted, is_over, has_h2;
-  /** End of the range of the client's buffer that may pass. */
-  size_t judged;
-  /** Of what is read from there on. */
-  struct progress progress;
-  /** Of a body or chunk. */
-  unsigned long long left;
-  /** The server's first bytes. */
-  unsigned char first[48];
-  size_t first_count;
-  long long started, deadline, head_until;
-  char name[MAX_NAME + 1], tag[640];
-  /** The guest's own idea of the address until it is connected. */
-  struct in_addr address;
-  int port;
-  struct in_addr addresses[16];
-  int address_count, next_address;
-  struct link *next, **previous;
-};
 
 /** How a client of Postgres asks for TLS. */
 static const unsigned char SSL_REQUEST[8] = {0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f};

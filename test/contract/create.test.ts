@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { VmmApi } from '../../host-agent/src/engines/cloud-hypervisor/api.ts';
 import type { Engine } from '../../host-agent/src/engines/engine.ts';
-import { bootQemu } from '../../host-agent/src/engines/qemu/boot.ts';
+import { bootQemu } from '../../host-agent/src/engines/qemu/index.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import { saveGuest } from '../../host-agent/src/sandboxes/saved/save.ts';
 import { Watchdog } from '../../host-agent/src/sandboxes/watchdog.ts';

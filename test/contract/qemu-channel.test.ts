@@ -2,8 +2,8 @@
 import t from 'tap';
 import { adoptVmm } from '../../host-agent/src/engines/adoption.ts';
 import type { Vm } from '../../host-agent/src/engines/engine.ts';
-import { bootQemu } from '../../host-agent/src/engines/qemu/boot.ts';
 import { QEMU } from '../../host-agent/src/engines/qemu/control.ts';
+import { bootQemu } from '../../host-agent/src/engines/qemu/index.ts';
 import { makeFakeQemuHost } from '../support/fake-qemu/host.ts';
 
 t.setTimeout(120_000);

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { adoptVmm } from '../../host-agent/src/engines/adoption.ts';
 import type { SaveOptions, Vm, VmmIdentity } from '../../host-agent/src/engines/engine.ts';
-import { bootQemu } from '../../host-agent/src/engines/qemu/boot.ts';
 import { QEMU } from '../../host-agent/src/engines/qemu/control.ts';
+import { bootQemu } from '../../host-agent/src/engines/qemu/index.ts';
 import { findVmms } from '../../host-agent/src/engines/vmm-process.ts';
 import { Guest } from '../../host-agent/src/guest/guest.ts';
 import {

@@ -8,13 +8,13 @@ import type { Engine, VmmIdentity } from '../../host-agent/src/engines/engine.ts
 import type { RootfsSource } from '../../host-agent/src/images/rootfs-source.ts';
 import { NO_FAULTS } from '../../host-agent/src/lib/faults.ts';
 import { EgressLog } from '../../host-agent/src/network/index.ts';
+import { startSandbox } from '../../host-agent/src/sandboxes/create.ts';
 import { CommandCounts } from '../../host-agent/src/sandboxes/exec.ts';
 import { HOST_IDLE } from '../../host-agent/src/sandboxes/idle/idle-watch.ts';
 import { LifecycleEvents, logLifecycleEvents } from '../../host-agent/src/sandboxes/lifecycle-events.ts';
 import type { SandboxRecord } from '../../host-agent/src/sandboxes/record.ts';
 import type { ResourceContext } from '../../host-agent/src/sandboxes/resources/resource.ts';
 import type { Sandbox } from '../../host-agent/src/sandboxes/sandbox.ts';
-import { startSandbox } from '../../host-agent/src/sandboxes/start.ts';
 import { Store } from '../../host-agent/src/store/store.ts';
 import { makeAuthorities } from './memory-host/authorities.ts';
 import { RecordingNetwork } from './memory-host/network.ts';

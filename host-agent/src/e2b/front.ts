@@ -5,8 +5,7 @@ import { Hono } from 'hono';
 import type { Logger } from 'pino';
 import type { Authenticator } from '../http/authentication.ts';
 import { addressOf, endOf, type HttpApp, type HttpContext, type HttpEnv, headerOf } from '../http/context.ts';
-import { type AuditSink, audit, auditRefusal } from '../http/middleware/audit.ts';
-import { newRequestId } from '../http/middleware/logging.ts';
+import { type AuditSink, audit, auditRefusal, newRequestId } from '../http/middleware.ts';
 import {
   type AllowedHost,
   type Cors,

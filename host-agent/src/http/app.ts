@@ -1,14 +1,19 @@
 // The REST API as one Hono app. It also runs without a server: `createHttpApp(services).request('/healthz')`.
 import { ROUTES, type Route, routesWithin } from '@sandboxd/api';
 import { Hono } from 'hono';
-import { authentication } from './authentication.ts';
 import type { HttpApp, HttpEnv } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
 import { ExecWebSockets } from './exec/upgrade.ts';
-import { audit } from './middleware/audit.ts';
-import { consoleEntrance, noStore } from './middleware/browsers.ts';
-import { logging, requestId } from './middleware/logging.ts';
-import { metrics, tracing } from './middleware/telemetry.ts';
+import {
+  audit,
+  authentication,
+  consoleEntrance,
+  logging,
+  metrics,
+  noStore,
+  requestId,
+  tracing,
+} from './middleware.ts';
 import { commandHandlers } from './routes/commands.ts';
 import { consoleHandlers } from './routes/console.ts';
 import { egressHandlers } from './routes/egress.ts';

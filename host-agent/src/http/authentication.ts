@@ -1,13 +1,10 @@
 // Authenticates requests by their key, for every transport, before a body is read.
-
 import type { EventEmitter } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createMiddleware } from 'hono/factory';
 import type { Logger } from 'pino';
 import {
-  ANONYMOUS,
   Attempts,
   assertAccess,
   type Found,
@@ -17,7 +14,6 @@ import {
   type Principal,
 } from '../keys/index.ts';
 import { AppError } from '../lib/errors.ts';
-import { addressOf, type HttpContext, type HttpEnv, headerOf } from './context.ts';
 import { findRoute, toPath } from './serve-routes.ts';
 
 /** The part of the key registry that authentication needs. */
@@ -161,33 +157,4 @@ export class OpenRequests {
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
-}
-
-// Authenticates every request, on every path, before its body is read.
-export function authentication(authenticator: Authenticator) {
-  return createMiddleware<HttpEnv>(async (c, next) => {
-    c.set('principal', ANONYMOUS);
-    const isPublic = findRoute(c.req.method, c.req.path)?.access === 'public';
-    const { caller }: Partial<HttpContext['env']> = c.env ?? {};
-    const authenticate = (): Promise<Principal> =>
-      authenticator.authenticate({
-        authorization: headerOf(c, 'authorization'),
-        protocols: headerOf(c, 'sec-websocket-protocol'),
-        address: addressOf(c),
-      });
-    const principal = isPublic ? ANONYMOUS : (caller?.principal ?? (await authenticate()));
-    c.set('principal', principal);
-    if (principal.kind === 'key') {
-      trackOpen(authenticator, principal, c);
-      c.set('log', c.get('log').child({ key: principal.key }));
-    }
-    await next();
-  });
-}
-
-function trackOpen(authenticator: Authenticator, principal: KeyHolder, { env }: HttpContext): void {
-  const { incoming, outgoing, takeover }: Partial<HttpContext['env']> = env ?? {};
-  const socket = takeover?.socket ?? incoming?.socket;
-  const lifetime = takeover?.socket ?? outgoing;
-  if (socket !== undefined && lifetime !== undefined) authenticator.open.add(principal, socket, lifetime);
 }

@@ -3,7 +3,7 @@ export { createHttpApp, createMetricsApp } from './app.ts';
 export { Authenticator } from './authentication.ts';
 export { ConsoleFiles } from './console-files.ts';
 export type { HttpApp } from './context.ts';
-export { NO_AUDIT } from './middleware/audit.ts';
+export { NO_AUDIT } from './middleware.ts';
 export { Certificate } from './server/certificate.ts';
 export { Cors } from './server/request-check.ts';
 export { HttpServer } from './server/server.ts';

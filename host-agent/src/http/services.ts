@@ -15,7 +15,7 @@ import type { SecretStore } from '../secrets/index.ts';
 import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
 import type { ConsoleFiles } from './console-files.ts';
-import type { AuditSink } from './middleware/audit.ts';
+import type { AuditSink } from './middleware.ts';
 
 /** A root filesystem that sandboxes boot from. */
 export type ProfileInfo = {

@@ -1,4 +1,5 @@
-// Connections that a guest opened, as its namespace tracks them.
+// Connections that a guest opened, as its namespace tracks them, and those from outside, as the host does.
+import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionsInput } from '@sandboxd/proto';
 import { AppError } from '../lib/errors.ts';
@@ -129,4 +130,17 @@ export function isLive({ protocol, state }: Flow): boolean {
 export function trafficOf({ protocol, port }: Flow): Traffic | undefined {
   const name = PROTOCOLS[protocol];
   return name && { protocol: name, port: name === 'icmp' ? 0 : port };
+}
+
+/** Connections from outside. */
+const TABLE = '/proc/net/nf_conntrack';
+
+/**
+ * Whether a connection to a published port of the guest is established. False if the kernel does not provide the table.
+ */
+export async function hasOpenConnection(guestIp: string, table = TABLE): Promise<boolean> {
+  const text = await readFile(table, 'latin1').catch(() => '');
+  // The second `src` of a conntrack entry is the peer that replies: this leaves out connections that the guest opened.
+  const answered = new RegExp(`src=\\S+ .* src=${guestIp.replaceAll('.', '\\.')} `);
+  return text.split('\n').some((line) => line.includes(' ESTABLISHED ') && answered.test(line));
 }

@@ -6,11 +6,11 @@ export {
   type EgressRecord,
   type StoredEgress,
 } from './egress-log.ts';
+export { hasOpenConnection } from './flows.ts';
 export type { HostSideRecord } from './host-side.ts';
 export { Network } from './network.ts';
 export type { NetworkOptions } from './network-options.ts';
 export type { AppliedPreset, NamedPresets, NetworkPolicy } from './network-policy.ts';
-export { hasOpenConnection } from './open-connections.ts';
 export { findOrdinaryPorts } from './ordinary-ports.ts';
 export { EgressPolicy, type Traffic, type Verdict } from './policy.ts';
 export type { PortMode } from './port-control.ts';

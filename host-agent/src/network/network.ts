@@ -7,35 +7,21 @@ import { join } from 'node:path';
 import type { ConnectionsInput } from '@sandboxd/proto';
 import { AppError, isAppError } from '../lib/errors.ts';
 import { formatIpv4Range } from '../lib/ipv4.ts';
-import { everyOne } from '../lib/wait.ts';
-import { DenialLog } from './denial-log.ts';
-import type { Dialler } from './dialler.ts';
 import { Diallers } from './diallers.ts';
-import { Egress } from './egress.ts';
-import { EgressReports } from './egress-reports.ts';
-import { Flows, listTracked, readEndedFlow } from './flows.ts';
+import { listTracked, readEndedFlow } from './flows.ts';
 import { NetHelper } from './helper.ts';
 import { HostSide, type HostSideOptions, hostLacks, listLinks } from './host-side.ts';
 import type { NetworkOptions, ServeOptions } from './network-options.ts';
 import type { NetworkPolicy } from './network-policy.ts';
-import { EgressPolicy } from './policy.ts';
 import type { PortMode } from './port-control.ts';
 import type { PublishedPort } from './port-holder.ts';
 import { Published } from './published.ts';
-import { ResolverClient } from './resolver/client.ts';
-import { RESOLVER_PORT, Resolver } from './resolver/resolver.ts';
+import { RESOLVER_PORT } from './resolver/resolver.ts';
 import { guestRules, isToGuest } from './rules/guest.ts';
 import type { PortMap } from './rules/host.ts';
+import { ServedGuest } from './served-guest.ts';
 import type { NetworkSlot } from './subnet.ts';
 import { assertNoClash, assertOwnAddresses, findClash, linkOf, readRoutes, Subnet } from './subnet.ts';
-
-type Served = {
-  egress: Egress;
-  flows: Flows;
-  reports: EgressReports;
-  dialler: Dialler;
-  onMissed: ServeOptions['onMissed'];
-};
 
 export class Network {
   readonly #options: NetworkOptions;
@@ -47,9 +33,7 @@ export class Network {
   /** Names of the links of allocated slots. */
   readonly #taken = new Set<string>();
   /** By guest address. */
-  readonly #resolvers = new Map<string, Resolver>();
-  /** By guest address. */
-  readonly #egress = new Map<string, Served>();
+  readonly #served = new Map<string, ServedGuest>();
   readonly #published: Published;
   readonly #diallers: Diallers;
   #next: number | undefined;
@@ -63,10 +47,10 @@ export class Network {
     this.#quick = new NetHelper(program, {
       onLogged: (guestIp, packet) => {
         if (isToGuest(packet, guestIp)) this.#published.received(guestIp);
-        else this.#egress.get(guestIp)?.reports.refused(packet);
+        else this.#served.get(guestIp)?.reports.refused(packet);
       },
-      onEnded: (guestIp, text) => this.#egress.get(guestIp)?.reports.ended(readEndedFlow(text)),
-      onMissed: (guestIp, count) => this.#egress.get(guestIp)?.onMissed?.(count),
+      onEnded: (guestIp, text) => this.#served.get(guestIp)?.reports.ended(readEndedFlow(text)),
+      onMissed: (guestIp, count) => this.#served.get(guestIp)?.onMissed(count),
       onUnwatched: (guestIp, err) =>
         log.warn({ err, guestIp }, 'denials and connections of a sandbox are no longer logged'),
     });
@@ -187,54 +171,16 @@ export class Network {
 
   /** Starts to resolve names for the guest, and to log its denials. AppError conflict for an invalid record. */
   async start(slot: NetworkSlot, options: ServeOptions): Promise<void> {
-    const { wasServed, before, onDenied, onEgress, onMissed, generation, authority, secrets, ...policy } =
-      options;
     const { subnet } = await this.#open();
     assertOwnAddresses(slot, subnet);
-    const { namespace, guestIp, resolverIp, gateway } = slot;
-    const denials = new DenialLog(onDenied);
-    const flows = new Flows(this.#slow, slot);
-    const egress = new Egress({
-      policy: new EgressPolicy(policy),
-      nft: (commands) => this.#quick.request(['rules', namespace], commands),
-      flows,
-      ...{ gateway, subnet: String(subnet) },
-      resolver: { resolverIp, resolverPort: RESOLVER_PORT, guestIp },
-      onClosed: (flow) => reports.closed(flow),
-    });
-    const dialler = this.#diallers.open(slot, generation, {
-      nft: (commands) => this.#quick.request(['rules', namespace], commands),
-      egress,
-      resolve: (name) => client.addressesOf(name),
-      authority: async () => authority?.(),
-      ...{ denials, secrets, onConnection: onEgress, onMissed: (count) => onMissed?.(count) },
-    });
-    const reports = new EgressReports(egress, denials, onEgress);
-    // Before anything can fail: what an earlier daemon left open can be changed in any case.
-    this.#egress.set(guestIp, { egress, flows, reports, dialler, onMissed });
-    if (!wasServed) await egress.begin();
-    else if (before === undefined) await egress.restore();
-    else await egress.change(egress.policy, before === 'unknown' ? before : new EgressPolicy(before));
     const { upstream, allowedRanges, log } = this.#options;
-    await this.#quick.watch(namespace, guestIp);
-    const client = new ResolverClient({
-      names: egress,
-      upstream,
-      addresses: { allowed: allowedRanges, subnet: subnet.range },
-      open: async (addresses, name) => {
-        await reports.open(addresses, name);
-        dialler.learn(addresses, name);
-      },
-      onDenied: (name, reason) => reports.deniedName(name, reason),
-      onFailed: (name, error, step) => {
-        const level = denials.failure(name, step) && step === 'open' ? 'warn' : 'debug';
-        log[level]({ err: error, guestIp, name }, 'cannot resolve a name for a sandbox');
-      },
+    const served = new ServedGuest(slot, options, {
+      ...{ subnet, upstream, allowedRanges, log },
+      ...{ quick: this.#quick, slow: this.#slow, diallers: this.#diallers },
     });
-    await (before === undefined ? dialler.begin() : dialler.change(generation));
-    // One resolver per sandbox: a full socket queue of one guest does not delay the others.
-    const at = { host: resolverIp, port: RESOLVER_PORT };
-    this.#resolvers.set(guestIp, await Resolver.open(at, { address: guestIp, client }, log));
+    // Before anything can fail: what an earlier daemon left open can be changed in any case.
+    this.#served.set(slot.guestIp, served);
+    await served.begin();
   }
 
   /**
@@ -242,37 +188,32 @@ export class Network {
    * allow. AppError conflict where the network was lost. If it rejects, either policy may hold: it has to be shut.
    */
   async change({ guestIp }: NetworkSlot, policy: NetworkPolicy, generation?: number): Promise<number> {
-    const served = this.#egress.get(guestIp);
+    const served = this.#served.get(guestIp);
     if (served === undefined) throw new AppError('conflict', 'the network of the sandbox was lost');
-    const closed = await served.egress.change(new EgressPolicy(policy));
-    return closed + (await served.dialler.change(generation));
+    return served.change(policy, generation);
   }
 
   /** Requests have the secrets of the sandbox as they are now. */
-  changeSecrets = async (slot: NetworkSlot): Promise<void> =>
-    this.#egress.get(slot.guestIp)?.dialler.changeSecrets();
+  changeSecrets = async (slot: NetworkSlot): Promise<void> => this.#served.get(slot.guestIp)?.changeSecrets();
 
   /** Nothing that the guest sends passes until the next change. Of a network that was lost, nothing does anyway. */
   async shut({ guestIp }: NetworkSlot): Promise<void> {
-    const served = this.#egress.get(guestIp);
-    await everyOne([served?.egress.shut(), served?.dialler.shut()]);
+    await this.#served.get(guestIp)?.shut();
   }
 
   /** Whether names are resolved for the guest, by the policy of its last start or change. */
-  isServed = ({ guestIp }: NetworkSlot): boolean => this.#resolvers.has(guestIp);
+  isServed = ({ guestIp }: NetworkSlot): boolean => this.#served.get(guestIp)?.isServed === true;
 
   /** The names, as far as they are known, that led the guest to an address. */
   namesOf({ guestIp }: NetworkSlot, address: string): readonly string[] {
-    return this.#egress.get(guestIp)?.egress.namesOf(address) ?? [];
+    return this.#served.get(guestIp)?.namesOf(address) ?? [];
   }
 
   /** Stops the resolver and the denial log, and frees the published ports. Idempotent. */
   async stop(slot: NetworkSlot): Promise<void> {
     this.#quick.forget(slot.namespace);
-    await this.#resolvers.get(slot.guestIp)?.close();
-    this.#resolvers.delete(slot.guestIp);
-    this.#egress.get(slot.guestIp)?.flows.stop();
-    this.#egress.delete(slot.guestIp);
+    await this.#served.get(slot.guestIp)?.stop();
+    this.#served.delete(slot.guestIp);
     await this.#diallers.stop(slot);
     await this.#published.remove(HostSide.recorded(this.#options.records)?.subnet, slot);
   }
@@ -314,7 +255,7 @@ export class Network {
   async close(): Promise<void> {
     const { log } = this.#options;
     await this.#host?.catch(() => undefined);
-    for (const resolver of this.#resolvers.values()) await resolver.close();
+    for (const served of this.#served.values()) await served.detach();
     this.#published.detach();
     this.#diallers.detach();
     if (this.#taken.size === 0)

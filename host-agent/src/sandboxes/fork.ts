@@ -1,13 +1,16 @@
 // Forks: copies of a snapshot, or of a sandbox as it is now. All of a request become visible together, or none.
 import type PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import { type Limits, ownerOf } from '../keys/index.ts';
+import { type Limits, type Owner, ownerOf } from '../keys/index.ts';
+import { enqueue } from '../lib/concurrency-limit.ts';
+import { AppError } from '../lib/errors.ts';
+import { newId } from '../lib/ids.ts';
 import type { Presets } from '../network/presets.ts';
 import type { StoredBinding } from '../secrets/index.ts';
 import type { Admission, Need } from './admission.ts';
-import { type Copy, forkGuest } from './create.ts';
+import { type CopySource, startSandbox } from './create.ts';
 import type { SandboxRequest } from './interface.ts';
-import { inheritMetadata, metadataOf, NO_METADATA } from './metadata.ts';
+import { inheritMetadata, type Metadata, metadataOf, NO_METADATA } from './metadata.ts';
 import type { Names } from './names.ts';
 import { parentOf, type SandboxRecord, toSavedOptions } from './record.ts';
 import { assertCanPublish, assertOneName, inheritOptions } from './resolve-create.ts';
@@ -19,8 +22,7 @@ import type { SavedGuest } from './saved/saved-guest.ts';
 import { assertUsable, scopeOf } from './secrets.ts';
 import type { Sleep } from './sleep/sleep.ts';
 import type { Snapshots } from './snapshots.ts';
-import type { CopySource } from './start.ts';
-import type { ForkOptions, SandboxInfo } from './types.ts';
+import type { ForkOptions, ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 import { toForkNeed, toRequestedResources } from './usage.ts';
 
 type ForksDeps = {
@@ -168,4 +170,52 @@ function toCopySource(id: string, record: SandboxRecord): CopySource {
     ...(parent !== undefined && { parentSnapshotId: parent }),
     ...(authority !== undefined && { authority }),
   };
+}
+
+type Copy = { readonly options: ResolvedSandboxOptions; readonly metadata: Metadata };
+
+type ForkInput = {
+  readonly of: CopySource;
+  readonly saved: SavedGuest;
+  readonly copies: readonly Copy[];
+  /** Owner of the copies. */
+  readonly owner: Owner | undefined;
+  /** Limits concurrent starts; shared by all tenants. */
+  readonly startQueue: PQueue;
+  readonly log: Logger;
+  readonly signal: AbortSignal;
+};
+
+/** The first failure cancels the other copies, and all are removed. */
+async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sandbox[]> {
+  const { saved, of, copies, owner, log } = input;
+  const failed = new AbortController();
+  const signal = AbortSignal.any([input.signal, failed.signal]);
+  let firstFailure: unknown;
+  const startOne = async (copy: Copy): Promise<Sandbox> => {
+    const id = newId('sbx');
+    try {
+      return await enqueue(
+        input.startQueue,
+        () =>
+          startSandbox(context, {
+            ...{ id, of, owner, ...copy },
+            origin: { kind: 'saved', saved },
+            log: log.child({ sandbox: id }),
+            signal,
+          }),
+        signal,
+      );
+    } catch (error) {
+      firstFailure ??= error;
+      failed.abort(new AppError('cancelled', 'another copy could not be started'));
+      throw error;
+    }
+  };
+  const results = await saved.use(() => Promise.allSettled(copies.map(startOne)));
+  const started = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  if (started.length === copies.length) return started;
+  await Promise.all(started.map((sandbox) => sandbox.discard()));
+  input.signal.throwIfAborted();
+  throw firstFailure;
 }

@@ -25,6 +25,7 @@ import type { NetworkPolicy } from '../network/index.ts';
 import { assertFew, toUsableRules } from '../network/resolve-policy.ts';
 import type { StoredBinding } from '../secrets/index.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
+import { startSandbox } from './create.ts';
 import type { Inherited } from './metadata.ts';
 import { pinAgent, pinRootfs } from './resources/files.ts';
 import type { GuestSystem, ResourceContext } from './resources/resource.ts';
@@ -37,7 +38,6 @@ import { findDifferences, SavedGuest } from './saved/saved-guest.ts';
 import { readReferences } from './secrets.ts';
 import type { About } from './snapshot-about.ts';
 import type { SnapshotFor, Snapshots } from './snapshots.ts';
-import { startSandbox } from './start.ts';
 import type { ImportOptions, SnapshotInfo } from './types.ts';
 
 export type ImportContext = {

@@ -34,7 +34,7 @@ import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
 import { type ComparePosition, type DifferencePage, DiskComparer } from './saved/compare-disks.ts';
-import { followSecrets } from './secret-rotation.ts';
+import { followSecrets } from './secret-changes.ts';
 import { bindForCreate } from './secrets.ts';
 import { exportPaused } from './sleep/export-paused.ts';
 import { Sleep } from './sleep/sleep.ts';

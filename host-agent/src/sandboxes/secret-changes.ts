@@ -1,10 +1,13 @@
-// Changes of the secrets that a sandbox may use, as part of a change of its network.
+// Changes of the secrets that a sandbox may use: as part of a change of its network, and of stored ones that it uses.
 import { isDeepStrictEqual } from 'node:util';
+import type { Logger } from 'pino';
 import type { Limits, RequestContext } from '../keys/index.ts';
-import type { SandboxSecrets, StoredBinding } from '../secrets/index.ts';
-import { type Metadata, NO_METADATA } from './metadata.ts';
+import { type SandboxSecrets, SOURCE_TTL_MS, type StoredBinding } from '../secrets/index.ts';
+import { type Metadata, metadataOf, NO_METADATA } from './metadata.ts';
 import type { NetworkChange } from './network-types.ts';
 import type { SandboxRecord } from './record.ts';
+import type { SandboxNetworks } from './resources/resource.ts';
+import type { Sandbox } from './sandbox.ts';
 import { assertUsable, scopeOfOwner, toRequestedSecrets } from './secrets.ts';
 
 type SecretChangeDeps = {
@@ -46,4 +49,41 @@ export function withSecrets(
   secrets: readonly StoredBinding[],
 ): Metadata {
   return { ...metadata, ...(secrets.length > 0 && { secrets }) };
+}
+
+type FollowOptions = {
+  readonly secrets: Pick<SandboxSecrets, 'onChange' | 'areRead'>;
+  readonly network: Pick<SandboxNetworks, 'changeSecrets'>;
+  readonly sandboxes: () => Iterable<Pick<Sandbox, 'id' | 'record'>>;
+  /** Until it aborts. */
+  readonly signal: AbortSignal;
+  readonly log: Logger;
+};
+
+/** Stored secrets that change: the gateways of the sandboxes that use them get the new value, or none. */
+export function followSecrets({ secrets, network, sandboxes, signal, log }: FollowOptions): void {
+  const renew = async ({ id, record }: Pick<Sandbox, 'id' | 'record'>): Promise<void> => {
+    if (record.network === undefined) return;
+    await network
+      .changeSecrets(record.network)
+      .catch((err) => log.error({ err, sandbox: id }, 'a sandbox does not have the new value of a secret'));
+  };
+  const subscription = secrets.onChange(async (scope, name) => {
+    const users = [...sandboxes()].filter((sandbox) =>
+      bindingsOf(sandbox).some(({ use }) => use?.scope === scope && use.name === name),
+    );
+    await Promise.all(users.map(renew));
+  });
+  // Values of files, commands and credentials change by themselves.
+  const timer = setInterval(() => {
+    for (const sandbox of sandboxes()) if (secrets.areRead(bindingsOf(sandbox))) void renew(sandbox);
+  }, SOURCE_TTL_MS).unref();
+  signal.addEventListener('abort', () => {
+    clearInterval(timer);
+    subscription[Symbol.dispose]();
+  });
+}
+
+function bindingsOf({ record }: Pick<Sandbox, 'record'>) {
+  return metadataOf(record).secrets ?? [];
 }

@@ -7,6 +7,7 @@ import { Ancestry } from './ancestry.ts';
 import { ReservedNames } from './reserved-names.ts';
 import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
+import { fillFrom } from './save-sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
 import {
   Checksums,
@@ -19,7 +20,6 @@ import {
 } from './saved/saved-guest.ts';
 import { changeAbout, findChanges, type SnapshotPatch } from './snapshot-about.ts';
 import { findReplaced, SnapshotExpiry, toExpiring } from './snapshot-expiry.ts';
-import { fillFrom } from './snapshot-fill.ts';
 import { makeSnapshot, prepareDeleted, snapshotDir } from './snapshot-making.ts';
 import {
   type Entry,

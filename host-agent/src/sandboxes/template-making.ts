@@ -9,13 +9,13 @@ import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { Admission, Need } from './admission.ts';
+import { startSandbox } from './create.ts';
 import { isServiceFailure, READY_TIMEOUT_MS, startReadyService } from './ready-service.ts';
 import { makeIdentity } from './resources/agent.ts';
 import type { BootedTemplate, ResourceContext, StartContext } from './resources/resource.ts';
 import { saveAndDestroy } from './save-sandbox.ts';
 import { saveGuest } from './saved/save.ts';
 import { publishSaved, removeSaved, SavedGuest, templatesRoot, unfinishedDir } from './saved/saved-guest.ts';
-import { startSandbox } from './start.ts';
 import type { ReadyService, TemplateCandidate } from './template-choice.ts';
 import { warm } from './warm.ts';
 
@@ -200,7 +200,6 @@ export class OwnBoot implements BootedTemplate {
   readonly #options: OwnBootOptions;
   readonly #result = Promise.withResolvers<SavedGuest>();
   #hasBegun = false;
-  /** The create must do without it, and may have to boot again. */
   hasFailed = false;
 
   constructor(options: OwnBootOptions) {
@@ -240,7 +239,6 @@ export class OwnBoot implements BootedTemplate {
     });
   }
 
-  /** The create has failed. What is being saved already may still become a template. */
   abandon(reason: unknown): void {
     if (!this.#hasBegun) this.#result.reject(reason);
   }

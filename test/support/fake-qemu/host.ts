@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Test } from 'tap';
 import type { VmPaths } from '../../../host-agent/src/engines/engine.ts';
-import type { QemuSetup } from '../../../host-agent/src/engines/qemu/boot.ts';
+import type { QemuSetup } from '../../../host-agent/src/engines/qemu/index.ts';
 import { SealedMemories } from '../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { makeFakeHost } from '../fake-host.ts';
 import { HELPERS } from '../helper-programs.ts';

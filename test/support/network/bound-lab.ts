@@ -2,7 +2,8 @@
 import type { Test } from 'tap';
 import type { NetworkOptions, NetworkPolicy } from '../../../host-agent/src/network/index.ts';
 import { makeCertificate } from './certificate.ts';
-import { Lab, OTHER_IP, WEB_IP } from './lab.ts';
+import { openGuest, openInternet } from './guests.ts';
+import { OTHER_IP, WEB_IP } from './lab.ts';
 
 export { OTHER_IP, WEB_IP };
 /** Leads nowhere: what a guest takes for the address of a name. */
@@ -67,11 +68,10 @@ const hello = (...names) => records(message(sni(...names)));
 `;
 
 export async function openBoundLab(t: Test) {
-  const lab = await Lab.open(t);
   const { key, cert } = makeCertificate();
   /** Each connection is a line: what it is, the address, and the name that it says. */
-  const witness = await lab.serve(
-    lab.internet,
+  const { lab, seen } = await openInternet(
+    t,
     `const tls = require('tls'), net = require('net'), http = require('http');
      const seen = (...words) => console.log(words.join(' ').replace(/[^!-~ ]/g, '.'));
      const options = ${JSON.stringify({ key, cert })};
@@ -103,8 +103,6 @@ export async function openBoundLab(t: Test) {
      u.on('message', (m, from) => { seen('udp'); u.send(m, from.port, from.address); }); u.bind(443, '${WEB_IP}');
      setTimeout(() => console.log('up'), 300);`,
   );
-  const seen: string[] = [];
-  witness.stdout?.on('data', (data) => seen.push(...String(data).trim().split('\n')));
   // ok.test and evil.test share an address.
   for (const name of ['ok.test', 'evil.test', 'a.ok.test', 'xn--bcher-kva.test'])
     lab.names.set(name, [WEB_IP]);
@@ -112,55 +110,20 @@ export async function openBoundLab(t: Test) {
   lab.names.set('inside.test', ['10.9.9.9']);
 
   async function open(t: Test, policy: Partial<NetworkPolicy>, options: Partial<NetworkOptions> = {}) {
-    const network = await lab.openNetwork(options);
-    const slot = await network.allocate();
-    await network.create(slot);
-    /** Of the daemon that runs now. */
-    const owner = { network };
     const denied: string[] = [];
     const records: Record<string, unknown>[] = [];
-    const served = {
-      onDenied: (text: string) => denied.push(text),
-      onEgress: (record: { readonly protocol: string }) => {
-        // Questions for names are not connections.
-        if (record.protocol !== 'dns' && !('packet' in record)) records.push({ ...record });
+    const guest = await openGuest(t, lab, {
+      ...{ policy, network: options, program: ({ gateway }) => PROGRAM(gateway) },
+      served: {
+        onDenied: (text) => denied.push(text),
+        onEgress: (record) => {
+          // Questions for names are not connections.
+          if (record.protocol !== 'dns' && !('packet' in record)) records.push({ ...record });
+        },
+        generation: 1,
       },
-      generation: 1,
-    };
-    await network.start(slot, { allowlist: [], ...policy, ...served, wasServed: false });
-    const guest = await lab.boot(slot);
-    t.teardown(async () => {
-      guest.unplug();
-      await owner.network.destroy(slot);
-      await owner.network.close();
     });
-    const run = async (script: string): Promise<Record<string, unknown>> =>
-      JSON.parse(
-        await guest.js(
-          `${PROGRAM(slot.gateway)} const out = {}; ${script} console.log(JSON.stringify(out)); process.exit();`,
-        ),
-      );
-    const change = (to: Partial<NetworkPolicy>) => owner.network.change(slot, { allowlist: [], ...to }, 2);
-    /** Runs until the test's end, and prints lines. */
-    const background = async (script: string) => {
-      const child = await lab.serve(
-        guest.namespace,
-        `console.log('started'); setTimeout(async () => {${PROGRAM(slot.gateway)} ${script}}, 100); setInterval(() => {}, 1000);`,
-      );
-      const lines: string[] = [];
-      child.stdout?.on('data', (data) => lines.push(...String(data).trim().split('\n')));
-      return lines;
-    };
-    /** Ends the daemon; the result starts the next. */
-    const endDaemon = async () => {
-      await owner.network.close();
-      return async (to: Partial<NetworkPolicy> & { before?: NetworkPolicy }) => {
-        owner.network = await lab.openNetwork(options);
-        owner.network.adopt(slot);
-        await owner.network.start(slot, { allowlist: [], ...to, ...served, wasServed: true });
-      };
-    };
-    return { slot, guest, owner, run, change, background, denied, records, endDaemon };
+    return { ...guest, denied, records };
   }
   return { lab, seen, open };
 }

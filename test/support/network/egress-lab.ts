@@ -1,7 +1,8 @@
 // Guests under rules by port: an internet whose servers say what arrives, and programs in the guests.
 import type { Test } from 'tap';
 import type { EgressRecord, NetworkOptions, NetworkPolicy } from '../../../host-agent/src/network/index.ts';
-import { Lab, OTHER_IP, PRIVATE_IP, WEB_IP } from './lab.ts';
+import { openGuest, openInternet } from './guests.ts';
+import { OTHER_IP, PRIVATE_IP, WEB_IP } from './lab.ts';
 
 export const SSH = { host: 'ok.test', protocol: 'tcp', ports: [22, '9000-9005'] } as const;
 
@@ -27,10 +28,9 @@ const udp = (host, port, text = 'x') => new Promise((done) => {
 `;
 
 export async function openEgressLab(t: Test) {
-  const lab = await Lab.open(t);
   /** Each connection or datagram is a line: protocol, address and port. TCP sends a byte each 50 ms, and echoes. */
-  const witness = await lab.serve(
-    lab.internet,
+  const { lab, seen } = await openInternet(
+    t,
     `const seen = (s) => console.log(s);
      for (const port of [22, 25, 80, 443, 5432, 9000, 9005])
        require('net').createServer((s) => {
@@ -46,8 +46,6 @@ export async function openEgressLab(t: Test) {
      }
      setTimeout(() => console.log('up'), 200);`,
   );
-  const seen: string[] = [];
-  witness.stdout?.on('data', (data) => seen.push(...String(data).trim().split('\n')));
   lab.names.set('ok.test', [WEB_IP]);
   lab.names.set('shared.test', [WEB_IP]);
   lab.names.set('other.test', [OTHER_IP]);
@@ -56,54 +54,24 @@ export async function openEgressLab(t: Test) {
   lab.names.set('inside.test', [PRIVATE_IP]);
 
   async function open(t: Test, policy: Partial<NetworkPolicy>, options: Partial<NetworkOptions> = {}) {
-    const network = await lab.openNetwork(options);
-    const slot = await network.allocate();
-    await network.create(slot);
-    /** Of the daemon that runs now. */
-    const owner = { network };
     const denied: string[] = [];
-    const onDenied = (text: string) => denied.push(text);
     const records: EgressRecord[] = [];
-    const onEgress = (record: EgressRecord) => records.push(record);
     const missed: number[] = [];
-    const onMissed = (count: number) => missed.push(count);
-    await network.start(slot, { allowlist: [], ...policy, wasServed: false, onDenied, onEgress, onMissed });
-    const guest = await lab.boot(slot);
-    t.teardown(async () => {
-      guest.unplug();
-      await owner.network.destroy(slot);
-      await owner.network.close();
+    const guest = await openGuest(t, lab, {
+      ...{ policy, network: options, program: ({ gateway }) => PROGRAM(gateway) },
+      served: {
+        onDenied: (text) => denied.push(text),
+        onEgress: (record) => records.push(record),
+        onMissed: (count) => missed.push(count),
+      },
     });
-    const run = async (script: string): Promise<Record<string, unknown>> =>
-      JSON.parse(
-        await guest.js(
-          `${PROGRAM(slot.gateway)} const out = {}; ${script} console.log(JSON.stringify(out));`,
-        ),
-      );
-    const change = (to: Partial<NetworkPolicy>) => network.change(slot, { allowlist: [], ...to });
-    /** Runs until the test's end, and prints lines. */
-    const background = async (script: string) => {
-      const child = await lab.serve(guest.namespace, `(async () => {${PROGRAM(slot.gateway)} ${script}})()`);
-      const lines: string[] = [];
-      child.stdout?.on('data', (data) => lines.push(...String(data).trim().split('\n')));
-      return lines;
-    };
-    /** Ends the daemon, and starts the next. */
+    /** Ends the daemon, and starts the next; the result changes its policy. */
     const replace = async (to: Partial<NetworkPolicy> & { before?: NetworkPolicy }) => {
-      await network.close();
-      owner.network = await lab.openNetwork();
-      owner.network.adopt(slot);
-      await owner.network.start(slot, {
-        allowlist: [],
-        ...to,
-        wasServed: true,
-        onDenied,
-        onEgress,
-        onMissed,
-      });
-      return (next: NetworkPolicy) => owner.network.change(slot, next);
+      const startNext = await guest.endDaemon();
+      await startNext(to);
+      return guest.change;
     };
-    return { slot, run, change, background, denied, records, missed, network, replace };
+    return { ...guest, denied, records, missed, replace };
   }
   return { lab, seen, open };
 }

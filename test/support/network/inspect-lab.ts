@@ -4,7 +4,8 @@ import type { Test } from 'tap';
 import { type Authority, Leaves, makeAuthority } from '../../../host-agent/src/network/authority/index.ts';
 import type { NetworkPolicy } from '../../../host-agent/src/network/index.ts';
 import type { ServeOptions } from '../../../host-agent/src/network/network-options.ts';
-import { Lab, WEB_IP } from './lab.ts';
+import { openGuest, openInternet } from './guests.ts';
+import { WEB_IP } from './lab.ts';
 
 export { WEB_IP };
 
@@ -32,14 +33,13 @@ const statuses = (text) => String(text).match(/HTTP.1.1 \\d+/g)?.map((each) => e
 `;
 
 export async function openInspectLab(t: Test, script = '') {
-  const lab = await Lab.open(t);
   const [world, sandbox] = await Promise.all([makeAuthority('world'), makeAuthority('sbx_test')]);
   const leaves = new Leaves(world);
   const of = async (name: string) => leaves.get(name);
   const certificates = { 'ok.test': await of('ok.test'), 'other.test': await of('other.test') };
   const unknown = await new Leaves(await makeAuthority('unknown')).get('ok.test');
-  const witness = await lab.serve(
-    lab.internet,
+  const { lab, seen } = await openInternet(
+    t,
     `const tls = require('tls'), net = require('net'), http = require('http'), https = require('https'), http2 = require('http2');
      const seen = (...words) => console.log(words.join(' ').replace(/[^!-~ ]/g, '.'));
      const certificates = ${JSON.stringify(certificates)}, unknown = ${JSON.stringify(unknown)}, IP = '${WEB_IP}';
@@ -54,8 +54,6 @@ export async function openInspectLab(t: Test, script = '') {
      ${script}
      setTimeout(() => console.log('up'), 300);`,
   );
-  const seen: string[] = [];
-  witness.stdout?.on('data', (data) => seen.push(...String(data).trim().split('\n')));
   for (const name of ['ok.test', 'evil.test', 'other.test']) lab.names.set(name, [WEB_IP]);
 
   async function open(
@@ -64,42 +62,20 @@ export async function openInspectLab(t: Test, script = '') {
     authority: Authority | undefined = sandbox,
     secrets?: ServeOptions['secrets'],
   ) {
-    const network = await lab.openNetwork({}, world.certificate);
-    const slot = await network.allocate();
-    await network.create(slot);
     const records: Record<string, unknown>[] = [];
-    await network.start(slot, {
-      ...{ allowlist: [], ...policy, wasServed: false, generation: 1 },
-      authority: async () => authority,
-      secrets,
-      onDenied: () => undefined,
-      onEgress: (record) => {
-        if (record.protocol !== 'dns') records.push({ ...record });
+    const guest = await openGuest(t, lab, {
+      ...{ policy, roots: world.certificate, program: () => PROGRAM(sandbox.certificate) },
+      served: {
+        generation: 1,
+        authority: async () => authority,
+        secrets,
+        onDenied: () => undefined,
+        onEgress: (record) => {
+          if (record.protocol !== 'dns') records.push({ ...record });
+        },
       },
     });
-    const guest = await lab.boot(slot);
-    t.teardown(async () => {
-      guest.unplug();
-      await network.destroy(slot);
-      await network.close();
-    });
-    const run = async (script: string): Promise<Record<string, unknown>> =>
-      JSON.parse(
-        await guest.js(
-          `${PROGRAM(sandbox.certificate)} const out = {}; ${script} console.log(JSON.stringify(out)); process.exit();`,
-        ),
-      );
-    const change = (to: Partial<NetworkPolicy>) => network.change(slot, { allowlist: [], ...to }, 2);
-    const background = async (script: string) => {
-      const child = await lab.serve(
-        guest.namespace,
-        `console.log('started'); setTimeout(async () => {${PROGRAM(sandbox.certificate)} ${script}}, 100); setInterval(() => {}, 1000);`,
-      );
-      const lines: string[] = [];
-      child.stdout?.on('data', (data) => lines.push(...String(data).trim().split('\n')));
-      return lines;
-    };
-    return { slot, guest, network, run, change, background, records };
+    return { ...guest, records };
   }
   return { lab, seen, open, roots: world.certificate };
 }

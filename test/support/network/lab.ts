@@ -30,6 +30,9 @@ export const WEB_IP = '93.184.215.14';
 export const OTHER_IP = '93.184.215.15';
 export const PRIVATE_IP = '10.9.9.9';
 
+/** How a network of this daemon is first started where its reports do not matter. */
+export const UNHEARD = { wasServed: false, onDenied: () => undefined, onEgress: () => undefined } as const;
+
 export type Output = { readonly code: number; readonly stdout: string; readonly stderr: string };
 
 export class Lab {

@@ -8,13 +8,12 @@ import type { EngineContext, EngineProbe, UsableEngine, VmPaths } from '../engin
 import { findProgram, kvmObstacle, readKvmFacts, readProgramFacts } from '../host-facts.ts';
 import { tryGuest } from '../trial.ts';
 import { VmmApi } from './api.ts';
-import { bootVm } from './boot.ts';
 import { cloudHypervisor } from './control.ts';
 import { VMM_NAME, vmmFiles } from './files.ts';
 import { type MemoryModes, refusalSchema } from './memory-modes.ts';
 import { restoreVm } from './restore.ts';
 import { knowsSavedState } from './saved-state.ts';
-import type { VmmSetup } from './start.ts';
+import { bootVm, type VmmSetup } from './start.ts';
 
 const CALL_TIMEOUT_MS = 10_000;
 

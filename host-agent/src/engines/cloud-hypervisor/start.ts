@@ -1,13 +1,14 @@
-// Starts a VMM process, with the files that it needs only for the start.
+// Starts a VMM process, with the files that it needs only for the start; and in one a VM, from its kernel.
 import { existsSync } from 'node:fs';
-import { mkdir, rename, rm } from 'node:fs/promises';
+import { mkdir, rename, rm, symlink } from 'node:fs/promises';
 import type { VmmKind } from '../control.ts';
 import type { BootOptions, GuestMemory, Vm } from '../engine.ts';
 import { KVM_PATH } from '../host-facts.ts';
 import type { Jail, View } from '../jail/jail.ts';
-import { startVmm as startProcess } from '../start.ts';
+import { isDirect, startVmm as startProcess } from '../start.ts';
 import { VmmApi } from './api.ts';
 import { type CloudHypervisorFiles, VMM_NAME, vmmArguments, vmmFiles } from './files.ts';
+import { buildVmConfig } from './vm-config.ts';
 
 /** With this device, forks can load their memory on demand. */
 const USERFAULTFD_PATH = '/dev/userfaultfd';
@@ -75,4 +76,38 @@ function viewOf({ spec }: BootOptions, files: CloudHypervisorFiles, reads: reado
  */
 export async function keepConsole(files: CloudHypervisorFiles): Promise<void> {
   await rename(files.earlyConsolePath, files.consolePath);
+}
+
+// Cold boot of a VM from its kernel.
+
+/** For opening disks and loading the kernel; only an overloaded host takes longer. */
+const CALL_TIMEOUT_MS = 60_000;
+
+export function bootVm(options: BootOptions, setup: VmmSetup): Promise<Vm> {
+  const { spec, signal } = options;
+  return startVmm(
+    options,
+    setup,
+    { kind: 'anonymous' },
+    [spec.kernelPath],
+    false,
+    (files) => symlink(spec.kernelPath, files.startKernelPath),
+    async (api, files) => {
+      const call = { timeoutMs: CALL_TIMEOUT_MS, signal };
+      // `vm.create` validates only the format; invalid disks are reported by `vm.boot`.
+      await api.put(
+        'vm.create',
+        buildVmConfig({
+          spec,
+          files,
+          hasLandlock: setup.hasLandlock,
+          isDirect: isDirect(options, setup.jail),
+        }),
+        call,
+      );
+      await keepConsole(files);
+      await api.put('vm.boot', undefined, call);
+      await rm(files.startDir, { recursive: true });
+    },
+  );
 }

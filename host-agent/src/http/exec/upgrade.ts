@@ -18,22 +18,28 @@ type UpgradeOptions = WebSocketExec extends infer E
 /** The only supported version (RFC 6455). */
 const WEB_SOCKET_VERSION = { 'Sec-WebSocket-Version': '13' } as const;
 
-export class ExecWebSockets {
-  readonly #server = new WebSocketServer({
+/** For upgrades of hijacked connections. */
+export function createWebSocketServer(): WebSocketServer {
+  const server = new WebSocketServer({
     noServer: true,
     maxPayload: MAX_JSON_BYTES,
     perMessageDeflate: false,
     handleProtocols: chooseProtocol,
   });
+  server.on('wsClientError', (error, socket) => {
+    const message = `malformed websocket request: ${error.message.toLowerCase()}`;
+    refuse(socket, new HttpError('malformed', message, WEB_SOCKET_VERSION));
+  });
+  return server;
+}
+
+export class ExecWebSockets {
+  readonly #server = createWebSocketServer();
 
   constructor() {
     this.#server.on('headers', (lines, { headers: { prefer } }) => {
       const sent = Array.isArray(prefer) ? prefer.join(',') : prefer;
       if (isStrictHeader(sent)) lines.push(`${PREFERENCE_APPLIED}: ${STRICT}`);
-    });
-    this.#server.on('wsClientError', (error, socket) => {
-      const message = `malformed websocket request: ${error.message.toLowerCase()}`;
-      refuse(socket, new HttpError('malformed', message, WEB_SOCKET_VERSION));
     });
   }
 

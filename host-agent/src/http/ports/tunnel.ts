@@ -1,13 +1,10 @@
 // Joins a client to a connection to a port: over its hijacked connection, or over a WebSocket.
 import { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { MAX_JSON_BYTES } from '@sandboxd/api';
-import { type RawData, type WebSocket, WebSocketServer } from 'ws';
+import type { RawData, WebSocket } from 'ws';
 import type { PortConnection } from '../../guest/port-stream.ts';
-import { chooseProtocol } from '../authentication.ts';
 import type { Takeover } from '../context.ts';
-import { HttpError } from '../errors.ts';
-import { refuse } from '../server/responses.ts';
+import { createWebSocketServer } from '../exec/upgrade.ts';
 
 const SWITCHED = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n';
 const RESPONSE_HEAD =
@@ -63,19 +60,7 @@ const CLOSE = { done: 1000, stopping: 1001, unexpectedText: 1003, failed: 1011 }
 const MAX_REASON_BYTES = 123;
 
 export class PortWebSockets {
-  readonly #server = new WebSocketServer({
-    noServer: true,
-    maxPayload: MAX_JSON_BYTES,
-    perMessageDeflate: false,
-    handleProtocols: chooseProtocol,
-  });
-
-  constructor() {
-    this.#server.on('wsClientError', (error, socket) => {
-      const message = `malformed websocket request: ${error.message.toLowerCase()}`;
-      refuse(socket, new HttpError('malformed', message, { 'Sec-WebSocket-Version': '13' }));
-    });
-  }
+  readonly #server = createWebSocketServer();
 
   join({ incoming, socket, head }: Takeover, connection: PortConnection, ending?: AbortSignal): void {
     const onRefused = (): void => connection.reset();

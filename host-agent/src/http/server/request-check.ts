@@ -14,7 +14,7 @@ import {
 import { AppError } from '../../lib/errors.ts';
 import { HttpError } from '../errors.ts';
 import { PREFERENCE_APPLIED } from '../input/request-input.ts';
-import { REQUEST_ID_HEADER } from '../middleware/logging.ts';
+import { REQUEST_ID_HEADER } from '../middleware.ts';
 
 /** The reason to refuse a request; undefined for an acceptable one. */
 export function findRefusal(

@@ -10,7 +10,7 @@ import type { PullStream } from '../../lib/byte-queue.ts';
 import { AppError, errnoOf } from '../../lib/errors.ts';
 import type { DirectAnswer, HttpApp, HttpContext } from '../context.ts';
 import { HttpError, toErrorAnswer } from '../errors.ts';
-import { newRequestId, REQUEST_ID_HEADER } from '../middleware/logging.ts';
+import { newRequestId, REQUEST_ID_HEADER } from '../middleware.ts';
 
 /** Time for a refused client to read the response. */
 const REFUSAL_LINGER_MS = 1000;

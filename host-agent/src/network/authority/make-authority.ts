@@ -2,6 +2,7 @@
 import { generateKeyPair } from 'node:crypto';
 import { promisify } from 'node:util';
 import { AppError } from '../../lib/errors.ts';
+import type { NetworkPolicy } from '../network-policy.ts';
 import { signAuthority } from './certificate.ts';
 
 /** In PEM. The key is the host's secret; the certificate is the guest's to read. */
@@ -31,4 +32,11 @@ export async function makeAuthority(sandboxId: string): Promise<Authority> {
     privateKey,
   );
   return { certificate, key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString() };
+}
+
+/** Whether a policy has connections inspected, for which the guest must trust an authority of the host. */
+export function needsAuthority({ rules = [], presets = [] }: NetworkPolicy): boolean {
+  return [...rules, ...presets.flatMap((preset) => preset.rules)].some(
+    (rule) => 'tls' in rule && rule.tls === 'inspect',
+  );
 }

@@ -107,8 +107,12 @@ export interface BootedTemplate {
   readonly extraMs: number;
   /** The service of the create runs, once the save has resolved. */
   readonly hasService: boolean;
+  /** The create must do without it, and may have to boot again. */
+  readonly hasFailed: boolean;
   /** Resolves when the guest can be used, maybe without a template. AppError if its profile's service does not run. */
   save(start: StartContext, signal: AbortSignal): Promise<void>;
+  /** The create has failed. What is being saved already may still become a template. */
+  abandon(reason: unknown): void;
 }
 
 /** Handles of a sandbox in this process. Each resource sets its own. */

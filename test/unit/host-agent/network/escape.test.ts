@@ -7,7 +7,16 @@ import { promisify } from 'node:util';
 import t from 'tap';
 import type { NetworkSlot } from '../../../../host-agent/src/network/index.ts';
 import { compileGuestProgram } from '../../../support/guest-program.ts';
-import { type Guest, HOST_IP, Lab, OTHER_IP, PRIVATE_IP, sh, WEB_IP } from '../../../support/network/lab.ts';
+import {
+  type Guest,
+  HOST_IP,
+  Lab,
+  OTHER_IP,
+  PRIVATE_IP,
+  sh,
+  UNHEARD,
+  WEB_IP,
+} from '../../../support/network/lab.ts';
 import { namesOn, Witness } from '../../../support/network/witness.ts';
 
 t.setTimeout(120_000);
@@ -26,9 +35,7 @@ async function makeSlot(): Promise<NetworkSlot> {
   t.teardown(() => network.destroy(slot));
   await network.start(slot, {
     allowlist: ['web.example'],
-    wasServed: false,
-    onDenied: () => undefined,
-    onEgress: () => undefined,
+    ...UNHEARD,
   });
   return slot;
 }

@@ -3,7 +3,7 @@ import '../../../support/network/own-network.ts';
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
 import type { NetworkSlot } from '../../../../host-agent/src/network/index.ts';
-import { type Guest, Lab, sh } from '../../../support/network/lab.ts';
+import { type Guest, Lab, sh, UNHEARD } from '../../../support/network/lab.ts';
 import { scaled } from '../../../support/time-scale.ts';
 
 t.setTimeout(scaled(240_000));
@@ -21,9 +21,7 @@ async function makeGuest(allowlist: readonly string[]): Promise<[NetworkSlot, Gu
   t.teardown(() => network.destroy(slot));
   await network.start(slot, {
     allowlist,
-    wasServed: false,
-    onDenied: () => undefined,
-    onEgress: () => undefined,
+    ...UNHEARD,
   });
   return [slot, await lab.boot(slot)];
 }

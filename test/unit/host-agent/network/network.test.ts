@@ -6,7 +6,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { arp, frame, packet } from '../../../support/network/frames.ts';
-import { Lab, OTHER_IP, PRIVATE_IP, sh, WEB_IP } from '../../../support/network/lab.ts';
+import { Lab, OTHER_IP, PRIVATE_IP, sh, UNHEARD, WEB_IP } from '../../../support/network/lab.ts';
 import { scaled } from '../../../support/time-scale.ts';
 import { until } from '../../../support/until.ts';
 
@@ -88,9 +88,7 @@ t.test(
       await network.create(slot);
       await network.start(slot, {
         allowlist: ['web.example'],
-        wasServed: false,
-        onDenied: () => undefined,
-        onEgress: () => undefined,
+        ...UNHEARD,
       });
       return { network, slot };
     };
@@ -133,9 +131,7 @@ for (const [name, firewall] of Object.entries(FIREWALLS))
     await network.create(slot);
     await network.start(slot, {
       allowlist: ['web.example'],
-      wasServed: false,
-      onDenied: () => undefined,
-      onEgress: () => undefined,
+      ...UNHEARD,
     });
     const guest = await lab.boot(slot);
     const resolve = `${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`;
@@ -182,9 +178,7 @@ t.test('no frame leaves that is not what it should be', async (t) => {
   await network.create(slot);
   await network.start(slot, {
     allowlist: ['web.example'],
-    wasServed: false,
-    onDenied: () => undefined,
-    onEgress: () => undefined,
+    ...UNHEARD,
   });
   const guest = await lab.boot(slot);
   await guest.js(`${CONNECT} dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`);

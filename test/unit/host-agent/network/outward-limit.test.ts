@@ -2,7 +2,7 @@
 import '../../../support/network/own-network.ts';
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
-import { Lab, sh, WEB_IP } from '../../../support/network/lab.ts';
+import { Lab, sh, UNHEARD, WEB_IP } from '../../../support/network/lab.ts';
 import { scaled } from '../../../support/time-scale.ts';
 
 t.setTimeout(scaled(120_000));
@@ -22,9 +22,7 @@ async function makeGuest() {
   t.teardown(() => network.destroy(slot));
   await network.start(slot, {
     allowlist: ['web.example'],
-    wasServed: false,
-    onDenied: () => undefined,
-    onEgress: () => undefined,
+    ...UNHEARD,
   });
   const guest = await lab.boot(slot);
   const resolve = `const dns = new (require('dns').promises.Resolver)(); dns.setServers(['${slot.gateway}']); await dns.resolve4('web.example');`;

@@ -3,7 +3,7 @@ import '../../../support/network/own-network.ts';
 import { readFile } from 'node:fs/promises';
 import t from 'tap';
 import { parseIpv4Range } from '../../../../host-agent/src/lib/ipv4.ts';
-import { HOST_IP, Lab, sh, WEB_IP } from '../../../support/network/lab.ts';
+import { HOST_IP, Lab, sh, UNHEARD, WEB_IP } from '../../../support/network/lab.ts';
 import { scaled } from '../../../support/time-scale.ts';
 
 t.setTimeout(scaled(120_000));
@@ -27,9 +27,7 @@ t.test('the next one with an address has nothing of the one before', async (t) =
     await network.create(slot);
     await network.start(slot, {
       allowlist: ['web.example'],
-      wasServed: false,
-      onDenied: () => undefined,
-      onEgress: () => undefined,
+      ...UNHEARD,
     });
     const guest = await lab.boot(slot);
     const held = lab.serve(
@@ -67,9 +65,7 @@ t.test('the next one with an address has nothing of the one before', async (t) =
   await network.create(again);
   await network.start(again, {
     allowlist: ['web.example'],
-    wasServed: false,
-    onDenied: () => undefined,
-    onEgress: () => undefined,
+    ...UNHEARD,
   });
   const guest = await lab.boot(again);
   t.equal(

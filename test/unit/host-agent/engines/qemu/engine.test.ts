@@ -15,14 +15,14 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import type { BootOptions, EngineContext, VmPaths } from '../../../../../host-agent/src/engines/engine.ts';
 import { hostCpu } from '../../../../../host-agent/src/engines/host-facts.ts';
+import { QEMU } from '../../../../../host-agent/src/engines/qemu/control.ts';
 import {
   bootQemu,
   listFirmware,
+  QemuEngine,
   type QemuSetup,
   restoreQemu,
-} from '../../../../../host-agent/src/engines/qemu/boot.ts';
-import { QEMU } from '../../../../../host-agent/src/engines/qemu/control.ts';
-import { QemuEngine } from '../../../../../host-agent/src/engines/qemu/index.ts';
+} from '../../../../../host-agent/src/engines/qemu/index.ts';
 import type { SealedMemories } from '../../../../../host-agent/src/engines/qemu/sealed-memory.ts';
 import { hashText } from '../../../../../host-agent/src/engines/trial.ts';
 import { readUids } from '../../../../../host-agent/src/lib/proc.ts';
