@@ -4,7 +4,7 @@ import { Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { getHeapStatistics } from 'node:v8';
 import type { ConnectionRecord } from '../network/connection-record.ts';
-import type { FromGateway, ToGateway } from '../network/gateway-wire.ts';
+import { type FromGateway, type ToGateway, toLine } from '../network/gateway-wire.ts';
 import { Gate } from './gate.ts';
 import { GuestConnections } from './guest-connections.ts';
 import { Records } from './records.ts';
@@ -24,10 +24,14 @@ const LAST_WORDS_MS = 100;
 
 export function runGateway([path = '']: readonly string[]): void {
   const channel = new Socket({ fd: CHANNEL });
+  const records = new Records(
+    (lines) => channel.write(lines),
+    () => channel.writableLength,
+  );
   const say = (message: FromGateway): void => {
-    channel.write(`${JSON.stringify(message)}\n`);
+    records.flush();
+    channel.write(toLine(message));
   };
-  const records = new Records(say, () => channel.writableLength);
   const report = (record: ConnectionRecord): void => records.add(record);
   const settings = new Settings();
   const gate = new Gate(path, (handed, socket) => connections.add(handed, socket), exit);
@@ -43,7 +47,8 @@ export function runGateway([path = '']: readonly string[]): void {
   });
   for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
   process.on('uncaughtException', (error) => {
-    channel.end(`${JSON.stringify({ failed: toWords(error) } satisfies FromGateway)}\n`, exit);
+    records.flush();
+    channel.end(toLine({ failed: toWords(error) }), exit);
     setTimeout(exit, LAST_WORDS_MS);
   });
   // Without the daemon, nothing says what holds.

@@ -4,7 +4,8 @@ import type { Test } from 'tap';
 import { type Authority, Leaves, makeAuthority } from '../../../host-agent/src/network/authority/index.ts';
 import type { NetworkPolicy } from '../../../host-agent/src/network/index.ts';
 import type { ServeOptions } from '../../../host-agent/src/network/network-options.ts';
-import { Lab, WEB_IP } from './lab.ts';
+import { HELPERS } from '../helper-programs.ts';
+import { Lab, toGatewayCommand, WEB_IP } from './lab.ts';
 
 export { WEB_IP };
 
@@ -31,7 +32,8 @@ const within = (bytes, { name = 'ok.test', port = 443, ms = 2500, alpn, ...optio
 const statuses = (text) => String(text).match(/HTTP.1.1 \\d+/g)?.map((each) => each.slice(9)).join(' ') ?? text;
 `;
 
-export async function openInspectLab(t: Test, script = '') {
+/** `gateway`: absent: the one of the sources. */
+export async function openInspectLab(t: Test, script = '', gateway = HELPERS.gateway) {
   const lab = await Lab.open(t);
   const [world, sandbox] = await Promise.all([makeAuthority('world'), makeAuthority('sbx_test')]);
   const leaves = new Leaves(world);
@@ -64,7 +66,8 @@ export async function openInspectLab(t: Test, script = '') {
     authority: Authority | undefined = sandbox,
     secrets?: ServeOptions['secrets'],
   ) {
-    const network = await lab.openNetwork({}, world.certificate);
+    const command = await toGatewayCommand(gateway);
+    const network = await lab.openNetwork({ gateway: { command, roots: world.certificate } });
     const slot = await network.allocate();
     await network.create(slot);
     const records: Record<string, unknown>[] = [];
