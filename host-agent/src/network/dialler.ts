@@ -64,7 +64,7 @@ const OPEN_S = VERDICT_S + 40;
 const RETRY_MS = 100;
 const MAX_RETRY_MS = 10_000;
 /** Of what the daemon and the process say to each other: one of an earlier version is not adopted. */
-const ABOUT = { protocol: 2 };
+const ABOUT = { protocol: 3 };
 
 export class Dialler {
   readonly #options: DiallerOptions;
@@ -263,7 +263,7 @@ export class Dialler {
         if (verdict.isRead === true && connection.by === undefined) {
           await this.#gateway.ensure();
           if (policy() !== judged) continue;
-          return { isAllowed: true, isRead: true, tag: this.#toTag(verdict) };
+          return { isAllowed: true, isRead: true, ttlS: VERDICT_S, tag: this.#toTag(verdict) };
         }
         // Of a connection that a newer policy does not read.
         if (verdict.isRead !== true && connection.by === 'dial')
