@@ -52,6 +52,8 @@ export type DiallerOptions = {
 const GATEWAY = '.gateway';
 /** argv[0] of the process. */
 const ARGV0 = 'sandboxd-egressd';
+/** As much as all connections that it may have, with both their buffers. */
+const LIMITS = { memoryMib: 320, threads: 4 };
 /** A name is not resolved again within this time. */
 const FRESH_MS = 30_000;
 const MAX_FRESH = 4096;
@@ -179,6 +181,7 @@ export class Dialler {
       argv0: ARGV0,
       record,
       users,
+      limits: LIMITS,
       about: ABOUT,
       toArguments: (uid) => [
         ...[String(uid), slot.namespace, slot.gateway, String(DIALLER_PORT), controlOf(record), gate],

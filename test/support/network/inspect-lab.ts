@@ -2,7 +2,7 @@
 // authority of their sandbox.
 import type { Test } from 'tap';
 import { type Authority, Leaves, makeAuthority } from '../../../host-agent/src/network/authority/index.ts';
-import type { NetworkPolicy } from '../../../host-agent/src/network/index.ts';
+import type { NetworkOptions, NetworkPolicy } from '../../../host-agent/src/network/index.ts';
 import type { ServeOptions } from '../../../host-agent/src/network/network-options.ts';
 import { HELPERS } from '../helper-programs.ts';
 import { Lab, toGatewayCommand, WEB_IP } from './lab.ts';
@@ -65,9 +65,10 @@ export async function openInspectLab(t: Test, script = '', gateway = HELPERS.gat
     policy: Partial<NetworkPolicy>,
     authority: Authority | undefined = sandbox,
     secrets?: ServeOptions['secrets'],
+    options: Partial<NetworkOptions> = {},
   ) {
     const command = await toGatewayCommand(gateway);
-    const network = await lab.openNetwork({ gateway: { command, roots: world.certificate } });
+    const network = await lab.openNetwork({ gateway: { command, roots: world.certificate }, ...options });
     const slot = await network.allocate();
     await network.create(slot);
     const records: Record<string, unknown>[] = [];

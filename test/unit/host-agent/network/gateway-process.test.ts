@@ -36,6 +36,7 @@ console.log('ready');\n`,
     ...{ record: join(dir, 'record'), gate: join(dir, 'gate') },
     users: {
       take: async () => 50_000 + starts++,
+      group: async () => undefined,
       handOver: async () => undefined,
       giveBack: async () => undefined,
     },
