@@ -1,7 +1,6 @@
 // The gateway: a process for one sandbox, without a network, that reads the requests of its guest where rules need
 // that. It gets its connections, and those to servers, by one socket, and what holds by descriptor 3.
 import { Socket } from 'node:net';
-import { createInterface } from 'node:readline';
 import { getHeapStatistics } from 'node:v8';
 import type { ConnectionRecord } from '../network/connection-record.ts';
 import { type FromGateway, type ToGateway, toLine } from '../network/gateway-wire.ts';
@@ -54,12 +53,20 @@ export function runGateway([path = '']: readonly string[]): void {
   // Without the daemon, nothing says what holds.
   channel.on('error', exit);
   channel.on('close', exit);
-  createInterface({ input: channel, crlfDelay: Number.POSITIVE_INFINITY }).on('line', (line) => {
+  const obey = (line: string): void => {
     const { settle, settings: next }: ToGateway = JSON.parse(line);
     settings.change(next);
     substitution.change(next.secrets, next.allowsPlainHttp);
     say({ settled: settle, closed: connections.settle() });
     if (!gate.isOpen) gate.open();
+  };
+  let text = '';
+  channel.setEncoding('utf8');
+  channel.on('data', (data: string) => {
+    text += data;
+    const whole = text.split('\n');
+    text = whole.pop() ?? '';
+    for (const line of whole) obey(line);
   });
   setInterval(() => {
     const { used_heap_size: objects, external_memory: buffers } = getHeapStatistics();
