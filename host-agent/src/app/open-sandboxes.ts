@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { ensureAgentImage } from '@sandboxd/rootfs-builder';
 import type { Config } from '../config/index.ts';
+import { Cgroups } from '../engines/jail/cgroups.ts';
 import { findProgramFiles } from '../engines/jail/jail.ts';
 import { LEASES_DIR, leaseUsers } from '../engines/jail/uid-leases.ts';
 import { RootfsFinder } from '../images/index.ts';
@@ -77,7 +78,7 @@ export async function openNetwork(
     program: helpers.netd,
     portProgram: helpers.portd,
     egressProgram: helpers.egressd,
-    portUsers: leaseUsers(config.uids),
+    portUsers: leaseUsers(config.uids, LEASES_DIR, toGroups(config)),
     gateway: {
       command: {
         ...{
@@ -96,6 +97,11 @@ export async function openNetwork(
   });
   resources.defer(() => network.close());
   return network;
+}
+
+/** Helpers of networks have control groups where VMMs have. */
+function toGroups({ jail, dataDir }: Config): (() => Promise<Cgroups>) | undefined {
+  return jail && (() => Cgroups.open({ ...jail.cgroups, dir: dataDir }));
 }
 
 /** Rejects if the operator's file is not valid. */

@@ -44,10 +44,10 @@ export class Settings {
     return judgeRequest(this.#entries(handed), request);
   }
 
-  /** Verifies servers. */
+  /** Verifies servers. By default Node has the same certificates of Mozilla, and need not parse each of them. */
   get trust(): SecureContext {
     this.#trust ??= createSecureContext({
-      ca: [...rootCertificates, ...(this.#roots === undefined ? [] : [this.#roots])],
+      ...(this.#roots !== undefined && { ca: [...rootCertificates, this.#roots] }),
       minVersion: 'TLSv1.2',
     });
     return this.#trust;

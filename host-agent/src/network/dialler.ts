@@ -52,6 +52,8 @@ export type DiallerOptions = {
 const GATEWAY = '.gateway';
 /** argv[0] of the process. */
 const ARGV0 = 'sandboxd-egressd';
+/** As much as all connections that it may have, with both their buffers. */
+const LIMITS = { memoryMib: 320, threads: 4 };
 /** A name is not resolved again within this time. */
 const FRESH_MS = 30_000;
 const MAX_FRESH = 4096;
@@ -64,7 +66,7 @@ const OPEN_S = VERDICT_S + 40;
 const RETRY_MS = 100;
 const MAX_RETRY_MS = 10_000;
 /** Of what the daemon and the process say to each other: one of an earlier version is not adopted. */
-const ABOUT = { protocol: 2 };
+const ABOUT = { protocol: 3 };
 
 export class Dialler {
   readonly #options: DiallerOptions;
@@ -179,6 +181,7 @@ export class Dialler {
       argv0: ARGV0,
       record,
       users,
+      limits: LIMITS,
       about: ABOUT,
       toArguments: (uid) => [
         ...[String(uid), slot.namespace, slot.gateway, String(DIALLER_PORT), controlOf(record), gate],
@@ -263,7 +266,7 @@ export class Dialler {
         if (verdict.isRead === true && connection.by === undefined) {
           await this.#gateway.ensure();
           if (policy() !== judged) continue;
-          return { isAllowed: true, isRead: true, tag: this.#toTag(verdict) };
+          return { isAllowed: true, isRead: true, ttlS: VERDICT_S, tag: this.#toTag(verdict) };
         }
         // Of a connection that a newer policy does not read.
         if (verdict.isRead !== true && connection.by === 'dial')

@@ -54,6 +54,8 @@ const WAITING_MS = 10_000;
 const FAILURE_MS = 60_000;
 const FILES = 4096;
 const THREADS = 32;
+/** Of which its own objects and buffers may be 192 MiB (src/gateway). */
+const LIMITS = { memoryMib: 320, threads: THREADS };
 
 export class GatewayProcess {
   readonly #options: GatewayProcessOptions;
@@ -124,7 +126,7 @@ export class GatewayProcess {
     let channel: Duplex | undefined;
     try {
       await startHeld({
-        ...{ program: command.jail, argv0: ARGV0, record, users },
+        ...{ program: command.jail, argv0: ARGV0, record, users, limits: LIMITS },
         onChannel: (opened) => {
           channel = opened;
         },

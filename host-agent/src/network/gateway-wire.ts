@@ -48,6 +48,10 @@ export type FromGateway =
   /** It had no connection for a while. */
   | { readonly idle: true };
 
+export function toLine(message: FromGateway): string {
+  return `${JSON.stringify(message)}\n`;
+}
+
 /** Of a line to the daemon. */
 export const MAX_GATEWAY_LINE = 4096;
 
