@@ -8,7 +8,7 @@ import type { Sandbox } from './sandbox.ts';
 import type { Operations } from './sweeps.ts';
 
 export type NetworkCallsDeps = Pick<NetworkChangeDeps, 'presets'> & {
-  readonly limits: Pick<Limits, 'admitNetwork' | 'admitSecrets'>;
+  readonly limits: Pick<Limits, 'admitNetwork' | 'admitSecrets' | 'findForbidden'>;
   readonly context: ResourceContext;
   readonly operations: Operations;
 };
@@ -33,6 +33,10 @@ export class NetworkCalls {
     const { operations, context, limits, presets } = this.#deps;
     operations.signal();
     return operations.trackSave(changeNetwork(sandbox, change, request, { ...context, limits, presets }));
+  }
+
+  isAdmitted(...call: Parameters<Limits['findForbidden']>): boolean {
+    return this.#deps.limits.findForbidden(...call) === undefined;
   }
 
   /** Of secrets that are stored. AppError forbidden. */
