@@ -477,6 +477,13 @@ export interface components {
             readonly changed_at: string;
             /** @description sandboxes that may use it */
             readonly used_by: readonly string[];
+            /** @description requests that had its value, as far as gateways reported them; of an older daemon: absent */
+            readonly uses?: number;
+            /**
+             * Format: date-time
+             * @description when the last of them was; absent: never
+             */
+            readonly last_used_at?: string;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };

@@ -142,7 +142,7 @@ function toSecrets(values: SettingValues) {
     sources: {
       files: new Map(values.secret_file),
       commands: new Map(values.secret_command),
-      credentials: new Map(values.secret_credential.map((name) => [name, ''])),
+      credentials: new Map(values.secret_credential),
       ...(credentialsDir && { credentialsDir }),
     },
     allowsPlainHttp: values.secrets_plain_http === 'on',

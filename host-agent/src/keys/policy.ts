@@ -70,11 +70,13 @@ export function checkSecrets(
   secrets: readonly RequestedSecret[],
   { net_allow_max: max, allow_secrets: allowed }: Policy,
 ): string[] {
-  const hosts = new Set(secrets.flatMap((secret) => secret.hosts));
+  const isOutside = isBeyond(max);
+  // Not the hosts: a value may be in the wrong field.
+  const wide = secrets.filter(({ hosts }) => hosts.some(isOutside)).map(({ name }) => name);
   const used = new Set(secrets.flatMap(({ use }) => use ?? []));
   const unnamed = [...used].filter((name) => allowed?.includes(name) === false);
   return [
-    ...toPhrase('hosts of secrets', [...hosts].filter(isBeyond(max)), `net_allow_max ${max?.join(', ')}`),
+    ...toPhrase('a host of secret', wide, `net_allow_max ${max?.join(', ')}`),
     ...(unnamed.length === 0
       ? []
       : [

@@ -13,7 +13,7 @@ const PLAIN = 'ghp_0123456789abcdefABCDEF0123456789';
 const ODD = `p/+"\\<&>='s~ %x?!(${PLAIN})`;
 
 function redactionOf(...values: string[]): Redaction {
-  return new Redaction(values.map((value) => ({ value: Buffer.from(value) })));
+  return Redaction.of(values.map((value) => ({ value: Buffer.from(value) })));
 }
 
 function feed(redaction: Redaction, text: string, size: number): string {
@@ -174,7 +174,7 @@ t.test('random streams are what a search in the whole would make of them', async
     for (let at = 0; at < text.length; ) {
       const size = 1 + next(9);
       got += redactor.push(Buffer.from(text.slice(at, at + size))).toString();
-      t.ok(redactor.heldBytes < 3 * value.length);
+      t.ok(redactor.heldBytes < 8 * value.length);
       at += size;
     }
     got += redactor.end().toString();
