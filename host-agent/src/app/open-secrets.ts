@@ -28,22 +28,28 @@ export function openSecrets(
 }
 
 /** Gateways have what commands changed, and the audit trail says who did. */
-function followCommands(secrets: SecretStore, audit: AuditTrail | undefined, log: Logger): Disposable {
-  let last: Promise<void> = Promise.resolve();
-  const poll = (): void => {
-    last = last
-      .then(() =>
-        secrets.takeChanges(({ change, scope, name, by, atMs }) =>
-          audit?.write({
-            event: 'secrets',
-            ...{ change, by, secret: name },
-            ...(scope !== '' && { tenant: scope }),
-            changed_at: new Date(atMs).toISOString(),
-          }),
-        ),
+function followCommands(secrets: SecretStore, audit: AuditTrail | undefined, log: Logger): AsyncDisposable {
+  const take = (): Promise<void> =>
+    secrets
+      .takeChanges(({ change, scope, name, by, atMs }) =>
+        audit?.write({
+          event: 'secrets',
+          ...{ change, by, secret: name },
+          ...(scope !== '' && { tenant: scope }),
+          changed_at: new Date(atMs).toISOString(),
+        }),
       )
       .catch((err: unknown) => log.warn({ err }, 'cannot apply what commands changed of secrets'));
+  let taking: Promise<void> | undefined;
+  const timer = setInterval(() => {
+    taking ??= take().finally(() => {
+      taking = undefined;
+    });
+  }, COMMAND_POLL_MS).unref();
+  return {
+    [Symbol.asyncDispose]: async () => {
+      clearInterval(timer);
+      await taking;
+    },
   };
-  const timer = setInterval(poll, COMMAND_POLL_MS).unref();
-  return { [Symbol.dispose]: () => clearInterval(timer) };
 }

@@ -1,9 +1,11 @@
 // Secrets with a real guest: curl and Python use a placeholder, the server has the value, the guest never does.
 import '../../support/network/own-network.ts';
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { createPrivateKey } from 'node:crypto';
+import { once } from 'node:events';
 import { createReadStream, createWriteStream, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { pipeline } from 'node:stream/promises';
 import { createZstdDecompress } from 'node:zlib';
 import t from 'tap';
@@ -44,12 +46,15 @@ function formsOf(value: string): Buffer[] {
 }
 
 /** The files below the directories that have one of them. */
-function findIn(dirs: readonly string[], forms: readonly Buffer[], patterns: string): string {
+async function findIn(dirs: readonly string[], forms: readonly Buffer[], patterns: string): Promise<string> {
   writeFileSync(patterns, Buffer.concat(forms.flatMap((form) => [form, Buffer.from('\n')]).slice(0, -1)));
-  const { status, stdout } = spawnSync('grep', ['-rlaF', '-f', patterns, ...dirs], {
-    ...{ env: { PATH: process.env.PATH, LC_ALL: 'C' }, encoding: 'utf8' },
+  // Beside the event loop, which connections of the client need.
+  const child = spawn('grep', ['-rlaF', '-f', patterns, ...dirs], {
+    ...{ env: { PATH: process.env.PATH, LC_ALL: 'C' }, stdio: ['ignore', 'pipe', 'inherit'] },
   });
-  if (status === null) throw new Error('grep did not run');
+  const stdout = await text(child.stdout);
+  if (child.exitCode === null) await once(child, 'exit');
+  if (child.exitCode !== 0 && child.exitCode !== 1) throw new Error('grep did not run');
   return stdout;
 }
 
@@ -97,8 +102,8 @@ t.test(
     t.match(snapshot.id, /^snap_/);
     const forms = [...formsOf(VALUE), ...formsOf(NEXT)];
     const patterns = join(home, 'patterns');
-    t.match(findIn([join(home, 'known')], forms, patterns), /control/, 'control: it is found');
-    t.equal(findIn([directories.dataDir, directories.runDir], forms, patterns), '');
+    t.match(await findIn([join(home, 'known')], forms, patterns), /control/, 'control: it is found');
+    t.equal(await findIn([directories.dataDir, directories.runDir], forms, patterns), '');
     t.match(await api.call('GET', '/secrets/github'), { uses: 2, used_by: [id] });
 
     const exported = await fetch(`${daemon.url}/snapshots/${snapshot.id}/export`);
@@ -111,9 +116,13 @@ t.test(
     await store.close();
     const { d = '' } = createPrivateKey(authority.key).export({ format: 'jwk' });
     const keyForms = [Buffer.from(d, 'base64url'), Buffer.from(authority.key.split('\n')[1] ?? '-')];
-    t.equal(findIn([archive, unpacked], [...forms, ...keyForms], patterns), '', '105: nor the key of the CA');
+    t.equal(
+      await findIn([archive, unpacked], [...forms, ...keyForms], patterns),
+      '',
+      '105: nor the key of the CA',
+    );
     const certificate = Buffer.from(authority.certificate.split('\n')[1] ?? '-');
-    t.match(findIn([unpacked], [certificate], patterns), /unpacked/, 'control: its certificate');
+    t.match(await findIn([unpacked], [certificate], patterns), /unpacked/, 'control: its certificate');
     const body = readFileSync(archive);
     const imported = await api.fetch('/snapshots/import', { method: 'POST', body });
     const { id: copied } = (await imported.json()) as { id: string };
