@@ -2,7 +2,7 @@
 import process from 'node:process';
 import { readLink, readSmall, writeSmall } from './files.ts';
 
-/** Of distributions, and of the images that Eclipse Temurin and OpenJDK publish. Their other paths are links to these. */
+/** Of distributions, and of the images of Eclipse Temurin and OpenJDK. Their other paths are links to these. */
 export const JAVA_STORES = [
   '/etc/ssl/certs/java/cacerts',
   '/etc/pki/ca-trust/extracted/java/cacerts',
@@ -24,7 +24,7 @@ const ALIAS = 'sandboxd-egress';
 const PASSWORD = 'changeit';
 const WHITENER = 'Mighty Aphrodite';
 
-/** Whether it is such a store, which now has the authority in place of an earlier one. Throws if it cannot be written. */
+/** Whether it is a store, which now has the authority in place of an earlier one. Throws if it cannot be written. */
 export function addToJavaStore(path: string, certificate: string): boolean {
   // Where a link leads is written itself.
   if (typeof readLink(path) === 'string') return false;
