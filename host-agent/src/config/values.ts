@@ -124,15 +124,10 @@ export function paths(about: About<string[]>): Setting<string[]> {
 const SOURCE_NAME = /^(?:[a-z0-9][a-z0-9._-]{0,62}\/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;
 
 /** Names that clients use for paths of the host: `name=/path`, or `tenant/name=/path`. */
-/** What the daemon reads elsewhere: its name, its path if it has one, and the hosts that it is bound to. */
-export type NamedSource = readonly [
-  name: string,
-  entry: { readonly path: string; readonly hosts?: readonly string[] },
-];
-
-export function namedPaths(about: About<NamedSource[]>): Setting<NamedSource[]> {
+/** Texts, as they are printed: `parseNamedPath` and `parseNamedSource` read them. */
+export function namedPaths(about: About<string[]>): Setting<string[]> {
   return {
-    schema: z.array(z.string().transform((value, context) => parseNamedPath(value) ?? refuse(context))),
+    schema: z.array(z.string().refine((text) => parseNamedPath(text) !== undefined)),
     expected: 'a list of [tenant/]name[@host…]=/absolute/path',
     placeholder: '[tenant/]name[@host…]=path',
     fromText: splitList,
@@ -140,14 +135,9 @@ export function namedPaths(about: About<NamedSource[]>): Setting<NamedSource[]> 
   };
 }
 
-function parseNamedPath(text: string): NamedSource | undefined {
-  const [, name = '', path = ''] = /^([^=]*)=(\/[^\0]+)$/.exec(text) ?? [];
-  return parseBoundName(name, path);
-}
-
-export function sourceNames(about: About<NamedSource[]>): Setting<NamedSource[]> {
+export function sourceNames(about: About<string[]>): Setting<string[]> {
   return {
-    schema: z.array(z.string().transform((value, context) => parseBoundName(value, '') ?? refuse(context))),
+    schema: z.array(z.string().refine((text) => parseNamedSource(text) !== undefined)),
     expected: 'a list of [tenant/]name[@host…]',
     placeholder: '[tenant/]name[@host…]',
     fromText: splitList,
@@ -155,7 +145,18 @@ export function sourceNames(about: About<NamedSource[]>): Setting<NamedSource[]>
   };
 }
 
-function parseBoundName(text: string, path: string): NamedSource | undefined {
+/** What the daemon reads elsewhere: its name, its path if it has one, and the hosts that it is bound to. */
+export type NamedSource = readonly [
+  name: string,
+  entry: { readonly path: string; readonly hosts?: readonly string[] },
+];
+
+export function parseNamedPath(text: string): NamedSource | undefined {
+  const [, name = '', path = ''] = /^([^=]*)=(\/[^\0]+)$/.exec(text) ?? [];
+  return parseNamedSource(name, path);
+}
+
+export function parseNamedSource(text: string, path = ''): NamedSource | undefined {
   const [name = '', ...bound] = text.split('@');
   const hosts = bound.map((host) => hostPattern.safeParse(host));
   if (!SOURCE_NAME.test(name) || hosts.some(({ success }) => !success)) return undefined;
