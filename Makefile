@@ -15,7 +15,7 @@ export KERNEL INITRD
 # Baking, network setup, guests and tests of the agent as root need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-package test-docker test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
+.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-package test-docker test-egress-programs test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
   bench run demo clean soak test-power client install deb image test-images
 
 help: ## show this list
@@ -52,7 +52,7 @@ check: setup ## check format, lint, types, import direction, generated code, pag
 
 test: setup-tests test-images deb ## run every test suite, with its prerequisites
 	@scripts/build-sanitized.sh
-	@echo 'not included: test-docker, test-code, test-kvm, test-cloud-hypervisor, and the booted Debian of test-package (hours on an emulated host, or an extra program)'
+	@echo 'not included: test-docker, test-egress-programs, test-code, test-kvm, test-cloud-hypervisor, and the booted Debian of test-package (hours on an emulated host, or an extra program)'
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http package vm
 
 test-e2b: build ## run the published SDKs of E2B and their suites against this build (needs package indexes; VERSION=2.63.0)
@@ -74,6 +74,10 @@ test-vm: setup-tests test-images ## run tests in real guests
 test-docker: setup-tests test-images ## run tests of Debian's Docker in a guest
 	@$(AS_ROOT) dist/sandboxd profiles bake docs/examples/docker-profile.json --data-dir "$(DATA_DIR)"
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts docker
+
+test-egress-programs: setup-tests test-images ## run tests of programs through inspected TLS in a guest (bakes Java, Go, Docker: minutes)
+	@$(AS_ROOT) dist/sandboxd profiles bake test/egress-programs/profile.json --data-dir "$(DATA_DIR)"
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts egress-programs
 
 test-code: setup-tests test-images ## run tests of the code interpreter in guests (bakes the profile code: minutes)
 	@$(AS_ROOT) dist/sandboxd profiles bake code --data-dir "$(DATA_DIR)"

@@ -93,8 +93,8 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     this.callers.push(principal);
     return this;
   }
-
   admitSecret = (): void => undefined;
+  mayUse = (): boolean => true;
 
   add(id = newId('sbx')): SandboxInfo {
     const info = fakeInfo(id);

@@ -88,6 +88,8 @@ export interface components {
             readonly net_allow_max?: readonly (string & (string))[];
             /** @description presets that the key may use, whatever net_allow_max has; absent: those that net_allow_max allows */
             readonly net_presets?: readonly (string & (string))[];
+            /** @description whether networks may have only rules whose requests the gateway reads: with tls: inspect, methods, paths or websocket */
+            readonly net_require_inspect?: boolean;
             /** @description stored secrets that sandboxes of the key may use; empty: none; values of their own are not among them */
             readonly allow_secrets?: readonly (string & (string))[];
             /** @description profiles that the key may boot */
@@ -475,6 +477,13 @@ export interface components {
             readonly changed_at: string;
             /** @description sandboxes that may use it */
             readonly used_by: readonly string[];
+            /** @description requests that had its value, as far as gateways reported them; of an older daemon: absent */
+            readonly uses?: number;
+            /**
+             * Format: date-time
+             * @description when the last of them was; absent: never
+             */
+            readonly last_used_at?: string;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };

@@ -183,7 +183,7 @@ export async function openSandboxes(
 
 function measure(
   config: Config,
-  { metrics, registryPath, network, egressLog }: SandboxDeps,
+  { metrics, registryPath, network, egressLog, sandboxSecrets }: SandboxDeps,
   sandboxes: SandboxManager,
 ): void {
   measureSandboxes(metrics, {
@@ -197,6 +197,7 @@ function measure(
     users: config.jail && { leasesDir: LEASES_DIR, count: config.uids.count },
     usedNetworks: () => network.usedSlots,
     egressCounts: () => egressLog.counts,
+    secretCounts: () => sandboxSecrets.useCounts,
     countPublished: () => network.countConnections(),
   });
 }

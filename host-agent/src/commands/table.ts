@@ -5,6 +5,7 @@ import { doctor } from './doctor/index.ts';
 import { images } from './images/index.ts';
 import { keys } from './keys/index.ts';
 import { profiles } from './profiles/index.ts';
+import { secrets } from './secrets/index.ts';
 import { snapshots } from './snapshots/index.ts';
 import { templates } from './templates/index.ts';
 import { tenants } from './tenants/index.ts';
@@ -18,6 +19,7 @@ export const GROUPS: readonly Group[] = [
   templates,
   keys,
   tenants,
+  secrets,
   webhooks,
   audit,
 ];

@@ -1,6 +1,6 @@
 // The daemon's configuration in the program's own terms: complete and validated.
 import type { SettingValues } from './settings.ts';
-import type { TcpAddress } from './values.ts';
+import { type NamedSource, parseNamedPath, parseNamedSource, type TcpAddress } from './values.ts';
 
 /** How a restored copy of a guest gets its memory. */
 export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
@@ -133,6 +133,11 @@ export function toConfig(
 
 export type Config = Readonly<ReturnType<typeof toConfig>>;
 
+/** Settings are valid. */
+function toEntries(source: NamedSource | undefined): NamedSource[] {
+  return source === undefined ? [] : [source];
+}
+
 function toSecrets(values: SettingValues) {
   const credentialsDir = process.env.CREDENTIALS_DIRECTORY;
   return {
@@ -140,9 +145,9 @@ function toSecrets(values: SettingValues) {
     ...(values.secrets_key_file && { keyFile: values.secrets_key_file }),
     /** What stored secrets may name, by name or tenant and name. */
     sources: {
-      files: new Map(values.secret_file),
-      commands: new Map(values.secret_command),
-      credentials: new Map(values.secret_credential.map((name) => [name, ''])),
+      files: new Map(values.secret_file.flatMap((text) => toEntries(parseNamedPath(text)))),
+      commands: new Map(values.secret_command.flatMap((text) => toEntries(parseNamedPath(text)))),
+      credentials: new Map(values.secret_credential.flatMap((text) => toEntries(parseNamedSource(text)))),
       ...(credentialsDir && { credentialsDir }),
     },
     allowsPlainHttp: values.secrets_plain_http === 'on',

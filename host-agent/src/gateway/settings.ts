@@ -1,7 +1,8 @@
 // What holds now: the rules, who signs for servers, and who vouches for them.
 import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls';
+import { isRead } from '../lib/network-rules.ts';
 import { Leaves } from '../network/authority/index.ts';
-import { type BoundEntry, BoundRules, isRead } from '../network/bound-rules.ts';
+import { type BoundEntry, BoundRules } from '../network/bound-rules.ts';
 import type { GatewaySettings } from '../network/gateway-wire.ts';
 import { judgeRequest, type ReadRequest, type RequestVerdict } from '../network/request-verdict.ts';
 import type { Handed } from './gate.ts';

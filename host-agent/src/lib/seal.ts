@@ -55,6 +55,13 @@ export class Sealer {
     return this.#ready().source;
   }
 
+  /** Whether there is one, without making it. */
+  get hasKey(): boolean {
+    const { dataDir, keyFile, credentialsDir } = this.#options;
+    const dirs = [dataDir, ...(credentialsDir === undefined ? [] : [credentialsDir])];
+    return keyFile !== undefined || dirs.some((dir) => existsSync(join(dir, SEAL_KEY_NAME)));
+  }
+
   /** Path of a key that the daemon made before its operator named another. */
   findUnusedKey(): string | undefined {
     const { dataDir, keyFile, credentialsDir } = this.#options;

@@ -11,8 +11,7 @@ import type { NamedConnection } from './bound-rules.ts';
 import type { ConnectionRecord } from './connection-record.ts';
 import { DiallerControl, type DiallerVerdict } from './dialler-control.ts';
 import { toLost, toRecord, toTag } from './dialler-records.ts';
-import { type GatewayCommand, GatewayProcess } from './gateway-process.ts';
-import type { GatewaySettings } from './gateway-wire.ts';
+import { type GatewayCommand, GatewayProcess, type GatewaySecrets } from './gateway-process.ts';
 import { controlOf, endHeld, gateOf, isHeld, startHeld, type Users } from './held-process.ts';
 import type { EgressPolicy, Verdict } from './policy.ts';
 import { DIALLER_PORT, diallerRules, noDiallerRules } from './rules/dialler.ts';
@@ -44,7 +43,7 @@ export type DiallerOptions = {
     /** Undefined: the guest trusts none. */
     readonly authority: () => Promise<Authority | undefined>;
     /** Secrets of the sandbox, and whether they may be sent without TLS. */
-    readonly secrets?: (() => Promise<Pick<GatewaySettings, 'secrets' | 'allowsPlainHttp'>>) | undefined;
+    readonly secrets?: GatewaySecrets | undefined;
   };
   readonly log: Logger;
 };
@@ -93,8 +92,9 @@ export class Dialler {
         const { source } = policy();
         const authority = needsAuthority(source) ? await gateway.authority() : undefined;
         const shared = { policy: source, generation: this.#generation, authority, roots: gateway.roots };
-        return { ...shared, ...(await gateway.secrets?.()) };
+        return { ...shared, ...gateway.secrets?.now() };
       },
+      prepare: async () => await gateway.secrets?.refresh(),
       ...{ onRecord: onConnection, onMissed: options.onMissed },
     });
   }

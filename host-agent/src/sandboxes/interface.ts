@@ -6,6 +6,7 @@ import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type {
   Principal,
   RequestContext,
+  RequestedNetwork,
   RequestedResources,
   RequestedSecret,
   SnapshotMaker,
@@ -157,6 +158,8 @@ export interface Sandboxes {
   ): Promise<CreatedSandbox>;
   /** Whether the client may store a secret for these hosts. AppError forbidden. */
   admitSecret(secret: RequestedSecret): void;
+  /** Whether its sandboxes may have such a network. */
+  mayUse(network: RequestedNetwork): boolean;
   /** Oldest first. */
   list(filter?: SandboxFilter): SandboxInfo[];
   /** Deletes those that match. Never rejects. */

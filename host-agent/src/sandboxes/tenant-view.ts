@@ -11,6 +11,7 @@ import {
   type Principal,
   policyOf,
   type RequestContext,
+  type RequestedNetwork,
   type RequestedSecret,
   type SnapshotMaker,
 } from '../keys/index.ts';
@@ -117,6 +118,10 @@ export class TenantView implements Sandboxes {
   admitSecret(secret: RequestedSecret): void {
     this.#host.countChange(this.#request.principal);
     this.#host.networks.admitSecrets(this.#request, [secret]);
+  }
+
+  mayUse(network: RequestedNetwork): boolean {
+    return this.#host.networks.isAdmitted(this.#request, network);
   }
 
   list(filter: SandboxFilter = {}): SandboxInfo[] {

@@ -14,7 +14,7 @@ import { until } from '../../../support/until.ts';
 const RECORD = { verdict: 'denied', protocol: 'tls', reason: 'x' } as const;
 
 /** `script` has `say`, and `command` when the daemon says something. */
-function openProcess(t: Test, script: string) {
+function openProcess(t: Test, script: string, prepare = async (): Promise<void> => undefined) {
   const dir = t.testdir();
   const program = join(dir, 'program.cjs');
   writeFileSync(
@@ -41,6 +41,7 @@ console.log('ready');\n`,
       giveBack: async () => undefined,
     },
     settings: async () => ({ policy: { allowlist: [] } }),
+    prepare,
     onRecord: (record) => records.push(record),
     onMissed: (count) => missed.push(count),
     log: pino({}, { write: (line: string) => void lines.push(line) }),
@@ -48,6 +49,25 @@ console.log('ready');\n`,
   t.teardown(() => gateway.end());
   return { gateway, records, missed, lines, starts: () => starts };
 }
+
+t.test('a start waits for what is read slowly, and no change does', async (t) => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let isPrepared = false;
+  const { gateway, starts } = openProcess(t, '', async () => {
+    if (!isPrepared) await promise;
+  });
+  const started = gateway.ensure();
+  t.equal(await gateway.change(), 0, 'there is none yet');
+  t.equal(starts(), 0);
+  isPrepared = true;
+  resolve();
+  await started;
+  t.equal(starts(), 1);
+  isPrepared = false;
+  t.equal(await gateway.change(), 0, 'one that runs');
+  await gateway.ensure();
+  t.equal(starts(), 1);
+});
 
 t.test('records, and how many are missing', async (t) => {
   const { gateway, records, missed } = openProcess(
