@@ -11,6 +11,7 @@ import {
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
 import { E2B_SETTINGS } from './e2b-settings.ts';
+import { FLEET_SETTINGS } from './fleet-settings.ts';
 import { INGRESS_SETTINGS } from './ingress-settings.ts';
 import { METRICS_SETTINGS } from './metrics-settings.ts';
 import { SECRETS_SETTINGS } from './secrets-settings.ts';
@@ -280,6 +281,7 @@ export function createSettings(engineNames: readonly string[]) {
     }),
     ...INGRESS_SETTINGS,
     ...E2B_SETTINGS,
+    ...FLEET_SETTINGS,
     ...METRICS_SETTINGS,
     ...SECRETS_SETTINGS,
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
@@ -307,6 +309,9 @@ type OptionalKey =
   | 'metrics_listen'
   | 'ingress_listen'
   | 'e2b_listen'
+  | 'join'
+  | 'join_url'
+  | 'fleet_secret_file'
   | 'ingress_tls_cert'
   | 'ingress_tls_key';
 

@@ -19,6 +19,8 @@ import type { ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 import { reserveShared } from './usage.ts';
 
 export type CreateInput = {
+  /** Absent: a new one. */
+  readonly id: string | undefined;
   readonly options: ResolvedSandboxOptions;
   readonly owner: Owner | undefined;
   readonly metadata: Metadata;
@@ -33,7 +35,7 @@ export type CreateInput = {
 /** Rejects as `startSandbox` does. */
 export async function createSandbox(context: ResourceContext, input: CreateInput): Promise<Sandbox> {
   const { options, owner, metadata, templates, admission, startQueue, log, signal } = input;
-  const id = newId('sbx');
+  const id = input.id ?? newId('sbx');
   const common = { id, options, owner, metadata, log: log.child({ sandbox: id }), signal };
   const sharer = sharerOf(owner);
   const template = await templates.obtain(options, signal, sharer);
@@ -77,7 +79,12 @@ export async function createSandbox(context: ResourceContext, input: CreateInput
   }
 }
 
-export type Copy = { readonly options: ResolvedSandboxOptions; readonly metadata: Metadata };
+export type Copy = {
+  /** Absent: a new one. */
+  readonly id: string | undefined;
+  readonly options: ResolvedSandboxOptions;
+  readonly metadata: Metadata;
+};
 
 export type ForkInput = {
   readonly of: CopySource;
@@ -97,8 +104,7 @@ export async function forkGuest(context: ResourceContext, input: ForkInput): Pro
   const failed = new AbortController();
   const signal = AbortSignal.any([input.signal, failed.signal]);
   let firstFailure: unknown;
-  const startOne = async (copy: Copy): Promise<Sandbox> => {
-    const id = newId('sbx');
+  const startOne = async ({ id = newId('sbx'), ...copy }: Copy): Promise<Sandbox> => {
     try {
       return await enqueue(
         input.startQueue,

@@ -125,6 +125,7 @@ export class Forks {
       children = new Array<ForkOptions>(count).fill({}),
       publish = [],
       secrets: changes = {},
+      ids = [],
       ...shared
     } = own;
     const secrets = context.secrets.change(inherited, changes, scopeOf(request.principal));
@@ -139,7 +140,7 @@ export class Forks {
     assertOneName(shared.name, children.length);
     const owner = ownerOf(request.principal);
     using reserved = new DisposableStack();
-    const copies = children.map((child): Copy => {
+    const copies = children.map((child, at): Copy => {
       const ports = child.publish ?? publish;
       assertCanPublish(ports, 1, options);
       const source = { ...(options.inherited ?? NO_METADATA), secrets };
@@ -149,7 +150,7 @@ export class Forks {
       });
       assertUsable(secrets, options.network, Object.fromEntries(metadata.env));
       reserved.use(names.reserve(owner, metadata.name));
-      return { options: inheritOptions(options, ports), metadata };
+      return { id: ids[at], options: inheritOptions(options, ports), metadata };
     });
     const saved = await open();
     const input = { saved, of, copies, owner, startQueue, log, signal };
