@@ -113,15 +113,19 @@ export class Fleet {
       ...(options.unusedMs !== undefined && { unusedMs: options.unusedMs }),
     });
     agent.start();
-    const stop = async (): Promise<void> => {
-      await agent?.stop();
-      await server.close();
+    let stopped: Promise<void> | undefined;
+    const stop = (): Promise<void> => {
+      stopped ??= (async () => {
+        await agent?.stop();
+        await server.close();
+        await answers.close();
+      })();
+      return stopped;
     };
     this.#t.teardown(stop);
     if (options.token === undefined) await agent.joined();
     const crash = async (): Promise<void> => {
       await stop();
-      await answers.close();
       await daemon.crash();
     };
     return { name, url, daemon, agent, server, records, crash };

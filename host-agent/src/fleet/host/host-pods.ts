@@ -21,6 +21,7 @@ export class HostPods {
   readonly #options: HostPodsOptions;
   readonly #watch: Watch;
   #known = new Map<string, Known>();
+  readonly #stop = new AbortController();
   #isListed = false;
 
   constructor(options: HostPodsOptions) {
@@ -51,8 +52,9 @@ export class HostPods {
     this.#watch.start();
   }
 
-  close(): Promise<void> {
-    return this.#watch.close();
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#watch.close();
   }
 
   /** Whether the pods of this host are known. Without that a missing pod means nothing. */
@@ -89,17 +91,21 @@ export class HostPods {
     const path = `${podPath(pod.namespace, toPodName(pod.id))}/status`;
     // The uid is a precondition: it is not the pod of a later place.
     const body = { metadata: { uid: pod.uid }, status };
-    await this.#options.client.request({ method: 'PATCH', path, patch: 'strategic', body }).catch(ignoreGone);
+    const { signal } = this.#stop;
+    await this.#options.client
+      .request({ method: 'PATCH', path, patch: 'strategic', body, signal })
+      .catch(ignoreGone);
   }
 
   /** Takes our finalizer away and removes the pod: its sandbox is gone. */
   async remove({ id, namespace, uid }: Pick<PlacePod, 'id' | 'namespace' | 'uid'>): Promise<void> {
     const { client } = this.#options;
+    const { signal } = this.#stop;
     const path = podPath(namespace, toPodName(id));
     const body = { metadata: { uid, finalizers: null } };
-    await client.request({ method: 'PATCH', path, patch: 'merge', body }).catch(ignoreGone);
+    await client.request({ method: 'PATCH', path, patch: 'merge', body, signal }).catch(ignoreGone);
     const options = { gracePeriodSeconds: 0, preconditions: { uid } };
-    await client.request({ method: 'DELETE', path, body: options }).catch(ignoreGone);
+    await client.request({ method: 'DELETE', path, body: options, signal }).catch(ignoreGone);
   }
 
   #toKnown(pod: PlacePod): Known {

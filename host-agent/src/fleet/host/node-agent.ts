@@ -53,7 +53,7 @@ export class NodeAgent implements Placement {
   readonly #busy = new Set<string>();
   readonly #waiting = new Set<() => void>();
   readonly #queue = new Set<string>();
-  readonly #running = new Set<string>();
+  readonly #running = new Map<string, Promise<void>>();
   readonly #failures = new Map<string, number>();
   readonly #timers = new Map<string, NodeJS.Timeout>();
   #unsubscribe: () => void = () => undefined;
@@ -82,7 +82,10 @@ export class NodeAgent implements Placement {
     this.#isStopped = true;
     this.#unsubscribe();
     for (const timer of this.#timers.values()) clearTimeout(timer);
+    this.#queue.clear();
     await Promise.all([this.#registration.close(), this.#pods.close()]);
+    // They write to the registry, which closes next.
+    await Promise.all(this.#running.values());
   }
 
   /** Resolves when the API server knows this host. */
@@ -196,11 +199,11 @@ export class NodeAgent implements Placement {
       if (this.#running.size >= MAX_AT_ONCE) return;
       if (this.#running.has(id)) continue;
       this.#queue.delete(id);
-      this.#running.add(id);
-      void this.#reconcile(id).finally(() => {
+      const done = this.#reconcile(id).finally(() => {
         this.#running.delete(id);
         this.#next();
       });
+      this.#running.set(id, done);
     }
   }
 
@@ -278,6 +281,7 @@ export class NodeAgent implements Placement {
 
   #later(id: string, waitMs: number): void {
     clearTimeout(this.#timers.get(id));
+    if (this.#isStopped) return;
     this.#timers.set(id, setTimeout(() => this.#enqueue(id), waitMs).unref());
   }
 }
