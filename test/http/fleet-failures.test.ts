@@ -18,9 +18,10 @@ t.test('the engine is gone: what runs is reachable, creates say when to come bac
   const fleet = await startFleet(t);
   const { daemon } = await fleet.host('h0');
   await fleet.ready(1);
-  const { url, map } = await fleet.gateway();
-  const { body } = await ask(url, 'POST', '/sandboxes', {});
-  await until(() => podsOf(fleet)[0]?.status.phase === 'Running', 'a running pod');
+  const { url, map } = await fleet.gateway({ writeMs: 1800 });
+  const { url: patient } = await fleet.gateway();
+  const { body } = await ask(patient, 'POST', '/sandboxes', {});
+  await until(() => map.size === 1 && podsOf(fleet)[0]?.status.phase === 'Running', 'a running pod');
   for (const way of ['stopped', 'hung']) {
     if (way === 'stopped') await fleet.api.stop();
     else fleet.api.isHung = true;

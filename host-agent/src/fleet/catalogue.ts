@@ -51,7 +51,7 @@ export class ClaimTaken extends Error {
 
 export interface Catalogue {
   /**
-   * Resolves when a host was chosen. ClaimTaken; AppError forbidden for a quota, exhausted when no host has room or the
+   * Resolves when a host was chosen. ClaimTaken; AppError forbidden for a quota, exhausted when no host has capacity or the
    * engine does not answer. Nothing is left then.
    */
   place(request: PlaceRequest, signal: AbortSignal): Promise<Place>;

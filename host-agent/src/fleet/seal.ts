@@ -1,5 +1,5 @@
-// What proves that a gateway of the fleet said something: a keyed digest. The key is known to hosts and gateways only,
-// so that neither a client nor somebody who can write pods of a tenant can place a sandbox or claim an id.
+// What proves that a statement is of a gateway or host of the fleet: a keyed digest. Only they have the key, so that
+// neither a client nor a user who can write pods of a tenant can place a sandbox or claim an id.
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { AppError, toError } from '../lib/errors.ts';

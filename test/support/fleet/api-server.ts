@@ -7,7 +7,7 @@ import { type KubeObject, Objects, Refused } from './objects.ts';
 import { Scheduler } from './scheduler.ts';
 
 const RESOURCE =
-  /^\/api(?:s\/[^/]+)?\/v1(?:\/namespaces\/([^/]+))?\/(pods|nodes|leases|resourcequotas)(?:\/([^/]+))?(\/status)?$/;
+  /^\/api(?:s\/[^/]+)?\/v1(?:\/namespaces\/([^/]+))?\/(pods|nodes|leases|resourcequotas|namespaces)(?:\/([^/]+))?(\/status)?$/;
 const TOKEN = 'a-token-of-the-test';
 
 export class ApiServer {
@@ -87,6 +87,10 @@ export class ApiServer {
   ): unknown {
     if (method === 'GET' && name === undefined) return this.#list(resource, namespace, searchParams);
     const scope = namespace ?? '';
+    if (resource === 'namespaces' && method === 'POST') {
+      this.namespaces.add((body as unknown as KubeObject).metadata.name);
+      return body;
+    }
     if (resource !== 'nodes' && !this.namespaces.has(scope))
       throw new Refused(404, 'NotFound', `namespaces "${scope}" not found`);
     if (method === 'POST') {

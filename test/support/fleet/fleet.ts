@@ -54,14 +54,16 @@ export type HostOptions = MemoryDaemonOptions & {
 export class Fleet {
   readonly #t: Test;
   readonly #dir: string;
-  /** Absent: the API server is a real one. */
-  readonly api: ApiServer;
+  readonly #api: ApiServer | undefined;
+  readonly namespace: string;
   readonly seal: FleetSeal;
   readonly log: Logger = pino({ level: process.env.FLEET_LOG ?? 'silent' });
 
-  constructor(t: Test, api: ApiServer) {
+  /** `api`: the stand-in; absent: the cluster that KUBE has the kubeconfig of. */
+  constructor(t: Test, api: ApiServer | undefined, namespace = 'sandboxd') {
     this.#t = t;
-    this.api = api;
+    this.#api = api;
+    this.namespace = namespace;
     this.#dir = mkdtempSync(join(tmpdir(), 'fleet-test-'));
     t.teardown(() => rmSync(this.#dir, { recursive: true, force: true }));
     const path = join(this.#dir, 'secret');
@@ -69,10 +71,15 @@ export class Fleet {
     this.seal = FleetSeal.read(path);
   }
 
+  /** The stand-in. */
+  get api(): ApiServer {
+    if (this.#api === undefined) throw new Error('this API server is a real one');
+    return this.#api;
+  }
+
   client(token?: string): KubeClient {
-    const client = new KubeClient(
-      readKubeconfig(this.api.writeKubeconfig(join(this.#dir, randomUUID()), token)),
-    );
+    const path = this.#api?.writeKubeconfig(join(this.#dir, randomUUID()), token) ?? process.env.KUBE ?? '';
+    const client = new KubeClient(readKubeconfig(path));
     this.#t.teardown(() => client.close());
     return client;
   }
@@ -104,7 +111,7 @@ export class Fleet {
       name,
       instance: options.instance ?? home.dataDir,
       url: new URL(url),
-      namespace: 'sandboxd',
+      namespace: this.namespace,
       readCapacity: async () => ({ cpus: 64, memoryMib: 100_000, sandboxes: 400 }),
       records,
       sandboxes: toLocal({ sandboxes: daemon.manager, events: daemon.events }),
@@ -131,10 +138,18 @@ export class Fleet {
     return { name, url, daemon, agent, server, records, crash };
   }
 
-  async gateway(seal = this.seal) {
+  /** `writeMs`: ample by default, because a busy machine takes long. */
+  async gateway({ writeMs = 20_000 } = {}) {
+    const { seal } = this;
     const client = this.client();
     const connections = new HostConnections({});
-    const catalogue = new KubernetesCatalogue({ client, seal, namespace: 'sandboxd', log: this.log });
+    const catalogue = new KubernetesCatalogue({
+      client,
+      seal,
+      namespace: this.namespace,
+      log: this.log,
+      writeMs,
+    });
     const ended = new AbortController();
     const map = await catalogue.watch(ended.signal);
     const front = new FleetFront({

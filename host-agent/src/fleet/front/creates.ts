@@ -19,7 +19,7 @@ import type { Caller, Callers } from './callers.ts';
 import { toClientHeaders, toHostHeaders } from './headers.ts';
 import type { HostAnswer, HostConnections } from './host-connections.ts';
 
-/** A second host is asked when the first has no room, though the engine thought so. */
+/** A second host is asked when the first refuses for lack of capacity. */
 const ATTEMPTS = 2;
 /** The longest start pulls an image. */
 const CREATE_MS = 15 * 60_000;

@@ -1,4 +1,4 @@
-// The fields of Kubernetes objects that the fleet reads. Whoever can write objects chooses their values, so that an
+// The fields of Kubernetes objects that the fleet reads. Users who can write objects choose their values, so that an
 // object that does not fit is no object of ours.
 import { z } from 'zod';
 

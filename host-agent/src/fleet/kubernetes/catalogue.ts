@@ -29,6 +29,8 @@ export type KubernetesOptions = {
   /** Namespace of clients without a tenant, and prefix of those of tenants. */
   readonly namespace: string;
   readonly log: Logger;
+  /** How long a write may take. */
+  readonly writeMs?: number;
 };
 
 export class KubernetesCatalogue implements Catalogue {
@@ -36,11 +38,13 @@ export class KubernetesCatalogue implements Catalogue {
   readonly #map: PodMap;
   readonly #claims: Claims;
   readonly #stop = new AbortController();
+  readonly #writeMs: number;
   #forgetting = 0;
 
   constructor(options: KubernetesOptions) {
     const { client, seal, log } = options;
     this.#options = options;
+    this.#writeMs = options.writeMs ?? WRITE_MS;
     this.#map = new PodMap(client, seal, log);
     this.#claims = new Claims(client, seal);
   }
@@ -61,7 +65,7 @@ export class KubernetesCatalogue implements Catalogue {
     const body = toPod(request, namespace, this.#options.seal);
     const asked = { ...request, namespace };
     const made = await this.#options.client
-      .request({ method: 'POST', path, body, timeoutMs: WRITE_MS })
+      .request({ method: 'POST', path, body, timeoutMs: this.#writeMs })
       .catch((error: unknown) => {
         // Whether it was made is not known if there was no answer.
         if (isAppError(error)) void this.forget({ ...asked, uid: '' });
@@ -98,7 +102,7 @@ export class KubernetesCatalogue implements Catalogue {
     }
   }
 
-  /** Resolves with true when the pod is gone or marked; a place without a host has nobody else to free it. */
+  /** Resolves with true when the pod is gone or marked; of a place without a host, only the gateway can free it. */
   async #remove(path: string, uid: string, isUnbound: boolean): Promise<boolean> {
     const { client } = this.#options;
     const preconditions = uid === '' ? {} : { preconditions: { uid } };
@@ -110,10 +114,10 @@ export class KubernetesCatalogue implements Catalogue {
           path,
           patch: 'merge',
           body: { metadata },
-          timeoutMs: WRITE_MS,
+          timeoutMs: this.#writeMs,
         });
       }
-      await client.request({ method: 'DELETE', path, body: preconditions, timeoutMs: WRITE_MS });
+      await client.request({ method: 'DELETE', path, body: preconditions, timeoutMs: this.#writeMs });
       return true;
     } catch (error) {
       // 409: another pod has its name by now.
@@ -122,7 +126,7 @@ export class KubernetesCatalogue implements Catalogue {
   }
 
   async #claim(claim: string, place: PlacePod, signal: AbortSignal): Promise<void> {
-    const limit = AbortSignal.any([signal, AbortSignal.timeout(WRITE_MS)]);
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#writeMs)]);
     const holder = await this.#claims.acquire(claim, place, limit);
     if (holder === undefined) return;
     throw new ClaimTaken(claim, await this.#bound(holder, signal));
@@ -143,7 +147,7 @@ export class KubernetesCatalogue implements Catalogue {
     });
   }
 
-  /** A pod whose host was removed from the cluster has nobody who could end it. */
+  /** No host can end a pod whose Node was removed from the cluster. */
   #sweep(): void {
     if (!this.#map.isCurrent) return;
     for (const place of this.#map.all()) {
