@@ -11,6 +11,7 @@ const LAYERS = [
   ['http'],
   ['ingress'],
   ['e2b'],
+  ['fleet'],
   ['app'],
   ['app.ts'],
   ['commands'],

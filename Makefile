@@ -15,7 +15,7 @@ export KERNEL INITRD
 # Baking, network setup, guests and tests of the agent as root need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-package test-docker test-egress-programs test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
+.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-fleet test-kvm test-package test-docker test-egress-programs test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
   bench run demo clean soak test-power client install deb image test-images
 
 help: ## show this list
@@ -83,6 +83,10 @@ test-code: setup-tests test-images ## run tests of the code interpreter in guest
 	@$(AS_ROOT) dist/sandboxd profiles bake code --data-dir "$(DATA_DIR)"
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts code
 
+test-fleet: setup-tests ## run tests of fleets, against a real cluster too (KUBE=kubeconfig)
+	@for name in fleet fleet-failures; do $(NODE) test/http/$$name.test.ts || exit 1; done
+	@env $(if $(KUBE),KUBE="$(KUBE)") $(NODE) test/http/fleet-contract.test.ts
+
 test-kvm: test-images ## run tests in guests under KVM, in an emulated host: some hours (ONLY=)
 	@$(AS_ROOT) $(NODE) test/lab/run.ts --data-dir "$(DATA_DIR)" $(if $(ONLY),--only "$(ONLY)")
 
@@ -106,6 +110,9 @@ mutation: setup-tests build ## run mutation tests (MODULE=sandboxes or sandboxes
 
 bench: test-images ## run benchmarks and write docs/measurements/bench.md (ENGINE= selects another engine)
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(if $(ENGINE),SANDBOXD_TEST_ENGINE="$(ENGINE)") $(NODE) test/bench/run.ts
+
+bench-fleet: setup-tests ## measure what a gateway adds to creates and execs
+	@$(NODE) test/bench/fleet.ts
 
 soak: setup-tests test-images ## run thousands of operations and check for leaks
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/soak.ts

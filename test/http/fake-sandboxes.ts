@@ -109,7 +109,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   ): Promise<SandboxInfo> {
     this.created.push(options);
     await this.onCreate(options, signal);
-    const info = this.add();
+    const info = this.add(options.id);
     commit?.persist([info]);
     return info;
   }
@@ -327,14 +327,14 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   async #copies(
     count: number,
     signal: AbortSignal | undefined,
-    { publish = [], ...own }: ForkOptions = {},
+    { publish = [], ids = [], ...own }: ForkOptions = {},
     commit: CommitHook<readonly SandboxInfo[]> | undefined,
     source: Partial<SandboxInfo>,
   ): Promise<SandboxInfo[]> {
     this.forked.push(own);
     assertCanPublish(publish, count, {});
     await this.onFork(count, signal);
-    const forks = Array.from({ length: count }, () => ({ ...this.add(), ...source }));
+    const forks = Array.from({ length: count }, (_, at) => ({ ...this.add(ids[at]), ...source }));
     commit?.persist(forks);
     return forks;
   }

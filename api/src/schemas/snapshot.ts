@@ -15,7 +15,7 @@ import { FILE_TYPES } from './file.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { labelSelectors, labels, labelsPatch, nameFilter, objectName } from './label.ts';
 import { publish } from './network.ts';
-import { nextCursor, pageQuery } from './page.ts';
+import { nextCursor, pageQuery, unreachableHosts } from './page.ts';
 import { SANDBOX_STATES, sandboxEnv } from './sandbox.ts';
 import { secretChanges } from './secret.ts';
 
@@ -55,7 +55,11 @@ export const snapshot = z
   .describe('a snapshot');
 
 export const snapshotList = z
-  .object({ snapshots: z.array(snapshot).describe('oldest first'), next_cursor: nextCursor })
+  .object({
+    snapshots: z.array(snapshot).describe('oldest first'),
+    next_cursor: nextCursor,
+    unreachable_hosts: unreachableHosts,
+  })
   .describe('snapshots');
 
 /** Of a snapshot, deleted or not, or of a sandbox. */

@@ -131,6 +131,8 @@ export interface components {
              */
             readonly scoped: true;
             readonly policy: components["schemas"]["Policy"];
+            /** @description the tenant of the key; absent if it has none */
+            readonly tenant?: string;
         };
         readonly PortMapping: {
             /** @description host address to listen on; 0.0.0.0 and :: by default */
@@ -1517,6 +1519,8 @@ export interface components {
                 /** @description why it could not be deleted */
                 readonly error: string;
             }[];
+            /** @description hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none */
+            readonly unreachable_hosts?: readonly string[];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
@@ -1631,6 +1635,8 @@ export interface components {
             readonly sandboxes: readonly components["schemas"]["SandboxResponse"][];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
+            /** @description hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none */
+            readonly unreachable_hosts?: readonly string[];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
@@ -1772,6 +1778,8 @@ export interface components {
             readonly snapshots: readonly components["schemas"]["SnapshotResponse"][];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
+            /** @description hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none */
+            readonly unreachable_hosts?: readonly string[];
         };
         /** @description the tree of a snapshot, as a list */
         readonly SnapshotTree: {

@@ -2,6 +2,7 @@
 import { audit } from './audit/index.ts';
 import type { Command, Group } from './command.ts';
 import { doctor } from './doctor/index.ts';
+import { gateway } from './gateway/index.ts';
 import { images } from './images/index.ts';
 import { keys } from './keys/index.ts';
 import { profiles } from './profiles/index.ts';
@@ -25,4 +26,4 @@ export const GROUPS: readonly Group[] = [
 ];
 
 /** Commands without a group. */
-export const COMMANDS: readonly Command[] = [doctor];
+export const COMMANDS: readonly Command[] = [doctor, gateway];

@@ -23,6 +23,7 @@ export function toConfig(
     ...toAccess(values),
     ingress: toIngress(values),
     e2b: toE2b(values),
+    fleet: toFleet(values),
     /** Every client needs a key, even when none exists. */
     requiresKeys: values.require_keys,
     /** Browser origins that may use the API (CORS). */
@@ -207,6 +208,19 @@ function toE2b(values: SettingValues) {
     /** Absent: that of the listener, or the default one of a scheme that was given. */
     ...(at.port !== undefined && { port: at.port }),
     hasOwnPort: at.port === undefined && scheme === undefined,
+  };
+}
+
+/** Undefined: this host is in no fleet. */
+function toFleet({ join, join_name, join_url, fleet_secret_file, fleet_namespace }: SettingValues) {
+  if (join === undefined || fleet_secret_file === undefined) return undefined;
+  return {
+    kubeconfigPath: join,
+    name: join_name,
+    /** Absent: the address of the API. */
+    ...(join_url !== undefined && { url: join_url }),
+    secretPath: fleet_secret_file,
+    namespace: fleet_namespace,
   };
 }
 

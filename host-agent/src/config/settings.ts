@@ -10,6 +10,7 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
+import { FLEET_SETTINGS } from './fleet-settings.ts';
 import { E2B_SETTINGS, INGRESS_SETTINGS, METRICS_SETTINGS, SECRETS_SETTINGS } from './module-settings.ts';
 import {
   bytes,
@@ -277,6 +278,7 @@ export function createSettings(engineNames: readonly string[]) {
     }),
     ...INGRESS_SETTINGS,
     ...E2B_SETTINGS,
+    ...FLEET_SETTINGS,
     ...METRICS_SETTINGS,
     ...SECRETS_SETTINGS,
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
@@ -304,6 +306,9 @@ type OptionalKey =
   | 'metrics_listen'
   | 'ingress_listen'
   | 'e2b_listen'
+  | 'join'
+  | 'join_url'
+  | 'fleet_secret_file'
   | 'ingress_tls_cert'
   | 'ingress_tls_key';
 

@@ -231,7 +231,7 @@ export function hostName(about: About<HostName>): Setting<HostName> {
 /** Without a scheme, the daemon's scheme applies. */
 export type HostName = { readonly scheme?: Scheme; readonly at: Authority };
 
-function parseHostName(text: string): HostName | undefined {
+export function parseHostName(text: string): HostName | undefined {
   const [, scheme, rest = ''] = /^(?:(https?):\/\/)?(.*)$/is.exec(text) ?? [];
   const at = parseAuthority(rest);
   if (at === undefined) return undefined;

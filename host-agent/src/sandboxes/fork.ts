@@ -127,6 +127,7 @@ export class Forks {
       children = new Array<ForkOptions>(count).fill({}),
       publish = [],
       secrets: changes = {},
+      ids = [],
       ...shared
     } = own;
     const secrets = context.secrets.change(inherited, changes, scopeOf(request.principal));
@@ -141,7 +142,7 @@ export class Forks {
     assertOneName(shared.name, children.length);
     const owner = ownerOf(request.principal);
     using reserved = new DisposableStack();
-    const copies = children.map((child): Copy => {
+    const copies = children.map((child, at): Copy => {
       const ports = child.publish ?? publish;
       assertCanPublish(ports, 1, options);
       const source = { ...(options.inherited ?? NO_METADATA), secrets };
@@ -151,7 +152,7 @@ export class Forks {
       });
       assertUsable(secrets, options.network, Object.fromEntries(metadata.env));
       reserved.use(names.reserve(owner, metadata.name));
-      return { options: inheritOptions(options, ports), metadata };
+      return { id: ids[at], options: inheritOptions(options, ports), metadata };
     });
     const saved = await open();
     const input = { saved, of, copies, owner, startQueue, log, signal };
@@ -172,7 +173,12 @@ function toCopySource(id: string, record: SandboxRecord): CopySource {
   };
 }
 
-type Copy = { readonly options: ResolvedSandboxOptions; readonly metadata: Metadata };
+type Copy = {
+  /** Absent: a new one. */
+  readonly id: string | undefined;
+  readonly options: ResolvedSandboxOptions;
+  readonly metadata: Metadata;
+};
 
 type ForkInput = {
   readonly of: CopySource;
@@ -192,8 +198,7 @@ async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sa
   const failed = new AbortController();
   const signal = AbortSignal.any([input.signal, failed.signal]);
   let firstFailure: unknown;
-  const startOne = async (copy: Copy): Promise<Sandbox> => {
-    const id = newId('sbx');
+  const startOne = async ({ id = newId('sbx'), ...copy }: Copy): Promise<Sandbox> => {
     try {
       return await enqueue(
         input.startQueue,

@@ -29,7 +29,7 @@ import { changePort, connectPort } from './ports.ts';
 import { changePublished } from './publish.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
-import { resolveRootfs, validateCreate } from './resolve-create.ts';
+import { assertNew, resolveRootfs, validateCreate } from './resolve-create.ts';
 import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
@@ -177,6 +177,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const secrets = bindForCreate(options, validated.network, request.principal, context.secrets);
     using name = await this.#names.acquire(request.principal, options, { ...validated, secrets }, signal);
     if (name.existing !== undefined) return { ...name.existing.info, isExisting: true };
+    assertNew(options.id, this.#sandboxes);
     using _admitted = this.#limits.admit(request, toRequestedResources(validated, undefined, secrets));
     await using pins = new AsyncDisposableStack();
     const findOptions = { signal, holds: pins, owner: sharerOf(owner) };
@@ -186,9 +187,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const input = {
       ...this.#shared,
       options: resolved,
-      owner,
+      ...{ owner, id: options.id, signal },
       metadata: toMetadata(options, secrets),
-      signal,
     };
     const createOne = () => createSandbox(context, input);
     const make = async () => [await context.engines.withReplacement(createOne)] as const;

@@ -23,9 +23,9 @@ import type { Input } from '../input/request-input.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
-import { callersOf, sortKeyOf, toPorts, toSandboxBody } from './sandboxes.ts';
+import { callersOf, sortKeyOf, toPlacedRequest, toPorts, toSandboxBody } from './sandboxes.ts';
 
-export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
+export function snapshotHandlers({ sandboxes: host, placement, bodyIdleMs }: HttpServices) {
   const limits = { max: MAX_MOVES, maxPerClient: MAX_MOVES_OF_EACH };
   const exportLimit = new ConcurrencyLimit({ what: 'exports', ...limits });
   const importLimit = new ConcurrencyLimit({ what: 'imports', ...limits });
@@ -154,7 +154,9 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       const { count, options, toBody } = toForkOptions(body, query.count);
       auditAbout(c, options);
       const commit = c.get('keyed')?.commitHook(toBody);
-      const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
+      using placed = await placement.admit(toPlacedRequest(c, count));
+      const placedOptions = { ...options, ...(placed.ids && { ids: placed.ids }) };
+      const forks = await sandboxes.fork(id, count, clientSignal(c), placedOptions, commit);
       auditForks(c, forks);
       return toBody(forks);
     },
@@ -164,7 +166,9 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       const { count, options, toBody } = toForkOptions(body, query.count);
       auditAbout(c, options);
       const commit = c.get('keyed')?.commitHook(toBody);
-      const forks = await sandbox.fork(count, clientSignal(c), options, commit);
+      using placed = await placement.admit(toPlacedRequest(c, count));
+      const placedOptions = { ...options, ...(placed.ids && { ids: placed.ids }) };
+      const forks = await sandbox.fork(count, clientSignal(c), placedOptions, commit);
       auditForks(c, forks);
       return toBody(forks);
     },
