@@ -6,6 +6,7 @@ import { images } from './images/index.ts';
 import { keys } from './keys/index.ts';
 import { profiles } from './profiles/index.ts';
 import { snapshots } from './snapshots/index.ts';
+import { store } from './store/index.ts';
 import { templates } from './templates/index.ts';
 import { tenants } from './tenants/index.ts';
 import { webhooks } from './webhooks/index.ts';
@@ -15,6 +16,7 @@ export const GROUPS: readonly Group[] = [
   profiles,
   images,
   snapshots,
+  store,
   templates,
   keys,
   tenants,

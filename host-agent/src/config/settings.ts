@@ -14,6 +14,7 @@ import { E2B_SETTINGS } from './e2b-settings.ts';
 import { INGRESS_SETTINGS } from './ingress-settings.ts';
 import { METRICS_SETTINGS } from './metrics-settings.ts';
 import { SECRETS_SETTINGS } from './secrets-settings.ts';
+import { type OptionalStoreKey, SNAPSHOT_STORE_SETTINGS } from './snapshot-store-settings.ts';
 import {
   bytes,
   choice,
@@ -282,6 +283,7 @@ export function createSettings(engineNames: readonly string[]) {
     ...E2B_SETTINGS,
     ...METRICS_SETTINGS,
     ...SECRETS_SETTINGS,
+    ...SNAPSHOT_STORE_SETTINGS,
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
       help: 'lowest level that is logged',
@@ -307,6 +309,7 @@ type OptionalKey =
   | 'metrics_listen'
   | 'ingress_listen'
   | 'e2b_listen'
+  | OptionalStoreKey
   | 'ingress_tls_cert'
   | 'ingress_tls_key';
 

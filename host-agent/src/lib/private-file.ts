@@ -1,4 +1,4 @@
-// Files with keys and passwords, which nobody but the daemon may read.
+// Files with keys and passwords, which only the daemon may read.
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { AppError, firstLine } from './errors.ts';
 

@@ -1,8 +1,9 @@
 // Chunks that this process has seen in the bucket, so that an unchanged one costs no request.
 
 /**
- * A chunk that nobody names is deleted when it is a day old (collect.ts). Who names one that was there already must
- * therefore know that it is younger, by the time that an upload may take: it is given a new age when it is this old.
+ * A chunk that no manifest names is deleted when it is a day old (store-collector.ts). A host that names one that was
+ * there already must therefore know that it is younger, by the time that an upload may take: it is given a new age when
+ * it is this old.
  */
 export const MAX_REUSED_AGE_MS = 12 * 3_600_000;
 /** With the limit above, far from the age of deletion. */

@@ -17,6 +17,9 @@ import type { StoreKeys } from './store-keys.ts';
 
 const CHUNKS = 'chunks/';
 const DELETED = 'deleted/';
+/** After that, a collection has finished it. */
+const MAX_UNFINISHED_AGE_MS = 3 * 24 * 3_600_000;
+const MAX_MARK_BYTES = 4096;
 /** Hosts that were off for longer keep what was deleted meanwhile. */
 const MAX_MARK_AGE_MS = 30 * 24 * 3_600_000;
 /** One delete that takes longer is given up: its chunk may be named again by then. */
@@ -81,6 +84,7 @@ export class StoreCollector {
         if (agoMs >= minAgeMs) candidates.set(key, sizeBytes);
         else young.add(key);
       }
+    await this.#finishDeletes(signal);
     let snapshots = 0;
     for await (const manifest of this.#manifests(signal)) {
       if ('problem' in manifest)
@@ -107,9 +111,26 @@ export class StoreCollector {
       removedBytes += sizeBytes;
     };
     await forEachAtOnce(candidates, MAX_REQUESTS, removeOne, signal);
-    for await (const page of this.#bucket.list(DELETED, signal))
-      for (const { key, agoMs } of page) if (agoMs > MAX_MARK_AGE_MS) await this.#bucket.remove(key, signal);
     return { snapshots, chunks, waiting, removed, removedBytes };
+  }
+
+  /** A host that was killed may have left the manifest of a snapshot that it marked as deleted. */
+  async #finishDeletes(signal: AbortSignal): Promise<void> {
+    const marks = this.#bucket.list(DELETED, signal);
+    for await (const page of marks)
+      for (const { key, agoMs } of page) {
+        const id = idOfPath(`${MANIFESTS}${key.slice(DELETED.length)}`);
+        if (id === undefined) continue;
+        if (agoMs > MAX_MARK_AGE_MS) await this.#bucket.remove(key, signal);
+        else if (agoMs < MAX_UNFINISHED_AGE_MS && (await this.#isMarked(key, id, signal)))
+          await this.#bucket.remove(manifestPath(id), signal);
+      }
+  }
+
+  /** Whether a host with the key wrote the mark. */
+  async #isMarked(key: string, id: string, signal: AbortSignal): Promise<boolean> {
+    const sealed = await this.#bucket.get(key, MAX_MARK_BYTES, signal);
+    return sealed !== undefined && this.#keys.open(key, sealed).toString() === id;
   }
 
   /** Reads every manifest and looks for every chunk; `isThorough` reads and decrypts the chunks, too. */

@@ -74,7 +74,7 @@ export class TenantKeys {
     this.#nonceKey = derive('nonces of chunks', KEY_BYTES);
   }
 
-  /** A keyed digest, so that nobody without the key can tell whether a known content is there. */
+  /** A keyed digest: only with the key can one tell whether a known content is there. */
   nameOf(plain: Uint8Array): string {
     return createHmac('sha256', this.#nameKey).update(plain).digest('hex');
   }

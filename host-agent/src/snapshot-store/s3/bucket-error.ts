@@ -79,12 +79,12 @@ export function toConnectionError(error: unknown, { bucket, endpoint }: Place): 
 /** The text of the first element of this name. */
 export function readElement(xml: string, name: string): string | undefined {
   const found = new RegExp(`<${name}>([^<]{0,4096})</${name}>`).exec(xml)?.[1];
-  return found === undefined ? undefined : unescape(found);
+  return found === undefined ? undefined : decodeEntities(found);
 }
 
 const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
-function unescape(text: string): string {
+function decodeEntities(text: string): string {
   return text.replaceAll(/&(?:#(\d{1,6})|#x([0-9a-fA-F]{1,5})|(\w+));/g, (whole, decimal, hex, name) => {
     if (decimal) return String.fromCodePoint(Number(decimal));
     if (hex) return String.fromCodePoint(Number.parseInt(hex, 16));
