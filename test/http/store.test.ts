@@ -165,7 +165,7 @@ t.test('a bucket that lost a snapshot gets it again', async (t) => {
   const a = await start();
   const { id } = await a.take();
   await a.reached(id, 'stored');
-  for (const key of [...s3.objects.keys()]) if (key.includes('/snapshots/')) s3.objects.delete(key);
+  s3.objects.clear();
   const endMs = performance.now() + scaled(LIMIT_MS);
   const isThere = () => [...s3.objects.keys()].some((key) => key.includes('/snapshots/'));
   while (!isThere() && performance.now() < endMs) {
@@ -174,6 +174,7 @@ t.test('a bucket that lost a snapshot gets it again', async (t) => {
   }
   t.ok(isThere());
   await a.reached(id, 'stored');
+  t.match(await a.collector.verify(true, new AbortController().signal), { snapshots: 1, problems: [] });
 });
 
 t.test(
@@ -290,4 +291,22 @@ t.test('tenants see their own, as on one host', async (t) => {
     1,
     'quotas count it',
   );
+});
+
+t.test('ids of clients cost little, and lead nowhere else', async (t) => {
+  const { s3, start } = await prepare(t);
+  const a = await start();
+  const { id } = await a.take();
+  await a.reached(id, 'stored');
+  const b = await start();
+  await b.list();
+  for (const bad of ['snap_..%2F..%2Fx', 'snap_', `${id}x`, 'SNAP_0000000000000', '..%2fdeleted%2fx']) {
+    const { status } = await b.ask('GET', `/snapshots/${bad}`);
+    t.ok(status === 400 || status === 404, `${bad}: ${status}`);
+  }
+  s3.requests.length = 0;
+  const unknown = Array.from({ length: 100 }, (_, at) => `snap_${String(at).padStart(13, '0')}`);
+  const answers = await Promise.all(unknown.map((each) => b.ask('POST', `/snapshots/${each}/fork`, fork)));
+  t.ok(answers.every(({ status }) => status === 404));
+  t.ok(s3.requests.length <= 101, 'one small request each');
 });

@@ -35,4 +35,8 @@ export class SeenChunks {
   forget(path: string): void {
     this.#until.delete(path);
   }
+
+  clear(): void {
+    this.#until.clear();
+  }
 }

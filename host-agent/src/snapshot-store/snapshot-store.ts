@@ -68,6 +68,11 @@ export class SnapshotStore {
     return this.#bucket.name;
   }
 
+  /** Looks for every chunk again: the bucket lost objects, or is another one. */
+  forgetSeen(): void {
+    this.#seen.clear();
+  }
+
   close(): void {
     this.#bucket.close();
   }

@@ -12,7 +12,7 @@ export type StoredRecord = { readonly store: string; readonly state: 'stored' | 
 export type SharedOptions = {
   readonly store: Pick<
     SnapshotStore,
-    'name' | 'upload' | 'read' | 'download' | 'list' | 'isDeleted' | 'remove'
+    'name' | 'upload' | 'read' | 'download' | 'list' | 'isDeleted' | 'remove' | 'forgetSeen'
   >;
   readonly records: Table<StoredRecord>;
 };

@@ -21,6 +21,8 @@ const MAX_LIST_AGE_MS = 2000;
 const POLL_MS = 60_000;
 /** Requests wait at most this long for the store. */
 const LIST_WAIT_MS = 5000;
+/** After a failure they do not wait for this time. */
+const OUTAGE_MS = 10_000;
 
 export type StoredDeps = SharedDeps & {
   readonly dataDir: string;
@@ -48,6 +50,7 @@ export class StoredSnapshots {
   readonly #stopping = new AbortController();
   readonly counts = { sentBytes: 0, fetchedBytes: 0, failures: 0 };
   #poll: NodeJS.Timeout | undefined;
+  #outage: { readonly problem: string; readonly atMs: number } | undefined;
 
   constructor(deps: StoredDeps) {
     this.#deps = deps;
@@ -164,17 +167,26 @@ export class StoredSnapshots {
     const isKnown = (id: string) =>
       local.find(id) !== undefined || this.#index.has(id) || records.get(id)?.state === 'deleting';
     if (id !== undefined && isKnown(id)) return undefined;
+    const outage = this.#outage;
+    if (outage !== undefined && performance.now() - outage.atMs < OUTAGE_MS)
+      return this.#asOutage(outage.problem, id);
     const limit = AbortSignal.any([AbortSignal.timeout(LIST_WAIT_MS), ...(signal ? [signal] : [])]);
     try {
       const work = id === undefined ? this.#refresh() : this.#index.lookUp(id, this.#stopping.signal);
       await raceSignal(work, limit);
+      this.#outage = undefined;
       return undefined;
     } catch (error) {
       signal?.throwIfAborted();
-      const problem = limit.aborted ? 'the snapshot store does not answer' : firstLine(error);
-      if (id === undefined) return problem;
-      throw new AppError('upstream', `snapshot ${id} is not on this host, and ${problem}`, { cause: error });
+      const found = limit.aborted ? 'the snapshot store does not answer' : firstLine(error);
+      this.#outage = { problem: found, atMs: performance.now() };
+      return this.#asOutage(found, id, error);
     }
+  }
+
+  #asOutage(problem: string, id: string | undefined, cause?: unknown): string {
+    if (id === undefined) return problem;
+    throw new AppError('upstream', `snapshot ${id} is not on this host, and ${problem}`, { cause });
   }
 
   /** What its forks get, before anything is fetched. AppError conflict if it does not fit this host. */
@@ -261,6 +273,7 @@ export class StoredSnapshots {
     const { records, local } = this.#deps;
     const before = records.all().filter(({ record }) => record.state === 'stored');
     await this.#index.refresh(MAX_LIST_AGE_MS, this.#stopping.signal);
+    this.#outage = undefined;
     const nowMs = Date.now();
     for (const [id, description] of [...this.remote()])
       if (description.expiresAtMs !== undefined && description.expiresAtMs <= nowMs)
@@ -274,7 +287,10 @@ export class StoredSnapshots {
   async #missed(id: string): Promise<void> {
     const { store, local } = this.#deps;
     if (await store.isDeleted(id, this.#stopping.signal)) await local.remove(id, 'store');
-    else await this.changed(id);
+    else {
+      store.forgetSeen();
+      await this.changed(id);
+    }
   }
 
   #isStored(id: string): boolean {
