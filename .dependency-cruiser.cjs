@@ -4,7 +4,7 @@
 const LAYERS = [
   ['lib'],
   ['store', 'config'],
-  ['engines', 'guest', 'images', 'network', 'secrets', 'logs', 'keys', 'audit', 'metrics', 'events', 'idempotency'],
+  ['snapshot-store', 'engines', 'guest', 'images', 'network', 'secrets', 'logs', 'keys', 'audit', 'metrics', 'events', 'idempotency'],
   ['gateway'],
   ['sandboxes'],
   ['webhooks', 'telemetry'],

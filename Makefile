@@ -15,7 +15,7 @@ export KERNEL INITRD
 # Baking, network setup, guests and tests of the agent as root need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-fleet test-kvm test-package test-docker test-egress-programs test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
+.PHONY: help setup setup-tests build check test test-unit test-native test-http test-store mutation test-vm test-fleet test-kvm test-package test-docker test-egress-programs test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
   bench run demo clean soak test-power client install deb image test-images
 
 help: ## show this list
@@ -67,6 +67,10 @@ test-native: build ## run the guest's C and C++ under the address and undefined-
 
 test-http: setup-tests ## run tests of the REST interface without guests
 	@$(NODE) scripts/test.ts http
+
+test-store: setup-tests ## run the tests of the snapshot store against a real S3 server (S3=http://key:secret@host:port/bucket)
+	@test -n "$(S3)" || { echo 'name an S3 server and an existing bucket: make test-store S3=http://key:secret@127.0.0.1:8333/bucket' >&2; exit 2; }
+	@S3="$(S3)" $(NODE) test/unit/host-agent/snapshot-store/store.test.ts
 
 test-vm: setup-tests test-images ## run tests in real guests
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts vm

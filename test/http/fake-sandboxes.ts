@@ -226,7 +226,6 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
 
   /** What `service` gives; each test brings the calls that it needs. */
   serviceCalls: Partial<SandboxService> = {};
-
   service(id: string): SandboxService {
     this.get(id);
     return this.serviceCalls as SandboxService;
@@ -234,6 +233,8 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
 
   readonly snapshots = new Map<string, SnapshotInfo>();
   onFork: (count: number, signal?: AbortSignal) => Promise<void> = async () => {};
+  refreshSnapshots = async () => undefined;
+  fetchSnapshot = async () => undefined;
 
   async snapshot(id: string): Promise<SnapshotInfo> {
     this.get(id);
@@ -274,7 +275,6 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   }
 
   onCompare: Sandboxes['compareSnapshots'] = async () => ({ files: [] });
-
   async compareSnapshots(...asked: Parameters<Sandboxes['compareSnapshots']>) {
     for (const id of [asked[0].from, asked[0].to]) this.getSnapshot(id);
     return this.onCompare(...asked);

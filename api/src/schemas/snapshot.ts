@@ -46,6 +46,14 @@ export const snapshot = z
       .describe(
         'an idle timeout took it, so keep_last of the sandbox may delete it; absent: a client asked for it',
       ),
+    storage: z
+      .enum(['local', 'uploading', 'stored', 'remote'])
+      .optional()
+      .describe(
+        'local: only on this host, until it is uploaded to the snapshot store. uploading: being sent. stored: on this ' +
+          'host and in the snapshot store. remote: only there; the first use fetches it. Absent without a snapshot store',
+      ),
+    storage_error: word('why the last upload failed; it is repeated').optional(),
     disk_bytes: count('disk space of its files; present where one snapshot is shown').optional(),
     unique_bytes: count(
       'the part of disk_bytes that no other file shares; present where one snapshot is shown',
@@ -59,6 +67,9 @@ export const snapshotList = z
     snapshots: z.array(snapshot).describe('oldest first'),
     next_cursor: nextCursor,
     unreachable_hosts: unreachableHosts,
+    store_error: word(
+      'why the snapshot store could not be asked: snapshots that are only there may be missing',
+    ).optional(),
   })
   .describe('snapshots');
 

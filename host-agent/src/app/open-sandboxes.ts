@@ -27,7 +27,9 @@ import { SandboxManager } from '../sandboxes/manager.ts';
 import { measureSandboxes } from '../sandboxes/metrics.ts';
 import type { SandboxRecord } from '../sandboxes/record.ts';
 import type { SnapshotRecord } from '../sandboxes/snapshots.ts';
+import type { SharedOptions, StoredRecord } from '../sandboxes/stored/shared.ts';
 import type { SandboxSecrets } from '../secrets/index.ts';
+import { openSnapshotStore } from '../snapshot-store/index.ts';
 import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
 import type { OpenedEngines } from './open-engines.ts';
@@ -123,7 +125,7 @@ export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys' | 
 
 /** The caller stops the manager: whether its sandboxes then end depends on how far the start came. */
 export async function openSandboxes(
-  { config, log, helpers, faults, signal }: AppContext,
+  { config, log, helpers, faults, resources, signal }: AppContext,
   deps: SandboxDeps,
 ): Promise<SandboxManager> {
   const { store, keys, kernel, engines, adopters, events, profiles, images, network, logs, limits } = deps;
@@ -170,6 +172,7 @@ export async function openSandboxes(
       publishPorts: publishPorts.length > 0 ? publishPorts : findOrdinaryPorts(),
     },
     snapshotRecords: store.table<SnapshotRecord>('snapshots'),
+    shared: openShared({ config, resources }, deps),
     comparer: { program: helpers.diffdisks, jail: deps.isolation.jail },
     log,
   });
@@ -179,6 +182,24 @@ export async function openSandboxes(
   engines.chosen(signal).catch(() => undefined);
   measure(config, deps, sandboxes);
   return sandboxes;
+}
+
+/** Undefined without a snapshot store. AppError `internal` if its files cannot be used. */
+function openShared(
+  { config, resources }: Pick<AppContext, 'config' | 'resources'>,
+  { store: registry, metrics }: Pick<SandboxDeps, 'store' | 'metrics'>,
+): SharedOptions | undefined {
+  if (config.snapshotStore === undefined) return undefined;
+  const requests = metrics.counter(
+    'sandboxd_snapshot_store_requests_total',
+    'Requests to the snapshot store, by method and result',
+    ['method', 'result'],
+  );
+  const { store } = openSnapshotStore(config.snapshotStore, (method, result) =>
+    requests.inc({ method, result }),
+  );
+  resources.defer(() => store.close());
+  return { store, records: registry.table<StoredRecord>('stored_snapshots') };
 }
 
 function measure(

@@ -8,6 +8,7 @@ import { keys } from './keys/index.ts';
 import { profiles } from './profiles/index.ts';
 import { secrets } from './secrets/index.ts';
 import { snapshots } from './snapshots/index.ts';
+import { store } from './store/index.ts';
 import { templates } from './templates/index.ts';
 import { tenants } from './tenants/index.ts';
 import { webhooks } from './webhooks/index.ts';
@@ -17,6 +18,7 @@ export const GROUPS: readonly Group[] = [
   profiles,
   images,
   snapshots,
+  store,
   templates,
   keys,
   tenants,

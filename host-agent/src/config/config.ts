@@ -125,6 +125,7 @@ export function toConfig(
       dnsServers: values.dns_upstream,
     },
     secrets: toSecrets(values),
+    snapshotStore: toSnapshotStore(values),
     /** Absent: no audit trail. */
     ...(values.audit === 'on' && { audit: { maxBytes: values.audit_max_bytes } }),
     events: { keepMs: values.events_keep_s * 1000, maxBytes: values.events_keep_bytes },
@@ -152,6 +153,30 @@ function toSecrets(values: SettingValues) {
       ...(credentialsDir && { credentialsDir }),
     },
     allowsPlainHttp: values.secrets_plain_http === 'on',
+  };
+}
+
+/** Undefined: snapshots are on this host alone. */
+function toSnapshotStore(values: SettingValues) {
+  const {
+    snapshot_store: location,
+    snapshot_store_endpoint: endpoint,
+    snapshot_store_region: region,
+  } = values;
+  if (location === undefined) return undefined;
+  const credentialsDir = process.env.CREDENTIALS_DIRECTORY;
+  const caFile = values.snapshot_store_ca_file;
+  const keyFile = values.snapshot_store_key_file;
+  const credentialsFile = values.snapshot_store_credentials_file;
+  return {
+    ...location,
+    endpoint: endpoint ?? new URL(`https://s3.${region}.amazonaws.com`),
+    region,
+    addressing: values.snapshot_store_addressing,
+    ...(caFile !== undefined && { caFile }),
+    ...(keyFile !== undefined && { keyFile }),
+    ...(credentialsFile !== undefined && { credentialsFile }),
+    ...(credentialsDir && { credentialsDir }),
   };
 }
 

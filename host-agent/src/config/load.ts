@@ -145,6 +145,7 @@ function checkExposure(
         '(`sandboxd keys create`), or serve metrics on 127.0.0.1, [::1] or unix:/path',
     );
   }
+  checkSnapshotStore(values, placeOf, problems);
   checkIngress(values, placeOf, problems);
   checkE2b(values, placeOf, problems);
   checkFleet(values, placeOf, problems);
@@ -159,6 +160,23 @@ function checkExposure(
         '(`sandboxd keys create`), or listen on 127.0.0.1, [::1] or unix:/path',
     );
   }
+}
+
+function checkSnapshotStore(
+  { snapshot_store, snapshot_store_endpoint: endpoint }: SettingValues,
+  placeOf: (key: SettingKey) => string | undefined,
+  problems: string[],
+): void {
+  if (endpoint === undefined) return;
+  if (snapshot_store === undefined)
+    problems.push(`${placeOf('snapshot_store_endpoint')}: there is no snapshot_store; give both`);
+  // Node has the brackets of IPv6 in the name.
+  const host = endpoint.hostname.replace(/^\[|\]$/g, '');
+  if (endpoint.protocol === 'http:' && !isLoopback(host))
+    problems.push(
+      `${placeOf('snapshot_store_endpoint')}: ${host} is another machine; use https, and snapshot_store_ca_file for ` +
+        'an authority of your own',
+    );
 }
 
 function checkIngress(

@@ -12,6 +12,7 @@ import {
 } from '@sandboxd/api';
 import { FLEET_SETTINGS } from './fleet-settings.ts';
 import { E2B_SETTINGS, INGRESS_SETTINGS, METRICS_SETTINGS, SECRETS_SETTINGS } from './module-settings.ts';
+import { type OptionalStoreKey, SNAPSHOT_STORE_SETTINGS } from './snapshot-store-settings.ts';
 import {
   bytes,
   choice,
@@ -281,6 +282,7 @@ export function createSettings(engineNames: readonly string[]) {
     ...FLEET_SETTINGS,
     ...METRICS_SETTINGS,
     ...SECRETS_SETTINGS,
+    ...SNAPSHOT_STORE_SETTINGS,
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
       help: 'lowest level that is logged',
@@ -309,6 +311,7 @@ type OptionalKey =
   | 'join'
   | 'join_url'
   | 'fleet_secret_file'
+  | OptionalStoreKey
   | 'ingress_tls_cert'
   | 'ingress_tls_key';
 

@@ -6,9 +6,9 @@ import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { Presets } from '../network/presets.ts';
-import type { StoredBinding } from '../secrets/index.ts';
 import type { Admission, Need } from './admission.ts';
 import { type CopySource, startSandbox } from './create.ts';
+import { type ForkSource, findForkSource } from './fork-source.ts';
 import type { SandboxRequest } from './interface.ts';
 import { inheritMetadata, type Metadata, metadataOf, NO_METADATA } from './metadata.ts';
 import type { Names } from './names.ts';
@@ -17,7 +17,6 @@ import { assertCanPublish, assertOneName, inheritOptions } from './resolve-creat
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import { saveForForks } from './save-sandbox.ts';
-import type { SavedManifest } from './saved/manifest.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import { assertUsable, scopeOf } from './secrets.ts';
 import type { Sleep } from './sleep/sleep.ts';
@@ -31,7 +30,7 @@ type ForksDeps = {
   readonly limits: Pick<Limits, 'admit'>;
   readonly names: Pick<Names<Sandbox>, 'reserve'>;
   readonly presets: Pick<Presets, 'assertAvailable' | 'withCurrentNames'>;
-  readonly snapshots: Pick<Snapshots, 'get' | 'open' | 'secretsOf' | 'authorityOf'>;
+  readonly snapshots: Pick<Snapshots, 'get' | 'open' | 'authorityOf' | 'secretsOf' | 'stored'>;
   readonly sleep: Pick<Sleep, 'wake' | 'endVm'>;
   readonly startQueue: PQueue;
   /** Reserves capacity, runs `make` and commits. */
@@ -44,14 +43,6 @@ type ForksDeps = {
   /** A stopping daemon waits for it. */
   readonly track: <T>(work: Promise<T>) => Promise<T>;
   readonly log: Logger;
-};
-
-type Source = {
-  readonly options: SavedManifest['options'];
-  /** With their values, which the options do not have. */
-  readonly secrets: readonly StoredBinding[];
-  readonly of: CopySource;
-  readonly open: () => Promise<SavedGuest>;
 };
 
 export class Forks {
@@ -71,12 +62,7 @@ export class Forks {
     const { snapshots, context } = this.#deps;
     snapshots.get(id);
     await context.engines.chosen(signal);
-    const saved = snapshots.open(id);
-    const of = { sourceSnapshotId: id, ...snapshots.authorityOf(id) };
-    const source = {
-      ...{ options: saved.manifest.options, secrets: snapshots.secretsOf(id) },
-      ...{ of, open: async () => saved },
-    };
+    const source = await findForkSource(snapshots, id, signal);
     return await this.#fork(source, count, signal, request, own);
   }
 
@@ -114,7 +100,7 @@ export class Forks {
   }
 
   async #fork(
-    { options, secrets: inherited, of, open }: Source,
+    { options, secrets: inherited, of, open }: ForkSource,
     count: number,
     signal: AbortSignal,
     request: SandboxRequest,

@@ -173,6 +173,13 @@ export interface Sandboxes {
    * background. AppError not_found.
    */
   delete(id: string): Promise<void>;
+  /**
+   * Brings what is known of the snapshot store up to date, unless `id` is known. Returns why that was not possible; for
+   * an unknown id then AppError upstream.
+   */
+  refreshSnapshots(id?: string, signal?: AbortSignal): Promise<string | undefined>;
+  /** Ensures that a snapshot is on this host. AppError not_found, conflict if it does not fit it, upstream. */
+  fetchSnapshot(id: string, signal?: AbortSignal): Promise<void>;
   /** Oldest first. */
   listSnapshots(): SnapshotInfo[];
   /** AppError not_found. */

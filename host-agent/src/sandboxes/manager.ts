@@ -24,7 +24,7 @@ import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
 import { NetworkCalls } from './network-calls.ts';
 import { closeInternet, settleNetworks } from './network-changes.ts';
-import type { SandboxManagerOptions } from './options.ts';
+import { type SandboxManagerOptions, toSnapshotsOptions } from './options.ts';
 import { changePort, connectPort } from './ports.ts';
 import { changePublished } from './publish.ts';
 import { reconcile } from './reconcile.ts';
@@ -66,8 +66,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
-    const { context, creates, capacity, tenants, snapshotRecords, log } = options;
-    const { directories, engines, faults, events, authorities } = context;
+    const { context, creates, capacity, tenants, log } = options;
+    const { engines, events } = context;
     this.#options = options;
     this.#startQueue = new PQueue({ concurrency: capacity.maxConcurrentStarts });
     this.#sweeps = new Sweeps(log);
@@ -78,10 +78,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       freeing: () => this.#sweeps.next(),
       giveWay: () => this.#templates.giveWay(),
     });
-    this.#snapshots = new Snapshots({
-      ...{ dataDir: directories.dataDir, engines, faults, events, authorities, log },
-      ...{ records: snapshotRecords, sandboxRecords: context.records },
-    });
+    this.#snapshots = new Snapshots(toSnapshotsOptions(options, this.#admission));
     this.#timeoutActions = new TimeoutActions({
       ...{ events, log },
       save: (sandbox, signal, owner) => this.snapshot(sandbox, signal, owner),

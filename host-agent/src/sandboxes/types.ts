@@ -197,7 +197,14 @@ export type SnapshotInfo = {
   readonly statePath: string;
   readonly memoryMib: number;
   readonly vcpus: number;
+  /** Absent without a snapshot store. */
+  readonly storage?: SnapshotStorage;
+  /** Why the last upload failed. */
+  readonly storageError?: string;
 } & About;
+
+/** `local`: only on this host, until it is uploaded. `stored`: in the snapshot store, too. `remote`: only there. */
+export type SnapshotStorage = 'local' | 'uploading' | 'stored' | 'remote';
 
 /** A snapshot, deleted or not, or a sandbox. */
 export type TreeNode = {
