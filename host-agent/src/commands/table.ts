@@ -1,5 +1,6 @@
 // The table of commands, source of help, completions and manual pages.
 import { audit } from './audit/index.ts';
+import { bench } from './bench/index.ts';
 import type { Command, Group } from './command.ts';
 import { doctor } from './doctor/index.ts';
 import { gateway } from './gateway/index.ts';
@@ -28,4 +29,4 @@ export const GROUPS: readonly Group[] = [
 ];
 
 /** Commands without a group. */
-export const COMMANDS: readonly Command[] = [doctor, gateway];
+export const COMMANDS: readonly Command[] = [doctor, bench, gateway];
