@@ -6,6 +6,8 @@
 #   REPOSITORY=URL      the source of the suites; empty: the tour only
 #   PYTHON_TAG, JS_TAG  the suites; an empty JS_TAG leaves that one out
 #   TESTS=…             which tests of the Python suite
+#   KEEP=DIR            logs and results are kept there
+#   SANDBOXD=PATH       the daemon, dist/sandboxd unless set
 set -eu
 cd "$(dirname "$0")/.."
 data=${DATA_DIR:-$PWD/.data}
@@ -13,9 +15,11 @@ repository=${REPOSITORY-https://github.com/e2b-dev/E2B}
 python_tag=${PYTHON_TAG:-@e2b/python-sdk@2.45.1}
 js_tag=${JS_TAG-e2b@2.45.0}
 here=$PWD/test/e2b
+sandboxd=${SANDBOXD:-$PWD/dist/sandboxd}
 work=$(mktemp -d /tmp/test-e2b.XXXXXX)
 daemon=
 finish() {
+  [ -z "${KEEP:-}" ] || { mkdir -p "$KEEP" && cp "$work"/*.xml "$work"/*.log "$KEEP"; } 2>/dev/null || true
   [ -z "$daemon" ] || { kill "$daemon" && wait "$daemon"; } 2>/dev/null || true
   rm -rf "$work"
 }
@@ -30,10 +34,10 @@ mkdir "$work/data"
 for part in agents kernels layers profiles; do
   [ ! -e "$data/$part" ] || cp -a --reflink=auto "$data/$part" "$work/data/"
 done
-[ -e "$work/data/profiles/e2b-base" ] || dist/sandboxd profiles bake e2b-base --data-dir "$work/data"
+[ -e "$work/data/profiles/e2b-base" ] || "$sandboxd" profiles bake e2b-base --data-dir "$work/data"
 # The images of the suites' own templates.
 for image in alpine:latest debian:stable ubuntu:22.04 ubuntu:24.04 ubuntu:latest; do
-  dist/sandboxd templates set "$image=e2b-base" --data-dir "$work/data" >/dev/null
+  "$sandboxd" templates set "$image=e2b-base" --data-dir "$work/data" >/dev/null
 done
 
 # Port URLs are https, below a domain of their own.
@@ -48,7 +52,7 @@ free_port() {
 }
 port=$(free_port)
 api_port=$(free_port)
-dist/sandboxd --listen "127.0.0.1:$api_port" --e2b-listen "127.0.0.1:$port" --e2b-domain "https://box.test:$port" \
+"$sandboxd" --listen "127.0.0.1:$api_port" --e2b-listen "127.0.0.1:$port" --e2b-domain "https://box.test:$port" \
   --tls-cert "$work/tls.pem" --tls-key "$work/tls.key" --network-internet on --data-dir "$work/data" \
   --run-dir "$work/run" --on-exit destroy --log-level warn &
 daemon=$!
