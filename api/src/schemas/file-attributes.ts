@@ -10,7 +10,6 @@ const NAME = /^[!-~]+$/;
 const OBJECT_ERROR = 'must be an object of strings';
 const NAME_ERROR = `{name} must have names of 1 to ${MAX_NAME_BYTES} printable ASCII characters without spaces`;
 const SIZE_ERROR = `{name} must have at most ${MAX_BYTES} bytes in names and values`;
-const DESCRIPTION = 'extended attributes of the namespace user, by their names without that prefix';
 
 export type FileAttributes = Readonly<Record<string, string>>;
 
@@ -54,11 +53,13 @@ export const fileAttributesPatch = z
   })
   .meta({
     type: 'object',
-    description: `${DESCRIPTION}; null removes one, and others stay`,
     propertyNames: { type: 'string', maxLength: MAX_NAME_BYTES, pattern: NAME.source },
     additionalProperties: { ...TEXT, type: ['string', 'null'] },
     'x-rules': [`at most ${MAX_BYTES} bytes in names and values`],
-  }) as unknown as z.ZodType<Readonly<Record<string, string | null>> | undefined>;
+  }) as unknown as z.ZodType<
+  Readonly<Record<string, string | null>>,
+  Readonly<Record<string, string | null>>
+>;
 
 function parse(text: string): unknown {
   try {

@@ -224,7 +224,10 @@ export const changeFileRequest = z
         z.iso.datetime({ error: 'must be a time as 2026-01-31T12:00:00Z', offset: true }),
         'new modification time',
       ),
-      attributes: fileAttributesPatch.optional(),
+      attributes: optional(
+        fileAttributesPatch,
+        'extended attributes of the namespace user, by their names without that prefix; null removes one, others stay',
+      ),
     },
     NOT_OBJECT,
   )
