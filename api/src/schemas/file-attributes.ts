@@ -41,7 +41,9 @@ export const fileAttributesQuery = z
     return z.NEVER;
   })
   .meta({
-    description: `${DESCRIPTION}, as a JSON object of texts; an existing file loses those that it had`,
+    description:
+      'extended attributes of the namespace user as a JSON object of texts, by their names without that prefix; the ' +
+      'file has no others',
   });
 
 /** Changes, as in a JSON merge patch: `null` removes an attribute, and others stay. Not a `z.record`: see labels. */

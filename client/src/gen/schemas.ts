@@ -2159,10 +2159,10 @@ export interface components {
             readonly owner?: string | null;
             /** @description new modification time */
             readonly modified_at?: string | null;
-            /** @description extended attributes of the namespace user, by their names without that prefix; null removes one, and others stay */
+            /** @description extended attributes of the namespace user, by their names without that prefix; null removes one, others stay */
             readonly attributes?: {
                 readonly [key: string]: string | null;
-            };
+            } | null;
         };
         /** @description a chunk of output or a message of the daemon */
         readonly LogRecord: {
