@@ -1,4 +1,7 @@
 // envd of sandboxes: the Connect protocol, processes, files and ports, as E2B's SDKs speak to them.
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { readEnvelopes } from '../../host-agent/src/e2b/envd/connect-protocol.ts';
 import type { PortHost } from '../../host-agent/src/ingress/index.ts';
@@ -261,4 +264,30 @@ t.test('files are described, and links show what they lead to', async (t) => {
   t.match([foreign.status, foreign.json.code], [400, 'invalid_argument']);
   const up = await e2b.call('filesystem.Filesystem/Stat', { path: '../../etc' }, made);
   t.equal(up.json.entry.path, '/etc');
+});
+
+t.test('no answer begins before its request is whole, as some clients send no more then', async (t) => {
+  const { e2b, made } = await start(t);
+  for (const [method, messages] of [
+    ['process.Process/Start', [{ process: { cmd: 'true' } }]],
+    ['process.Process/StreamInput', [{ start: { process: { pid: 1 } } }]],
+  ] as const) {
+    const body = Buffer.concat(messages.map((message) => Buffer.from(envelope(message))));
+    const socket = connect({ port: e2b.port, host: '127.0.0.1' });
+    t.teardown(() => socket.destroy());
+    let received = '';
+    socket.setEncoding('latin1').on('data', (chunk: string) => {
+      received += chunk;
+    });
+    socket.write(
+      `POST /${method} HTTP/1.1\r\nHost: 127.0.0.1:${e2b.port}\r\nContent-Type: application/connect+json\r\n` +
+        `X-Access-Token: ${made.envdAccessToken}\r\nE2b-Sandbox-Id: ${made.sandboxID}\r\n` +
+        `E2b-Sandbox-Port: 49983\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n`,
+    );
+    await sleep(100);
+    t.equal(received, '', `${method} waits`);
+    socket.write(body);
+    await once(socket, 'close');
+    t.match(received, /^HTTP\/1\.1 200 /);
+  }
 });
