@@ -1996,6 +1996,10 @@ export interface components {
             readonly target?: string;
             /** @description the target as base64, if it is not UTF-8 */
             readonly target_base64?: string;
+            /** @description with with_attributes: extended attributes of the namespace user, without that prefix; those that are not UTF-8 are left out, and those beyond 64 KiB */
+            readonly attributes?: {
+                readonly [key: string]: string;
+            };
             /** @description ETag of the file: changes with its content and attributes */
             readonly etag: string;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
@@ -2079,6 +2083,10 @@ export interface components {
             readonly target?: string;
             /** @description the target as base64, if it is not UTF-8 */
             readonly target_base64?: string;
+            /** @description with with_attributes: extended attributes of the namespace user, without that prefix; those that are not UTF-8 are left out, and those beyond 64 KiB */
+            readonly attributes?: {
+                readonly [key: string]: string;
+            };
             /** @description ETag of the file: changes with its content and attributes */
             readonly etag: string;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
@@ -2177,6 +2185,10 @@ export interface components {
             readonly owner?: string | null;
             /** @description new modification time */
             readonly modified_at?: string | null;
+            /** @description extended attributes of the namespace user, by their names without that prefix; null removes one, others stay */
+            readonly attributes?: {
+                readonly [key: string]: string | null;
+            } | null;
         };
         /** @description a chunk of output or a message of the daemon */
         readonly LogRecord: {
