@@ -100,6 +100,7 @@ function toServices(
     audit,
     answers,
     sandboxes,
+    limitUse: sandboxes.limitUse,
     images,
     logs,
     egressLog: deps.egressLog,
