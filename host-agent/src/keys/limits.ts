@@ -281,7 +281,7 @@ export class Limits {
     const { tenant } = owner;
     if (tenant === undefined) return uses;
     const ofTenant = totalsOf(all.filter((holding) => holding.owner?.tenant === tenant));
-    const used: Record<keyof Quota, number> = {
+    const used: Record<QuotaLimit, number> = {
       max_sandboxes: ofTenant.sandboxes,
       max_vcpus: ofTenant.vcpus,
       max_memory_mib: ofTenant.memoryMib,

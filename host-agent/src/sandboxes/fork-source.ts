@@ -3,7 +3,7 @@ import type { StoredBinding } from '../secrets/index.ts';
 import type { SavedManifest } from './saved/manifest.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import type { Snapshots } from './snapshots.ts';
-import type { CopySource } from './start.ts';
+import type { CopySource } from './create.ts';
 
 export type ForkSource = {
   readonly options: SavedManifest['options'];

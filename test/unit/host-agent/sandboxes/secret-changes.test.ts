@@ -6,7 +6,7 @@ import { secretBindings } from '@sandboxd/api';
 import { pino } from 'pino';
 import t from 'tap';
 import type { SandboxRecord } from '../../../../host-agent/src/sandboxes/record.ts';
-import { followSecrets } from '../../../../host-agent/src/sandboxes/secret-rotation.ts';
+import { followSecrets } from '../../../../host-agent/src/sandboxes/secret-changes.ts';
 import type { BindingChanges } from '../../../../host-agent/src/secrets/index.ts';
 import { Store } from '../../../../host-agent/src/store/store.ts';
 import { openTestSecrets } from '../../../support/test-secrets.ts';
