@@ -7,7 +7,6 @@ import { Ancestry } from './ancestry.ts';
 import { ReservedNames } from './reserved-names.ts';
 import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
-import { fillFrom } from './save-sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
 import {
   Checksums,
@@ -20,7 +19,7 @@ import {
 } from './saved/saved-guest.ts';
 import { changeAbout, findChanges, type SnapshotPatch } from './snapshot-about.ts';
 import { findReplaced, SnapshotExpiry, toExpiring } from './snapshot-expiry.ts';
-import { makeSnapshot, prepareDeleted, snapshotDir } from './snapshot-making.ts';
+import { fillFrom, makeSnapshot, prepareDeleted, snapshotDir } from './snapshot-making.ts';
 import {
   type Entry,
   type Fill,
