@@ -15,8 +15,8 @@ export KERNEL INITRD
 # Baking, network setup, guests and tests of the agent as root need root; building does not.
 AS_ROOT  := $(shell test "$$(id -u)" = 0 || echo sudo -E)
 
-.PHONY: help setup setup-tests build check test test-unit test-native test-http mutation test-vm test-kvm test-package test-docker test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
-  bench run demo clean soak client install deb image test-images
+.PHONY: help setup setup-tests build check test test-unit test-native test-http test-store mutation test-vm test-fleet test-kvm test-package test-docker test-egress-programs test-code test-e2b test-cloud-hypervisor need-cloud-hypervisor \
+  bench run demo clean soak test-power client install deb apt-repo image test-images
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,11 @@ deb: image ## build the Debian package, dist/sandboxd_<version>_amd64.deb
 	@scripts/setup.sh deb
 	@$(AS_ROOT) $(NODE) scripts/package/build-deb.ts --data-dir "$(DATA_DIR)"
 
+apt-repo: ## make an apt repository in dist/apt of the built packages (KEY=, DEBS=, OUT=, URL=)
+	@scripts/setup.sh deb
+	@$(NODE) scripts/package/apt-repo.ts --key "$(KEY)" $(if $(OUT),--out "$(OUT)") $(if $(URL),--url "$(URL)") \
+	  $(or $(DEBS),$(wildcard dist/sandboxd_*_amd64.deb))
+
 image: build ## prepare the guest kernel and bake the base profile
 	@$(AS_ROOT) dist/sandboxd profiles bake base --data-dir "$(DATA_DIR)"
 
@@ -52,7 +57,7 @@ check: setup ## check format, lint, types, import direction, generated code, pag
 
 test: setup-tests test-images deb ## run every test suite, with its prerequisites
 	@scripts/build-sanitized.sh
-	@echo 'not included: test-docker, test-code, test-kvm, test-cloud-hypervisor, and the booted Debian of test-package (hours on an emulated host, or an extra program)'
+	@echo 'not included: test-docker, test-egress-programs, test-code, test-kvm, test-cloud-hypervisor, and the booted Debian of test-package (hours on an emulated host, or an extra program)'
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts unit native contract http package vm
 
 test-e2b: build ## run the published SDKs of E2B and their suites against this build (needs package indexes; VERSION=2.63.0)
@@ -68,6 +73,10 @@ test-native: build ## run the guest's C and C++ under the address and undefined-
 test-http: setup-tests ## run tests of the REST interface without guests
 	@$(NODE) scripts/test.ts http
 
+test-store: setup-tests ## run the tests of the snapshot store against a real S3 server (S3=http://key:secret@host:port/bucket)
+	@test -n "$(S3)" || { echo 'name an S3 server and an existing bucket: make test-store S3=http://key:secret@127.0.0.1:8333/bucket' >&2; exit 2; }
+	@S3="$(S3)" $(NODE) test/unit/host-agent/snapshot-store/store.test.ts
+
 test-vm: setup-tests test-images ## run tests in real guests
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts vm
 
@@ -75,9 +84,17 @@ test-docker: setup-tests test-images ## run tests of Debian's Docker in a guest
 	@$(AS_ROOT) dist/sandboxd profiles bake docs/examples/docker-profile.json --data-dir "$(DATA_DIR)"
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts docker
 
+test-egress-programs: setup-tests test-images ## run tests of programs through inspected TLS in a guest (bakes Java, Go, Docker: minutes)
+	@$(AS_ROOT) dist/sandboxd profiles bake test/egress-programs/profile.json --data-dir "$(DATA_DIR)"
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts egress-programs
+
 test-code: setup-tests test-images ## run tests of the code interpreter in guests (bakes the profile code: minutes)
 	@$(AS_ROOT) dist/sandboxd profiles bake code --data-dir "$(DATA_DIR)"
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) scripts/test.ts code
+
+test-fleet: setup-tests ## run tests of fleets, against a real cluster too (KUBE=kubeconfig)
+	@for name in fleet fleet-failures; do $(NODE) test/http/$$name.test.ts || exit 1; done
+	@env $(if $(KUBE),KUBE="$(KUBE)") $(NODE) test/http/fleet-contract.test.ts
 
 test-kvm: test-images ## run tests in guests under KVM, in an emulated host: some hours (ONLY=)
 	@$(AS_ROOT) $(NODE) test/lab/run.ts --data-dir "$(DATA_DIR)" $(if $(ONLY),--only "$(ONLY)")
@@ -103,9 +120,17 @@ mutation: setup-tests build ## run mutation tests (MODULE=sandboxes or sandboxes
 bench: test-images ## run benchmarks and write docs/measurements/bench.md (ENGINE= selects another engine)
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(if $(ENGINE),SANDBOXD_TEST_ENGINE="$(ENGINE)") $(NODE) test/bench/run.ts
 
+bench-fleet: setup-tests ## measure what a gateway adds to creates and execs
+	@$(NODE) test/bench/fleet.ts
+
 soak: setup-tests test-images ## run thousands of operations and check for leaks
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/bench/soak.ts
 	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" SOAK=1 $(NODE) scripts/test.ts vm
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/power/run.ts
+
+test-power: setup-tests test-images ## cut the power of a disk under load (CUTS=20 SECONDS=60 SEED=)
+	@$(AS_ROOT) env DATA_DIR="$(DATA_DIR)" $(NODE) test/power/run.ts $(if $(CUTS),--cuts "$(CUTS)") \
+	  $(if $(SECONDS),--seconds "$(SECONDS)") $(if $(SEED),--seed "$(SEED)")
 
 run: image ## run the daemon in the foreground (LISTEN=, DATA_DIR=)
 	@exec $(AS_ROOT) dist/sandboxd --listen "$(LISTEN)" --data-dir "$(DATA_DIR)" --run-dir "$(RUN_DIR)" \

@@ -19,9 +19,9 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
-import { build, type Plugin } from 'esbuild';
+import { type BuildOptions, build, type Plugin } from 'esbuild';
 import { bundleConsole } from './build-console.ts';
-import { CONVERTER, DISK_PROGRAMS, DYNAMIC_PROGRAMS, PROGRAMS } from './program-files.ts';
+import { CONVERTER, DISK_PROGRAMS, DYNAMIC_PROGRAMS, GATEWAY, PROGRAMS } from './program-files.ts';
 
 process.chdir(resolve(import.meta.dirname, '..'));
 
@@ -125,7 +125,7 @@ if (!existsSync(OUT) || !existsSync(STAMP) || readFileSync(STAMP, 'utf8') !== in
   renameSync(join(WORK, 'node_modules'), 'dist/node_modules');
   for (const name of [...PROGRAMS, ...DYNAMIC_PROGRAMS, ...DISK_PROGRAMS])
     renameSync(join(WORK, name), `dist/${name}`);
-  renameSync(join(WORK, CONVERTER), `dist/${CONVERTER}`);
+  for (const name of [CONVERTER, GATEWAY]) renameSync(join(WORK, name), `dist/${name}`);
   renameSync(join(WORK, 'sandboxd'), OUT);
   rmSync('dist/sandbox', { force: true });
   symlinkSync('sandboxd', 'dist/sandbox');
@@ -150,28 +150,33 @@ function fingerprint(): string {
 
 async function bundle(): Promise<void> {
   say('  bundle');
-  await build({
-    entryPoints: ['host-agent/src/main.ts'],
-    outfile: join(WORK, 'main.cjs'),
+  const shared: BuildOptions = {
     bundle: true,
     platform: 'node',
     target: 'node26',
-    format: 'cjs',
     legalComments: 'none',
     logLevel: 'warning',
+  };
+  await build({
+    ...shared,
+    entryPoints: ['host-agent/src/main.ts'],
+    outfile: join(WORK, 'main.cjs'),
+    format: 'cjs',
     // Read only by sources that are not bundled (rootfs-builder/src/lib/host-addon.ts).
     logOverride: { 'empty-import-meta': 'silent' },
     plugins: [addons],
   });
   await build({
+    ...shared,
     entryPoints: ['host-agent/src/images/convert/main.ts'],
     outfile: join(WORK, CONVERTER),
-    bundle: true,
-    platform: 'node',
-    target: 'node26',
     format: 'esm',
-    legalComments: 'none',
-    logLevel: 'warning',
+  });
+  await build({
+    ...shared,
+    entryPoints: ['host-agent/src/gateway/main.ts'],
+    outfile: join(WORK, GATEWAY),
+    format: 'cjs',
   });
 }
 

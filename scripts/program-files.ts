@@ -10,8 +10,10 @@ export const DYNAMIC_PROGRAMS = ['netd'];
 export const DISK_PROGRAMS = ['diffdisks'];
 /** The daemon runs it in a separate process. */
 export const CONVERTER = 'convert-image.mjs';
+/** It reads requests of guests, in a jail of its own. */
+export const GATEWAY = 'gateway.cjs';
 
-const FILES = ['sandboxd', 'addons', 'agent', 'guest-init', 'node_modules', CONVERTER];
+const FILES = ['sandboxd', 'addons', 'agent', 'guest-init', 'node_modules', CONVERTER, GATEWAY];
 
 /** Replaces an installation with the build. Every user may read it. */
 export function copyProgram(target: string): void {

@@ -50,6 +50,8 @@ const SUITES: Readonly<Record<string, Suite>> = {
   },
   // Needs the profile of docs/examples/docker-profile.json.
   docker: { jobs: 1, fileTimeoutS: 1200 * TIME_SCALE, isShownLive: true },
+  // Needs the profile of test/egress-programs/profile.json.
+  'egress-programs': { jobs: 1, fileTimeoutS: 1200 * TIME_SCALE, isShownLive: true },
   // Needs the profile code.
   code: { jobs: 1, fileTimeoutS: 1200 * TIME_SCALE, isShownLive: true },
 };

@@ -6,6 +6,7 @@ import type {
   CallOptions,
   CreateOptions,
   DeletedSandboxes,
+  Health,
   KeyedOptions,
   ListOptions,
   ListSandboxesOptions,
@@ -72,9 +73,9 @@ export class Client {
     this.secrets = new Secrets(this.#requests);
   }
 
-  /** Resolves when the daemon answers. */
-  async health(options: CallOptions = {}): Promise<void> {
-    await this.#requests.call('health', options);
+  /** Resolves when the daemon answers. Older daemons do not name their version. */
+  health(options: CallOptions = {}): Promise<Health> {
+    return this.#requests.call('health', options);
   }
 
   /** Profiles, and the engine that runs sandboxes. */

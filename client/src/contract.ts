@@ -50,6 +50,7 @@ export type ListedLink = Schemas['LinkList']['links'][number];
 export type ServiceSpec = Schemas['ServiceSpec'];
 export type ServiceStatus = Schemas['ServiceStatus'];
 export type LogRecord = Schemas['LogRecord'];
+export type Health = Schemas['HealthResponse'];
 export type Profiles = Schemas['ProfilesResponse'];
 export type WhoAmI = Schemas['WhoamiResponse'];
 export type PushResult = Schemas['PushResult'];

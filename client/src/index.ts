@@ -24,16 +24,20 @@ export * from './errors.ts';
 export type { EventOptions } from './events.ts';
 export type { Chunk } from './exec/exec.ts';
 export { Exec, type ExecOptions, type Stdin } from './exec/exec.ts';
+export type { Files } from './files/files.ts';
 export type {
   Conditions,
+  FileChanges,
   FileContent,
   FileOptions,
   FileStream,
-  Files,
+  ListOptions,
   PushOptions,
   ReadOptions,
+  ReplaceOptions,
+  StatOptions,
   WriteOptions,
-} from './files/files.ts';
+} from './files/options.ts';
 export { Images, type ImportOptions, type PullOptions, type PullProgress } from './images.ts';
 export type { LogOptions } from './logs.ts';
 export type { CheckOptions, EgressOptions, Network } from './network.ts';

@@ -7,10 +7,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 #include "tree.h"
@@ -110,6 +112,74 @@ METHOD(change_time) {
   CHECK(read_double(env, arguments[2], &nanos));
   struct timespec times[2] = {{0, UTIME_OMIT}, {static_cast<time_t>(seconds), static_cast<long>(nanos)}};
   return outcome(env, utimensat(AT_FDCWD, Proc(fd).path, times, 0));
+}
+
+// Extended attributes of the namespace `user`; their names are without it.
+constexpr char kUser[] = "user.";
+constexpr size_t kUserSize = sizeof kUser - 1;
+constexpr size_t kMaxAttributeBytes = 65536;
+
+// attributesOf(directory, leaf): names and values in turn, of a file that is no link; with "" of the file that the
+// descriptor itself names; or -errno. Left out: what the effective user may not read, and what is beyond 64 KiB.
+METHOD(attributes_of) {
+  ARGUMENTS(2);
+  int32_t directory;
+  Name leaf;
+  CHECK(read_int(env, arguments[0], &directory));
+  CHECK(leaf.read(env, arguments[1]));
+  const bool is_itself = *leaf.get() == '\0';
+  std::string path = Proc(directory).path;
+  if (!is_itself) path.append("/").append(leaf.get());
+  static char names[kMaxAttributeBytes];
+  static char value[kMaxAttributeBytes];
+  ssize_t size = is_itself ? listxattr(path.c_str(), names, sizeof names) : llistxattr(path.c_str(), names, sizeof names);
+  if (size < 0 && errno != ENOTSUP) return outcome(env, -1);
+  napi_value list;
+  TRY(napi_create_array(env, &list));
+  uint32_t count = 0;
+  size_t total = 0;
+  for (ssize_t at = 0; at < size; at += static_cast<ssize_t>(strlen(names + at)) + 1) {
+    const char* name = names + at;
+    if (strncmp(name, kUser, kUserSize) != 0) continue;
+    ssize_t got = is_itself ? getxattr(path.c_str(), name, value, sizeof value)
+                            : lgetxattr(path.c_str(), name, value, sizeof value);
+    if (got < 0) continue;
+    const size_t name_size = strlen(name) - kUserSize;
+    total += name_size + static_cast<size_t>(got);
+    if (total > kMaxAttributeBytes) break;
+    napi_value text;
+    TRY(napi_create_string_latin1(env, name + kUserSize, name_size, &text));
+    TRY(napi_set_element(env, list, count++, text));
+    TRY(napi_create_string_latin1(env, value, static_cast<size_t>(got), &text));
+    TRY(napi_set_element(env, list, count++, text));
+  }
+  return list;
+}
+
+// setAttribute(fd, name, value): 0 or -errno
+METHOD(set_attribute) {
+  ARGUMENTS(3);
+  int32_t fd;
+  Name name;
+  uint8_t* value;
+  size_t size;
+  CHECK(read_int(env, arguments[0], &fd));
+  CHECK(name.read(env, arguments[1]));
+  CHECK(read_bytes(env, arguments[2], &value, &size));
+  const std::string full = std::string(kUser) + name.get();
+  return outcome(env, setxattr(Proc(fd).path, full.c_str(), value, size, 0));
+}
+
+// removeAttribute(fd, name): 0, also without such an attribute, or -errno
+METHOD(remove_attribute) {
+  ARGUMENTS(2);
+  int32_t fd;
+  Name name;
+  CHECK(read_int(env, arguments[0], &fd));
+  CHECK(name.read(env, arguments[1]));
+  const std::string full = std::string(kUser) + name.get();
+  const int result = removexattr(Proc(fd).path, full.c_str());
+  return outcome(env, result < 0 && errno == ENODATA ? 0 : result);
 }
 
 // renameEntry(fromParent, fromLeaf, toParent, toLeaf, replaces): without `replaces`, -EEXIST for an existing target
@@ -218,6 +288,7 @@ bool add_tree_changing(napi_env env, napi_value exports) {
       {"changeOwner", change_owner}, {"changeTime", change_time}, {"renameEntry", rename_entry},
       {"removeEmpty", remove_empty}, {"copyBytes", copy_bytes},   {"seek", seek},
       {"coarseClock", coarse_clock}, {"mayWrite", may_write},   {"ownAs", own_as},
+      {"attributesOf", attributes_of}, {"setAttribute", set_attribute}, {"removeAttribute", remove_attribute},
   };
   return add_methods(env, exports, methods, sizeof methods / sizeof *methods);
 }

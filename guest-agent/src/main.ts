@@ -2,6 +2,7 @@
 import process from 'node:process';
 import { setFlagsFromString } from 'node:v8';
 import {
+  ATTRIBUTES,
   CLOCK,
   COMMANDS,
   FREEZE,
@@ -90,6 +91,7 @@ const connection: GuestConnection = new GuestConnection({
       WATCH,
       PORTS,
       TRUST,
+      ATTRIBUTES,
       ...(cgroups.canFreeze ? [FREEZE] : []),
     ],
   }),

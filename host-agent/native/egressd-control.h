@@ -7,6 +7,8 @@ struct verdict {
   struct in_addr addresses[MAX_ADDRESSES];
   int count;
   long long until;
+  /** By the gateway; holds only while one waits. */
+  bool is_read;
   /** The daemon's own word about it, which records of connections repeat. */
   char tag[MAX_TAG + 1];
 };
@@ -64,6 +66,7 @@ static void ask(struct link *link) {
   for (int at = 0; at < MAX_VERDICTS; at++) {
     struct verdict *verdict = &verdicts[at];
     if (verdict->until <= now_ms() || strcmp(verdict->key, key) != 0) continue;
+    if (verdict->is_read && find_waiting() == NULL) break;
     apply_verdict(link, verdict);
     return;
   }
@@ -78,30 +81,20 @@ static struct link *find_link(unsigned long long id) {
 }
 
 /** `ID SECONDS TAG ADDRESS…` */
-static void accept_verdict(char *words) {
+static void accept_verdict(char *words, bool is_read) {
   char *rest, *id = strtok_r(words, " ", &rest), *seconds = strtok_r(NULL, " ", &rest);
   char *tag = strtok_r(NULL, " ", &rest);
   if (tag == NULL || strlen(tag) > MAX_TAG) return;
   struct link *link = find_link(strtoull(id, NULL, 10));
-  if (link == NULL || link->stage != ASKING) return;
+  if (link == NULL || link->stage != ASKING || (is_read && link->role != PLAIN)) return;
   struct verdict *verdict = &verdicts[next_verdict];
   next_verdict = (next_verdict + 1) % MAX_VERDICTS;
-  *verdict = (struct verdict){.until = now_ms() + strtoll(seconds, NULL, 10) * 1000};
+  *verdict = (struct verdict){.until = now_ms() + strtoll(seconds, NULL, 10) * 1000, .is_read = is_read};
   strcpy(verdict->tag, tag);
   key_of(link, verdict->key, sizeof verdict->key);
   for (char *word; verdict->count < MAX_ADDRESSES && (word = strtok_r(NULL, " ", &rest)) != NULL;)
     if (inet_pton(AF_INET, word, &verdict->addresses[verdict->count]) == 1) verdict->count++;
   apply_verdict(link, verdict);
-}
-
-/** `ID TAG`; the next one like it is asked for again, so that the daemon can start a gateway. */
-static void accept_reading(char *words) {
-  char *rest, *id = strtok_r(words, " ", &rest), *tag = strtok_r(NULL, " ", &rest);
-  struct link *link = tag == NULL || strlen(tag) > MAX_TAG ? NULL : find_link(strtoull(id, NULL, 10));
-  if (link == NULL || link->stage != ASKING || link->role != PLAIN) return;
-  strcpy(link->tag, tag);
-  link->role = READ;
-  find_gateway(link);
 }
 
 /** `ID REASON TAG` */
@@ -130,8 +123,8 @@ static void list_judged(void) {
 }
 
 static void obey_line(char *line) {
-  if (strncmp(line, "yes ", 4) == 0) accept_verdict(line + 4);
-  else if (strncmp(line, "read ", 5) == 0) accept_reading(line + 5);
+  if (strncmp(line, "yes ", 4) == 0) accept_verdict(line + 4, false);
+  else if (strncmp(line, "read ", 5) == 0) accept_verdict(line + 5, true);
   else if (strncmp(line, "no ", 3) == 0) accept_refusal(line + 3, false);
   else if (strncmp(line, "close ", 6) == 0) accept_refusal(line + 6, true);
   else if (strcmp(line, "list") == 0) list_judged();

@@ -26,15 +26,18 @@ static void hand_over(struct link *link, struct link *waiting) {
   else pass(link);
 }
 
+static struct link *find_waiting(void) {
+  for (struct link *each = links; each != NULL; each = each->next)
+    if (!each->is_over && each->stage == WAITING) return each;
+  return NULL;
+}
+
 /** The daemon wants it read. Without a gateway it waits for one, as long as for an answer. */
 static void find_gateway(struct link *link) {
   link->stage = HANDING;
   link->deadline = now_ms() + ANSWER_MS;
-  for (struct link *each = links; each != NULL; each = each->next) {
-    if (each->is_over || each->stage != WAITING) continue;
-    hand_over(link, each);
-    return;
-  }
+  struct link *waiting = find_waiting();
+  if (waiting != NULL) hand_over(link, waiting);
 }
 
 static void find_guest(struct link *waiting) {

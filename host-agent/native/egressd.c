@@ -21,7 +21,7 @@
 //   synced WORD                    everything before it is done
 // Lines from the daemon:
 //   yes ID SECONDS TAG ADDRESS…    it may, to these; the verdict holds that long for others like it
-//   read ID TAG                    the gateway has to read it
+//   read ID SECONDS TAG            the gateway has to read it; holds for others as long as a gateway waits for them
 //   no ID REASON TAG · close ID REASON TAG
 //   list                           forgets all verdicts, and lists what had one
 //   sync WORD
@@ -184,10 +184,16 @@ static void dial_next(struct link *link) {
 
 static void apply_verdict(struct link *link, const struct verdict *verdict);
 static void find_gateway(struct link *link);
+static struct link *find_waiting(void);
 #include "egressd-control.h"
 
 static void apply_verdict(struct link *link, const struct verdict *verdict) {
   strcpy(link->tag, verdict->tag);
+  if (verdict->is_read) {
+    link->role = READ;
+    find_gateway(link);
+    return;
+  }
   memcpy(link->addresses, verdict->addresses, sizeof link->addresses);
   link->address_count = verdict->count;
   link->stage = DIALLING;

@@ -17,7 +17,7 @@ struct flow {
   uint32_t peer;
 };
 
-enum { FLOW_DIGITS = 20, MAX_FLOWS = 65536 };
+enum { FLOW_DIGITS = 20, MAX_FLOWS = 65536, MAX_NAMED = 64 };
 
 static struct flow *flows;
 static int flow_count;
@@ -88,6 +88,38 @@ static void cut_flow(struct nlmsghdr *entry, struct in_addr guest) {
   struct flow flow;
   if (!read_flow(entry, guest, &flow)) return;
   if (bsearch(&flow, flows, flow_count, sizeof *flows, compare_flows) != NULL) forget_entry(entry, guest);
+}
+
+/** Removes one that `list_flow` found; the kernel finds it by itself. */
+static void cut_named(const struct flow *flow, struct in_addr guest) {
+  union message message = {.bytes = {0}};
+  struct nlmsghdr *header = begin_conntrack(&message, IPCTNL_MSG_CT_DELETE, 0);
+  uint32_t peer = htonl(flow->peer);
+  uint16_t port = htons(flow->port), peer_port = htons(flow->peer_port);
+  struct rtattr *tuple = attribute(header, CTA_TUPLE_ORIG | NLA_F_NESTED, NULL, 0);
+  struct rtattr *ip = attribute(header, CTA_TUPLE_IP | NLA_F_NESTED, NULL, 0);
+  attribute(header, CTA_IP_V4_SRC, &guest, sizeof guest);
+  attribute(header, CTA_IP_V4_DST, &peer, sizeof peer);
+  close_attribute(header, ip);
+  struct rtattr *protocol = attribute(header, CTA_TUPLE_PROTO | NLA_F_NESTED, NULL, 0);
+  attribute(header, CTA_PROTO_NUM, &flow->protocol, sizeof flow->protocol);
+  attribute(header, CTA_PROTO_SRC_PORT, &port, sizeof port);
+  attribute(header, CTA_PROTO_DST_PORT, &peer_port, sizeof peer_port);
+  close_attribute(header, protocol);
+  close_attribute(header, tuple);
+  int error = ask_kernel(NETLINK_NETFILTER, header);
+  errno = -error;
+  if (error != 0 && error != -ENOENT) fail("end a tracked connection");
+}
+
+/** Removes connections of `text`. To look at all that are tracked takes as long as the host's table is large. */
+static void drop_flows(const char *text, struct in_addr guest) {
+  read_flows(text);
+  bool is_named = flow_count <= MAX_NAMED;
+  for (int at = 0; at < flow_count; at++)
+    is_named = is_named && (flows[at].protocol == IPPROTO_TCP || flows[at].protocol == IPPROTO_UDP);
+  if (!is_named) each_connection(cut_flow, guest);
+  for (int at = 0; is_named && at < flow_count; at++) cut_named(&flows[at], guest);
 }
 
 static uint16_t checksum(uint32_t sum, const void *data, size_t length) {
@@ -169,6 +201,14 @@ static void send_frame(int sock, const char *link, const void *frame, size_t len
   if (sendto(sock, frame, length, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof to) < 0) errno = 0;
 }
 
+/** -1: none. The kernel waits for all processors when it is closed, for which no answer waits. */
+static int spent_sock = -1;
+
+static void close_spent(void) {
+  if (spent_sock >= 0) close(spent_sock);
+  spent_sock = -1;
+}
+
 /** Tells both ends of the connections of `text` that they are gone. */
 static void tell_ends(const char *text, struct in_addr address, const char *mac, const char *gateway_mac) {
   struct ethhdr to_guest = {.h_proto = htons(ETH_P_IP)}, outward = {.h_proto = htons(ETH_P_IP)};
@@ -195,5 +235,5 @@ static void tell_ends(const char *text, struct in_addr address, const char *mac,
     probe.ethernet = outward;
     send_frame(sock, "up0", &probe, sizeof probe);
   }
-  close(sock);
+  spent_sock = sock;
 }

@@ -244,8 +244,7 @@ static char *handle(char **args, int count, const char *body) {
     output = list_connections(address(arguments[1]), list_flow);
   } else if (strcmp(verb, "drop") == 0 && given == 2) {
     enter(arguments[0]);
-    read_flows(body);
-    each_connection(cut_flow, address(arguments[1]));
+    drop_flows(body, address(arguments[1]));
   } else if (strcmp(verb, "tell") == 0 && given == 4) {
     enter(arguments[0]);
     tell_ends(body, address(arguments[1]), arguments[2], arguments[3]);
@@ -319,6 +318,7 @@ static bool serve(void) {
   const char *text = !is_done ? reason : output != NULL ? output : "";
   printf("%s %s %zu\n%s", args[0], is_done ? "ok" : "failed", strlen(text), text);
   fflush(stdout);
+  close_spent();
   free(output);
   return true;
 }

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import type { AppContext, Helpers } from './app/context.ts';
 import { type OpenedE2b, openE2b } from './app/open-e2b.ts';
 import { openEngines } from './app/open-engines.ts';
+import { type OpenedFleet, openFleet } from './app/open-fleet.ts';
 import { openHttp } from './app/open-http.ts';
 import { type OpenedIngress, openIngress } from './app/open-ingress.ts';
 import { openRootfs } from './app/open-rootfs.ts';
@@ -75,11 +76,13 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     const stopping = draining.signal;
     const authenticator = new Authenticator(registry.keys, log);
     const ingress = openIngress(context, { ...opened, sandboxes, authenticator });
-    const served = { sandboxes, authenticator, portLinks: ingress?.links };
+    const fleet = openFleet(context, { ...opened, sandboxes });
+    const { placement } = fleet;
+    const served = { sandboxes, authenticator, placement, portLinks: ingress?.links };
     const rest = { ...opened, ...served, certificate, maxConnections, stopping };
     const { server, app } = await openHttp(context, rest);
     const e2b = await openE2b(context, { ...rest, app });
-    return serve(server, sandboxes, [ingress, e2b]);
+    return serve(server, sandboxes, [ingress, e2b], fleet);
   };
 
   /** Resources are disposed in reverse order: drain requests, end or release the sandboxes, close the connections. */
@@ -87,6 +90,7 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     server: HttpServer,
     sandboxes: SandboxManager,
     fronts: readonly (OpenedIngress | OpenedE2b | undefined)[],
+    fleet: OpenedFleet,
   ): Promise<ListenAddress> => {
     resources.defer(() => server.close());
     let isServing = false;
@@ -99,6 +103,8 @@ export function createApp(config: Config, log: Logger, helpers: Helpers, faults:
     }
     const address = await server.listen(config.listen);
     isServing = true;
+    resources.defer(() => fleet.stop());
+    fleet.join(address);
     resources.defer(() => {
       draining.abort();
       return server.drain(config.drainTimeoutMs, hurry);

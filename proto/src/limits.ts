@@ -61,6 +61,12 @@ export const TRUST = 'trust';
 /** Capability of a guest that watches directories, and gives pushed files an owner. */
 export const WATCH = 'watch';
 
+/** Capability of a guest that reads and sets extended attributes of files. */
+export const ATTRIBUTES = 'attributes';
+
+/** Maximum extended attributes of one file in an answer. */
+export const MAX_FILE_ATTRIBUTES = 128;
+
 /** Maximum watches of files at the same time, and directories that all of them watch together. */
 export const MAX_FILE_WATCHES = 16;
 export const MAX_WATCHED_DIRECTORIES = 20_000;

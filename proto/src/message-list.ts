@@ -8,6 +8,9 @@ import {
   type CommandStatus,
   CommandStatusCodec,
   type CommandStatusInput,
+  type FileAttribute,
+  FileAttributeCodec,
+  type FileAttributeInput,
   type FileEntry,
   FileEntryCodec,
   type FileEntryInput,
@@ -50,6 +53,10 @@ class MessageList<I, T> {
 }
 
 export const FILE_ENTRIES = new MessageList<FileEntryInput, FileEntry>(FileEntryCodec, 'files');
+export const FILE_ATTRIBUTES = new MessageList<FileAttributeInput, FileAttribute>(
+  FileAttributeCodec,
+  'attributes of a file',
+);
 export const COMMAND_STATUSES = new MessageList<CommandStatusInput, CommandStatus>(
   CommandStatusCodec,
   'commands',

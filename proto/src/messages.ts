@@ -7,6 +7,7 @@ export const {
   Request: RequestCodec,
   Result: ResultCodec,
   FileEntry: FileEntryCodec,
+  FileAttribute: FileAttributeCodec,
   CommandStatus: CommandStatusCodec,
 } = sandboxd.agent.v1;
 
@@ -78,6 +79,8 @@ export type FilePull = Decoded<sandboxd.agent.v1.FilePull.$Properties>;
 export type DirPull = Decoded<sandboxd.agent.v1.DirPull.$Properties>;
 export type FilePlace = Decoded<sandboxd.agent.v1.FilePlace.$Properties>;
 export type FileEntry = Decoded<sandboxd.agent.v1.FileEntry.$Properties>;
+export type FileAttribute = Decoded<sandboxd.agent.v1.FileAttribute.$Properties, 'value'>;
+export type FileAttributeInput = sandboxd.agent.v1.FileAttribute.$Properties;
 export type FileEntryInput = sandboxd.agent.v1.FileEntry.$Properties;
 export type FileCall = sandboxd.agent.v1.FileCall;
 export type FileCallInput = sandboxd.agent.v1.FileCall.$Properties;

@@ -5,7 +5,7 @@ export default {
     exclude: ['tests/runtimes/**', 'tests/bundle/**', 'tests/connectionConfig*'],
     testTimeout: 180_000,
     hookTimeout: 60_000,
-    setupFiles: ['tests/globalFetchFallback.setup.ts'],
+    setupFiles: ['tests/globalFetchFallback.setup.ts', process.env.TEST_E2B_SETUP],
     fileParallelism: false,
   },
 };

@@ -209,7 +209,11 @@ t.test('what is not supported is 501 with a sentence', async (t) => {
     ['GET', '/teams', undefined],
     ['POST', '/v2/sandboxes', { ...OFFLINE, volumeMounts: [{ name: 'a', path: '/a' }] }],
     ['POST', '/v2/sandboxes', { ...OFFLINE, mcp: {} }],
-    ['POST', '/v2/sandboxes', { ...OFFLINE, network: { rules: { 'a.example': [] } } }],
+    [
+      'POST',
+      '/v2/sandboxes',
+      { ...OFFLINE, network: { rules: { 'a.example': [{ transform: { headers: { a: 'short' } } }] } } },
+    ],
   ] as const) {
     const answer = await e2b.ask(method, path, { key, body });
     t.match(

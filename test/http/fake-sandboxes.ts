@@ -93,8 +93,8 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
     this.callers.push(principal);
     return this;
   }
-
   admitSecret = (): void => undefined;
+  mayUse = (): boolean => true;
 
   add(id = newId('sbx')): SandboxInfo {
     const info = fakeInfo(id);
@@ -109,7 +109,7 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   ): Promise<SandboxInfo> {
     this.created.push(options);
     await this.onCreate(options, signal);
-    const info = this.add();
+    const info = this.add(options.id);
     commit?.persist([info]);
     return info;
   }
@@ -226,7 +226,6 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
 
   /** What `service` gives; each test brings the calls that it needs. */
   serviceCalls: Partial<SandboxService> = {};
-
   service(id: string): SandboxService {
     this.get(id);
     return this.serviceCalls as SandboxService;
@@ -234,6 +233,8 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
 
   readonly snapshots = new Map<string, SnapshotInfo>();
   onFork: (count: number, signal?: AbortSignal) => Promise<void> = async () => {};
+  refreshSnapshots = async () => undefined;
+  fetchSnapshot = async () => undefined;
 
   async snapshot(id: string): Promise<SnapshotInfo> {
     this.get(id);
@@ -274,7 +275,6 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   }
 
   onCompare: Sandboxes['compareSnapshots'] = async () => ({ files: [] });
-
   async compareSnapshots(...asked: Parameters<Sandboxes['compareSnapshots']>) {
     for (const id of [asked[0].from, asked[0].to]) this.getSnapshot(id);
     return this.onCompare(...asked);
@@ -327,14 +327,14 @@ export class FakeSandboxes implements Sandboxes, SandboxHost {
   async #copies(
     count: number,
     signal: AbortSignal | undefined,
-    { publish = [], ...own }: ForkOptions = {},
+    { publish = [], ids = [], ...own }: ForkOptions = {},
     commit: CommitHook<readonly SandboxInfo[]> | undefined,
     source: Partial<SandboxInfo>,
   ): Promise<SandboxInfo[]> {
     this.forked.push(own);
     assertCanPublish(publish, count, {});
     await this.onFork(count, signal);
-    const forks = Array.from({ length: count }, () => ({ ...this.add(), ...source }));
+    const forks = Array.from({ length: count }, (_, at) => ({ ...this.add(ids[at]), ...source }));
     commit?.persist(forks);
     return forks;
   }

@@ -3,6 +3,7 @@
 import { type Policy, policy, ROUTES, type Route } from '@sandboxd/api';
 import t from 'tap';
 import { QUOTA_KEYS, type Quota } from '../../host-agent/src/keys/index.ts';
+import type { QuotaLimit } from '../../host-agent/src/keys/record.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
 import { scaled } from '../support/time-scale.ts';
 import { startKeyed as start } from './keyed-daemon.ts';
@@ -16,9 +17,7 @@ const OTHERS = [
   'max_sandboxes',
   'max_snapshots',
   'max_paused',
-  'net_allow_max',
-  'net_presets',
-  'allow_secrets',
+  ...(['net_allow_max', 'net_presets', 'net_require_inspect', 'allow_secrets'] as const),
   'max_fork',
   'publish_ports',
   'publish_addresses',
@@ -277,7 +276,7 @@ const PORT = { publish: [{ host_port: 8080, guest_port: 80 }] };
 /** For each quota what to make twice, of which the second is one too many. Of max_paused: paused-limits.test.ts. */
 const QUOTAS: Readonly<
   Record<
-    Exclude<keyof Quota, 'max_paused' | 'max_changes_per_minute'>,
+    Exclude<QuotaLimit, 'max_paused' | 'max_changes_per_minute'>,
     { readonly quota: Quota; readonly path: string; readonly options: object }
   >
 > = {
@@ -296,7 +295,7 @@ const QUOTAS: Readonly<
 
 t.test('each quota of a tenant holds for all its keys together, at once as well as in turn', async (t) => {
   t.same(
-    [...Object.keys(QUOTAS), 'max_paused', 'max_changes_per_minute'].sort(),
+    [...Object.keys(QUOTAS), 'max_paused', 'max_changes_per_minute', 'net_require_inspect'].sort(),
     [...QUOTA_KEYS].sort(),
     'there is a case for each',
   );

@@ -1,4 +1,6 @@
 // `/mcp` as agents use it: the official client, over a real server with keys.
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { type Policy, ROUTES } from '@sandboxd/api';
 import t, { type Test } from 'tap';
 import type { AuditEntry } from '../../host-agent/src/audit/index.ts';
@@ -92,6 +94,22 @@ t.test('the query bounds the tools', async (t) => {
     const response = await post(LIST, query);
     t.equal(response.status, 400, query);
     t.match(((await response.json()) as Refused).error, problem);
+  }
+});
+
+t.test('the settings of clients in the page are valid, and so are their bounds', async (t) => {
+  const { post } = await start(t);
+  const page = readFileSync(resolve(import.meta.dirname, '../../docs/mcp.md'), 'utf8');
+  const settings = [...page.matchAll(/^```json\n([\s\S]*?)^```$/gm)].map(([, text]) =>
+    JSON.parse(text ?? ''),
+  );
+  t.ok(settings.every(({ mcpServers, servers }) => typeof (mcpServers ?? servers) === 'object'));
+  const queries = [...page.matchAll(/example\.com\/mcp(\?[^'"]+)/g)].map(([, query]) => query ?? '');
+  t.ok(queries.length >= 5 && settings.length >= 3);
+  for (const query of queries) {
+    const response = await post(LIST, query);
+    t.equal(response.status, 200, query);
+    await response.body?.cancel();
   }
 });
 

@@ -1,7 +1,7 @@
 // The metrics: what is counted, what a stranger can make of it, and who may read.
 
 import t, { type Test } from 'tap';
-import { createMetricsApp, HttpServer } from '../../host-agent/src/http/index.ts';
+import { ANY_PLACE, createMetricsApp, HttpServer } from '../../host-agent/src/http/index.ts';
 import { Metrics, measureProcess } from '../../host-agent/src/metrics/metrics.ts';
 import { EgressLog } from '../../host-agent/src/network/index.ts';
 import { countLifecycleEvents, measureSandboxes } from '../../host-agent/src/sandboxes/metrics.ts';
@@ -123,6 +123,7 @@ t.test('an address of their own has the metrics and nothing else', async (t) => 
     stopping: new AbortController().signal,
     egressLog: new EgressLog(undefined),
     presets: NO_PRESETS,
+    placement: ANY_PLACE,
     ...FAKE_SECRETS,
     console: FAKE_CONSOLE,
     authenticator: keyring.authenticator,

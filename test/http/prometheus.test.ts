@@ -28,6 +28,7 @@ async function openMetrics(t: Test): Promise<Metrics> {
     users: { leasesDir: '/nothing', count: 4 },
     usedNetworks: () => 0,
     egressCounts: () => [{ labels: { verdict: 'denied', protocol: 'tcp' }, value: 1 }],
+    secretCounts: () => [{ labels: { form: 'bearer' }, value: 1 }],
     countPublished: async () => 0,
   });
   measureSandboxes(metrics, {

@@ -5,6 +5,7 @@ import { EXEC_FRAME, type ExecFrame, ExecFrameDecoder } from '@sandboxd/api';
 import { type Logger, pino } from 'pino';
 import type { Test } from 'tap';
 import {
+  ANY_PLACE,
   createHttpApp,
   type EngineInfo,
   type HttpApp,
@@ -80,6 +81,7 @@ export function makeApp(changes: Partial<HttpServices> = {}, areAnswersChecked =
   const app = createHttpApp({
     log,
     sandboxes,
+    placement: ANY_PLACE,
     ...UNGUARDED,
     events: NO_EVENTS,
     answers: new MemoryAnswers(),

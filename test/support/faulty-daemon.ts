@@ -1,6 +1,6 @@
 // A program: the daemon from its sources, with the faults of the file that TEST_FAULTS names. `sandboxd` itself has no
 // fault injection.
-import { readFileSync } from 'node:fs';
+import { appendFileSync, readFileSync } from 'node:fs';
 import { serve } from '../../host-agent/src/commands/serve.ts';
 import { AppError } from '../../host-agent/src/lib/errors.ts';
 import type { FaultPoint, Faults } from '../../host-agent/src/lib/faults.ts';
@@ -19,6 +19,7 @@ class FileFaults implements Faults {
   }
 
   reach(point: FaultPoint): void {
+    this.#tell(point);
     const text = this.#read();
     if (text !== this.#text) {
       this.#text = text;
@@ -30,6 +31,14 @@ class FileFaults implements Faults {
     process.kill(process.pid, 'SIGKILL');
     // The signal is pending; no further action may occur.
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+  }
+
+  /** Names the point on TEST_FAULT_MARKS, a pipe, and gives its reader time to see it before anything else happens. */
+  #tell(point: FaultPoint): void {
+    const marks = process.env.TEST_FAULT_MARKS;
+    if (marks === undefined) return;
+    appendFileSync(marks, `${point}\n`);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20);
   }
 
   #read(): string {

@@ -1,6 +1,6 @@
 // The daemon's built helper programs, for tests that run from source.
 import { resolve } from 'node:path';
-import type { Helpers } from '../../host-agent/src/app/context.ts';
+import { GATEWAY_OPTIONS, type Helpers } from '../../host-agent/src/app/context.ts';
 
 const root = resolve(import.meta.dirname, '../..');
 const dist = resolve(root, 'dist');
@@ -18,7 +18,7 @@ export const HELPERS: Helpers = {
   egressd: resolve(dist, 'egressd'),
   gateway: {
     program: process.execPath,
-    args: [resolve(root, 'host-agent/src/main.ts')],
+    args: [...GATEWAY_OPTIONS, resolve(root, 'host-agent/src/gateway/main.ts')],
     reads: ['api', 'client', 'host-agent', 'node_modules', 'proto', 'rootfs-builder', 'package.json'].map(
       (name) => resolve(root, name),
     ),

@@ -165,6 +165,16 @@ t.test('files are written, listed, moved, watched and removed', async (t) => {
     name: 'sub',
     type: 'EVENT_TYPE_CREATE',
   });
+  const metadata = { 'x-metadata-Author': 'mish', 'x-metadata-purpose': 'a b' };
+  const tagged = await ask('POST', '/files?path=dir/tagged', again, { ...headers, ...metadata });
+  t.match(tagged.json, [{ metadata: { author: 'mish', purpose: 'a b' } }]);
+  await call(`${filesystem}/Move`, { source: 'dir/tagged', destination: 'dir/moved' });
+  const { json: list } = await call(`${filesystem}/ListDir`, { path: 'dir' });
+  const withMetadata = list.entries.filter(({ metadata }: Json) => metadata !== undefined);
+  t.match(withMetadata, [{ name: 'moved', metadata: { author: 'mish', purpose: 'a b' } }]);
+  t.equal(withMetadata.length, 1);
+  await ask('POST', '/files?path=dir/moved', again, headers);
+  t.notOk((await call(`${filesystem}/Stat`, { path: 'dir/moved' })).json.entry.metadata);
   t.equal((await call(`${filesystem}/Remove`, { path: 'dir' })).status, 200);
   t.equal((await call(`${filesystem}/Remove`, { path: 'dir' })).status, 200, 'what is missing is removed');
   t.match((await call(`${filesystem}/Stat`, { path: 'dir' })).json, { code: 'not_found' });

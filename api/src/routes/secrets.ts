@@ -9,6 +9,8 @@ const SECRET = {
   created_at: '2026-03-14T15:09:26.535Z',
   changed_at: '2026-03-14T15:09:26.535Z',
   used_by: [],
+  uses: 12,
+  last_used_at: '2026-03-14T16:00:00.000Z',
 } as const;
 const PARAMS = { name: SECRET.name } as const;
 const UNKNOWN = 'the secret does not exist';

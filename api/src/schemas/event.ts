@@ -30,6 +30,8 @@ export const EVENT_KINDS = [
   'deleted',
   'snapshot-taken',
   'snapshot-imported',
+  'snapshot-stored',
+  'snapshot-fetched',
   'snapshot-changed',
   'snapshot-deleted',
 ] as const;
@@ -109,7 +111,7 @@ export const event = z
     snapshot: snapshotId
       .optional()
       .describe(
-        'the snapshot that was taken, imported, changed or deleted, to which an idle sandbox was saved, or to which ' +
+        'the snapshot that was taken, imported, uploaded, fetched, changed or deleted, to which an idle sandbox was saved, or to which ' +
           'a sandbox went back',
       ),
     origin: z
@@ -119,7 +121,8 @@ export const event = z
     source_snapshot_id: snapshotId.optional().describe('for forked: the source snapshot'),
     source_sandbox_id: sandboxId.optional().describe('for forked without a snapshot: the source sandbox'),
     duration_ms: count(
-      'for created, forked, paused, resumed, rolled-back and snapshot-taken: duration of the operation',
+      'for created, forked, paused, resumed, rolled-back, snapshot-taken, snapshot-stored and snapshot-fetched: ' +
+        'duration of the operation',
     ).optional(),
     paused_ms: count(
       'for snapshot-taken: how long the guest was paused; for paused: until all of it was written',
@@ -127,7 +130,9 @@ export const event = z
     timeout_s: count('for expired: lifetime of the sandbox, seconds').optional(),
     idle_s: count('for idle: idle time, seconds').optional(),
     asleep_ms: count('for resumed: how long the sandbox was paused').optional(),
-    bytes: count('for paused: bytes that were written').optional(),
+    bytes: count(
+      'for paused and snapshot-fetched: bytes that were written; for snapshot-stored: bytes that were sent',
+    ).optional(),
     generation: count('for network-changed: number of the policy that holds now').optional(),
     closed: count('for network-changed: connections that were closed').optional(),
     port: z.int().optional().describe('for port-…: the port of the guest'),
@@ -136,8 +141,8 @@ export const event = z
     host_port: z.int().optional().describe('for port-published and port-unpublished: the port of the host'),
     reason: word(
       'for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or ' +
-        'rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s ' +
-        'or keep_last, absent for a request',
+        'rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s, ' +
+        'keep_last, or store after a delete on another host, absent for a request',
     ).optional(),
     tenant: word('tenant of the sandbox or snapshot, shown to keys that can see several tenants').optional(),
   })

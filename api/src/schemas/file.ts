@@ -11,6 +11,7 @@ import {
   MAX_WATCHED_DIRECTORIES,
 } from '../limits.ts';
 import { count, dateTime, flag, warnings, word } from './answers.ts';
+import { fileAttributesPatch, fileAttributesQuery } from './file-attributes.ts';
 import { nextCursor } from './page.ts';
 
 const PATH_ERROR = '{name} must be an absolute path of the guest, got {value}';
@@ -111,13 +112,17 @@ const bodyPlace = {
   user: bodyUser,
 };
 
+const withAttributes = querySwitch('true', true, 'true: with the extended attributes of the namespace user');
+
 export const statFileQuery = z.object({
   ...place,
+  with_attributes: withAttributes,
   follow: querySwitch('false', false, 'false: describe a symbolic link itself instead of what it leads to'),
 });
 
 export const listFilesQuery = z.object({
   ...place,
+  with_attributes: withAttributes,
   depth: queryInteger(1, MAX_LIST_DEPTH, 1, {
     description: 'levels of directories to list; links are not followed',
   }),
@@ -143,6 +148,7 @@ export const writeContentQuery = z.object({
     5,
   ),
   parents: querySwitch('false', false, 'false: missing directories of the path are an error'),
+  attributes: fileAttributesQuery,
 });
 
 export const watchFilesQuery = z.object({
@@ -218,6 +224,10 @@ export const changeFileRequest = z
         z.iso.datetime({ error: 'must be a time as 2026-01-31T12:00:00Z', offset: true }),
         'new modification time',
       ),
+      attributes: optional(
+        fileAttributesPatch,
+        'extended attributes of the namespace user, by their names without that prefix; null removes one, others stay',
+      ),
     },
     NOT_OBJECT,
   )
@@ -249,6 +259,13 @@ export const fileEntry = z
     links: count('number of hard links'),
     target: word('target of a symbolic link; bytes that are not UTF-8 are shown as U+FFFD').optional(),
     target_base64: word('the target as base64, if it is not UTF-8').optional(),
+    attributes: z
+      .record(z.string(), z.string())
+      .optional()
+      .describe(
+        'with with_attributes: extended attributes of the namespace user, without that prefix; those that are not ' +
+          'UTF-8 are left out, and those beyond 64 KiB',
+      ),
     etag: word('ETag of the file: changes with its content and attributes'),
     warnings,
   })

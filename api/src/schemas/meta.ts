@@ -56,10 +56,12 @@ export const profilesResponse = z
   })
   .describe('the profiles and the engine');
 
+const tenant = word('the tenant of the key; absent if it has none').optional();
+
 export const whoamiResponse = z
   .discriminatedUnion('scoped', [
     z.object({ scoped: z.literal(false).describe('the caller has no restrictions') }),
-    z.object({ scoped: z.literal(true).describe('a policy restricts the caller'), policy }),
+    z.object({ scoped: z.literal(true).describe('a policy restricts the caller'), policy, tenant }),
   ])
   .describe('the rights of the caller');
 

@@ -21,5 +21,13 @@ export const pageQuery = z.object({
     }),
 });
 
+/** Of lists of a fleet. */
+export const unreachableHosts = z
+  .array(z.string())
+  .optional()
+  .describe(
+    'hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none',
+  );
+
 /** A field of the response. Lists are ordered by the creation time of their entries. */
 export const nextCursor = word('cursor of the next page; absent on the last page').optional();

@@ -59,6 +59,13 @@ export const policy = z
         .describe(
           'presets that the key may use, whatever net_allow_max has; absent: those that net_allow_max allows',
         ),
+      net_require_inspect: z
+        .boolean({ error: 'must be true or false' })
+        .optional()
+        .describe(
+          'whether networks may have only rules whose requests the gateway reads: with tls: inspect, methods, paths ' +
+            'or websocket',
+        ),
       allow_secrets: z
         .array(secretName, names)
         .optional()

@@ -4,11 +4,16 @@ import { rule } from '../input/fields.ts';
 import { errorCode, warnings, word } from './answers.ts';
 import { sandboxId } from './id.ts';
 import { labelSelectors } from './label.ts';
-import { nextCursor, pageQuery } from './page.ts';
+import { nextCursor, pageQuery, unreachableHosts } from './page.ts';
 import { SANDBOX_STATES, sandbox } from './sandbox.ts';
 
 export const sandboxList = z
-  .object({ sandboxes: z.array(sandbox).describe('oldest first'), next_cursor: nextCursor, warnings })
+  .object({
+    sandboxes: z.array(sandbox).describe('oldest first'),
+    next_cursor: nextCursor,
+    unreachable_hosts: unreachableHosts,
+    warnings,
+  })
   .describe('sandboxes');
 
 const filters = {
@@ -57,6 +62,7 @@ export const deletedSandboxes = z
         }),
       )
       .describe('the sandboxes that could not be deleted, and still exist'),
+    unreachable_hosts: unreachableHosts,
     warnings,
   })
   .describe('result of deleting several sandboxes');

@@ -275,6 +275,11 @@ export const storedSecret = z
     created_at: z.iso.datetime().describe('when it was made'),
     changed_at: z.iso.datetime().describe('when its value, source or hosts changed'),
     used_by: z.array(word('an id of a sandbox')).describe('sandboxes that may use it'),
+    uses: z
+      .int()
+      .describe('requests that had its value, as far as gateways reported them; of an older daemon: absent')
+      .optional(),
+    last_used_at: z.iso.datetime().describe('when the last of them was; absent: never').optional(),
     warnings,
   })
   .describe('a stored secret');

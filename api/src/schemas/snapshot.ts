@@ -15,7 +15,7 @@ import { FILE_TYPES } from './file.ts';
 import { sandboxId, snapshotId } from './id.ts';
 import { labelSelectors, labels, labelsPatch, nameFilter, objectName } from './label.ts';
 import { publish } from './network.ts';
-import { nextCursor, pageQuery } from './page.ts';
+import { nextCursor, pageQuery, unreachableHosts } from './page.ts';
 import { SANDBOX_STATES, sandboxEnv } from './sandbox.ts';
 import { secretChanges } from './secret.ts';
 
@@ -46,6 +46,14 @@ export const snapshot = z
       .describe(
         'an idle timeout took it, so keep_last of the sandbox may delete it; absent: a client asked for it',
       ),
+    storage: z
+      .enum(['local', 'uploading', 'stored', 'remote'])
+      .optional()
+      .describe(
+        'local: only on this host, until it is uploaded to the snapshot store. uploading: being sent. stored: on this ' +
+          'host and in the snapshot store. remote: only there; the first use fetches it. Absent without a snapshot store',
+      ),
+    storage_error: word('why the last upload failed; it is repeated').optional(),
     disk_bytes: count('disk space of its files; present where one snapshot is shown').optional(),
     unique_bytes: count(
       'the part of disk_bytes that no other file shares; present where one snapshot is shown',
@@ -55,7 +63,14 @@ export const snapshot = z
   .describe('a snapshot');
 
 export const snapshotList = z
-  .object({ snapshots: z.array(snapshot).describe('oldest first'), next_cursor: nextCursor })
+  .object({
+    snapshots: z.array(snapshot).describe('oldest first'),
+    next_cursor: nextCursor,
+    unreachable_hosts: unreachableHosts,
+    store_error: word(
+      'why the snapshot store could not be asked: snapshots that are only there may be missing',
+    ).optional(),
+  })
   .describe('snapshots');
 
 /** Of a snapshot, deleted or not, or of a sandbox. */

@@ -7,52 +7,21 @@ import type { Bytes, WireAnswer } from '../connection/transport.ts';
 import type { CallOptions, CopyResult, FileEntry, PushResult, WatchEvent } from '../contract.ts';
 import { ConnectionError, NotFoundError } from '../errors.ts';
 import { packFile, splitPath } from './one-file.ts';
+import type {
+  FileChanges,
+  FileContent,
+  FileOptions,
+  FileStream,
+  ListOptions,
+  PushOptions,
+  ReadOptions,
+  ReplaceOptions,
+  StatOptions,
+  WriteOptions,
+} from './options.ts';
 
 /** 2^53 − 1, which requests the whole file. */
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;
-
-export type FileStream = Bytes & {
-  /** Size of the whole file, if known. */
-  readonly sizeBytes: number | undefined;
-};
-
-export type ReadOptions = CallOptions & {
-  /** Reads only the beginning of a longer file; default: the whole file. */
-  readonly maxBytes?: number;
-};
-
-export type WriteOptions = CallOptions & {
-  /** Permissions; default: 0o644. */
-  readonly mode?: number;
-  /** Required for a stream. */
-  readonly sizeBytes?: number;
-};
-
-export type PushOptions = CallOptions & {
-  /** Who owns what is created, as name|uid[:group|gid]; default: root. */
-  readonly owner?: string;
-};
-
-/** Options of calls about single files. */
-export type FileOptions = CallOptions & {
-  /** The user whose rights apply, as name|uid[:group|gid]; it owns what is created. Default: root. */
-  readonly user?: string;
-  /** Directory that is the root for all paths of the call: no symbolic link leads out of it. Default: /. */
-  readonly root?: string;
-};
-
-export type Conditions = {
-  /** ETag that the file must have, or `*` for any. */
-  readonly ifMatch?: string;
-  /** ETag that the file must not have; `*`: it must not exist. */
-  readonly ifNoneMatch?: string;
-};
-
-export type FileContent = Bytes & {
-  readonly etag: string | undefined;
-  /** Number of bytes that follow, if known. */
-  readonly sizeBytes: number | undefined;
-};
 
 export class Files {
   readonly #requests: Requests;
@@ -118,13 +87,12 @@ export class Files {
   }
 
   /** Describes a file; `follow: false` a symbolic link itself. NotFoundError when it does not exist. */
-  stat(path: string, options: FileOptions & { readonly follow?: boolean } = {}): Promise<FileEntry> {
-    const { follow = true, ...rest } = options;
+  stat(path: string, options: StatOptions = {}): Promise<FileEntry> {
+    const { follow = true, withAttributes, ...rest } = options;
     const { query, call } = split(rest);
-    const follows = follow ? undefined : 'false';
     return this.#requests.call('statFile', {
       ...this.#call(call),
-      query: { ...query, path, follow: follows },
+      query: { ...query, path, follow: follow ? undefined : 'false', ...toAttributesQuery(withAttributes) },
     });
   }
 
@@ -141,14 +109,14 @@ export class Files {
   /** Entries of a directory, page by page; `depth` levels of subdirectories, default 1. */
   async *list(
     path: string,
-    { depth, ...options }: FileOptions & { readonly depth?: number } = {},
+    { depth, withAttributes, ...options }: ListOptions = {},
   ): AsyncGenerator<FileEntry, void> {
     const { query, call } = split(options);
     let cursor: string | undefined;
     do {
       const page = await this.#requests.call('listFiles', {
         ...this.#call(call),
-        query: { ...query, path, depth, cursor },
+        query: { ...query, path, depth, cursor, ...toAttributesQuery(withAttributes) },
       });
       yield* page.entries;
       // An empty page with a cursor would loop forever.
@@ -201,17 +169,23 @@ export class Files {
 
   /**
    * Replaces a file's content: readers see the old or the new one. Missing parent directories are made. `mode` defaults
-   * to that of an existing file, otherwise 0o644. PreconditionError if a condition does not hold.
+   * to that of an existing file, otherwise 0o644; extended attributes of an existing file do not stay.
+   * PreconditionError if a condition does not hold.
    */
   replace(
     path: string,
     data: string | Uint8Array | Bytes,
-    { mode, ifMatch, ifNoneMatch, ...options }: FileOptions & Conditions & { readonly mode?: number } = {},
+    { mode, ifMatch, ifNoneMatch, attributes, ...options }: ReplaceOptions = {},
   ): Promise<FileEntry> {
     const { query, call } = split(options);
     return this.#requests.call('writeContent', {
       ...this.#call(call),
-      query: { ...query, path, mode: mode?.toString(8) },
+      query: {
+        ...query,
+        path,
+        mode: mode?.toString(8),
+        ...(attributes !== undefined && { attributes: JSON.stringify(attributes) }),
+      },
       bytes: data,
       headers: {
         ...(ifMatch !== undefined && { 'if-match': ifMatch }),
@@ -274,20 +248,17 @@ export class Files {
     return removed;
   }
 
-  /** Changes permissions, owner (name|uid[:group|gid]) or modification time. */
-  change(
-    path: string,
-    change: { readonly mode?: number; readonly owner?: string; readonly modifiedAt?: Date },
-    options: FileOptions = {},
-  ): Promise<FileEntry> {
+  /** Changes permissions, owner (name|uid[:group|gid]), modification time or extended attributes. */
+  change(path: string, change: FileChanges, options: FileOptions = {}): Promise<FileEntry> {
     const { query, call } = split(options);
-    const { mode, owner, modifiedAt } = change;
+    const { mode, owner, modifiedAt, attributes } = change;
     const body = {
       ...query,
       path,
       ...(mode !== undefined && { mode: mode.toString(8) }),
       ...(owner !== undefined && { owner }),
       ...(modifiedAt !== undefined && { modified_at: modifiedAt.toISOString() }),
+      ...(attributes !== undefined && { attributes }),
     };
     return this.#requests.call('changeFile', { ...this.#call(call), body });
   }
@@ -303,6 +274,10 @@ function split({ user, root, signal, timeoutMs }: FileOptions) {
     query: { ...(user !== undefined && { user }), ...(root !== undefined && { root }) },
     call: { signal, timeoutMs },
   };
+}
+
+function toAttributesQuery(isWanted: boolean | undefined): { readonly with_attributes?: 'true' } {
+  return isWanted ? { with_attributes: 'true' } : {};
 }
 
 /** Returns a plain iterable without the stream's other methods. */

@@ -88,6 +88,8 @@ export interface components {
             readonly net_allow_max?: readonly (string & (string))[];
             /** @description presets that the key may use, whatever net_allow_max has; absent: those that net_allow_max allows */
             readonly net_presets?: readonly (string & (string))[];
+            /** @description whether networks may have only rules whose requests the gateway reads: with tls: inspect, methods, paths or websocket */
+            readonly net_require_inspect?: boolean;
             /** @description stored secrets that sandboxes of the key may use; empty: none; values of their own are not among them */
             readonly allow_secrets?: readonly (string & (string))[];
             /** @description profiles that the key may boot */
@@ -129,6 +131,8 @@ export interface components {
              */
             readonly scoped: true;
             readonly policy: components["schemas"]["Policy"];
+            /** @description the tenant of the key; absent if it has none */
+            readonly tenant?: string;
         };
         readonly PortMapping: {
             /** @description host address to listen on; 0.0.0.0 and :: by default */
@@ -475,6 +479,13 @@ export interface components {
             readonly changed_at: string;
             /** @description sandboxes that may use it */
             readonly used_by: readonly string[];
+            /** @description requests that had its value, as far as gateways reported them; of an older daemon: absent */
+            readonly uses?: number;
+            /**
+             * Format: date-time
+             * @description when the last of them was; absent: never
+             */
+            readonly last_used_at?: string;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
@@ -774,7 +785,7 @@ export interface components {
              * @description kind of the event
              * @enum {string}
              */
-            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "port-published" | "port-unpublished" | "network-changed" | "secrets-changed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-changed" | "snapshot-deleted";
+            readonly kind: "created" | "forked" | "adopted" | "updated" | "died" | "hung" | "recovered" | "expired" | "idle" | "idle-kept" | "paused" | "pause-failed" | "resumed" | "port-opened" | "port-closed" | "port-published" | "port-unpublished" | "network-changed" | "secrets-changed" | "rolled-back" | "deleted" | "snapshot-taken" | "snapshot-imported" | "snapshot-stored" | "snapshot-fetched" | "snapshot-changed" | "snapshot-deleted";
             /**
              * sandbox id
              * @description the sandbox; for snapshot-taken, the source sandbox; for snapshot-imported, the source sandbox on its own host
@@ -790,7 +801,7 @@ export interface components {
             readonly changed?: readonly string[];
             /**
              * snapshot id
-             * @description the snapshot that was taken, imported, changed or deleted, to which an idle sandbox was saved, or to which a sandbox went back
+             * @description the snapshot that was taken, imported, uploaded, fetched, changed or deleted, to which an idle sandbox was saved, or to which a sandbox went back
              */
             readonly snapshot?: string;
             /**
@@ -808,7 +819,7 @@ export interface components {
              * @description for forked without a snapshot: the source sandbox
              */
             readonly source_sandbox_id?: string;
-            /** @description for created, forked, paused, resumed, rolled-back and snapshot-taken: duration of the operation */
+            /** @description for created, forked, paused, resumed, rolled-back, snapshot-taken, snapshot-stored and snapshot-fetched: duration of the operation */
             readonly duration_ms?: number;
             /** @description for snapshot-taken: how long the guest was paused; for paused: until all of it was written */
             readonly paused_ms?: number;
@@ -818,7 +829,7 @@ export interface components {
             readonly idle_s?: number;
             /** @description for resumed: how long the sandbox was paused */
             readonly asleep_ms?: number;
-            /** @description for paused: bytes that were written */
+            /** @description for paused and snapshot-fetched: bytes that were written; for snapshot-stored: bytes that were sent */
             readonly bytes?: number;
             /** @description for network-changed: number of the policy that holds now */
             readonly generation?: number;
@@ -832,7 +843,7 @@ export interface components {
             readonly host_ip?: string;
             /** @description for port-published and port-unpublished: the port of the host */
             readonly host_port?: number;
-            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s or keep_last, absent for a request */
+            /** @description for died, hung, idle-kept and pause-failed: the reason; for paused: request, idle_timeout_s, timeout_s or rollback; for resumed: request, use, or rollback after one that failed; for snapshot-deleted: expires_s, keep_last, or store after a delete on another host, absent for a request */
             readonly reason?: string;
             /** @description tenant of the sandbox or snapshot, shown to keys that can see several tenants */
             readonly tenant?: string;
@@ -1508,6 +1519,8 @@ export interface components {
                 /** @description why it could not be deleted */
                 readonly error: string;
             }[];
+            /** @description hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none */
+            readonly unreachable_hosts?: readonly string[];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
@@ -1622,6 +1635,8 @@ export interface components {
             readonly sandboxes: readonly components["schemas"]["SandboxResponse"][];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
+            /** @description hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none */
+            readonly unreachable_hosts?: readonly string[];
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
             readonly warnings?: readonly string[];
         };
@@ -1750,6 +1765,13 @@ export interface components {
              * @constant
              */
             readonly automatic?: true;
+            /**
+             * @description local: only on this host, until it is uploaded to the snapshot store. uploading: being sent. stored: on this host and in the snapshot store. remote: only there; the first use fetches it. Absent without a snapshot store
+             * @enum {string}
+             */
+            readonly storage?: "local" | "uploading" | "stored" | "remote";
+            /** @description why the last upload failed; it is repeated */
+            readonly storage_error?: string;
             /** @description disk space of its files; present where one snapshot is shown */
             readonly disk_bytes?: number;
             /** @description the part of disk_bytes that no other file shares; present where one snapshot is shown */
@@ -1763,6 +1785,10 @@ export interface components {
             readonly snapshots: readonly components["schemas"]["SnapshotResponse"][];
             /** @description cursor of the next page; absent on the last page */
             readonly next_cursor?: string;
+            /** @description hosts of the fleet that did not answer in time, so that theirs are missing; a daemon alone has none */
+            readonly unreachable_hosts?: readonly string[];
+            /** @description why the snapshot store could not be asked: snapshots that are only there may be missing */
+            readonly store_error?: string;
         };
         /** @description the tree of a snapshot, as a list */
         readonly SnapshotTree: {
@@ -1970,6 +1996,10 @@ export interface components {
             readonly target?: string;
             /** @description the target as base64, if it is not UTF-8 */
             readonly target_base64?: string;
+            /** @description with with_attributes: extended attributes of the namespace user, without that prefix; those that are not UTF-8 are left out, and those beyond 64 KiB */
+            readonly attributes?: {
+                readonly [key: string]: string;
+            };
             /** @description ETag of the file: changes with its content and attributes */
             readonly etag: string;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
@@ -2053,6 +2083,10 @@ export interface components {
             readonly target?: string;
             /** @description the target as base64, if it is not UTF-8 */
             readonly target_base64?: string;
+            /** @description with with_attributes: extended attributes of the namespace user, without that prefix; those that are not UTF-8 are left out, and those beyond 64 KiB */
+            readonly attributes?: {
+                readonly [key: string]: string;
+            };
             /** @description ETag of the file: changes with its content and attributes */
             readonly etag: string;
             /** @description unknown fields and parameters of the request, with suggestions; absent if there are none */
@@ -2151,6 +2185,10 @@ export interface components {
             readonly owner?: string | null;
             /** @description new modification time */
             readonly modified_at?: string | null;
+            /** @description extended attributes of the namespace user, by their names without that prefix; null removes one, others stay */
+            readonly attributes?: {
+                readonly [key: string]: string | null;
+            } | null;
         };
         /** @description a chunk of output or a message of the daemon */
         readonly LogRecord: {

@@ -17,6 +17,7 @@ import {
 import { readUserFiles, resolveUser, type UserFiles } from '../exec/users.ts';
 import { addon } from '../native/addon.ts';
 import { findActor, runSteps, type Step } from './as-user.ts';
+import { readAttributes, setAttributes } from './attributes.ts';
 import { copyTo, openDirectory, remove, temporaryName } from './copy.ts';
 import { pathOf } from './destination.ts';
 import { Describer, settledStatus } from './entry.ts';
@@ -44,7 +45,10 @@ function* perform(call: FileCall, input: CallInput): Step<ResultInput> {
   using root = new Root(input.place);
   const path = toPath(input.place.path);
   const describer = new Describer(input.names);
-  if (call.stat) return entryResult(yield* statOf(root, path, describer, call.stat.isLink === true));
+  if (call.stat) {
+    const { isLink, attributes } = call.stat;
+    return entryResult(yield* statOf(root, path, describer, isLink === true, attributes === true));
+  }
   if (call.list) return yield* list(root, path, describer, call.list as FileList);
   if (call.makeDirectory) makeDirectory(root, path, call.makeDirectory as MakeDirectory);
   else if (call.change) change(root, path, call.change as FileChange, input.names);
@@ -59,14 +63,21 @@ function entryResult(entry: FileEntryInput): ResultInput {
   return { fileCall: { entry } };
 }
 
-function* statOf(root: Root, path: string, describer: Describer, isLink: boolean): Step<FileEntryInput> {
+function* statOf(
+  root: Root,
+  path: string,
+  describer: Describer,
+  isLink: boolean,
+  hasAttributes = false,
+): Step<FileEntryInput> {
   const fd = root.at(path, isLink);
   try {
     const status = newStatus();
     const result = yield* settledStatus(status, () => addon.statusOf(fd, status));
     if (result < 0) throw fileError(result, path);
     const target = isSymlink(status) ? addon.readLink(fd, '') : '';
-    return describer.describe(status, '', typeof target === 'string' ? target : '');
+    const attributes = hasAttributes && !isSymlink(status) ? readAttributes(fd, '') : [];
+    return describer.describe(status, '', typeof target === 'string' ? target : '', attributes);
   } finally {
     addon.close(fd);
   }
@@ -83,7 +94,12 @@ function* list(root: Root, path: string, describer: Describer, call: FileList): 
   if (fd < 0) throw fileError(fd, path);
   const maxEntries = Math.min(Math.max(1, call.maxEntries), MAX_PAGE_ENTRIES);
   const after = Buffer.from(call.after).toString('latin1');
-  return yield* listTree(fd, path, describer, { depth: call.depth, maxEntries, after });
+  return yield* listTree(fd, path, describer, {
+    depth: call.depth,
+    maxEntries,
+    after,
+    attributes: call.attributes,
+  });
 }
 
 function makeDirectory(root: Root, path: string, { mode, parents, mayExist }: MakeDirectory): void {
@@ -116,7 +132,8 @@ function changeMode(spot: Spot, mode: number, path: string): void {
   if (result < 0) throw fileError(result, path);
 }
 
-function change(root: Root, path: string, { mode, owner, mtimeUs }: FileChange, names: UserFiles): void {
+function change(root: Root, path: string, wanted: FileChange, names: UserFiles): void {
+  const { mode, owner, mtimeUs, attributes } = wanted;
   const fd = root.at(path);
   const must = (result: number): void => {
     if (result < 0) throw fileError(result, path);
@@ -133,6 +150,7 @@ function change(root: Root, path: string, { mode, owner, mtimeUs }: FileChange, 
       must(addon.changeOwner(fd, found.user.uid, gid));
     }
     if (mode !== undefined && mode !== null) must(addon.changeMode(fd, mode & PERMISSIONS));
+    setAttributes(fd, attributes, path);
     if (mtimeUs !== undefined && mtimeUs !== null) {
       const seconds = Math.floor(mtimeUs / 1e6);
       must(addon.changeTime(fd, seconds, (mtimeUs - seconds * 1e6) * 1000));

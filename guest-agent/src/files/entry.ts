@@ -1,5 +1,5 @@
 // Describes files for the answers of file calls.
-import type { FileEntryInput } from '@sandboxd/proto';
+import { FILE_ATTRIBUTES, type FileAttributeInput, type FileEntryInput } from '@sandboxd/proto';
 import { groupNames, type UserFiles, userNames } from '../exec/users.ts';
 import { addon } from '../native/addon.ts';
 import type { Step } from './as-user.ts';
@@ -32,7 +32,12 @@ export class Describer {
   }
 
   /** `path` and `target` are byte strings. */
-  describe(status: Float64Array, path = '', target = ''): FileEntryInput {
+  describe(
+    status: Float64Array,
+    path = '',
+    target = '',
+    attributes: readonly FileAttributeInput[] = [],
+  ): FileEntryInput {
     const { uid, gid } = ownerOf(status);
     return {
       path: toBytes(path),
@@ -46,6 +51,7 @@ export class Describer {
       target: toBytes(target),
       links: linksOf(status),
       version: versionOf(status),
+      ...(attributes.length > 0 && { attributes: FILE_ATTRIBUTES.encode(attributes) }),
     };
   }
 }

@@ -3,6 +3,7 @@
 import { AgentError, FILE_ENTRIES, type FileEntryInput, type ResultInput, showName } from '@sandboxd/proto';
 import { addon } from '../native/addon.ts';
 import type { Step } from './as-user.ts';
+import { readAttributes, sizeOfAttributes } from './attributes.ts';
 import { type Describer, settledStatus } from './entry.ts';
 import { fileError } from './errors.ts';
 import { MAX_PATH_BYTES } from './place.ts';
@@ -20,6 +21,8 @@ export type ListOptions = {
   readonly maxEntries: number;
   /** Path after which the page begins, a byte string; "" for the first. */
   readonly after: string;
+  /** With extended attributes. */
+  readonly attributes: boolean;
 };
 
 type Level = { readonly fd: number; readonly path: string; names: string[]; next: number };
@@ -29,7 +32,7 @@ export function* listTree(
   fd: number,
   name: string,
   describer: Describer,
-  { depth, maxEntries, after }: ListOptions,
+  { depth, maxEntries, after, attributes: hasAttributes }: ListOptions,
 ): Step<ResultInput> {
   const entries: FileEntryInput[] = [];
   const levels: Level[] = [];
@@ -65,10 +68,11 @@ export function* listTree(
       if (!isOnWay) {
         const target = isSymlink(status) ? addon.readLink(level.fd, leaf) : '';
         const text = typeof target === 'string' ? target : '';
-        bytes += ENTRY_BYTES + path.length + text.length;
+        const attributes = hasAttributes && !isSymlink(status) ? readAttributes(level.fd, leaf) : [];
+        bytes += ENTRY_BYTES + path.length + text.length + sizeOfAttributes(attributes);
         if (entries.length === maxEntries || (entries.length > 0 && bytes > MAX_PAGE_BYTES))
           return { fileCall: { entries: FILE_ENTRIES.encode(entries), hasMore: true } };
-        entries.push(describer.describe(status, path, text));
+        entries.push(describer.describe(status, path, text, attributes));
       }
       if (!isDirectory(status) || levels.length >= Math.max(1, depth)) continue;
       if (levels.length >= MAX_DEPTH)

@@ -14,6 +14,7 @@ import {
 import { readUserFiles, type UserFiles } from '../exec/users.ts';
 import { addon } from '../native/addon.ts';
 import { type Actor, actAs, findActor } from './as-user.ts';
+import { setAttributes } from './attributes.ts';
 import { temporaryName } from './copy.ts';
 import { Describer } from './entry.ts';
 import { fileError } from './errors.ts';
@@ -87,9 +88,20 @@ class Writing {
           `the file system of ${showName(this.#path)} makes no new files, and a write needs one; use a command`,
         );
       if (fd < 0) throw fileError(fd, this.#path);
+      this.#setAttributes(spot, fd);
       return [spot, fd];
     } catch (error) {
       addon.close(spot.parent);
+      throw error;
+    }
+  }
+
+  #setAttributes({ parent }: Spot, fd: number): void {
+    try {
+      setAttributes(fd, this.#write.attributes, this.#path);
+    } catch (error) {
+      addon.removeFile(parent, this.#temporary);
+      addon.close(fd);
       throw error;
     }
   }

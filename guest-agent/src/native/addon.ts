@@ -98,6 +98,10 @@ export interface Addon {
   changeMode(fd: number, mode: number): number;
   changeOwner(fd: number, uid: number, gid: number): number;
   changeTime(fd: number, seconds: number, nanos: number): number;
+  /** Extended attributes of the namespace `user`: names without it and values in turn, as byte strings. */
+  attributesOf(directory: number, leaf: string): readonly string[] | number;
+  setAttribute(fd: number, name: string, value: Uint8Array): number;
+  removeAttribute(fd: number, name: string): number;
   renameEntry(fromParent: number, fromLeaf: string, parent: number, leaf: string, replaces: 0 | 1): number;
   removeEmpty(parent: number, leaf: string): number;
   copyBytes(from: number, to: number, length: number): number;

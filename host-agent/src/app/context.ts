@@ -51,3 +51,6 @@ export type Helpers = {
   /** Directory of a prepared kernel, for hosts without one; absent: the operator must build one. */
   readonly kernel?: string | undefined;
 };
+
+/** Of Node, for the gateway. SIGUSR1 would open a debugger; its heaps are small beside the limit that it has for all. */
+export const GATEWAY_OPTIONS = ['--disable-sigusr1', '--max-semi-space-size=4', '--max-old-space-size=192'];

@@ -38,6 +38,7 @@ export type HttpDeps = Pick<OpenedStore, 'keys' | 'answers' | 'audit'> &
     readonly authenticator: Authenticator;
     /** Undefined without an ingress. */
     readonly portLinks: HttpServices['portLinks'];
+    readonly placement: HttpServices['placement'];
     readonly presets: HttpServices['presets'];
     readonly secretStore: HttpServices['secrets'];
     readonly sandboxSecrets: SandboxSecrets;
@@ -100,6 +101,7 @@ function toServices(
     audit,
     answers,
     sandboxes,
+    placement: deps.placement,
     images,
     logs,
     egressLog: deps.egressLog,

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { ensureAgentImage } from '@sandboxd/rootfs-builder';
 import type { Config } from '../config/index.ts';
+import { Cgroups } from '../engines/jail/cgroups.ts';
 import { findProgramFiles } from '../engines/jail/jail.ts';
 import { LEASES_DIR, leaseUsers } from '../engines/jail/uid-leases.ts';
 import { RootfsFinder } from '../images/index.ts';
@@ -26,7 +27,9 @@ import { SandboxManager } from '../sandboxes/manager.ts';
 import { measureSandboxes } from '../sandboxes/metrics.ts';
 import type { SandboxRecord } from '../sandboxes/record.ts';
 import type { SnapshotRecord } from '../sandboxes/snapshots.ts';
+import type { SharedOptions, StoredRecord } from '../sandboxes/stored/shared.ts';
 import type { SandboxSecrets } from '../secrets/index.ts';
+import { openSnapshotStore } from '../snapshot-store/index.ts';
 import type { Store } from '../store/store.ts';
 import type { AppContext } from './context.ts';
 import type { OpenedEngines } from './open-engines.ts';
@@ -77,7 +80,7 @@ export async function openNetwork(
     program: helpers.netd,
     portProgram: helpers.portd,
     egressProgram: helpers.egressd,
-    portUsers: leaseUsers(config.uids),
+    portUsers: leaseUsers(config.uids, LEASES_DIR, toGroups(config)),
     gateway: {
       command: {
         ...{
@@ -96,6 +99,11 @@ export async function openNetwork(
   });
   resources.defer(() => network.close());
   return network;
+}
+
+/** Helpers of networks have control groups where VMMs have. */
+function toGroups({ jail, dataDir }: Config): (() => Promise<Cgroups>) | undefined {
+  return jail && (() => Cgroups.open({ ...jail.cgroups, dir: dataDir }));
 }
 
 /** Rejects if the operator's file is not valid. */
@@ -117,7 +125,7 @@ export type SandboxDeps = Pick<OpenedStore, 'store' | 'registryPath' | 'keys' | 
 
 /** The caller stops the manager: whether its sandboxes then end depends on how far the start came. */
 export async function openSandboxes(
-  { config, log, helpers, faults, signal }: AppContext,
+  { config, log, helpers, faults, resources, signal }: AppContext,
   deps: SandboxDeps,
 ): Promise<SandboxManager> {
   const { store, keys, kernel, engines, adopters, events, profiles, images, network, logs, limits } = deps;
@@ -164,6 +172,7 @@ export async function openSandboxes(
       publishPorts: publishPorts.length > 0 ? publishPorts : findOrdinaryPorts(),
     },
     snapshotRecords: store.table<SnapshotRecord>('snapshots'),
+    shared: openShared({ config, resources }, deps),
     comparer: { program: helpers.diffdisks, jail: deps.isolation.jail },
     log,
   });
@@ -175,9 +184,27 @@ export async function openSandboxes(
   return sandboxes;
 }
 
+/** Undefined without a snapshot store. AppError `internal` if its files cannot be used. */
+function openShared(
+  { config, resources }: Pick<AppContext, 'config' | 'resources'>,
+  { store: registry, metrics }: Pick<SandboxDeps, 'store' | 'metrics'>,
+): SharedOptions | undefined {
+  if (config.snapshotStore === undefined) return undefined;
+  const requests = metrics.counter(
+    'sandboxd_snapshot_store_requests_total',
+    'Requests to the snapshot store, by method and result',
+    ['method', 'result'],
+  );
+  const { store } = openSnapshotStore(config.snapshotStore, (method, result) =>
+    requests.inc({ method, result }),
+  );
+  resources.defer(() => store.close());
+  return { store, records: registry.table<StoredRecord>('stored_snapshots') };
+}
+
 function measure(
   config: Config,
-  { metrics, registryPath, network, egressLog }: SandboxDeps,
+  { metrics, registryPath, network, egressLog, sandboxSecrets }: SandboxDeps,
   sandboxes: SandboxManager,
 ): void {
   measureSandboxes(metrics, {
@@ -191,6 +218,7 @@ function measure(
     users: config.jail && { leasesDir: LEASES_DIR, count: config.uids.count },
     usedNetworks: () => network.usedSlots,
     egressCounts: () => egressLog.counts,
+    secretCounts: () => sandboxSecrets.useCounts,
     countPublished: () => network.countConnections(),
   });
 }

@@ -31,6 +31,15 @@ export type AuditEntry =
       readonly key_id?: string | undefined;
       readonly tenant?: string | undefined;
     }
+  /** An operator changed stored secrets on the host. */
+  | {
+      readonly event: 'secrets';
+      readonly change: 'created' | 'changed' | 'removed';
+      readonly changed_at: string;
+      readonly by: string;
+      readonly secret: string;
+      readonly tenant?: string | undefined;
+    }
   | RequestEntry;
 
 /** Classes with a rate limit per minute, beyond which requests are only counted: see budgets.ts. */

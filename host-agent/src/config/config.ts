@@ -1,6 +1,6 @@
 // The daemon's configuration in the program's own terms: complete and validated.
 import type { SettingValues } from './settings.ts';
-import type { TcpAddress } from './values.ts';
+import { type NamedSource, parseNamedPath, parseNamedSource, type TcpAddress } from './values.ts';
 
 /** How a restored copy of a guest gets its memory. */
 export type ForkMemory = 'auto' | 'copy-on-write' | 'on-demand' | 'copy';
@@ -23,6 +23,7 @@ export function toConfig(
     ...toAccess(values),
     ingress: toIngress(values),
     e2b: toE2b(values),
+    fleet: toFleet(values),
     /** Every client needs a key, even when none exists. */
     requiresKeys: values.require_keys,
     /** Browser origins that may use the API (CORS). */
@@ -124,6 +125,7 @@ export function toConfig(
       dnsServers: values.dns_upstream,
     },
     secrets: toSecrets(values),
+    snapshotStore: toSnapshotStore(values),
     /** Absent: no audit trail. */
     ...(values.audit === 'on' && { audit: { maxBytes: values.audit_max_bytes } }),
     events: { keepMs: values.events_keep_s * 1000, maxBytes: values.events_keep_bytes },
@@ -133,6 +135,11 @@ export function toConfig(
 
 export type Config = Readonly<ReturnType<typeof toConfig>>;
 
+/** Settings are valid. */
+function toEntries(source: NamedSource | undefined): NamedSource[] {
+  return source === undefined ? [] : [source];
+}
+
 function toSecrets(values: SettingValues) {
   const credentialsDir = process.env.CREDENTIALS_DIRECTORY;
   return {
@@ -140,12 +147,36 @@ function toSecrets(values: SettingValues) {
     ...(values.secrets_key_file && { keyFile: values.secrets_key_file }),
     /** What stored secrets may name, by name or tenant and name. */
     sources: {
-      files: new Map(values.secret_file),
-      commands: new Map(values.secret_command),
-      credentials: new Map(values.secret_credential.map((name) => [name, ''])),
+      files: new Map(values.secret_file.flatMap((text) => toEntries(parseNamedPath(text)))),
+      commands: new Map(values.secret_command.flatMap((text) => toEntries(parseNamedPath(text)))),
+      credentials: new Map(values.secret_credential.flatMap((text) => toEntries(parseNamedSource(text)))),
       ...(credentialsDir && { credentialsDir }),
     },
     allowsPlainHttp: values.secrets_plain_http === 'on',
+  };
+}
+
+/** Undefined: snapshots are on this host alone. */
+function toSnapshotStore(values: SettingValues) {
+  const {
+    snapshot_store: location,
+    snapshot_store_endpoint: endpoint,
+    snapshot_store_region: region,
+  } = values;
+  if (location === undefined) return undefined;
+  const credentialsDir = process.env.CREDENTIALS_DIRECTORY;
+  const caFile = values.snapshot_store_ca_file;
+  const keyFile = values.snapshot_store_key_file;
+  const credentialsFile = values.snapshot_store_credentials_file;
+  return {
+    ...location,
+    endpoint: endpoint ?? new URL(`https://s3.${region}.amazonaws.com`),
+    region,
+    addressing: values.snapshot_store_addressing,
+    ...(caFile !== undefined && { caFile }),
+    ...(keyFile !== undefined && { keyFile }),
+    ...(credentialsFile !== undefined && { credentialsFile }),
+    ...(credentialsDir && { credentialsDir }),
   };
 }
 
@@ -202,6 +233,19 @@ function toE2b(values: SettingValues) {
     /** Absent: that of the listener, or the default one of a scheme that was given. */
     ...(at.port !== undefined && { port: at.port }),
     hasOwnPort: at.port === undefined && scheme === undefined,
+  };
+}
+
+/** Undefined: this host is in no fleet. */
+function toFleet({ join, join_name, join_url, fleet_secret_file, fleet_namespace }: SettingValues) {
+  if (join === undefined || fleet_secret_file === undefined) return undefined;
+  return {
+    kubeconfigPath: join,
+    name: join_name,
+    /** Absent: the address of the API. */
+    ...(join_url !== undefined && { url: join_url }),
+    secretPath: fleet_secret_file,
+    namespace: fleet_namespace,
   };
 }
 

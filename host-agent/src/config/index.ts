@@ -3,4 +3,4 @@ export type { Config } from './config.ts';
 export { renderConfig, renderHelp } from './help.ts';
 export { isLoopback, type Loaded, type LoadedConfig, loadConfig } from './load.ts';
 export { ConfigError } from './sources.ts';
-export { formatListen, type ListenAddress } from './values.ts';
+export { formatListen, type ListenAddress, parseHostName, parseListen } from './values.ts';

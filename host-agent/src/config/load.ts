@@ -145,8 +145,10 @@ function checkExposure(
         '(`sandboxd keys create`), or serve metrics on 127.0.0.1, [::1] or unix:/path',
     );
   }
+  checkSnapshotStore(values, placeOf, problems);
   checkIngress(values, placeOf, problems);
   checkE2b(values, placeOf, problems);
+  checkFleet(values, placeOf, problems);
   if ('path' in listen) {
     if (hasTls)
       problems.push(
@@ -158,6 +160,23 @@ function checkExposure(
         '(`sandboxd keys create`), or listen on 127.0.0.1, [::1] or unix:/path',
     );
   }
+}
+
+function checkSnapshotStore(
+  { snapshot_store, snapshot_store_endpoint: endpoint }: SettingValues,
+  placeOf: (key: SettingKey) => string | undefined,
+  problems: string[],
+): void {
+  if (endpoint === undefined) return;
+  if (snapshot_store === undefined)
+    problems.push(`${placeOf('snapshot_store_endpoint')}: there is no snapshot_store; give both`);
+  // Node has the brackets of IPv6 in the name.
+  const host = endpoint.hostname.replace(/^\[|\]$/g, '');
+  if (endpoint.protocol === 'http:' && !isLoopback(host))
+    problems.push(
+      `${placeOf('snapshot_store_endpoint')}: ${host} is another machine; use https, and snapshot_store_ca_file for ` +
+        'an authority of your own',
+    );
 }
 
 function checkIngress(
@@ -195,6 +214,21 @@ function checkE2b(
     `${placeOf('e2b_listen')}: ${e2b_listen.host} can be reached from other machines; give tls_cert and tls_key, or ` +
       'listen on 127.0.0.1, [::1] or unix:/path behind a proxy',
   );
+}
+
+function checkFleet(
+  { join, join_url, fleet_secret_file, listen }: SettingValues,
+  placeOf: (key: SettingKey) => string | undefined,
+  problems: string[],
+): void {
+  if (join === undefined) return;
+  const place = placeOf('join');
+  if (fleet_secret_file === undefined)
+    problems.push(`${place}: a host of a fleet needs fleet_secret_file, which its gateways have, too`);
+  if ('path' in listen && join_url === undefined)
+    problems.push(
+      `${place}: gateways cannot reach a Unix socket of this host; give join_url, or listen on an address`,
+    );
 }
 
 export function isLoopback(host: string): boolean {

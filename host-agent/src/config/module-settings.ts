@@ -74,15 +74,15 @@ export const SECRETS_SETTINGS = {
   }),
   secret_file: namedPaths({
     fallback: [],
-    help: 'file that stored secrets can name as their source, as [tenant/]name=path; repeatable',
+    help: 'file that stored secrets can name as their source, as [tenant/]name[@host…]=path, for these hosts alone where any is given; repeatable',
   }),
   secret_command: namedPaths({
     fallback: [],
-    help: 'program whose output stored secrets can name as their source, as [tenant/]name=path; it runs without arguments, for 10 s at most; repeatable',
+    help: 'program whose output stored secrets can name as their source, as [tenant/]name[@host…]=path; it runs without arguments, for 10 s at most; repeatable',
   }),
   secret_credential: sourceNames({
     fallback: [],
-    help: 'credential of systemd that stored secrets can name as their source, as [tenant/]name; repeatable',
+    help: 'credential of systemd that stored secrets can name as their source, as [tenant/]name[@host…]; repeatable',
   }),
   secrets_plain_http: choice(['on', 'off'], {
     fallback: 'off',

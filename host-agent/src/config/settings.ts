@@ -10,7 +10,9 @@ import {
   MIN_DISK_BYTES,
   MIN_MEMORY_MIB,
 } from '@sandboxd/api';
+import { FLEET_SETTINGS } from './fleet-settings.ts';
 import { E2B_SETTINGS, INGRESS_SETTINGS, METRICS_SETTINGS, SECRETS_SETTINGS } from './module-settings.ts';
+import { type OptionalStoreKey, SNAPSHOT_STORE_SETTINGS } from './snapshot-store-settings.ts';
 import {
   bytes,
   choice,
@@ -277,8 +279,10 @@ export function createSettings(engineNames: readonly string[]) {
     }),
     ...INGRESS_SETTINGS,
     ...E2B_SETTINGS,
+    ...FLEET_SETTINGS,
     ...METRICS_SETTINGS,
     ...SECRETS_SETTINGS,
+    ...SNAPSHOT_STORE_SETTINGS,
     log_level: choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal'], {
       fallback: 'info',
       help: 'lowest level that is logged',
@@ -304,6 +308,10 @@ type OptionalKey =
   | 'metrics_listen'
   | 'ingress_listen'
   | 'e2b_listen'
+  | 'join'
+  | 'join_url'
+  | 'fleet_secret_file'
+  | OptionalStoreKey
   | 'ingress_tls_cert'
   | 'ingress_tls_key';
 

@@ -1,7 +1,7 @@
 // Value types of settings: how a text is parsed and which values are valid.
 
 import { isIP } from 'node:net';
-import { isLabelKey, parsePortRange } from '@sandboxd/api';
+import { hostPattern, isLabelKey, parsePortRange } from '@sandboxd/api';
 import { z } from 'zod';
 import { type Authority, parseAuthority, parseOrigin, type Scheme } from '../lib/authority.ts';
 import { type Ipv4Range, parseIpv4Range } from '../lib/ipv4.ts';
@@ -124,31 +124,43 @@ export function paths(about: About<string[]>): Setting<string[]> {
 const SOURCE_NAME = /^(?:[a-z0-9][a-z0-9._-]{0,62}\/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;
 
 /** Names that clients use for paths of the host: `name=/path`, or `tenant/name=/path`. */
-export function namedPaths(
-  about: About<[name: string, path: string][]>,
-): Setting<[name: string, path: string][]> {
+/** Texts, as they are printed: `parseNamedPath` and `parseNamedSource` read them. */
+export function namedPaths(about: About<string[]>): Setting<string[]> {
   return {
-    schema: z.array(z.string().transform((value, context) => parseNamedPath(value) ?? refuse(context))),
-    expected: 'a list of [tenant/]name=/absolute/path',
-    placeholder: '[tenant/]name=path',
+    schema: z.array(z.string().refine((text) => parseNamedPath(text) !== undefined)),
+    expected: 'a list of [tenant/]name[@host…]=/absolute/path',
+    placeholder: '[tenant/]name[@host…]=path',
     fromText: splitList,
     ...about,
   };
-}
-
-function parseNamedPath(text: string): [string, string] | undefined {
-  const [, name = '', path = ''] = /^([^=]*)=(\/[^\0]+)$/.exec(text) ?? [];
-  return SOURCE_NAME.test(name) ? [name, path] : undefined;
 }
 
 export function sourceNames(about: About<string[]>): Setting<string[]> {
   return {
-    schema: z.array(z.string().regex(SOURCE_NAME)),
-    expected: 'a list of [tenant/]name',
-    placeholder: '[tenant/]name',
+    schema: z.array(z.string().refine((text) => parseNamedSource(text) !== undefined)),
+    expected: 'a list of [tenant/]name[@host…]',
+    placeholder: '[tenant/]name[@host…]',
     fromText: splitList,
     ...about,
   };
+}
+
+/** What the daemon reads elsewhere: its name, its path if it has one, and the hosts that it is bound to. */
+export type NamedSource = readonly [
+  name: string,
+  entry: { readonly path: string; readonly hosts?: readonly string[] },
+];
+
+export function parseNamedPath(text: string): NamedSource | undefined {
+  const [, name = '', path = ''] = /^([^=]*)=(\/[^\0]+)$/.exec(text) ?? [];
+  return parseNamedSource(name, path);
+}
+
+export function parseNamedSource(text: string, path = ''): NamedSource | undefined {
+  const [name = '', ...bound] = text.split('@');
+  const hosts = bound.map((host) => hostPattern.safeParse(host));
+  if (!SOURCE_NAME.test(name) || hosts.some(({ success }) => !success)) return undefined;
+  return [name, { path, ...(bound.length > 0 && { hosts: hosts.flatMap(({ data }) => data ?? []) }) }];
 }
 
 /** More would multiply the series. */
@@ -219,7 +231,7 @@ export function hostName(about: About<HostName>): Setting<HostName> {
 /** Without a scheme, the daemon's scheme applies. */
 export type HostName = { readonly scheme?: Scheme; readonly at: Authority };
 
-function parseHostName(text: string): HostName | undefined {
+export function parseHostName(text: string): HostName | undefined {
   const [, scheme, rest = ''] = /^(?:(https?):\/\/)?(.*)$/is.exec(text) ?? [];
   const at = parseAuthority(rest);
   if (at === undefined) return undefined;

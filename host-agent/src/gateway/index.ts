@@ -1,10 +1,9 @@
 // The gateway: a process for one sandbox, without a network, that reads the requests of its guest where rules need
 // that. It gets its connections, and those to servers, by one socket, and what holds by descriptor 3.
 import { Socket } from 'node:net';
-import { createInterface } from 'node:readline';
 import { getHeapStatistics } from 'node:v8';
 import type { ConnectionRecord } from '../network/connection-record.ts';
-import type { FromGateway, ToGateway } from '../network/gateway-wire.ts';
+import { type FromGateway, type ToGateway, toLine } from '../network/gateway-wire.ts';
 import { Gate } from './gate.ts';
 import { GuestConnections } from './guest-connections.ts';
 import { Records } from './records.ts';
@@ -24,10 +23,14 @@ const LAST_WORDS_MS = 100;
 
 export function runGateway([path = '']: readonly string[]): void {
   const channel = new Socket({ fd: CHANNEL });
+  const records = new Records(
+    (lines) => channel.write(lines),
+    () => channel.writableLength,
+  );
   const say = (message: FromGateway): void => {
-    channel.write(`${JSON.stringify(message)}\n`);
+    records.flush();
+    channel.write(toLine(message));
   };
-  const records = new Records(say, () => channel.writableLength);
   const report = (record: ConnectionRecord): void => records.add(record);
   const settings = new Settings();
   const gate = new Gate(path, (handed, socket) => connections.add(handed, socket), exit);
@@ -43,18 +46,27 @@ export function runGateway([path = '']: readonly string[]): void {
   });
   for (const output of [process.stdout, process.stderr]) output.on('error', () => undefined);
   process.on('uncaughtException', (error) => {
-    channel.end(`${JSON.stringify({ failed: toWords(error) } satisfies FromGateway)}\n`, exit);
+    records.flush();
+    channel.end(toLine({ failed: toWords(error) }), exit);
     setTimeout(exit, LAST_WORDS_MS);
   });
   // Without the daemon, nothing says what holds.
   channel.on('error', exit);
   channel.on('close', exit);
-  createInterface({ input: channel, crlfDelay: Number.POSITIVE_INFINITY }).on('line', (line) => {
+  const obey = (line: string): void => {
     const { settle, settings: next }: ToGateway = JSON.parse(line);
     settings.change(next);
     substitution.change(next.secrets, next.allowsPlainHttp);
     say({ settled: settle, closed: connections.settle() });
     if (!gate.isOpen) gate.open();
+  };
+  let text = '';
+  channel.setEncoding('utf8');
+  channel.on('data', (data: string) => {
+    text += data;
+    const whole = text.split('\n');
+    text = whole.pop() ?? '';
+    for (const line of whole) obey(line);
   });
   setInterval(() => {
     const { used_heap_size: objects, external_memory: buffers } = getHeapStatistics();

@@ -1,34 +1,52 @@
-// Records of requests on their way to the daemon, as many as it takes: the rest is counted.
+// Records of requests on their way to the daemon, as many as it takes: the rest is counted. They go together, as each
+// write would wake the daemon.
 import { TokenBucket } from '../lib/token-bucket.ts';
 import type { ConnectionRecord } from '../network/connection-record.ts';
-import { costOfLine, type FromGateway, GATEWAY_LINES } from '../network/gateway-wire.ts';
+import { costOfLine, GATEWAY_LINES, toLine } from '../network/gateway-wire.ts';
 
 /** A daemon that does not read gets no more. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 const COUNT_MS = 1000;
+/** They wait for others for so long, and up to so many characters. */
+const TOGETHER_MS = 20;
+const MAX_TOGETHER = 32_768;
 
 export class Records {
-  readonly #say: (message: FromGateway) => void;
+  readonly #write: (lines: string) => void;
   readonly #waitingBytes: () => number;
   readonly #budget = new TokenBucket(GATEWAY_LINES.perS, GATEWAY_LINES.atOnce);
+  #together = '';
+  #timer: NodeJS.Timeout | undefined;
   #missed = 0;
 
-  constructor(say: (message: FromGateway) => void, waitingBytes: () => number) {
-    this.#say = say;
+  constructor(write: (lines: string) => void, waitingBytes: () => number) {
+    this.#write = write;
     this.#waitingBytes = waitingBytes;
   }
 
   add(record: ConnectionRecord): void {
     const isFull = this.#waitingBytes() > MAX_WAITING_BYTES;
-    if (!isFull && this.#budget.take(costOfLine(JSON.stringify({ record })))) {
-      this.#say({ record });
+    const line = toLine({ record });
+    if (!isFull && this.#budget.take(costOfLine(line))) {
+      this.#together += line;
+      if (this.#together.length >= MAX_TOGETHER) this.flush();
+      else this.#timer ??= setTimeout(() => this.flush(), TOGETHER_MS);
       return;
     }
-    if (this.#missed++ === 0) setTimeout(() => this.#sayMissed(), COUNT_MS);
+    if (this.#missed++ === 0) setTimeout(() => this.#writeMissed(), COUNT_MS);
   }
 
-  #sayMissed(): void {
-    this.#say({ missed: this.#missed });
+  /** Before anything else is written. */
+  flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#together !== '') this.#write(this.#together);
+    this.#together = '';
+  }
+
+  #writeMissed(): void {
+    this.flush();
+    this.#write(toLine({ missed: this.#missed }));
     this.#missed = 0;
   }
 }

@@ -85,7 +85,7 @@ export class SecretSubstitution implements Substitution {
   #redactionFor(destination: Destination): Redaction {
     const usable = usableAt(this.#secrets, destination);
     const key = usable.map(({ name }) => name).join(' ');
-    const redaction = this.#redactions.get(key) ?? new Redaction(usable);
+    const redaction = this.#redactions.get(key) ?? Redaction.of(usable);
     this.#redactions.delete(key);
     this.#redactions.set(key, redaction);
     const [oldest] = this.#redactions.keys();

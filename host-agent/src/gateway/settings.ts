@@ -1,7 +1,8 @@
 // What holds now: the rules, who signs for servers, and who vouches for them.
 import { createSecureContext, rootCertificates, type SecureContext } from 'node:tls';
+import { isRead } from '../lib/network-rules.ts';
 import { Leaves } from '../network/authority/index.ts';
-import { type BoundEntry, BoundRules, isRead } from '../network/bound-rules.ts';
+import { type BoundEntry, BoundRules } from '../network/bound-rules.ts';
 import type { GatewaySettings } from '../network/gateway-wire.ts';
 import { judgeRequest, type ReadRequest, type RequestVerdict } from '../network/request-verdict.ts';
 import type { Handed } from './gate.ts';
@@ -44,10 +45,10 @@ export class Settings {
     return judgeRequest(this.#entries(handed), request);
   }
 
-  /** Verifies servers. */
+  /** Verifies servers. By default Node has the same certificates of Mozilla, and need not parse each of them. */
   get trust(): SecureContext {
     this.#trust ??= createSecureContext({
-      ca: [...rootCertificates, ...(this.#roots === undefined ? [] : [this.#roots])],
+      ...(this.#roots !== undefined && { ca: [...rootCertificates, this.#roots] }),
       minVersion: 'TLSv1.2',
     });
     return this.#trust;

@@ -1,6 +1,13 @@
 // Descriptions of files from a guest: every text is bounded, and every number is one that JSON has.
+import { isUtf8 } from 'node:buffer';
 import { MAX_PATH_BYTES } from '@sandboxd/api';
-import { type FileCallInput, type FileEntry, ProtocolViolation } from '@sandboxd/proto';
+import {
+  FILE_ATTRIBUTES,
+  type FileCallInput,
+  type FileEntry,
+  MAX_FILE_ATTRIBUTES,
+  ProtocolViolation,
+} from '@sandboxd/proto';
 import { count, toWords } from './agent-errors.ts';
 
 const TYPE_MASK = 0o170000;
@@ -50,10 +57,14 @@ export type FileDescription = {
   readonly links: number;
   /** Changes with the content and the attributes. */
   readonly version: string;
+  /** Extended attributes: names and values that are text. */
+  readonly attributes?: ReadonlyMap<string, string>;
 };
 
+/** ProtocolViolation for attributes that cannot be decoded. */
 export function toDescription(entry: FileEntry): FileDescription {
   const mode = count(entry.mode);
+  const attributes = toAttributes(entry.attributes);
   return {
     path: toBytes(entry.path),
     type: FILE_TYPES.get(mode & TYPE_MASK) ?? 'file',
@@ -67,7 +78,16 @@ export function toDescription(entry: FileEntry): FileDescription {
     ...(entry.target.length > 0 && { target: toBytes(entry.target) }),
     links: count(entry.links),
     version: entry.version.replace(/[^a-z0-9.-]/g, '').slice(0, MAX_VERSION_CHARS),
+    ...(attributes.size > 0 && { attributes }),
   };
+}
+
+function toAttributes(bytes: Uint8Array): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const { name, value = new Uint8Array() } of FILE_ATTRIBUTES.decode(bytes, MAX_FILE_ATTRIBUTES))
+    if (name.length > 0 && isUtf8(name) && value !== null && isUtf8(value))
+      found.set(Buffer.from(name).toString(), Buffer.from(value).toString());
+  return found;
 }
 
 /**

@@ -1,5 +1,6 @@
 // File transfers over a channel: the host's side of the agent's FilePush, FilePull and DirPull calls.
 import {
+  ATTRIBUTES,
   type Channel,
   FILE_ENTRIES,
   type FileCallInput,
@@ -17,7 +18,7 @@ import {
   type Stream,
 } from '@sandboxd/proto';
 import type { PullStream } from '../lib/byte-queue.ts';
-import { toError } from '../lib/errors.ts';
+import { AppError, toError } from '../lib/errors.ts';
 import { badAnswer, count, refusalOf, toCallError, toLossError } from './agent-errors.ts';
 import { type FileDescription, type ListOptions, toDescription, toDescriptions } from './file-description.ts';
 import { type FileWatchEvents, type FileWatching, requireWatch } from './file-watch.ts';
@@ -92,16 +93,22 @@ export async function pushFiles(
 }
 
 /** Sends the new content of a file. AppError with the guest's reason, or the signal's. */
-export function writeFile(
+export async function writeFile(
   options: FileCallOptions,
   write: FileWriteInput,
   read: ByteSource,
 ): Promise<FileDescription> {
-  return send(options, { fileWrite: write }, read, (result) => toEntry(result));
+  if (write.attributes?.length) requireAttributes(options.channel);
+  return await send(options, { fileWrite: write }, read, (result) => toEntry(result));
 }
 
 /** One operation on single files. AppError with the guest's reason, or the signal's. */
-export function callFiles(options: FileCallOptions, call: FileCallInput): Promise<FileCallAnswer> {
+export async function callFiles(options: FileCallOptions, call: FileCallInput): Promise<FileCallAnswer> {
+  if (call.change?.attributes?.length) requireAttributes(options.channel);
+  return await callOnce(options, call);
+}
+
+function callOnce(options: FileCallOptions, call: FileCallInput): Promise<FileCallAnswer> {
   return new Promise((resolve, reject) => {
     const { signal } = options;
     const onAbort = (): void => {
@@ -135,6 +142,13 @@ export function callFiles(options: FileCallOptions, call: FileCallInput): Promis
     if (signal?.aborted) onAbort();
     else signal?.addEventListener('abort', onAbort);
   });
+}
+
+/** AppError unsupported for a guest whose agent is older. */
+function requireAttributes(channel: Channel): void {
+  if (channel.can(ATTRIBUTES)) return;
+  const what = 'the agent of this sandbox is too old to set extended attributes of files';
+  throw new AppError('unsupported', `${what}; create another sandbox`);
 }
 
 /** Sends the bytes of `read`, until the guest has answered. `toValue` throws what the answer means. */

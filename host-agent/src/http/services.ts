@@ -16,6 +16,7 @@ import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
 import type { ConsoleFiles } from './console-files.ts';
 import type { AuditSink } from './middleware.ts';
+import type { Placement } from './placement.ts';
 
 /** A root filesystem that sandboxes boot from. */
 export type ProfileInfo = {
@@ -54,6 +55,7 @@ export type PortLinks = Pick<LinkRegistry, 'create' | 'list' | 'delete'> & {
 export interface HttpServices {
   readonly log: Logger;
   readonly sandboxes: SandboxHost;
+  readonly placement: Placement;
   readonly authenticator: Authenticator;
   readonly audit: AuditSink;
   readonly metrics: Metrics;

@@ -18,7 +18,12 @@ import {
   type SocketPath,
   type TcpAddress,
 } from '../http/server/listening.ts';
-import { type ConnectionEvent, coalesceChunks, deferConnections } from '../http/server/node-internals.ts';
+import {
+  type ConnectionEvent,
+  coalesceChunks,
+  deferConnections,
+  upgradeRequests,
+} from '../http/server/node-internals.ts';
 import { LINGER_MS, lingerAfter, refuse, toHttpError } from '../http/server/responses.ts';
 import { type Gateway, isWebSocket } from './gateway.ts';
 import { Http2Sessions } from './http2-sessions.ts';
@@ -35,7 +40,9 @@ const WINDOW_BYTES = 64 * 1024;
 const PREFACE = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
 
 /** What answers requests: the gateway, or a front before it. */
-export type ServedGateway = Pick<Gateway, 'serve' | 'serveUpgrade' | 'open' | 'close'>;
+export type ServedGateway = Pick<Gateway, 'serve' | 'serveUpgrade' | 'close'> & {
+  readonly open: Pick<Gateway['open'], 'idle'>;
+};
 
 export type IngressServerOptions = {
   readonly gateway: ServedGateway;
@@ -47,6 +54,10 @@ export type IngressServerOptions = {
   readonly silentMs?: number;
   /** How long an idle connection is kept between two requests. */
   readonly keepAliveMs?: number;
+  /** Which requests are upgrades; default: WebSockets. */
+  readonly isUpgrade?: (request: IncomingMessage) => boolean;
+  /** Other requests that take their connection, so that no byte behind their head is parsed. */
+  readonly takesConnection?: (request: IncomingMessage) => boolean;
   /** Absent: HTTP/2 and HTTP/1.1. */
   readonly protocols?: readonly string[];
   /** A client that reads nothing of its answers for this long may lose its connection to a new one. */
@@ -84,7 +95,7 @@ export class IngressServer {
     this.#gate = new AcceptGate(this.#connections, clientShare && nameClients(clientShare.peersProgram), log);
     this.#server = createNodeServer(certificate, {
       headersTimeoutMs: options.headersTimeoutMs,
-      isUpgrade: isWebSocket,
+      isUpgrade: options.isUpgrade ?? isWebSocket,
       protocols: options.protocols ?? ['h2', 'http/1.1'],
       keepAliveMs: options.keepAliveMs,
     });
@@ -93,6 +104,9 @@ export class IngressServer {
     this.#serveHttp1();
     const event = certificate === undefined ? 'connection' : 'secureConnection';
     this.#detectDisconnects(event);
+    const { takesConnection } = options;
+    if (takesConnection !== undefined)
+      this.#server.on(event, (socket: Socket) => upgradeRequests(socket, takesConnection));
     this.#chooseProtocol(event);
     this.#gate.guard(this.#server, event);
     if (certificate === undefined) return;

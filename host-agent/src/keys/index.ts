@@ -9,7 +9,6 @@ export {
 } from './limits.ts';
 export { isLinkToken, LINK_PARAMETER, type Link, LinkRegistry } from './links.ts';
 export {
-  checkNetwork,
   clampTimeout,
   type RequestedNetwork,
   type RequestedResources,

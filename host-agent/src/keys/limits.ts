@@ -1,7 +1,9 @@
 // Quota and policy checks: a request is admitted against its key's policy and its tenant's quota in one step, so that
 // two concurrent requests cannot both get the last capacity.
 import type { Policy } from '@sandboxd/api';
+import type { AppError } from '../lib/errors.ts';
 import {
+  checkInspected,
   checkMax,
   checkNetwork,
   checkSecrets,
@@ -25,7 +27,7 @@ import {
   tenantOf,
 } from './principal.ts';
 import { RecentCounts } from './recent-counts.ts';
-import type { Quota } from './record.ts';
+import type { Quota, QuotaLimit } from './record.ts';
 
 /** A sandbox that exists or is reserved. */
 export type Holding = {
@@ -109,6 +111,7 @@ export class Limits {
     if (requested.savesItself)
       exceeded.push(...checkMaxSnapshots(policy, this.#countSnapshots(owner, own) + requested.count));
     const overQuota = tenant === undefined ? [] : this.#findOverQuota(tenant, all, requested);
+    overQuota.push(...this.#findUnread(principal, requested));
     if (exceeded.length + overQuota.length > 0) throw forbidden(principal, exceeded, overQuota);
     const { vcpus, memoryMib, diskBytes, publish, savesItself, count } = requested;
     const each = { owner, vcpus, memoryMib, diskBytes, savesItself };
@@ -150,8 +153,14 @@ export class Limits {
   admitNetwork({ principal }: RequestContext, network: RequestedNetwork): void {
     const { allowlist, rules = [], presets = [] } = network;
     if (allowlist.length + rules.length + presets.length === 0) return;
+    const refusal = this.findForbidden({ principal }, network);
+    if (refusal !== undefined) throw refusal;
+  }
+
+  findForbidden({ principal }: RequestContext, network: RequestedNetwork): AppError | undefined {
     const exceeded = checkNetwork(network, this.#policyOf(principal));
-    if (exceeded.length > 0) throw forbidden(principal, exceeded);
+    const overQuota = this.#findUnread(principal, network);
+    return exceeded.length + overQuota.length > 0 ? forbidden(principal, exceeded, overQuota) : undefined;
   }
 
   /** Secrets that a sandbox gets later, or hosts of one that is stored. AppError forbidden. */
@@ -294,13 +303,19 @@ export class Limits {
     );
   }
 
+  #findUnread(principal: Principal, network: Partial<RequestedNetwork>): string[] {
+    const tenant = tenantOf(principal);
+    const quota = tenant === undefined ? undefined : this.#options.quotaOf(tenant);
+    return quota?.net_require_inspect === true ? checkInspected(network) : [];
+  }
+
   #findOverSnapshotQuota(tenant: string): string[] {
     const existing = this.#snapshotOwners().filter((owner) => owner?.tenant === tenant);
     return this.#checkQuota(tenant, 'snapshots', existing.length + 1, 'max_snapshots');
   }
 
   /** Where there is no tenant, there is no quota. */
-  #checkQuota(tenant: string | undefined, what: string, total: number, limit: keyof Quota): string[] {
+  #checkQuota(tenant: string | undefined, what: string, total: number, limit: QuotaLimit): string[] {
     if (tenant === undefined) return [];
     return checkMax(`${what} of tenant ${tenant}`, total, limit, this.#options.quotaOf(tenant)?.[limit]);
   }

@@ -2,6 +2,7 @@
 import { BlockList, isIP } from 'node:net';
 import { INTERNET_PRESET, type NetworkRule, type Policy, parsePortRange } from '@sandboxd/api';
 import { coversPattern } from '../lib/host-patterns.ts';
+import { isRead } from '../lib/network-rules.ts';
 
 /** Maximum hosts of an allowlist in an error message. */
 const MAX_SHOWN_HOSTS = 5;
@@ -69,11 +70,13 @@ export function checkSecrets(
   secrets: readonly RequestedSecret[],
   { net_allow_max: max, allow_secrets: allowed }: Policy,
 ): string[] {
-  const hosts = new Set(secrets.flatMap((secret) => secret.hosts));
+  const isOutside = isBeyond(max);
+  // Not the hosts: a value may be in the wrong field.
+  const wide = secrets.filter(({ hosts }) => hosts.some(isOutside)).map(({ name }) => name);
   const used = new Set(secrets.flatMap(({ use }) => use ?? []));
   const unnamed = [...used].filter((name) => allowed?.includes(name) === false);
   return [
-    ...toPhrase('hosts of secrets', [...hosts].filter(isBeyond(max)), `net_allow_max ${max?.join(', ')}`),
+    ...toPhrase('a host of secret', wide, `net_allow_max ${max?.join(', ')}`),
     ...(unnamed.length === 0
       ? []
       : [
@@ -133,17 +136,22 @@ function checkRootfs(
   return [`${kind} ${JSON.stringify(name)} is not among allow_profiles ${JSON.stringify(allowed)}`];
 }
 
+type NetworkLimits = Pick<Policy, 'net_allow_max' | 'net_presets' | 'net_require_inspect'>;
+
 /** Returns one phrase for each exceeded limit. A preset that the policy names needs nothing else. */
 export function checkNetwork(
   { allowlist, rules = [], presets = [] }: Partial<RequestedNetwork>,
-  { net_allow_max: max, net_presets: named }: Pick<Policy, 'net_allow_max' | 'net_presets'>,
+  { net_allow_max: max, net_presets: named, net_require_inspect: isReadOnly }: NetworkLimits,
 ): string[] {
   if (allowlist === undefined) return [];
+  const unread = isReadOnly === true ? checkInspected({ allowlist, rules, presets }) : [];
   const unnamed = presets.filter(({ name }) => named?.includes(name) !== true);
   const isOnlyNamed = presets.length > 0 && unnamed.length + allowlist.length + rules.length === 0;
-  if (max?.length === 0 && !isOnlyNamed) return ['a network is over net_allow_max, which is empty'];
+  if (max?.length === 0 && !isOnlyNamed)
+    return ['a network is over net_allow_max, which is empty', ...unread];
   const within = `net_allow_max ${max?.join(', ')}`;
   return [
+    ...unread,
     ...(named === undefined || unnamed.length === 0
       ? []
       : [
@@ -155,6 +163,28 @@ export function checkNetwork(
       if (max !== undefined && name === INTERNET_PRESET) return [`preset ${name} is not within ${within}`];
       return toPhrase(`preset ${name}`, rules.map(targetOf).filter(isBeyond(max)), within);
     }),
+  ];
+}
+
+/**
+ * What the gateway would not read. The rules of the client count: what they become for its secrets changes with these.
+ */
+export function checkInspected({
+  allowlist = [],
+  rules = [],
+  presets = [],
+}: Partial<RequestedNetwork>): string[] {
+  const unread = [
+    ...allowlist.map((entry) => `allowlist ${entry}`),
+    ...rules.filter((rule) => !isRead(rule)).map((rule) => `rule ${targetOf(rule)} ${rule.protocol}`),
+    ...presets
+      .filter(({ name, rules }) => name === INTERNET_PRESET || !rules.every(isRead))
+      .map(({ name }) => `preset ${name}`),
+  ];
+  if (unread.length === 0) return [];
+  return [
+    `${listFirst(unread)} ${unread.length === 1 ? 'passes' : 'pass'} unread, and net_require_inspect needs rules ` +
+      'with tls: inspect, methods, paths or websocket',
   ];
 }
 

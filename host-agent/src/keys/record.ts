@@ -52,9 +52,16 @@ export const quota = z.strictObject({
   max_changes_per_minute: limit(
     'changes of sandboxes and snapshots within a minute: PATCH, ports for URLs, rollbacks',
   ),
+  net_require_inspect: z
+    .boolean({ error: 'must be true or false' })
+    .optional()
+    .describe('whether its sandboxes have only rules whose requests the gateway reads'),
 });
 
 export type Quota = Readonly<z.output<typeof quota>>;
+
+/** What is counted. */
+export type QuotaLimit = Exclude<keyof Quota, 'net_require_inspect'>;
 
 export const QUOTA_KEYS = Object.keys(quota.shape) as (keyof Quota)[];
 

@@ -4,16 +4,15 @@ import {
   closeSync,
   constants,
   existsSync,
-  fstatSync,
   fsyncSync,
   linkSync,
   openSync,
-  readSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { AppError, errnoOf, firstLine } from './errors.ts';
+import { KEY_FILE, readPrivateFile } from './private-file.ts';
 
 /** Name of the key among systemd's credentials, and of the file beside the registry. */
 export const SEAL_KEY_NAME = 'secrets-key';
@@ -24,10 +23,7 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const HEAD_BYTES = 1 + KEY_ID_BYTES + NONCE_BYTES;
 const KEY_BYTES = 32;
-const MIN_KEY_FILE_BYTES = 32;
-const MAX_KEY_FILE_BYTES = 4096;
 const CIPHER = 'aes-256-gcm';
-const OTHERS = 0o077;
 
 /** Where the key is: `beside` the registry, it protects copies of the registry alone. */
 export type SealKeySource = 'credential' | 'file' | 'beside';
@@ -53,6 +49,13 @@ export class Sealer {
   /** Reads, or makes, the key. AppError `internal` if it cannot be used; the message says where it is. */
   get source(): SealKeySource {
     return this.#ready().source;
+  }
+
+  /** Whether there is one, without making it. */
+  get hasKey(): boolean {
+    const { dataDir, keyFile, credentialsDir } = this.#options;
+    const dirs = [dataDir, ...(credentialsDir === undefined ? [] : [credentialsDir])];
+    return keyFile !== undefined || dirs.some((dir) => existsSync(join(dir, SEAL_KEY_NAME)));
   }
 
   /** Path of a key that the daemon made before its operator named another. */
@@ -166,40 +169,9 @@ function readIfThere(path: string, isCredential = false): Buffer | undefined {
   }
 }
 
-/**
- * AppError `internal` if others can read it, or it is too short for a key. `isCredential`: systemd lets the group of
- * the unit read it, 0440.
- */
+/** AppError `internal` if others can read it, or it is too short for a key. */
 function readPrivate(path: string, isCredential = false): Buffer {
-  try {
-    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    try {
-      const stats = fstatSync(fd);
-      if (!stats.isFile()) throw new Error('it is not a file');
-      const isOurs = stats.uid === (process.geteuid?.() ?? 0) || stats.uid === 0;
-      if ((stats.mode & OTHERS) !== 0 && !(isCredential && (stats.mode & 0o777) === 0o440))
-        throw new Error('other users can read it; chmod 600 it');
-      if (!isOurs) throw new Error(`it belongs to user ${stats.uid}`);
-      if (stats.size < MIN_KEY_FILE_BYTES || stats.size > MAX_KEY_FILE_BYTES)
-        throw new Error(
-          `it has ${stats.size} bytes; a key has ${MIN_KEY_FILE_BYTES} to ${MAX_KEY_FILE_BYTES}, such as those of ` +
-            '`openssl rand -out FILE 32`',
-        );
-      const bytes = Buffer.alloc(stats.size);
-      if (readSync(fd, bytes, 0, bytes.length, 0) !== bytes.length) throw new Error('it changed meanwhile');
-      return bytes;
-    } finally {
-      closeSync(fd);
-    }
-  } catch (cause) {
-    throw new AppError(
-      'internal',
-      `the key of sealed records, ${path}, cannot be used: ${firstLine(cause)}`,
-      {
-        cause,
-      },
-    );
-  }
+  return readPrivateFile(path, { ...KEY_FILE, what: 'the key of sealed records', isCredential });
 }
 
 /** Whole or absent, also after a crash; where another process was first, its key is used. */

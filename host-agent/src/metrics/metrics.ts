@@ -150,11 +150,13 @@ type HostOptions = {
   readonly usedNetworks: () => number;
   /** By verdict and protocol. */
   readonly egressCounts: () => Iterable<Reading>;
+  /** By form. */
+  readonly secretCounts: () => Iterable<Reading>;
   readonly countPublished: () => Promise<number>;
 };
 
 export function measureHost(metrics: Metrics, options: HostOptions): void {
-  const { registryPath, users, usedNetworks, egressCounts, countPublished } = options;
+  const { registryPath, users, usedNetworks, egressCounts, secretCounts, countPublished } = options;
   let registryBytes = 0;
   let published = 0;
   let usedUsers = 0;
@@ -173,6 +175,13 @@ export function measureHost(metrics: Metrics, options: HostOptions): void {
     'Connections and names that guests were allowed and denied',
     ['verdict', 'protocol'],
     egressCounts,
+  );
+  metrics.series(
+    'counter',
+    'sandboxd_secret_requests_total',
+    'Requests that had the value of a secret, by where it was',
+    ['form'],
+    secretCounts,
   );
   gauge('sandboxd_published_connections', 'Open connections to published ports', () => published);
   if (users === undefined) return;

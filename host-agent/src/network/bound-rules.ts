@@ -1,6 +1,7 @@
 // What allows connections that are bound to names: rules, and entries of an allowlist on the ports of the web. The
 // gateway has the same, and finds in it what requests may pass.
 import type { BoundRule, NetworkRule } from '@sandboxd/api';
+import { isBound, isRead } from '../lib/network-rules.ts';
 import type { NetworkPolicy } from './network-policy.ts';
 import { isWithin, type PortRange, toRanges } from './port-ranges.ts';
 import { patternsOf } from './resolver/message.ts';
@@ -69,16 +70,6 @@ export class BoundRules {
       rule === undefined ? kind !== 'postgres' : isRuleFor(rule, kind) && !(hasEch && rule.ech === 'refuse'),
     );
   }
-}
-
-export function isBound(rule: NetworkRule): rule is BoundRule {
-  return rule.protocol !== 'tcp' && rule.protocol !== 'udp';
-}
-
-/** Whether the gateway reads the requests of the rule's connections. */
-export function isRead(rule: NetworkRule): boolean {
-  if (!isBound(rule)) return false;
-  return [rule.tls, rule.methods, rule.paths, rule.websocket].some((field) => field !== undefined);
 }
 
 /** TLS of a database may begin at once. */

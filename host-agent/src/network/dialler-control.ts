@@ -11,7 +11,7 @@ import { isName } from './resolver/message.ts';
 
 /** `tag`: the daemon's own word about the verdict, without spaces, which comes back in the record. */
 export type DiallerVerdict =
-  | { readonly isAllowed: true; readonly isRead: true; readonly tag: string }
+  | { readonly isAllowed: true; readonly isRead: true; readonly ttlS: number; readonly tag: string }
   | {
       readonly isAllowed: true;
       readonly isRead?: false;
@@ -184,7 +184,7 @@ export class DiallerControl {
     if (this.#socket.writableLength > MAX_UNREAD_BYTES) this.#break();
     this.#socket.write(
       verdict.isAllowed && verdict.isRead === true
-        ? `read ${id} ${verdict.tag}\n`
+        ? `read ${id} ${verdict.ttlS} ${verdict.tag}\n`
         : verdict.isAllowed
           ? `yes ${id} ${verdict.ttlS} ${verdict.tag} ${verdict.addresses.join(' ')}\n`
           : `no ${id} not-allowed ${verdict.tag}\n`,

@@ -11,8 +11,7 @@ import type { NamedConnection } from './bound-rules.ts';
 import type { ConnectionRecord } from './connection-record.ts';
 import { DiallerControl, type DiallerVerdict } from './dialler-control.ts';
 import { toLost, toRecord, toTag } from './dialler-records.ts';
-import { type GatewayCommand, GatewayProcess } from './gateway-process.ts';
-import type { GatewaySettings } from './gateway-wire.ts';
+import { type GatewayCommand, GatewayProcess, type GatewaySecrets } from './gateway-process.ts';
 import { controlOf, endHeld, gateOf, isHeld, startHeld, type Users } from './held-process.ts';
 import type { EgressPolicy, Verdict } from './policy.ts';
 import { DIALLER_PORT, diallerRules, noDiallerRules } from './rules/dialler.ts';
@@ -44,7 +43,7 @@ export type DiallerOptions = {
     /** Undefined: the guest trusts none. */
     readonly authority: () => Promise<Authority | undefined>;
     /** Secrets of the sandbox, and whether they may be sent without TLS. */
-    readonly secrets?: (() => Promise<Pick<GatewaySettings, 'secrets' | 'allowsPlainHttp'>>) | undefined;
+    readonly secrets?: GatewaySecrets | undefined;
   };
   readonly log: Logger;
 };
@@ -52,6 +51,8 @@ export type DiallerOptions = {
 const GATEWAY = '.gateway';
 /** argv[0] of the process. */
 const ARGV0 = 'sandboxd-egressd';
+/** As much as all connections that it may have, with both their buffers. */
+const LIMITS = { memoryMib: 320, threads: 4 };
 /** A name is not resolved again within this time. */
 const FRESH_MS = 30_000;
 const MAX_FRESH = 4096;
@@ -64,7 +65,7 @@ const OPEN_S = VERDICT_S + 40;
 const RETRY_MS = 100;
 const MAX_RETRY_MS = 10_000;
 /** Of what the daemon and the process say to each other: one of an earlier version is not adopted. */
-const ABOUT = { protocol: 2 };
+const ABOUT = { protocol: 3 };
 
 export class Dialler {
   readonly #options: DiallerOptions;
@@ -91,8 +92,9 @@ export class Dialler {
         const { source } = policy();
         const authority = needsAuthority(source) ? await gateway.authority() : undefined;
         const shared = { policy: source, generation: this.#generation, authority, roots: gateway.roots };
-        return { ...shared, ...(await gateway.secrets?.()) };
+        return { ...shared, ...gateway.secrets?.now() };
       },
+      prepare: async () => await gateway.secrets?.refresh(),
       ...{ onRecord: onConnection, onMissed: options.onMissed },
     });
   }
@@ -179,6 +181,7 @@ export class Dialler {
       argv0: ARGV0,
       record,
       users,
+      limits: LIMITS,
       about: ABOUT,
       toArguments: (uid) => [
         ...[String(uid), slot.namespace, slot.gateway, String(DIALLER_PORT), controlOf(record), gate],
@@ -263,7 +266,7 @@ export class Dialler {
         if (verdict.isRead === true && connection.by === undefined) {
           await this.#gateway.ensure();
           if (policy() !== judged) continue;
-          return { isAllowed: true, isRead: true, tag: this.#toTag(verdict) };
+          return { isAllowed: true, isRead: true, ttlS: VERDICT_S, tag: this.#toTag(verdict) };
         }
         // Of a connection that a newer policy does not read.
         if (verdict.isRead !== true && connection.by === 'dial')

@@ -155,10 +155,15 @@ export class Egress implements AllowedNames {
       if (isWider) return 0;
       const owners = this.#addOwners(byName, allowed);
       const denied = (await this.#options.flows.list()).filter((flow) => !this.#passes(flow, owners, before));
-      if (denied.length > 0) await this.#options.flows.close(denied);
+      if (denied.length > 0) await this.#options.flows.drop(denied);
       closed.push(...denied);
       for (const flow of denied.filter(isLive)) this.#options.onClosed(flow);
-      if (round > 0 && !isStale && denied.length === 0) return closed.filter(isLive).length;
+      if (round > 0 && !isStale && denied.length === 0) {
+        const live = closed.filter(isLive);
+        // Last, because the kernel takes long to end it.
+        await this.#options.flows.tell(live);
+        return live.length;
+      }
     }
     throw new AppError(
       'internal',

@@ -57,14 +57,18 @@ export class Flows {
     return text.match(new RegExp(`.{${FLOW_DIGITS}}`, 'g'))?.map(readFlow) ?? [];
   }
 
-  /** No packet of them passes any more. Both ends get a reset, some at a time. */
-  async close(flows: readonly Flow[]): Promise<void> {
+  /** No packet of them passes any more. */
+  async drop(flows: readonly Flow[]): Promise<void> {
     const { namespace, guestIp } = this.#slot;
     for (let at = 0; at < flows.length; at += CUT_AT_ONCE) {
       const some = flows.slice(at, at + CUT_AT_ONCE);
       await this.#helper.request(['drop', namespace, guestIp], some.map(({ text }) => text).join(''));
     }
-    const live = flows.filter(isLive);
+  }
+
+  /** Both ends of those that were dropped get a reset, some at a time. */
+  async tell(live: readonly Flow[]): Promise<void> {
+    if (live.length === 0) return;
     await this.#tell(live.slice(0, TOLD_AT_ONCE));
     if (live.length > TOLD_AT_ONCE) void this.#tellRest(live.slice(TOLD_AT_ONCE)).catch(() => undefined);
   }

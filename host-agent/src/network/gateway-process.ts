@@ -24,6 +24,14 @@ export type GatewayCommand = {
   readonly files: readonly string[];
 };
 
+/** Of the sandbox. */
+export type GatewaySecrets = {
+  /** As they are known, and whether they may be sent without TLS. */
+  readonly now: () => Pick<GatewaySettings, 'secrets' | 'allowsPlainHttp'>;
+  /** Resolves when those are known that take a while. */
+  readonly refresh: () => Promise<void>;
+};
+
 export type GatewayProcessOptions = {
   readonly command: GatewayCommand;
   /** Path of the process record. */
@@ -33,6 +41,8 @@ export type GatewayProcessOptions = {
   readonly users: Users;
   /** What holds now. */
   readonly settings: () => Promise<GatewaySettings>;
+  /** Reads what the settings need and may take a while: a change does not wait for that. */
+  readonly prepare: () => Promise<void>;
   readonly onRecord: (record: ConnectionRecord) => void;
   /** So many records were too many. */
   readonly onMissed: (count: number) => void;
@@ -54,6 +64,8 @@ const WAITING_MS = 10_000;
 const FAILURE_MS = 60_000;
 const FILES = 4096;
 const THREADS = 32;
+/** Of which its own objects and buffers may be 192 MiB (src/gateway). */
+const LIMITS = { memoryMib: 320, threads: THREADS };
 
 export class GatewayProcess {
   readonly #options: GatewayProcessOptions;
@@ -78,11 +90,16 @@ export class GatewayProcess {
   }
 
   /** Resolves when it runs, and knows what holds. AppError exhausted, internal. */
-  ensure(): Promise<void> {
+  async ensure(): Promise<void> {
     this.#usedAt = performance.now();
-    return this.#inTurn(async () => {
-      if (this.#channel === undefined || this.#channel.destroyed) await this.#start();
+    if (!this.#isRunning) await this.#options.prepare();
+    await this.#inTurn(async () => {
+      if (!this.#isRunning) await this.#start();
     });
+  }
+
+  get #isRunning(): boolean {
+    return this.#channel !== undefined && !this.#channel.destroyed;
   }
 
   /** Resolves with the number of requests that were closed. One that does not answer is ended, with all that it has. */
@@ -124,7 +141,7 @@ export class GatewayProcess {
     let channel: Duplex | undefined;
     try {
       await startHeld({
-        ...{ program: command.jail, argv0: ARGV0, record, users },
+        ...{ program: command.jail, argv0: ARGV0, record, users, limits: LIMITS },
         onChannel: (opened) => {
           channel = opened;
         },
@@ -185,6 +202,7 @@ export class GatewayProcess {
         if (this.#channel === channel) await this.#end();
       });
       if (!isAwaited()) return;
+      await this.#options.prepare();
       await sleep(Math.max(0, this.#notBefore - performance.now()), undefined, { ref: false });
       await this.#inTurn(async () => {
         if (this.#channel === undefined && isAwaited()) await this.#start();

@@ -1,25 +1,12 @@
 // What the daemon and a gateway (src/gateway) say to each other: lines of JSON, on the gateway's descriptor 3. A
 // gateway that its guest has taken over may write anything.
-import type { SecretForm, SecretInjection } from '@sandboxd/api';
+import type { BoundSecret } from '../lib/bound-secret.ts';
 import type { Authority } from './authority/index.ts';
 import type { ConnectionRecord } from './connection-record.ts';
 import type { NetworkPolicy } from './network-policy.ts';
 
-/** A secret that the guest can use. */
-export type GatewaySecret = {
-  readonly name: string;
-  /** Null: the guest has none, as the value is injected. */
-  readonly placeholder: string | null;
-  /** In base64. Null: there is none, because it was deleted, or never given to an imported snapshot. */
-  readonly value: string | null;
-  readonly hosts: readonly string[];
-  /** Absent: all that the rules have for the host. */
-  readonly ports?: readonly number[] | undefined;
-  readonly forms: readonly SecretForm[];
-  readonly inject?: SecretInjection | undefined;
-  /** The secret's own switch; the operator's is in the destination. */
-  readonly plainHttp: boolean;
-};
+/** Its value is in base64. */
+export type GatewaySecret = BoundSecret<string>;
 
 /** Replaces what held before. */
 export type GatewaySettings = {
@@ -47,6 +34,10 @@ export type FromGateway =
   | { readonly failed: string }
   /** It had no connection for a while. */
   | { readonly idle: true };
+
+export function toLine(message: FromGateway): string {
+  return `${JSON.stringify(message)}\n`;
+}
 
 /** Of a line to the daemon. */
 export const MAX_GATEWAY_LINE = 4096;

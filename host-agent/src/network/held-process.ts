@@ -2,10 +2,11 @@
 // identifies it later. It outlives the daemon and ends with the sandbox.
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
 import { mkdir, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Duplex } from 'node:stream';
-import { AppError } from '../lib/errors.ts';
+import { AppError, errnoOf } from '../lib/errors.ts';
 import { type ProcessId, readStartTicks } from '../lib/proc.ts';
 import {
   endProcess,
@@ -19,10 +20,15 @@ import { startProgram } from '../lib/programs.ts';
 import { preferForOom, resetPriority } from '../lib/scheduling.ts';
 import { deadline, raceSignal } from '../lib/wait.ts';
 
+/** Of its control group; threads are processes as well. */
+export type HeldLimits = { readonly memoryMib: number; readonly threads: number };
+
 /** Allocates user ids that no other process of the host has. */
 export type Users = {
   /** AppError exhausted. */
   take(): Promise<number>;
+  /** A control group for a process of that user id, which `giveBack` removes; undefined: this host has none. */
+  group(uid: number, limits: HeldLimits): Promise<string | undefined>;
   /** Marks the user id as used by that process. */
   handOver(uid: number, holder: ProcessId): Promise<void>;
   /** `holder`: only if it is still marked as used by that process. */
@@ -38,6 +44,8 @@ type HeldOptions = {
   /** Path of the process record; its directory is created. */
   readonly record: string;
   readonly users: Users;
+  /** Absent: those of the daemon. */
+  readonly limits?: HeldLimits;
   /** What the next daemon wants to know of it. */
   readonly about?: unknown;
   readonly toArguments: (uid: number) => readonly string[];
@@ -49,9 +57,10 @@ type HeldOptions = {
 
 /** Resolves with its user id when it is ready. Rejects with the error of `toError`, or AppError exhausted, internal. */
 export async function startHeld(options: HeldOptions): Promise<number> {
-  const { program, argv0, record, users, about, toArguments, onChannel, toError } = options;
+  const { program, argv0, record, users, limits, about, toArguments, onChannel, toError } = options;
   const uid = await users.take();
   try {
+    const group = limits && (await users.group(uid, limits));
     await mkdir(dirname(record), { recursive: true, mode: 0o700 });
     writeProcessRecord(record, { what: argv0, uid, about });
     const child = startProgram(program, toArguments(uid), {
@@ -59,6 +68,8 @@ export async function startHeld(options: HeldOptions): Promise<number> {
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe', onChannel === undefined ? 'ignore' : 'pipe'],
     });
+    // 0 would be the daemon itself.
+    if (group !== undefined && child.pid !== undefined) joinGroup(group, child.pid);
     const channel = child.stdio[3];
     if (channel instanceof Duplex) onChannel?.(channel);
     const pid = child.pid ?? 0;
@@ -78,6 +89,16 @@ export async function startHeld(options: HeldOptions): Promise<number> {
     await removeRecord(record);
     await users.giveBack(uid);
     throw error;
+  }
+}
+
+/** What it has used before stays the daemon's. */
+function joinGroup(group: string, pid: number): void {
+  try {
+    writeFileSync(join(group, 'cgroup.procs'), String(pid));
+  } catch (error) {
+    // One that has exited already has a reason of its own.
+    if (errnoOf(error) !== 'ESRCH') throw error;
   }
 }
 

@@ -4,8 +4,7 @@ import type { Ipv4Range } from '../lib/ipv4.ts';
 import type { Table } from '../store/store.ts';
 import type { Authority } from './authority/index.ts';
 import type { EgressRecord } from './egress-log.ts';
-import type { GatewayCommand } from './gateway-process.ts';
-import type { GatewaySettings } from './gateway-wire.ts';
+import type { GatewayCommand, GatewaySecrets } from './gateway-process.ts';
 import type { Users } from './held-process.ts';
 import type { HostSideRecord } from './host-side.ts';
 import type { NetworkPolicy } from './network-policy.ts';
@@ -45,7 +44,7 @@ export type ServeOptions = NetworkPolicy & {
   /** Of the sandbox; undefined: its guest trusts none, and nothing within TLS is read. */
   readonly authority?: (() => Promise<Authority | undefined>) | undefined;
   /** Of the sandbox. */
-  readonly secrets?: (() => Promise<Pick<GatewaySettings, 'secrets' | 'allowsPlainHttp'>>) | undefined;
+  readonly secrets?: GatewaySecrets | undefined;
   /** Gets what the guest reached, and what it was denied. */
   readonly onEgress: (record: EgressRecord) => void;
   /** So many records of what the guest reached are missing. */

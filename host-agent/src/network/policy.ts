@@ -2,14 +2,8 @@
 import { createHash } from 'node:crypto';
 import { INTERNET_PRESET, type NetworkRule } from '@sandboxd/api';
 import { formatIpv4Range, type Ipv4Range, isInRange, parseIpv4, parseIpv4Range } from '../lib/ipv4.ts';
-import {
-  type AllowedBy,
-  BoundRules,
-  isBound,
-  isRead,
-  type NamedConnection,
-  WEB_PORTS,
-} from './bound-rules.ts';
+import { isBound, isRead } from '../lib/network-rules.ts';
+import { type AllowedBy, BoundRules, type NamedConnection, WEB_PORTS } from './bound-rules.ts';
 import type { NetworkPolicy } from './network-policy.ts';
 import {
   coversPorts,

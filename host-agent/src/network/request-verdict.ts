@@ -1,6 +1,7 @@
 // Which requests a policy lets pass, of connections whose requests are read.
 import { canonicalPath, matchesPath } from '@sandboxd/api/request-path';
-import { type AllowedBy, type BoundEntry, describeAllowedBy, isRead } from './bound-rules.ts';
+import { isRead } from '../lib/network-rules.ts';
+import { type AllowedBy, type BoundEntry, describeAllowedBy } from './bound-rules.ts';
 
 export type ReadRequest = {
   readonly method: string;

@@ -1,6 +1,7 @@
 // A rule whose requests are read is of use only where the same connections cannot pass unread.
 import { INTERNET_PRESET, type NetworkRule } from '@sandboxd/api';
-import { isBound, isRead, WEB_PORTS } from './bound-rules.ts';
+import { isBound, isRead } from '../lib/network-rules.ts';
+import { WEB_PORTS } from './bound-rules.ts';
 import type { NetworkPolicy } from './network-policy.ts';
 import { coversPorts, doPortsOverlap, toRanges } from './port-ranges.ts';
 

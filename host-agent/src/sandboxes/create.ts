@@ -30,6 +30,8 @@ import type { ResolvedSandboxOptions, SandboxInfo } from './types.ts';
 import { reserveShared } from './usage.ts';
 
 export type CreateInput = {
+  /** Absent: a new one. */
+  readonly id: string | undefined;
   readonly options: ResolvedSandboxOptions;
   readonly owner: Owner | undefined;
   readonly metadata: Metadata;
@@ -57,7 +59,7 @@ export interface TemplateSource {
 /** Rejects as `startSandbox` does. */
 export async function createSandbox(context: ResourceContext, input: CreateInput): Promise<Sandbox> {
   const { options, owner, metadata, templates, admission, startQueue, log, signal } = input;
-  const id = newId('sbx');
+  const id = input.id ?? newId('sbx');
   const common = { id, options, owner, metadata, log: log.child({ sandbox: id }), signal };
   const sharer = sharerOf(owner);
   const template = await templates.obtain(options, signal, sharer);

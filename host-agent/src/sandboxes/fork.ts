@@ -6,9 +6,9 @@ import { enqueue } from '../lib/concurrency-limit.ts';
 import { AppError } from '../lib/errors.ts';
 import { newId } from '../lib/ids.ts';
 import type { Presets } from '../network/presets.ts';
-import type { StoredBinding } from '../secrets/index.ts';
 import type { Admission, Need } from './admission.ts';
 import { type CopySource, startSandbox } from './create.ts';
+import { type ForkSource, findForkSource } from './fork-source.ts';
 import type { SandboxRequest } from './interface.ts';
 import { inheritMetadata, type Metadata, metadataOf, NO_METADATA } from './metadata.ts';
 import type { Names } from './names.ts';
@@ -17,7 +17,6 @@ import { assertCanPublish, assertOneName, inheritOptions } from './resolve-creat
 import type { ResourceContext } from './resources/resource.ts';
 import type { Sandbox } from './sandbox.ts';
 import { saveForForks } from './save-sandbox.ts';
-import type { SavedManifest } from './saved/manifest.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import { assertUsable, scopeOf } from './secrets.ts';
 import type { Sleep } from './sleep/sleep.ts';
@@ -31,7 +30,7 @@ type ForksDeps = {
   readonly limits: Pick<Limits, 'admit'>;
   readonly names: Pick<Names<Sandbox>, 'reserve'>;
   readonly presets: Pick<Presets, 'assertAvailable' | 'withCurrentNames'>;
-  readonly snapshots: Pick<Snapshots, 'get' | 'open' | 'secretsOf' | 'authorityOf'>;
+  readonly snapshots: Pick<Snapshots, 'get' | 'open' | 'authorityOf' | 'secretsOf' | 'stored'>;
   readonly sleep: Pick<Sleep, 'wake' | 'endVm'>;
   readonly startQueue: PQueue;
   /** Reserves capacity, runs `make` and commits. */
@@ -44,14 +43,6 @@ type ForksDeps = {
   /** A stopping daemon waits for it. */
   readonly track: <T>(work: Promise<T>) => Promise<T>;
   readonly log: Logger;
-};
-
-type Source = {
-  readonly options: SavedManifest['options'];
-  /** With their values, which the options do not have. */
-  readonly secrets: readonly StoredBinding[];
-  readonly of: CopySource;
-  readonly open: () => Promise<SavedGuest>;
 };
 
 export class Forks {
@@ -71,12 +62,7 @@ export class Forks {
     const { snapshots, context } = this.#deps;
     snapshots.get(id);
     await context.engines.chosen(signal);
-    const saved = snapshots.open(id);
-    const of = { sourceSnapshotId: id, ...snapshots.authorityOf(id) };
-    const source = {
-      ...{ options: saved.manifest.options, secrets: snapshots.secretsOf(id) },
-      ...{ of, open: async () => saved },
-    };
+    const source = await findForkSource(snapshots, id, signal);
     return await this.#fork(source, count, signal, request, own);
   }
 
@@ -114,7 +100,7 @@ export class Forks {
   }
 
   async #fork(
-    { options, secrets: inherited, of, open }: Source,
+    { options, secrets: inherited, of, open }: ForkSource,
     count: number,
     signal: AbortSignal,
     request: SandboxRequest,
@@ -127,6 +113,7 @@ export class Forks {
       children = new Array<ForkOptions>(count).fill({}),
       publish = [],
       secrets: changes = {},
+      ids = [],
       ...shared
     } = own;
     const secrets = context.secrets.change(inherited, changes, scopeOf(request.principal));
@@ -141,7 +128,7 @@ export class Forks {
     assertOneName(shared.name, children.length);
     const owner = ownerOf(request.principal);
     using reserved = new DisposableStack();
-    const copies = children.map((child): Copy => {
+    const copies = children.map((child, at): Copy => {
       const ports = child.publish ?? publish;
       assertCanPublish(ports, 1, options);
       const source = { ...(options.inherited ?? NO_METADATA), secrets };
@@ -151,7 +138,7 @@ export class Forks {
       });
       assertUsable(secrets, options.network, Object.fromEntries(metadata.env));
       reserved.use(names.reserve(owner, metadata.name));
-      return { options: inheritOptions(options, ports), metadata };
+      return { id: ids[at], options: inheritOptions(options, ports), metadata };
     });
     const saved = await open();
     const input = { saved, of, copies, owner, startQueue, log, signal };
@@ -172,7 +159,12 @@ function toCopySource(id: string, record: SandboxRecord): CopySource {
   };
 }
 
-type Copy = { readonly options: ResolvedSandboxOptions; readonly metadata: Metadata };
+type Copy = {
+  /** Absent: a new one. */
+  readonly id: string | undefined;
+  readonly options: ResolvedSandboxOptions;
+  readonly metadata: Metadata;
+};
 
 type ForkInput = {
   readonly of: CopySource;
@@ -192,8 +184,7 @@ async function forkGuest(context: ResourceContext, input: ForkInput): Promise<Sa
   const failed = new AbortController();
   const signal = AbortSignal.any([input.signal, failed.signal]);
   let firstFailure: unknown;
-  const startOne = async (copy: Copy): Promise<Sandbox> => {
-    const id = newId('sbx');
+  const startOne = async ({ id = newId('sbx'), ...copy }: Copy): Promise<Sandbox> => {
     try {
       return await enqueue(
         input.startQueue,

@@ -27,14 +27,13 @@ import type { StoredBinding } from '../secrets/index.ts';
 import { type Admission, asNoSpace, type Need } from './admission.ts';
 import { startSandbox } from './create.ts';
 import type { Inherited } from './metadata.ts';
-import { pinAgent, pinRootfs } from './resources/files.ts';
 import type { GuestSystem, ResourceContext } from './resources/resource.ts';
 import { saveAndDestroy } from './save-sandbox.ts';
 import { type ArchiveManifest, badArchive } from './saved/archive/format.ts';
 import { ArchiveReader, type ByteSource } from './saved/archive/read-archive.ts';
-import { describeFile, SAVED_FORMAT, type SavedManifest, writeManifest } from './saved/manifest.ts';
-import { flush } from './saved/save.ts';
-import { findDifferences, SavedGuest } from './saved/saved-guest.ts';
+import type { SavedManifest } from './saved/manifest.ts';
+import { type PlaceInput, placeImported } from './saved/place-imported.ts';
+import { findDifferences, type SavedGuest } from './saved/saved-guest.ts';
 import { readReferences } from './secrets.ts';
 import type { About } from './snapshot-about.ts';
 import type { SnapshotFor, Snapshots } from './snapshots.ts';
@@ -153,6 +152,16 @@ export async function resolveImport(
   };
 }
 
+/** The same for a snapshot of the store, which a host with its key wrote. */
+export async function resolveStored(
+  manifest: ArchiveManifest,
+  { engines, ...context }: Omit<ImportContext, 'compatibility'> & Pick<ImportDeps, 'engines'>,
+  signal: AbortSignal,
+): ReturnType<typeof resolveImport> {
+  const compatibility = (await engines.chosen(signal)).compatibility();
+  return await resolveImport(manifest, { ...context, compatibility }, false, signal);
+}
+
 /**
  * Presets of another host become rules: here, their names may mean something else, and a key may use more by such a
  * name than otherwise. The built-in one has the same meaning everywhere.
@@ -228,45 +237,10 @@ async function findRoot(
   return { ...rootfs, ...(path !== undefined && { agentPath: path }) };
 }
 
-export type ImportInput = {
-  /** A new directory; on failure the caller removes it. */
-  readonly dir: string;
-  readonly archive: ArchiveReader;
-  readonly manifest: ArchiveManifest;
-  /** The archive's options, with this host's root file system. */
-  readonly options: SavedManifest['options'];
-  readonly signal: AbortSignal;
-};
+export type ImportInput = Omit<PlaceInput, 'write'> & { readonly archive: ArchiveReader };
 
-async function importGuest({ dir, archive, manifest, options, signal }: ImportInput): Promise<SavedGuest> {
-  await mkdir(dir, { recursive: true, mode: 0o700 });
-  await pinRootfs(dir, options.rootfs.rootfsPath);
-  if (options.rootfs.agentPath !== undefined) await pinAgent(dir, options.rootfs.agentPath);
-  await archive.readParts(dir, manifest);
-  signal.throwIfAborted();
-  const describe = async (name: string) => {
-    await flush(join(dir, name));
-    return describeFile(dir, name);
-  };
-  const { parts, compatibility, kernelDigest, needsResync, takenAtMs } = manifest;
-  const files = {
-    memory: await describe(parts.memory.name),
-    state: await describe(parts.state.name),
-    disk: await describe(parts.disk.name),
-  };
-  const createdAt = new Date(takenAtMs).toISOString();
-  const written = {
-    formatVersion: SAVED_FORMAT,
-    createdAt,
-    compatibility,
-    kernelDigest,
-    options,
-    needsResync,
-    files,
-  };
-  await writeManifest(dir, written);
-  await flush(dir);
-  return new SavedGuest(dir, written, true);
+function importGuest({ archive, ...input }: ImportInput): Promise<SavedGuest> {
+  return placeImported({ ...input, write: () => archive.readParts(input.dir, input.manifest) });
 }
 
 export type BootShared = { readonly startQueue: PQueue; readonly log: Logger };

@@ -6,6 +6,7 @@ import type { PortConnection, PortOptions } from '../guest/port-stream.ts';
 import type {
   Principal,
   RequestContext,
+  RequestedNetwork,
   RequestedResources,
   RequestedSecret,
   SnapshotMaker,
@@ -157,6 +158,8 @@ export interface Sandboxes {
   ): Promise<CreatedSandbox>;
   /** Whether the client may store a secret for these hosts. AppError forbidden. */
   admitSecret(secret: RequestedSecret): void;
+  /** Whether its sandboxes may have such a network. */
+  mayUse(network: RequestedNetwork): boolean;
   /** Oldest first. */
   list(filter?: SandboxFilter): SandboxInfo[];
   /** Deletes those that match. Never rejects. */
@@ -170,6 +173,13 @@ export interface Sandboxes {
    * background. AppError not_found.
    */
   delete(id: string): Promise<void>;
+  /**
+   * Brings what is known of the snapshot store up to date, unless `id` is known. Returns why that was not possible; for
+   * an unknown id then AppError upstream.
+   */
+  refreshSnapshots(id?: string, signal?: AbortSignal): Promise<string | undefined>;
+  /** Ensures that a snapshot is on this host. AppError not_found, conflict if it does not fit it, upstream. */
+  fetchSnapshot(id: string, signal?: AbortSignal): Promise<void>;
   /** Oldest first. */
   listSnapshots(): SnapshotInfo[];
   /** AppError not_found. */

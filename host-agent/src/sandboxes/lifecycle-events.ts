@@ -1,7 +1,6 @@
 // Lifecycle events of sandboxes, snapshots and templates: published to listeners (metrics, log) and persisted in the
 // journal.
 import type { Labels } from '@sandboxd/api';
-import type { Logger } from 'pino';
 import type { VmExit } from '../engines/engine.ts';
 import type { Journal } from '../events/journal.ts';
 import type { Owner } from '../keys/index.ts';
@@ -93,6 +92,13 @@ export type LifecycleEvent =
     }
   /** Imported from another host, where it was taken of `sandbox`. */
   | { readonly kind: 'snapshot-imported'; readonly snapshot: string; readonly sandbox: string }
+  /** It is in the snapshot store, or came from there. `bytes`: as they were sent, or as they were written here. */
+  | {
+      readonly kind: 'snapshot-stored' | 'snapshot-fetched';
+      readonly snapshot: string;
+      readonly durationMs: number;
+      readonly bytes: number;
+    }
   | {
       readonly kind: 'snapshot-changed';
       readonly snapshot: string;
@@ -184,47 +190,6 @@ export class LifecycleEvents {
   published(): void {
     this.#journal?.refresh();
   }
-}
-
-type LogLine = readonly ['info' | 'warn', string];
-
-const LOG_LINES: Readonly<Record<LifecycleEvent['kind'], LogLine>> = {
-  created: ['info', 'sandbox created'],
-  forked: ['info', 'sandbox created'],
-  adopted: ['info', 'sandbox adopted'],
-  updated: ['info', 'sandbox changed'],
-  died: ['warn', 'the VM of a sandbox exited unexpectedly'],
-  hung: ['warn', 'a sandbox hangs'],
-  recovered: ['info', 'the guest agent answers again'],
-  expired: ['info', 'the timeout_s of a sandbox has passed'],
-  idle: ['info', 'the idle_timeout_s of a sandbox has passed'],
-  'idle-kept': ['warn', 'an idle sandbox could not be saved and keeps running'],
-  paused: ['info', 'sandbox paused'],
-  'pause-failed': ['warn', 'a sandbox could not be paused and keeps running'],
-  resumed: ['info', 'sandbox resumed'],
-  'port-opened': ['info', 'port of a sandbox opened'],
-  'port-closed': ['info', 'port of a sandbox closed'],
-  'port-published': ['info', 'port of a sandbox published'],
-  'port-unpublished': ['info', 'published port of a sandbox freed'],
-  'network-changed': ['info', 'network of a sandbox changed'],
-  'secrets-changed': ['info', 'secrets of a sandbox changed'],
-  'rolled-back': ['info', 'sandbox rolled back'],
-  deleted: ['info', 'sandbox deleted'],
-  'snapshot-taken': ['info', 'snapshot taken'],
-  'snapshot-imported': ['info', 'snapshot imported'],
-  'snapshot-changed': ['info', 'snapshot changed'],
-  'snapshot-deleted': ['info', 'snapshot deleted'],
-  'template-made': ['info', 'template made'],
-  'template-evicted': ['info', 'template evicted'],
-};
-
-/** Writes each event to the daemon's log. */
-export function logLifecycleEvents(log: Logger): LifecycleListener {
-  return ({ kind, ...facts }) => {
-    const [level, message] = LOG_LINES[kind];
-    const { times, ...rest } = 'times' in facts ? facts : { ...facts, times: {} };
-    log[level]({ ...rest, ...times }, message);
-  };
 }
 
 /** Kinds that are persisted. Templates belong to no user. */

@@ -24,12 +24,12 @@ import type { SandboxMetricsSource } from './metrics.ts';
 import { Names } from './names.ts';
 import { NetworkCalls } from './network-calls.ts';
 import { closeInternet, settleNetworks } from './network-changes.ts';
-import type { SandboxManagerOptions } from './options.ts';
+import { type SandboxManagerOptions, toSnapshotsOptions } from './options.ts';
 import { changePort, connectPort } from './ports.ts';
 import { changePublished } from './publish.ts';
 import { reconcile } from './reconcile.ts';
 import { noSandbox } from './record.ts';
-import { resolveRootfs, validateCreate } from './resolve-create.ts';
+import { assertNew, resolveRootfs, validateCreate } from './resolve-create.ts';
 import type { Sandbox } from './sandbox.ts';
 import { takeSnapshot } from './save-sandbox.ts';
 import { exportStream } from './saved/archive/write-archive.ts';
@@ -66,8 +66,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   #watchdog: Disposable | undefined;
 
   constructor(options: SandboxManagerOptions) {
-    const { context, creates, capacity, tenants, snapshotRecords, log } = options;
-    const { directories, engines, faults, events, authorities } = context;
+    const { context, creates, capacity, tenants, log } = options;
+    const { engines, events } = context;
     this.#options = options;
     this.#startQueue = new PQueue({ concurrency: capacity.maxConcurrentStarts });
     this.#sweeps = new Sweeps(log);
@@ -78,10 +78,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
       freeing: () => this.#sweeps.next(),
       giveWay: () => this.#templates.giveWay(),
     });
-    this.#snapshots = new Snapshots({
-      ...{ dataDir: directories.dataDir, engines, faults, events, authorities, log },
-      ...{ records: snapshotRecords, sandboxRecords: context.records },
-    });
+    this.#snapshots = new Snapshots(toSnapshotsOptions(options, this.#admission));
     this.#timeoutActions = new TimeoutActions({
       ...{ events, log },
       save: (sandbox, signal, owner) => this.snapshot(sandbox, signal, owner),
@@ -177,6 +174,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const secrets = bindForCreate(options, validated.network, request.principal, context.secrets);
     using name = await this.#names.acquire(request.principal, options, { ...validated, secrets }, signal);
     if (name.existing !== undefined) return { ...name.existing.info, isExisting: true };
+    assertNew(options.id, this.#sandboxes);
     using _admitted = this.#limits.admit(request, toRequestedResources(validated, undefined, secrets));
     await using pins = new AsyncDisposableStack();
     const findOptions = { signal, holds: pins, owner: sharerOf(owner) };
@@ -186,9 +184,8 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
     const input = {
       ...this.#shared,
       options: resolved,
-      owner,
+      ...{ owner, id: options.id, signal },
       metadata: toMetadata(options, secrets),
-      signal,
     };
     const createOne = () => createSandbox(context, input);
     const make = async () => [await context.engines.withReplacement(createOne)] as const;

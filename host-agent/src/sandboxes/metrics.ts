@@ -67,6 +67,33 @@ export function measureSandboxes(
     ),
   );
   gauge('sandboxd_snapshots', 'Snapshots that there are', () => snapshots.owners.length);
+  const { stored } = snapshots;
+  if (stored !== undefined) {
+    gauge('sandboxd_snapshot_uploads_pending', 'Snapshots that wait for their upload', () => stored.pending);
+    gauge(
+      'sandboxd_snapshots_remote',
+      'Snapshots that are only in the snapshot store',
+      () => stored.remoteCount,
+    );
+    metrics.series(
+      'counter',
+      'sandboxd_snapshot_store_bytes_total',
+      'Bytes that snapshots sent to the snapshot store, and that were fetched from there',
+      ['direction'],
+      () =>
+        toReadings('direction', [
+          ['sent', stored.counts.sentBytes],
+          ['fetched', stored.counts.fetchedBytes],
+        ]),
+    );
+    metrics.series(
+      'counter',
+      'sandboxd_snapshot_store_failures_total',
+      'Uploads and deletes that failed and are tried again',
+      [],
+      () => [{ value: stored.counts.failures }],
+    );
+  }
   let snapshotBytes = 0;
   metrics.before(async () => {
     snapshotBytes = await snapshots.diskBytes();
@@ -219,7 +246,7 @@ function toReadings(label: string, counts: Iterable<readonly [string, number]>) 
 
 export type SandboxMetricsSource = {
   readonly sandboxes: ReadonlyMap<string, Sandbox>;
-  readonly snapshots: Pick<Snapshots, 'owners' | 'diskBytes'>;
+  readonly snapshots: Pick<Snapshots, 'owners' | 'diskBytes' | 'stored'>;
   readonly templates: Pick<Templates, 'count' | 'lookups'>;
   readonly admission: Pick<Admission, 'refusals'>;
   /** Starts in progress and queued starts. */

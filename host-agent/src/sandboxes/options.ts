@@ -2,12 +2,15 @@
 import type { Logger } from 'pino';
 import type { LimitsOptions } from '../keys/index.ts';
 import type { Table } from '../store/store.ts';
-import type { AdmissionOptions } from './admission.ts';
+import type { Admission, AdmissionOptions } from './admission.ts';
+import { resolveStored } from './import-snapshot.ts';
 import type { CreateContext } from './resolve-create.ts';
 import type { ResourceContext } from './resources/resource.ts';
 import type { DiskComparerOptions } from './saved/compare-disks.ts';
 import type { SleepDeps } from './sleep/sleep.ts';
+import type { SnapshotsOptions } from './snapshot-record.ts';
 import type { SnapshotRecord } from './snapshots.ts';
+import type { SharedOptions } from './stored/shared.ts';
 
 export type SandboxManagerOptions = {
   /** What each sandbox is made with. */
@@ -19,10 +22,27 @@ export type SandboxManagerOptions = {
   /** What keys and tenants may have. */
   readonly tenants: Pick<LimitsOptions, 'quotaOf' | 'policyOfOwner' | 'publishPorts'>;
   readonly snapshotRecords: Table<SnapshotRecord>;
+  /** Undefined without a snapshot store. */
+  readonly shared: SharedOptions | undefined;
   /** Compares the disks of snapshots. */
   readonly comparer: DiskComparerOptions;
   readonly log: Logger;
 };
+
+export function toSnapshotsOptions(
+  { context, creates, snapshotRecords: records, shared, log }: SandboxManagerOptions,
+  admission: Pick<Admission, 'reserve'>,
+): SnapshotsOptions {
+  const { directories, engines, faults, events, authorities } = context;
+  return {
+    ...{ dataDir: directories.dataDir, engines, faults, events, authorities, log },
+    ...{ records, sandboxRecords: context.records },
+    shared: shared && {
+      ...{ ...shared, admission },
+      resolve: (manifest, signal) => resolveStored(manifest, { ...context, ...creates }, signal),
+    },
+  };
+}
 
 export type CapacityOptions = Pick<
   AdmissionOptions,

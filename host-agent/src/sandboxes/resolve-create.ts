@@ -129,6 +129,12 @@ export function assertCanPublish(
   throw new AppError('invalid_argument', message);
 }
 
+/** AppError conflict if the id of a place is that of a sandbox. */
+export function assertNew(id: string | undefined, sandboxes: { has(id: string): boolean }): void {
+  if (id !== undefined && sandboxes.has(id))
+    throw new AppError('conflict', `there is a sandbox ${id} already`);
+}
+
 /** AppError invalid_argument. */
 export function assertOneName(name: string | undefined, count: number): void {
   if (name === undefined || count === 1) return;

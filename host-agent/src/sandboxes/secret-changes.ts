@@ -52,7 +52,7 @@ export function withSecrets(
 }
 
 type FollowOptions = {
-  readonly secrets: Pick<SandboxSecrets, 'onChange' | 'areRead'>;
+  readonly secrets: Pick<SandboxSecrets, 'onChange' | 'areRead' | 'refresh'>;
   readonly network: Pick<SandboxNetworks, 'changeSecrets'>;
   readonly sandboxes: () => Iterable<Pick<Sandbox, 'id' | 'record'>>;
   /** Until it aborts. */
@@ -76,7 +76,9 @@ export function followSecrets({ secrets, network, sandboxes, signal, log }: Foll
   });
   // Values of files, commands and credentials change by themselves.
   const timer = setInterval(() => {
-    for (const sandbox of sandboxes()) if (secrets.areRead(bindingsOf(sandbox))) void renew(sandbox);
+    for (const sandbox of sandboxes())
+      if (secrets.areRead(bindingsOf(sandbox)))
+        void secrets.refresh(bindingsOf(sandbox)).then(() => renew(sandbox));
   }, SOURCE_TTL_MS).unref();
   signal.addEventListener('abort', () => {
     clearInterval(timer);

@@ -78,7 +78,7 @@ export function assertUsable(
   if (clash === undefined) return;
   throw new AppError(
     'invalid_argument',
-    `secrets.${clash.name} has the variable ${clash.env}, which env has as well; give the secret another env`,
+    `secrets.${clash.name} has a variable that env has as well; give the secret another env`,
   );
 }
 

@@ -32,20 +32,23 @@ export type MakeSnapshot = {
   readonly by: SnapshotFor;
   readonly fill: Fill;
   readonly signal: AbortSignal;
+  /** Of one of another host; absent: it is new. */
+  readonly existing?: { readonly id: string; readonly record: SnapshotRecord } | undefined;
 };
 
 /** AppError with everything undone; the signal's reason when cancelled. `event`: persisted, and not published yet. */
 export async function makeSnapshot(
   deps: MakeSnapshotDeps,
-  { sourceId, source, by, fill, signal }: MakeSnapshot,
+  { sourceId, source, by, fill, signal, existing }: MakeSnapshot,
 ): Promise<{ readonly id: string; readonly entry: Entry; readonly event: PendingEvent }> {
   const { dataDir, records, sandboxRecords, faults, events } = deps;
   const { owner, commit, about = {}, automatic, secrets } = by;
-  const id = newId('snap');
+  const id = existing?.id ?? newId('snap');
   const root = snapshotsRoot(dataDir);
   const dir = snapshotDir(dataDir, id);
   const temporary = unfinishedDir(root, id);
-  const record = newRecord(sourceId, { owner, about, automatic, secrets }, source?.record);
+  const { record = newRecord(sourceId, { owner, about, automatic, secrets }, source?.record) } =
+    existing ?? {};
   await using undo = new AsyncDisposableStack();
   const undone = prepareDeleted(events, id, record);
   const before = source?.record.parentSnapshotId;
@@ -70,7 +73,7 @@ export async function makeSnapshot(
   await publishSaved(temporary, dir);
   await flush(root);
   faults.reach('snapshot.published');
-  const pending = events.prepare(event, owner, record.about);
+  const pending = events.prepare(event, record.owner, record.about);
   const published = new SavedGuest(dir, saved.manifest, true);
   const entry = { record: { ...record, isComplete: true }, saved: published };
   const publish = (also?: () => void) =>

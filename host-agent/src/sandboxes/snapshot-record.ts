@@ -12,6 +12,7 @@ import type { LifecycleEvent, LifecycleEvents } from './lifecycle-events.ts';
 import { parentOf, type SandboxRecord } from './record.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import { type About, type Automatic, type SnapshotWishes, toAbout } from './snapshot-about.ts';
+import type { SharedDeps } from './stored/shared.ts';
 import type { SnapshotInfo } from './types.ts';
 
 export type SnapshotRecord = {
@@ -56,6 +57,8 @@ export type SnapshotsOptions = {
   readonly authorities: Pick<Authorities, 'collect'>;
   readonly events: LifecycleEvents;
   readonly log: Logger;
+  /** Undefined without a snapshot store. */
+  readonly shared: SharedDeps | undefined;
 };
 
 export type Entry = {

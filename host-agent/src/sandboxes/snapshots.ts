@@ -1,25 +1,18 @@
 // User snapshots: taken, imported, listed, opened for forks, deleted.
 import PQueue from 'p-queue';
 import type { Owner } from '../keys/index.ts';
-import { AppError, toError } from '../lib/errors.ts';
+import { AppError } from '../lib/errors.ts';
 import type { StoredBinding } from '../secrets/index.ts';
 import { Ancestry } from './ancestry.ts';
 import { ReservedNames } from './reserved-names.ts';
-import { pinRootfs } from './resources/files.ts';
 import type { Sandbox } from './sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
-import {
-  Checksums,
-  type DiskUse,
-  measureSaved,
-  SavedGuest,
-  savedBytes,
-  snapshotsRoot,
-  sweepSaved,
-} from './saved/saved-guest.ts';
+import { Checksums, type DiskUse, measureSaved, type SavedGuest, savedBytes } from './saved/saved-guest.ts';
 import { changeAbout, findChanges, type SnapshotPatch } from './snapshot-about.ts';
+import { deleteSnapshot } from './snapshot-deletion.ts';
 import { findReplaced, SnapshotExpiry, toExpiring } from './snapshot-expiry.ts';
-import { fillFrom, makeSnapshot, prepareDeleted, snapshotDir } from './snapshot-making.ts';
+import { fillFrom, makeSnapshot } from './snapshot-making.ts';
+import { openSnapshots } from './snapshot-opening.ts';
 import {
   type Entry,
   type Fill,
@@ -30,6 +23,8 @@ import {
   toInfo,
   withExpiry,
 } from './snapshot-record.ts';
+import type { Description } from './stored/description.ts';
+import { StoredSnapshots } from './stored/stored-snapshots.ts';
 import type { SnapshotInfo, TreeNode } from './types.ts';
 
 export type { SnapshotFor, SnapshotRecord } from './snapshot-record.ts';
@@ -48,6 +43,8 @@ export class Snapshots {
   });
   /** Changes are made one at a time. */
   readonly #changes = new PQueue({ concurrency: 1 });
+  /** Undefined without a snapshot store. */
+  readonly stored: StoredSnapshots | undefined;
 
   constructor(options: SnapshotsOptions) {
     this.#options = options;
@@ -57,6 +54,13 @@ export class Snapshots {
       ...{ all: () => toExpiring(this.#entries), log: options.log },
       remove: (id) => this.delete(id, 'expires_s'),
     });
+    const local = {
+      find: (id: string) => this.#entries.get(id),
+      ids: () => this.#entries.keys(),
+      add: (id: string, record: SnapshotRecord, fill: Fill) => this.#addExisting(id, record, fill),
+      remove: (id: string) => this.delete(id, 'store'),
+    };
+    this.stored = options.shared && new StoredSnapshots({ ...options, ...options.shared, local });
   }
 
   /**
@@ -64,43 +68,22 @@ export class Snapshots {
    * be read is user data: its files stay.
    */
   async start(): Promise<void> {
-    const { dataDir, records, sandboxRecords, log } = this.#options;
-    const all = new Map(records.all().map(({ id, record }) => [id, record]));
-    const present = await sweepSaved(snapshotsRoot(dataDir), (name) => all.get(name)?.isComplete === true);
-    for (const [id, record] of all) {
-      if (record.deletedAtMs !== undefined) {
-        this.#ancestry.add(id, record);
-        continue;
-      }
-      if (!present.includes(id)) {
-        const deleted = prepareDeleted(this.#options.events, id, record);
-        await this.#ancestry.forget(id, record, record.isComplete ? deleted.persist : undefined);
-        if (record.isComplete) deleted.publish();
-        const reason = record.isComplete ? 'its files are missing' : 'it is incomplete or half deleted';
-        log.warn({ snapshot: id, reason }, 'snapshot record removed');
-        continue;
-      }
-      try {
-        const saved = await SavedGuest.open(snapshotDir(dataDir, id));
-        await pinRootfs(saved.dir, saved.manifest.options.rootfs.rootfsPath);
-        this.#entries.set(id, { record, saved });
-        this.#checksums.add(saved);
-      } catch (error) {
-        const reason = toError(error).message;
-        log.error({ snapshot: id, reason }, 'a snapshot cannot be read and is not listed; its files stay');
-      }
+    for (const [id, entry] of await openSnapshots(this.#options, this.#ancestry)) {
+      this.#entries.set(id, entry);
+      this.#checksums.add(entry.saved);
     }
     await this.forgetUnused();
     // A daemon that was killed before a sandbox was deleted leaves it as it was, and so what it came from.
     for (const [id, { record }] of [...this.#entries])
-      if (sandboxRecords.get(record.sourceId) === undefined) await this.deleteOlder(id);
+      if (this.#options.sandboxRecords.get(record.sourceId) === undefined) await this.deleteOlder(id);
     this.#expiry.schedule();
+    this.stored?.start();
   }
 
   /** Resolves when no snapshot file is read or written any more. */
-  stop(): Promise<void> {
+  async stop(): Promise<void> {
     this.#expiry.stop();
-    return this.#checksums.stop();
+    await Promise.all([this.stored?.stop(), this.#checksums.stop()]);
   }
 
   /**
@@ -144,12 +127,34 @@ export class Snapshots {
     source?: Sandbox,
   ): Promise<SnapshotInfo> {
     using _name = this.#names.reserve(by.owner, by.about?.name);
-    const { id, entry, event } = await makeSnapshot(this.#options, { sourceId, source, by, fill, signal });
+    const { commit } = by;
+    const withStorage = commit && {
+      persist: (info: SnapshotInfo) => commit.persist(this.stored ? { ...info, storage: 'local' } : info),
+      retract: () => commit.retract(),
+    };
+    const made = { sourceId, source, by: { ...by, commit: withStorage }, fill, signal };
+    const { id, entry, event } = await makeSnapshot(this.#options, made);
+    this.#add(id, entry);
+    event.publish();
+    void this.stored?.changed(id);
+    return this.get(id);
+  }
+
+  /** One of another host; it has its name already. */
+  async #addExisting(id: string, record: SnapshotRecord, fill: Fill): Promise<void> {
+    const { signal } = new AbortController();
+    const by = { owner: record.owner };
+    const existing = { id, record };
+    const made = { sourceId: record.sourceId, source: undefined, by, fill, signal, existing };
+    const { entry, event } = await makeSnapshot(this.#options, made);
+    this.#add(id, entry);
+    event.publish();
+  }
+
+  #add(id: string, entry: Entry): void {
     this.#entries.set(id, entry);
     this.#checksums.add(entry.saved);
     this.#expiry.schedule();
-    event.publish();
-    return this.get(id);
   }
 
   /**
@@ -162,6 +167,8 @@ export class Snapshots {
 
   /** All snapshots of its tree. AppError not_found. */
   tree(id: string, isVisible: (owner: Owner | undefined) => boolean): TreeNode[] {
+    const remote = this.stored?.findRemote(id);
+    if (remote) return [{ kind: 'snapshot', ...this.get(id) }];
     return this.#ancestry.tree(id, isVisible);
   }
 
@@ -186,7 +193,8 @@ export class Snapshots {
 
   /** The owner of each existing snapshot. */
   get owners(): (Owner | undefined)[] {
-    return [...this.#entries.values()].map(({ record }) => record.owner);
+    const local = [...this.#entries.values()].map(({ record }) => record.owner);
+    return [...local, ...this.#remote().map(([, { owner }]) => owner)];
   }
 
   /** Disk space of all; what files share is counted for each of them. */
@@ -198,8 +206,10 @@ export class Snapshots {
 
   /** Oldest first. */
   list(isVisible: (owner: Owner | undefined) => boolean): SnapshotInfo[] {
-    return [...this.#entries]
-      .flatMap(([id, { record }]) => (isVisible(record.owner) ? [this.get(id)] : []))
+    const owned = [...this.#entries].map(([id, { record }]) => [id, record.owner] as const);
+    const remote = this.#remote().map(([id, { owner }]) => [id, owner] as const);
+    return [...owned, ...remote]
+      .flatMap(([id, owner]) => (isVisible(owner) ? [this.get(id)] : []))
       .sort((a, b) => a.createdAt.getTime() - b.createdAt.getTime());
   }
 
@@ -211,7 +221,7 @@ export class Snapshots {
 
   /** AppError not_found. */
   ownerOf(id: string): Owner | undefined {
-    return this.#find(id).record.owner;
+    return (this.stored?.findRemote(id) ?? this.#find(id).record).owner;
   }
 
   /** What its forks inherit. AppError not_found. */
@@ -221,16 +231,25 @@ export class Snapshots {
 
   /** Undefined also for one that does not exist. */
   findOwner(id: string): Owner | undefined {
-    return this.#entries.get(id)?.record.owner;
+    return (this.stored?.findRemote(id) ?? this.#entries.get(id)?.record)?.owner;
   }
 
   /** AppError not_found. */
   get(id: string): SnapshotInfo {
-    return toInfo(id, this.#find(id));
+    const remote = this.stored?.findRemote(id);
+    if (remote) return this.stored?.toInfo(id, remote) as SnapshotInfo;
+    return { ...toInfo(id, this.#find(id)), ...this.stored?.storageOf(id) };
   }
 
-  measure(id: string): Promise<DiskUse> {
-    return measureSaved(this.#find(id).saved);
+  /** Of its files on this host. */
+  async measure(id: string): Promise<DiskUse> {
+    if (this.stored?.findRemote(id)) return { diskBytes: 0, uniqueBytes: 0 };
+    return await measureSaved(this.#find(id).saved);
+  }
+
+  /** Ensures that its files are on this host. AppError as of StoredSnapshots. */
+  async fetch(id: string, signal: AbortSignal): Promise<void> {
+    if (this.stored?.findRemote(id)) await this.stored.fetch(id, signal);
   }
 
   /** The saved guest, for forks. AppError not_found, conflict when this engine cannot restore it. */
@@ -251,13 +270,14 @@ export class Snapshots {
 
   async #change(id: string, patch: SnapshotPatch): Promise<SnapshotInfo> {
     const { records, events } = this.#options;
+    await this.fetch(id, new AbortController().signal);
     const entry = this.#find(id);
     // One whose delete has failed half-way has its mark in the registry alone.
     if (entry.deletion !== undefined || records.get(id)?.isComplete !== true) throw noSnapshot(id);
     const { owner, about = {} } = entry.record;
     const changed = changeAbout(about, patch);
     const fields = [...findChanges(about, changed), ...(patch.expiresS === undefined ? [] : ['expires_s'])];
-    if (fields.length === 0) return toInfo(id, entry);
+    if (fields.length === 0) return this.get(id);
     using _name = this.#names.reserve(owner, changed.name === about.name ? undefined : changed.name);
     const record = { ...withExpiry(entry.record, patch.expiresS), about: changed };
     const event = events.prepare({ kind: 'snapshot-changed', snapshot: id, changed: fields }, owner, changed);
@@ -266,7 +286,8 @@ export class Snapshots {
     entry.record = record;
     this.#expiry.schedule();
     event.publish();
-    return toInfo(id, entry);
+    await this.stored?.changed(id);
+    return this.get(id);
   }
 
   /** Whether no snapshot of this owner's tenant has the name. */
@@ -276,10 +297,14 @@ export class Snapshots {
 
   *#named() {
     for (const [id, { record }] of this.#entries) yield { id, owner: record.owner, name: record.about?.name };
+    for (const [id, { owner, archive }] of this.#remote())
+      yield { id, owner, name: archive.options.about?.name };
   }
 
   /** Resolves when its files are removed; waits for forks that are starting from it. AppError not_found. */
-  async delete(id: string, reason?: 'expires_s' | 'keep_last'): Promise<void> {
+  async delete(id: string, reason?: 'expires_s' | 'keep_last' | 'store'): Promise<void> {
+    const remote = this.stored?.findRemote(id);
+    if (remote) return this.stored?.deleteRemote(id, remote, reason);
     const entry = this.#find(id);
     // Concurrent deletes share one promise, so the event is published once.
     entry.deletion ??= this.#delete(id, entry, reason).finally(() => {
@@ -288,38 +313,19 @@ export class Snapshots {
     await entry.deletion;
   }
 
-  async #delete(id: string, { saved, record }: Entry, reason?: string): Promise<void> {
-    const { records, faults } = this.#options;
-    const event = prepareDeleted(this.#options.events, id, record, reason);
-    const current = records.get(id);
-    // If an earlier delete failed, the snapshot is already marked and the event persisted.
-    if (current !== undefined)
-      await this.#markDeleting(id, record, current.isComplete ? event.persist : undefined);
-    const isPersisted = records.get(id)?.isComplete !== true;
-    faults.reach('snapshot-delete.marked');
-    await saved.remove();
-    faults.reach('snapshot-delete.files');
-    await this.#ancestry
-      .forget(id, record, isPersisted ? undefined : event.persist)
-      .catch(() => records.remove(id));
-    faults.reach('snapshot-delete.forgotten');
+  async #delete(id: string, entry: Entry, reason?: string): Promise<void> {
+    const { log } = this.#options;
+    // A delete must also work on a full disk, because it frees space.
+    await this.stored?.deleting(id).catch((err) => log.warn({ err, snapshot: id }, 'cannot record a delete'));
+    const event = await deleteSnapshot(this.#options, this.#ancestry, id, entry, reason);
     this.#entries.delete(id);
     event.publish();
+    await this.stored?.deleted(id);
     await this.forgetUnused();
   }
 
-  /** Records the delete, so that the next daemon would finish it. */
-  async #markDeleting(id: string, record: SnapshotRecord, persist?: () => void): Promise<void> {
-    const { records, log } = this.#options;
-    try {
-      await records.put(id, { ...record, isComplete: false }, persist);
-    } catch (err) {
-      // A delete must also work on a full disk, because it frees space.
-      log.warn(
-        { err, snapshot: id },
-        'cannot record the delete of a snapshot in advance; deleting it without',
-      );
-    }
+  #remote(): (readonly [string, Description])[] {
+    return this.stored === undefined ? [] : [...this.stored.remote()];
   }
 
   #find(id: string): Entry {

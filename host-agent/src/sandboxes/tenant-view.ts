@@ -11,6 +11,7 @@ import {
   type Principal,
   policyOf,
   type RequestContext,
+  type RequestedNetwork,
   type RequestedSecret,
   type SnapshotMaker,
 } from '../keys/index.ts';
@@ -75,7 +76,10 @@ export interface AllSandboxes {
   find(id: string): Sandbox | undefined;
   /** A concurrent second delete waits for the first. */
   delete(id: string): Promise<void>;
-  readonly snapshots: Pick<Snapshots, 'list' | 'get' | 'measure' | 'ownerOf' | 'tree' | 'change' | 'delete'>;
+  readonly snapshots: Pick<
+    Snapshots,
+    'list' | 'get' | 'measure' | 'ownerOf' | 'tree' | 'change' | 'delete' | 'fetch' | 'stored'
+  >;
   readonly sleep: Pick<Sleep, 'pause' | 'resume' | 'wake'>;
   exportSnapshot(id: string): PullStream;
   compareSnapshots(position: ComparePosition, signal?: AbortSignal): Promise<DifferencePage>;
@@ -117,6 +121,10 @@ export class TenantView implements Sandboxes {
   admitSecret(secret: RequestedSecret): void {
     this.#host.countChange(this.#request.principal);
     this.#host.networks.admitSecrets(this.#request, [secret]);
+  }
+
+  mayUse(network: RequestedNetwork): boolean {
+    return this.#host.networks.isAdmitted(this.#request, network);
   }
 
   list(filter: SandboxFilter = {}): SandboxInfo[] {
@@ -184,6 +192,7 @@ export class TenantView implements Sandboxes {
       rollback: async (snapshotId) => {
         const visible = this.#assertVisible(snapshotId);
         this.#host.countChange(principal);
+        await this.fetchSnapshot(visible);
         await this.#host.rollback(sandbox, visible);
       },
       fork: async (count, signal, options, commit) => {
@@ -229,6 +238,15 @@ export class TenantView implements Sandboxes {
     await this.#host.delete(this.#find(id).id);
   }
 
+  async refreshSnapshots(id?: string, signal?: AbortSignal): Promise<string | undefined> {
+    return await this.#host.snapshots.stored?.refresh(id, signal);
+  }
+
+  async fetchSnapshot(id: string, signal: AbortSignal = new AbortController().signal): Promise<void> {
+    await this.refreshSnapshots(id, signal);
+    await this.#host.snapshots.fetch(this.#assertVisible(id), signal);
+  }
+
   listSnapshots(): SnapshotInfo[] {
     return this.#host.snapshots.list(this.#isVisible);
   }
@@ -247,6 +265,7 @@ export class TenantView implements Sandboxes {
 
   async compareSnapshots({ from, to, ...page }: ComparePosition, signal?: AbortSignal) {
     const ids = { from: this.#assertVisible(from), to: this.#findSnapshot(to) };
+    for (const id of Object.values(ids)) await this.fetchSnapshot(id, signal);
     return await this.#host.compareSnapshots({ ...page, ...ids }, signal);
   }
 

@@ -15,6 +15,8 @@ import type { BindingChanges } from '../secrets/index.ts';
 import type { About } from './snapshot-about.ts';
 
 export type CreateSandboxOptions = {
+  /** In a fleet, its place was found under this id; absent: a new one. */
+  readonly id?: string | undefined;
   /** Absent: the daemon's default profile. */
   readonly rootfs?: RootfsRequest | undefined;
   /** Pull mode of an image; absent: missing. */
@@ -76,6 +78,8 @@ export type CopyOptions = {
 
 /** `name` and `publish`: of the only copy. `children`: one entry for each copy, in addition to what all have. */
 export type ForkOptions = CopyOptions & {
+  /** As of creates; one for each copy. */
+  readonly ids?: readonly string[] | undefined;
   readonly children?: readonly CopyOptions[] | undefined;
   /** Changes of the inherited secrets, of all copies; null drops one. */
   readonly secrets?: BindingChanges | undefined;
@@ -193,7 +197,14 @@ export type SnapshotInfo = {
   readonly statePath: string;
   readonly memoryMib: number;
   readonly vcpus: number;
+  /** Absent without a snapshot store. */
+  readonly storage?: SnapshotStorage;
+  /** Why the last upload failed. */
+  readonly storageError?: string;
 } & About;
+
+/** `local`: only on this host, until it is uploaded. `stored`: in the snapshot store, too. `remote`: only there. */
+export type SnapshotStorage = 'local' | 'uploading' | 'stored' | 'remote';
 
 /** A snapshot, deleted or not, or a sandbox. */
 export type TreeNode = {

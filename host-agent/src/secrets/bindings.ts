@@ -10,6 +10,7 @@ import {
   type SecretInjection,
 } from '@sandboxd/api';
 import { base32nopad } from '@scure/base';
+import type { BoundSecret } from '../lib/bound-secret.ts';
 import { AppError } from '../lib/errors.ts';
 import { intersectPatterns } from '../lib/host-patterns.ts';
 import { Sealer } from '../lib/seal.ts';
@@ -41,17 +42,8 @@ export type StoredBinding = {
 /** A binding as it leaves the registry. */
 export type BindingReference = Omit<StoredBinding, 'use' | 'sealed' | 'digest'>;
 
-/** As the gateway has it, see gateway/substitution/bound-secret.ts. */
-export type OpenedSecret = {
-  readonly name: string;
-  readonly placeholder: string | null;
-  readonly value: Buffer | null;
-  readonly hosts: readonly string[];
-  readonly ports?: readonly number[] | undefined;
-  readonly forms: readonly SecretForm[];
-  readonly inject?: SecretInjection | undefined;
-  readonly plainHttp: boolean;
-};
+/** As the gateway has it. */
+export type OpenedSecret = BoundSecret<Buffer>;
 
 /** Null removes one. */
 export type BindingChanges = Readonly<Record<string, SecretBinding | null>>;
@@ -63,7 +55,7 @@ type BindDeps = {
 
 type OpenDeps = {
   readonly sealer: Pick<Sealer, 'open'>;
-  readonly secrets: Pick<SecretStore, 'content'>;
+  readonly secrets: Pick<SecretStore, 'contentNow'>;
   /** Once for each that has no value, though it should. */
   readonly onFailed: (name: string, error: unknown) => void;
 };
@@ -119,25 +111,24 @@ export function toReferences(bindings: readonly StoredBinding[]): BindingReferen
  * With their values, which the caller wipes. One that cannot be used now has none, and the others are not its hostages:
  * sealed with another key, or beyond what a sandbox may have, as stored secrets grow later.
  */
-export async function openBindings(
+export function openBindings(
   bindings: readonly StoredBinding[],
   { sealer, secrets, onFailed }: OpenDeps,
-): Promise<OpenedSecret[]> {
-  const opened = await Promise.all(
-    bindings.map(async ({ name, id, placeholder, hosts, ports, forms, inject, plainHttp, use, sealed }) => {
-      const shared = { name, placeholder, ports, forms, inject, plainHttp: plainHttp === true };
-      try {
-        if (sealed !== undefined) return { ...shared, hosts, value: sealer.open(toSealId(id), sealed) };
-        const content = use && (await secrets.content(use.scope, use.name));
-        if (content === undefined) return { ...shared, hosts, value: null };
-        // Its owner may have narrowed it since.
-        return { ...shared, hosts: intersectPatterns(hosts, content.hosts), value: content.value };
-      } catch (error) {
-        onFailed(name, error);
-        return { ...shared, hosts, value: null };
-      }
-    }),
-  );
+): OpenedSecret[] {
+  const opened = bindings.map((binding): OpenedSecret => {
+    const { name, id, placeholder, hosts, ports, forms, inject, plainHttp, use, sealed } = binding;
+    const shared = { name, placeholder, ports, forms, inject, plainHttp: plainHttp === true };
+    try {
+      if (sealed !== undefined) return { ...shared, hosts, value: sealer.open(toSealId(id), sealed) };
+      const content = use && secrets.contentNow(use.scope, use.name);
+      if (content === undefined) return { ...shared, hosts, value: null };
+      // Its owner may have narrowed it since.
+      return { ...shared, hosts: intersectPatterns(hosts, content.hosts), value: content.value };
+    } catch (error) {
+      onFailed(name, error);
+      return { ...shared, hosts, value: null };
+    }
+  });
   let bytes = 0;
   return opened.map((secret) => {
     bytes += secret.value?.length ?? 0;
@@ -165,11 +156,12 @@ function bind(
     throw new AppError('invalid_argument', `secrets.${name}.use names a secret that does not exist`);
   const hosts = wanted.hosts ?? stored ?? [];
   const shared = stored && intersectPatterns(hosts, stored);
-  const beyond = shared && hosts.filter((host) => !shared.includes(host));
-  if (beyond !== undefined && beyond.length > 0)
+  const beyond = shared === undefined ? -1 : hosts.findIndex((host) => !shared.includes(host));
+  // Not what it is: a value may be in the wrong field.
+  if (beyond !== -1)
     throw new AppError(
       'invalid_argument',
-      `secrets.${name}.hosts has ${beyond.slice(0, 5).join(', ')}, which secret ${use} is not for`,
+      `secrets.${name}.hosts[${beyond}] is not among the hosts of the stored secret ${use}`,
     );
   const id = before?.id ?? `sec_${randomBytes(PLACEHOLDER_BYTES).toString('hex')}`;
   const prefix = wanted.prefix ?? `sbxs_${name.toLowerCase()}_`;
@@ -218,10 +210,17 @@ function assertDistinct(bindings: readonly StoredBinding[]): void {
       'invalid_argument',
       `a sandbox must have at most ${MAX_SANDBOX_SECRETS} secrets, not ${bindings.length}`,
     );
-  const variables = bindings.flatMap(({ env }) => env ?? []);
-  const twice = variables.find((each, at) => variables.indexOf(each) !== at);
-  if (twice !== undefined)
-    throw new AppError('invalid_argument', `two secrets have the variable ${twice}; give one another env`);
+  const byVariable = new Map<string, string>();
+  for (const { name, env } of bindings) {
+    if (env === undefined) continue;
+    const other = byVariable.get(env);
+    if (other !== undefined)
+      throw new AppError(
+        'invalid_argument',
+        `secrets ${other} and ${name} have the same variable; give one another env`,
+      );
+    byVariable.set(env, name);
+  }
   const injected = bindings.filter(({ inject }) => inject !== undefined);
   for (const [at, one] of injected.entries())
     for (const other of injected.slice(at + 1)) {

@@ -11,5 +11,6 @@ export {
   wipe,
 } from './bindings.ts';
 export { SandboxSecrets } from './sandbox-secrets.ts';
-export { type SecretInfo, SecretStore, type SecretToStore } from './secret-store.ts';
-export { SecretSources, SOURCE_TTL_MS, type SourceNames } from './sources.ts';
+export { isSealKeyOfDaemon, markSealKey } from './seal-key-mark.ts';
+export { type SecretChange, type SecretInfo, SecretStore, type SecretToStore } from './secret-store.ts';
+export { SecretSources, SOURCE_TTL_MS, type SourceEntry, type SourceNames } from './sources.ts';

@@ -22,25 +22,34 @@ export class SourceValues {
     this.#sources = sources;
   }
 
-  /** Reads it now. AppError forbidden, internal. */
-  async check(scope: string, source: SecretSource): Promise<void> {
-    this.#sources.assertAllowed(scope, source);
+  /** AppError forbidden. */
+  hostsOf(scope: string, source: SecretSource): readonly string[] | undefined {
+    return this.#sources.hostsOf(scope, source);
+  }
+
+  /** Reads it now, for these hosts. AppError forbidden, internal. */
+  async check(scope: string, source: SecretSource, hosts: readonly string[]): Promise<void> {
+    this.#sources.assertBound(scope, source, hosts);
     await this.#read(scope, source);
   }
 
-  /** A copy, which the caller wipes. AppError forbidden, internal. */
-  async get(scope: string, source: SecretSource): Promise<Buffer> {
-    this.#sources.assertAllowed(scope, source);
+  /** A copy of what was read last, which the caller wipes. Undefined: it was not, or could not be. */
+  known(scope: string, source: SecretSource): Buffer | undefined {
+    this.#sources.hostsOf(scope, source);
+    const known = this.#known.get(toKey(scope, source));
+    return known && Buffer.from(known.value);
+  }
+
+  /** Reads it again if it was read some time ago. AppError forbidden, internal. */
+  async refresh(scope: string, source: SecretSource): Promise<void> {
+    this.#sources.hostsOf(scope, source);
     const known = this.#known.get(toKey(scope, source));
     const ageMs = known === undefined ? Number.POSITIVE_INFINITY : performance.now() - known.atMs;
-    if (ageMs >= SOURCE_TTL_MS) {
-      const read = this.#read(scope, source);
-      // It does not delay what else changes.
-      if (ageMs < SOURCE_TTL_MS + GRACE_MS)
-        await Promise.race([read, sleep(SLOW_MS, undefined, { ref: false })]);
-      else await read;
-    }
-    return Buffer.from(this.#known.get(toKey(scope, source))?.value ?? fail());
+    if (ageMs < SOURCE_TTL_MS) return;
+    const read = this.#read(scope, source);
+    if (ageMs < SOURCE_TTL_MS + GRACE_MS)
+      await Promise.race([read, sleep(SLOW_MS, undefined, { ref: false })]);
+    else await read;
   }
 
   close(): void {
@@ -84,8 +93,4 @@ export class SourceValues {
 /** One scope cannot have the value of another, nor one kind that of another. */
 function toKey(scope: string, { file, command, credential }: SecretSource): string {
   return JSON.stringify([scope, file, command, credential].map((part) => part ?? null));
-}
-
-function fail(): never {
-  throw new Error('the daemon ends');
 }

@@ -5,19 +5,20 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MAX_SECRET_CHARS, type SecretSource } from '@sandboxd/api';
 import { AppError, errnoOf } from '../lib/errors.ts';
+import { coversPattern } from '../lib/host-patterns.ts';
 import { readCommand } from './source-command.ts';
 import { toValue } from './value.ts';
 
-/**
- * Name → path. A name with a tenant before it, as in `acme/github`, is for that tenant; others are for keys without
- * one.
- */
-export type SourceNames = ReadonlyMap<string, string>;
+/** `path`: empty for a credential. `hosts`: the only ones that may get the value; absent: the secret names them. */
+export type SourceEntry = { readonly path: string; readonly hosts?: readonly string[] | undefined };
+
+/** By name. One with a tenant before it, as in `acme/github`, is for that tenant; others are for keys without one. */
+export type SourceNames = ReadonlyMap<string, SourceEntry>;
 
 export type SourceOptions = {
   readonly files: SourceNames;
   readonly commands: SourceNames;
-  /** Names of systemd's credentials; the path is empty. */
+  /** Names of systemd's credentials. */
   readonly credentials: SourceNames;
   /** `$CREDENTIALS_DIRECTORY`. */
   readonly credentialsDir?: string | undefined;
@@ -36,9 +37,23 @@ export class SecretSources {
     this.#options = options;
   }
 
-  /** AppError forbidden if the operator has none of that name for the scope. `scope`: tenant, or ''. */
-  assertAllowed(scope: string, source: SecretSource): void {
-    this.#find(scope, source);
+  /**
+   * To which the operator has bound it; undefined: to none. AppError forbidden if the operator has none of that name
+   * for the scope. `scope`: tenant, or ''.
+   */
+  hostsOf(scope: string, source: SecretSource): readonly string[] | undefined {
+    return this.#find(scope, source).hosts;
+  }
+
+  /** AppError forbidden for hosts that the operator has not given to the source. */
+  assertBound(scope: string, source: SecretSource, hosts: readonly string[]): void {
+    const { kind, name, hosts: bound } = this.#find(scope, source);
+    const beyond = bound === undefined ? -1 : hosts.findIndex((host) => !isWithin(bound, host));
+    if (beyond === -1) return;
+    throw new AppError(
+      'forbidden',
+      `the operator has bound ${kind} ${name} to ${bound?.join(', ')}, and hosts[${beyond}] is not among them`,
+    );
   }
 
   /** The caller wipes it. AppError `internal`, whose message has no value. */
@@ -70,14 +85,19 @@ export class SecretSources {
         : command !== undefined
           ? (['command', command, commands] as const)
           : (['credential', credential, credentials] as const);
-    const path = names.get(scope === '' ? name : `${scope}/${name}`);
-    if (path === undefined)
+    const entry = names.get(scope === '' ? name : `${scope}/${name}`);
+    if (entry === undefined)
       throw new AppError(
         'forbidden',
         `the operator has no such ${kind} for secrets of ${scope === '' ? 'keys without a tenant' : `tenant ${scope}`}; --secret-${kind} names them`,
       );
-    return { kind, name, path: kind === 'credential' ? join(credentialsDir ?? '/nonexistent', name) : path };
+    const path = kind === 'credential' ? join(credentialsDir ?? '/nonexistent', name) : entry.path;
+    return { kind, name, path, hosts: entry.hosts };
   }
+}
+
+function isWithin(bound: readonly string[], host: string): boolean {
+  return bound.some((allowed) => coversPattern(allowed, host));
 }
 
 async function readLimited(path: string): Promise<Buffer> {

@@ -4857,6 +4857,9 @@ export namespace sandboxd {
                 /** FileEntry version. */
                 version: string;
 
+                /** FileEntry attributes. */
+                attributes: Uint8Array;
+
                 /**
                  * Creates a new FileEntry instance using the specified properties.
                  * @param [properties] Properties to set
@@ -4922,12 +4925,86 @@ export namespace sandboxd {
                     /** FileEntry version */
                     version?: (string|null);
 
+                    /** FileEntry attributes */
+                    attributes?: (Uint8Array|null);
+
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
                 }
 
                 /** Shape of a FileEntry. */
                 type $Shape = sandboxd.agent.v1.FileEntry.$Properties;
+            }
+
+            /**
+             * Properties of a FileAttribute.
+             * @deprecated Use sandboxd.agent.v1.FileAttribute.$Properties instead.
+             */
+            interface IFileAttribute extends sandboxd.agent.v1.FileAttribute.$Properties {
+            }
+
+            /** Represents a FileAttribute. */
+            class FileAttribute {
+
+                /**
+                 * Constructs a new FileAttribute.
+                 * @param [properties] Properties to set
+                 */
+                constructor(properties?: sandboxd.agent.v1.FileAttribute.$Properties);
+
+                /** Unknown fields preserved while decoding when enabled */
+                $unknowns?: Uint8Array[];
+
+                /** FileAttribute name. */
+                name: Uint8Array;
+
+                /** FileAttribute value. */
+                value?: (Uint8Array|null);
+
+                /**
+                 * Creates a new FileAttribute instance using the specified properties.
+                 * @param [properties] Properties to set
+                 * @returns FileAttribute instance
+                 */
+                static create(properties: sandboxd.agent.v1.FileAttribute.$Shape): sandboxd.agent.v1.FileAttribute & sandboxd.agent.v1.FileAttribute.$Shape;
+                static create(properties?: sandboxd.agent.v1.FileAttribute.$Properties): sandboxd.agent.v1.FileAttribute;
+
+                /**
+                 * Encodes the specified FileAttribute message. Does not implicitly {@link sandboxd.agent.v1.FileAttribute.verify|verify} messages.
+                 * @param message FileAttribute message or plain object to encode
+                 * @param [writer] Writer to encode to
+                 * @returns Writer
+                 */
+                static encode(message: sandboxd.agent.v1.FileAttribute.$Properties, writer?: $protobuf.Writer): $protobuf.Writer;
+
+                /**
+                 * Decodes a FileAttribute message from the specified reader or buffer.
+                 * @param reader Reader or buffer to decode from
+                 * @param [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileAttribute & sandboxd.agent.v1.FileAttribute.$Shape} FileAttribute
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                static decode(reader: ($protobuf.Reader|Uint8Array), length?: number): sandboxd.agent.v1.FileAttribute & sandboxd.agent.v1.FileAttribute.$Shape;
+            }
+
+            namespace FileAttribute {
+
+                /** Properties of a FileAttribute. */
+                interface $Properties {
+
+                    /** FileAttribute name */
+                    name?: (Uint8Array|null);
+
+                    /** FileAttribute value */
+                    value?: (Uint8Array|null);
+
+                    /** Unknown fields preserved while decoding when enabled */
+                    $unknowns?: Uint8Array[];
+                }
+
+                /** Shape of a FileAttribute. */
+                type $Shape = sandboxd.agent.v1.FileAttribute.$Properties;
             }
 
             /**
@@ -5160,6 +5237,9 @@ export namespace sandboxd {
                 /** FileStat isLink. */
                 isLink: boolean;
 
+                /** FileStat attributes. */
+                attributes: boolean;
+
                 /**
                  * Creates a new FileStat instance using the specified properties.
                  * @param [properties] Properties to set
@@ -5194,6 +5274,9 @@ export namespace sandboxd {
 
                     /** FileStat isLink */
                     isLink?: (boolean|null);
+
+                    /** FileStat attributes */
+                    attributes?: (boolean|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -5230,6 +5313,9 @@ export namespace sandboxd {
 
                 /** FileList after. */
                 after: Uint8Array;
+
+                /** FileList attributes. */
+                attributes: boolean;
 
                 /**
                  * Creates a new FileList instance using the specified properties.
@@ -5271,6 +5357,9 @@ export namespace sandboxd {
 
                     /** FileList after */
                     after?: (Uint8Array|null);
+
+                    /** FileList attributes */
+                    attributes?: (boolean|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -5527,6 +5616,9 @@ export namespace sandboxd {
                 /** FileChange mtimeUs. */
                 mtimeUs?: (number|null);
 
+                /** FileChange attributes. */
+                attributes: sandboxd.agent.v1.FileAttribute.$Properties[];
+
                 /**
                  * Creates a new FileChange instance using the specified properties.
                  * @param [properties] Properties to set
@@ -5567,6 +5659,9 @@ export namespace sandboxd {
 
                     /** FileChange mtimeUs */
                     mtimeUs?: (number|null);
+
+                    /** FileChange attributes */
+                    attributes?: (sandboxd.agent.v1.FileAttribute.$Properties[]|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];
@@ -5693,6 +5788,9 @@ export namespace sandboxd {
                 /** FileWrite ifNoneMatch. */
                 ifNoneMatch: string[];
 
+                /** FileWrite attributes. */
+                attributes: sandboxd.agent.v1.FileAttribute.$Properties[];
+
                 /**
                  * Creates a new FileWrite instance using the specified properties.
                  * @param [properties] Properties to set
@@ -5739,6 +5837,9 @@ export namespace sandboxd {
 
                     /** FileWrite ifNoneMatch */
                     ifNoneMatch?: (string[]|null);
+
+                    /** FileWrite attributes */
+                    attributes?: (sandboxd.agent.v1.FileAttribute.$Properties[]|null);
 
                     /** Unknown fields preserved while decoding when enabled */
                     $unknowns?: Uint8Array[];

@@ -11995,6 +11995,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {Uint8Array|null} [target] FileEntry target
                  * @property {number|null} [links] FileEntry links
                  * @property {string|null} [version] FileEntry version
+                 * @property {Uint8Array|null} [attributes] FileEntry attributes
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -12115,6 +12116,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 FileEntry.prototype.version = "";
 
                 /**
+                 * FileEntry attributes.
+                 * @member {Uint8Array} attributes
+                 * @memberof sandboxd.agent.v1.FileEntry
+                 * @instance
+                 */
+                FileEntry.prototype.attributes = $util.newBuffer([]);
+
+                /**
                  * Creates a new FileEntry instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.FileEntry
@@ -12168,6 +12177,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 10, wireType 0 =*/80).uint32(message.links);
                     if (message.version != null && $Object.hasOwnProperty.call(message, "version") && message.version !== "")
                         writer.uint32(/* id 11, wireType 2 =*/90).string(message.version);
+                    if (message.attributes != null && $Object.hasOwnProperty.call(message, "attributes") && message.attributes.length)
+                        writer.uint32(/* id 12, wireType 2 =*/98).bytes(message.attributes);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -12311,6 +12322,15 @@ export const sandboxd = $root.sandboxd = (() => {
                                     delete message.version;
                                 continue;
                             }
+                        case 12: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.attributes = value;
+                                else
+                                    delete message.attributes;
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -12329,6 +12349,185 @@ export const sandboxd = $root.sandboxd = (() => {
                 };
 
                 return FileEntry;
+            })();
+
+            v1.FileAttribute = (function() {
+
+                /**
+                 * Properties of a FileAttribute.
+                 * @typedef {Object} sandboxd.agent.v1.FileAttribute.$Properties
+                 * @property {Uint8Array|null} [name] FileAttribute name
+                 * @property {Uint8Array|null} [value] FileAttribute value
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+
+                /**
+                 * Properties of a FileAttribute.
+                 * @memberof sandboxd.agent.v1
+                 * @interface IFileAttribute
+                 * @augments sandboxd.agent.v1.FileAttribute.$Properties
+                 * @deprecated Use sandboxd.agent.v1.FileAttribute.$Properties instead.
+                 */
+
+                /**
+                 * Shape of a FileAttribute.
+                 * @typedef {sandboxd.agent.v1.FileAttribute.$Properties} sandboxd.agent.v1.FileAttribute.$Shape
+                 */
+
+                /**
+                 * Constructs a new FileAttribute.
+                 * @memberof sandboxd.agent.v1
+                 * @classdesc Represents a FileAttribute.
+                 * @constructor
+                 * @param {sandboxd.agent.v1.FileAttribute.$Properties=} [properties] Properties to set
+                 * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
+                 */
+                const FileAttribute = function (properties) {
+                    if (properties)
+                        for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
+                            if (properties[keys[i]] != null && keys[i] !== "__proto__")
+                                this[keys[i]] = properties[keys[i]];
+                };
+
+                /**
+                 * FileAttribute name.
+                 * @member {Uint8Array} name
+                 * @memberof sandboxd.agent.v1.FileAttribute
+                 * @instance
+                 */
+                FileAttribute.prototype.name = $util.newBuffer([]);
+
+                /**
+                 * FileAttribute value.
+                 * @member {Uint8Array|null|undefined} value
+                 * @memberof sandboxd.agent.v1.FileAttribute
+                 * @instance
+                 */
+                FileAttribute.prototype.value = null;
+
+                // OneOf field names bound to virtual getters and setters
+                let $oneOfFields;
+
+                // Virtual OneOf for proto3 optional field
+                $Object.defineProperty(FileAttribute.prototype, "_value", {
+                    get: $util.oneOfGetter($oneOfFields = ["value"]),
+                    set: $util.oneOfSetter($oneOfFields)
+                });
+
+                /**
+                 * Creates a new FileAttribute instance using the specified properties.
+                 * @function create
+                 * @memberof sandboxd.agent.v1.FileAttribute
+                 * @static
+                 * @param {sandboxd.agent.v1.FileAttribute.$Properties=} [properties] Properties to set
+                 * @returns {sandboxd.agent.v1.FileAttribute} FileAttribute instance
+                 * @type {{
+                 *   (properties: sandboxd.agent.v1.FileAttribute.$Shape): sandboxd.agent.v1.FileAttribute & sandboxd.agent.v1.FileAttribute.$Shape;
+                 *   (properties?: sandboxd.agent.v1.FileAttribute.$Properties): sandboxd.agent.v1.FileAttribute;
+                 * }}
+                 */
+                FileAttribute.create = function(properties) {
+                    return new FileAttribute(properties);
+                };
+
+                /**
+                 * Encodes the specified FileAttribute message. Does not implicitly {@link sandboxd.agent.v1.FileAttribute.verify|verify} messages.
+                 * @function encode
+                 * @memberof sandboxd.agent.v1.FileAttribute
+                 * @static
+                 * @param {sandboxd.agent.v1.FileAttribute.$Properties} message FileAttribute message or plain object to encode
+                 * @param {$protobuf.Writer} [writer] Writer to encode to
+                 * @returns {$protobuf.Writer} Writer
+                 */
+                FileAttribute.encode = function (message, writer, _depth) {
+                    if (!writer)
+                        writer = $Writer.create();
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $util.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    if (message.name != null && $Object.hasOwnProperty.call(message, "name") && message.name.length)
+                        writer.uint32(/* id 1, wireType 2 =*/10).bytes(message.name);
+                    if (message.value != null && $Object.hasOwnProperty.call(message, "value"))
+                        writer.uint32(/* id 2, wireType 2 =*/18).bytes(message.value);
+                    if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
+                        for (let i = 0; i < message.$unknowns.length; ++i)
+                            writer.raw(message.$unknowns[i]);
+                    return writer;
+                };
+
+                /**
+                 * Decodes a FileAttribute message from the specified reader or buffer.
+                 * @function decode
+                 * @memberof sandboxd.agent.v1.FileAttribute
+                 * @static
+                 * @param {$protobuf.Reader|Uint8Array} reader Reader or buffer to decode from
+                 * @param {number} [length] Message length if known beforehand
+                 * @returns {sandboxd.agent.v1.FileAttribute & sandboxd.agent.v1.FileAttribute.$Shape} FileAttribute
+                 * @throws {Error} If the payload is not a reader or valid buffer
+                 * @throws {$protobuf.util.ProtocolError} If required fields are missing
+                 */
+                FileAttribute.decode = function (reader, length, _end, _depth, _target) {
+                    if (!(reader instanceof $Reader))
+                        reader = $Reader.create(reader);
+                    if (_depth === $undefined)
+                        _depth = 0;
+                    if (_depth > $Reader.recursionLimit)
+                        throw $Error("max depth exceeded");
+                    let end, message, value;
+                    if (length === $undefined)
+                        end = reader.len;
+                    else {
+                        end = reader.pos + length;
+                        if (end > reader.len)
+                            throw $RangeError("index out of range");
+                        length = reader.len;
+                        reader.len = end;
+                    }
+                    message = _target || new $root.sandboxd.agent.v1.FileAttribute();
+                    while (reader.pos < end) {
+                        let start = reader.pos;
+                        let tag = reader.tag();
+                        if (tag === _end) {
+                            _end = $undefined;
+                            break;
+                        }
+                        let wireType = tag & 7;
+                        switch (tag >>>= 3) {
+                        case 1: {
+                                if (wireType !== 2)
+                                    break;
+                                if ((value = reader.bytes()).length)
+                                    message.name = value;
+                                else
+                                    delete message.name;
+                                continue;
+                            }
+                        case 2: {
+                                if (wireType !== 2)
+                                    break;
+                                message.value = reader.bytes();
+                                message._value = "value";
+                                continue;
+                            }
+                        }
+                        reader.skipType(wireType, _depth, tag);
+                        if (!reader.discardUnknown) {
+                            $util.makeProp(message, "$unknowns", false);
+                            (message.$unknowns || (message.$unknowns = [])).push(reader.raw(start, reader.pos));
+                        }
+                    }
+                    if (length !== $undefined) {
+                        if (reader.pos !== end)
+                            throw $RangeError("index out of range");
+                        reader.len = length;
+                    }
+                    if (_end !== $undefined)
+                        throw $Error("missing end group");
+                    return message;
+                };
+
+                return FileAttribute;
             })();
 
             v1.FileCall = (function() {
@@ -12848,6 +13047,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * Properties of a FileStat.
                  * @typedef {Object} sandboxd.agent.v1.FileStat.$Properties
                  * @property {boolean|null} [isLink] FileStat isLink
+                 * @property {boolean|null} [attributes] FileStat attributes
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -12888,6 +13088,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 FileStat.prototype.isLink = false;
 
                 /**
+                 * FileStat attributes.
+                 * @member {boolean} attributes
+                 * @memberof sandboxd.agent.v1.FileStat
+                 * @instance
+                 */
+                FileStat.prototype.attributes = false;
+
+                /**
                  * Creates a new FileStat instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.FileStat
@@ -12921,6 +13129,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         throw $Error("max depth exceeded");
                     if (message.isLink != null && $Object.hasOwnProperty.call(message, "isLink") && message.isLink !== false)
                         writer.uint32(/* id 1, wireType 0 =*/8).bool(message.isLink);
+                    if (message.attributes != null && $Object.hasOwnProperty.call(message, "attributes") && message.attributes !== false)
+                        writer.uint32(/* id 2, wireType 0 =*/16).bool(message.attributes);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -12974,6 +13184,15 @@ export const sandboxd = $root.sandboxd = (() => {
                                     delete message.isLink;
                                 continue;
                             }
+                        case 2: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.attributes = value;
+                                else
+                                    delete message.attributes;
+                                continue;
+                            }
                         }
                         reader.skipType(wireType, _depth, tag);
                         if (!reader.discardUnknown) {
@@ -13002,6 +13221,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {number|null} [depth] FileList depth
                  * @property {number|null} [maxEntries] FileList maxEntries
                  * @property {Uint8Array|null} [after] FileList after
+                 * @property {boolean|null} [attributes] FileList attributes
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -13058,6 +13278,14 @@ export const sandboxd = $root.sandboxd = (() => {
                 FileList.prototype.after = $util.newBuffer([]);
 
                 /**
+                 * FileList attributes.
+                 * @member {boolean} attributes
+                 * @memberof sandboxd.agent.v1.FileList
+                 * @instance
+                 */
+                FileList.prototype.attributes = false;
+
+                /**
                  * Creates a new FileList instance using the specified properties.
                  * @function create
                  * @memberof sandboxd.agent.v1.FileList
@@ -13095,6 +13323,8 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 2, wireType 0 =*/16).uint32(message.maxEntries);
                     if (message.after != null && $Object.hasOwnProperty.call(message, "after") && message.after.length)
                         writer.uint32(/* id 3, wireType 2 =*/26).bytes(message.after);
+                    if (message.attributes != null && $Object.hasOwnProperty.call(message, "attributes") && message.attributes !== false)
+                        writer.uint32(/* id 4, wireType 0 =*/32).bool(message.attributes);
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -13164,6 +13394,15 @@ export const sandboxd = $root.sandboxd = (() => {
                                     message.after = value;
                                 else
                                     delete message.after;
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 0)
+                                    break;
+                                if (value = reader.bool())
+                                    message.attributes = value;
+                                else
+                                    delete message.attributes;
                                 continue;
                             }
                         }
@@ -13737,6 +13976,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {number|null} [mode] FileChange mode
                  * @property {string|null} [owner] FileChange owner
                  * @property {number|null} [mtimeUs] FileChange mtimeUs
+                 * @property {Array.<sandboxd.agent.v1.FileAttribute.$Properties>|null} [attributes] FileChange attributes
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -13762,6 +14002,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
                 const FileChange = function (properties) {
+                    this.attributes = [];
                     if (properties)
                         for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                             if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -13791,6 +14032,14 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @instance
                  */
                 FileChange.prototype.mtimeUs = null;
+
+                /**
+                 * FileChange attributes.
+                 * @member {Array.<sandboxd.agent.v1.FileAttribute.$Properties>} attributes
+                 * @memberof sandboxd.agent.v1.FileChange
+                 * @instance
+                 */
+                FileChange.prototype.attributes = $util.emptyArray;
 
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
@@ -13845,6 +14094,9 @@ export const sandboxd = $root.sandboxd = (() => {
                         writer.uint32(/* id 2, wireType 2 =*/18).string(message.owner);
                     if (message.mtimeUs != null && $Object.hasOwnProperty.call(message, "mtimeUs"))
                         writer.uint32(/* id 3, wireType 0 =*/24).sint64(message.mtimeUs);
+                    if (message.attributes != null && message.attributes.length)
+                        for (let i = 0; i < message.attributes.length; ++i)
+                            $root.sandboxd.agent.v1.FileAttribute.encode(message.attributes[i], writer.uint32(/* id 4, wireType 2 =*/34).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -13910,6 +14162,14 @@ export const sandboxd = $root.sandboxd = (() => {
                                     break;
                                 message.mtimeUs = reader.sint64();
                                 message._mtimeUs = "mtimeUs";
+                                continue;
+                            }
+                        case 4: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.attributes && message.attributes.length))
+                                    message.attributes = [];
+                                message.attributes.push($root.sandboxd.agent.v1.FileAttribute.decode(reader, reader.size(), $undefined, _depth + 1));
                                 continue;
                             }
                         }
@@ -14166,6 +14426,7 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @property {boolean|null} [parents] FileWrite parents
                  * @property {Array.<string>|null} [ifMatch] FileWrite ifMatch
                  * @property {Array.<string>|null} [ifNoneMatch] FileWrite ifNoneMatch
+                 * @property {Array.<sandboxd.agent.v1.FileAttribute.$Properties>|null} [attributes] FileWrite attributes
                  * @property {Array.<Uint8Array>} [$unknowns] Unknown fields preserved while decoding when enabled
                  */
 
@@ -14193,6 +14454,7 @@ export const sandboxd = $root.sandboxd = (() => {
                 const FileWrite = function (properties) {
                     this.ifMatch = [];
                     this.ifNoneMatch = [];
+                    this.attributes = [];
                     if (properties)
                         for (let keys = $Object.keys(properties), i = 0; i < keys.length; ++i)
                             if (properties[keys[i]] != null && keys[i] !== "__proto__")
@@ -14238,6 +14500,14 @@ export const sandboxd = $root.sandboxd = (() => {
                  * @instance
                  */
                 FileWrite.prototype.ifNoneMatch = $util.emptyArray;
+
+                /**
+                 * FileWrite attributes.
+                 * @member {Array.<sandboxd.agent.v1.FileAttribute.$Properties>} attributes
+                 * @memberof sandboxd.agent.v1.FileWrite
+                 * @instance
+                 */
+                FileWrite.prototype.attributes = $util.emptyArray;
 
                 // OneOf field names bound to virtual getters and setters
                 let $oneOfFields;
@@ -14292,6 +14562,9 @@ export const sandboxd = $root.sandboxd = (() => {
                     if (message.ifNoneMatch != null && message.ifNoneMatch.length)
                         for (let i = 0; i < message.ifNoneMatch.length; ++i)
                             writer.uint32(/* id 5, wireType 2 =*/42).string(message.ifNoneMatch[i]);
+                    if (message.attributes != null && message.attributes.length)
+                        for (let i = 0; i < message.attributes.length; ++i)
+                            $root.sandboxd.agent.v1.FileAttribute.encode(message.attributes[i], writer.uint32(/* id 6, wireType 2 =*/50).fork(), _depth + 1).ldelim();
                     if (message.$unknowns != null && $Object.hasOwnProperty.call(message, "$unknowns"))
                         for (let i = 0; i < message.$unknowns.length; ++i)
                             writer.raw(message.$unknowns[i]);
@@ -14372,6 +14645,14 @@ export const sandboxd = $root.sandboxd = (() => {
                                 if (!(message.ifNoneMatch && message.ifNoneMatch.length))
                                     message.ifNoneMatch = [];
                                 message.ifNoneMatch.push(reader.stringVerify());
+                                continue;
+                            }
+                        case 6: {
+                                if (wireType !== 2)
+                                    break;
+                                if (!(message.attributes && message.attributes.length))
+                                    message.attributes = [];
+                                message.attributes.push($root.sandboxd.agent.v1.FileAttribute.decode(reader, reader.size(), $undefined, _depth + 1));
                                 continue;
                             }
                         }

@@ -137,6 +137,8 @@ export function mmdebstrapArguments(
     ...(recipe.packages.length > 0 ? [`--include=${recipe.packages.join(',')}`] : []),
     ...host.aptSettings.map((setting) => `--aptopt=${setting}`),
     ...DPKG_OPTIONS.map((option) => `--dpkgopt=${option}`),
+    // Scripts of packages, such as those of Java, link pages of alternatives there, and fail without the directory.
+    '--essential-hook=mkdir -p "$1/usr/share/man/man1"',
     // mmdebstrap runs the line with the root directory as its first argument. Names have no special characters.
     ...(recipe.users ?? []).map(
       (name) => `--customize-hook=chroot "$1" useradd --create-home --user-group --shell /bin/bash ${name}`,

@@ -30,6 +30,7 @@ import type {
   ResourceContext,
 } from '../../../host-agent/src/sandboxes/resources/resource.ts';
 import type { SnapshotRecord } from '../../../host-agent/src/sandboxes/snapshots.ts';
+import type { SharedOptions, StoredRecord } from '../../../host-agent/src/sandboxes/stored/shared.ts';
 import { Store, type Table } from '../../../host-agent/src/store/store.ts';
 import { HELPERS } from '../helper-programs.ts';
 import { NO_PRESETS } from '../no-presets.ts';
@@ -65,6 +66,7 @@ export type MemoryDaemonOptions = Partial<
   readonly quotaOf?: (tenant: string) => Quota | undefined;
   readonly policyOfOwner?: (owner: Owner) => Policy | undefined;
   readonly readCounters?: () => Counters;
+  readonly snapshotStore?: SharedOptions['store'];
   /** Directories and machines of an earlier daemon. */
   readonly home?: Home;
   /** Wraps a table of the registry. */
@@ -185,6 +187,10 @@ export async function startMemoryDaemon(t: Test, options: MemoryDaemonOptions = 
       quotaOf: options.quotaOf ?? (() => undefined),
       policyOfOwner: options.policyOfOwner ?? (() => undefined),
       publishPorts: ['1024-32767', '61000-65535'],
+    },
+    shared: options.snapshotStore && {
+      store: options.snapshotStore,
+      records: store.table<StoredRecord>('stored_snapshots'),
     },
     comparer: { program: HELPERS.diffdisks, jail: undefined },
     snapshotRecords: options.changeSnapshotRecords?.(snapshotRecords) ?? snapshotRecords,

@@ -2,10 +2,11 @@
 // authority of their sandbox.
 import type { Test } from 'tap';
 import { type Authority, Leaves, makeAuthority } from '../../../host-agent/src/network/authority/index.ts';
-import type { NetworkPolicy } from '../../../host-agent/src/network/index.ts';
+import type { NetworkOptions, NetworkPolicy } from '../../../host-agent/src/network/index.ts';
 import type { ServeOptions } from '../../../host-agent/src/network/network-options.ts';
+import { HELPERS } from '../helper-programs.ts';
 import { openGuest, openInternet } from './guests.ts';
-import { WEB_IP } from './lab.ts';
+import { toGatewayCommand, WEB_IP } from './lab.ts';
 
 export { WEB_IP };
 
@@ -32,7 +33,8 @@ const within = (bytes, { name = 'ok.test', port = 443, ms = 2500, alpn, ...optio
 const statuses = (text) => String(text).match(/HTTP.1.1 \\d+/g)?.map((each) => each.slice(9)).join(' ') ?? text;
 `;
 
-export async function openInspectLab(t: Test, script = '') {
+/** `gateway`: absent: the one of the sources. */
+export async function openInspectLab(t: Test, script = '', gateway = HELPERS.gateway) {
   const [world, sandbox] = await Promise.all([makeAuthority('world'), makeAuthority('sbx_test')]);
   const leaves = new Leaves(world);
   const of = async (name: string) => leaves.get(name);
@@ -61,10 +63,13 @@ export async function openInspectLab(t: Test, script = '') {
     policy: Partial<NetworkPolicy>,
     authority: Authority | undefined = sandbox,
     secrets?: ServeOptions['secrets'],
+    options: Partial<NetworkOptions> = {},
   ) {
+    const command = await toGatewayCommand(gateway);
     const records: Record<string, unknown>[] = [];
     const guest = await openGuest(t, lab, {
-      ...{ policy, roots: world.certificate, program: () => PROGRAM(sandbox.certificate) },
+      ...{ policy, program: () => PROGRAM(sandbox.certificate) },
+      network: { gateway: { command, roots: world.certificate }, ...options },
       served: {
         generation: 1,
         authority: async () => authority,

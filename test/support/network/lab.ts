@@ -69,7 +69,6 @@ export class Lab {
 
   /** Opens the network module as the daemon does. The caller closes it. */
   async openNetwork(options: Partial<NetworkOptions> = {}, roots?: string): Promise<Network> {
-    const { gateway } = HELPERS;
     return Network.open({
       allowedRanges: [],
       upstream: new HostUpstream([this.names.address]),
@@ -78,13 +77,7 @@ export class Lab {
       program: HELPERS.netd,
       portProgram: HELPERS.portd,
       egressProgram: HELPERS.egressd,
-      gateway: {
-        command: {
-          ...{ jail: HELPERS.jail, root: LEASES_DIR, program: gateway.program, args: gateway.args },
-          files: [...(await findProgramFiles(gateway.program)), ...gateway.reads],
-        },
-        roots,
-      },
+      gateway: { command: await toGatewayCommand(HELPERS.gateway), roots },
       portUsers: leaseUsers(TEST_UIDS),
       log: pino({ level: process.env.LAB_LOG ?? 'silent' }),
       ...options,
@@ -161,6 +154,11 @@ export class Lab {
     );
     await sh('ip route add default via 93.184.215.254');
   }
+}
+
+export async function toGatewayCommand({ program, args, reads }: typeof HELPERS.gateway) {
+  const files = [...(await findProgramFiles(program)), ...reads];
+  return { jail: HELPERS.jail, root: LEASES_DIR, program, args, files };
 }
 
 export class Guest {

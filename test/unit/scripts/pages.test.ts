@@ -88,6 +88,35 @@ t.test('flags of commands and settings are there', async (t) => {
   t.ok(count > 100);
 });
 
+t.test('each line of the attack list has tests that are there, or says why not', (t) => {
+  const page = read('docs/egress-attacks.md');
+  const rows = [...page.matchAll(/^\| (\d+) \| [^|]+ \| ([^|]+) \| ([^|]+) \|$/gm)];
+  t.strictSame(
+    rows.map(([, line]) => Number(line)),
+    Array.from({ length: 116 }, (_, n) => n + 1),
+  );
+  let count = 0;
+  for (const [, line, result = '', tests = ''] of rows) {
+    if (tests === 'does not apply' || tests === 'open') {
+      t.ok(result.length > 20, `${line} says why`);
+      continue;
+    }
+    for (const each of tests.split('; ')) {
+      const [, path = '', title = ''] = /^`([\w./-]+\.test\.ts)`: (\S.*)$/.exec(each) ?? [];
+      const file = ['test', 'test/unit/host-agent'].map((dir) => join(ROOT, dir, path)).find(isThere);
+      const text = file === undefined ? '' : readFileSync(file, 'utf8');
+      const titles = [...text.matchAll(/\bt\.test\(\s*(['"`])(.*?)\1,/gs)].map(([, , found = '']) => found);
+      t.ok(
+        titles.some((found) => found.startsWith(title)),
+        `${line}: ${each}`,
+      );
+      count++;
+    }
+  }
+  t.ok(count > 150, `${count}`);
+  t.end();
+});
+
 t.test('bounds of the page on hostile clients are those in force', (t) => {
   const rows = new Map(
     read('docs/hardening.md')

@@ -1,12 +1,20 @@
 // Secrets with a real guest: curl and Python use a placeholder, the server has the value, the guest never does.
 import '../../support/network/own-network.ts';
-import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { createPrivateKey } from 'node:crypto';
+import { once } from 'node:events';
+import { createReadStream, createWriteStream, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
+import { createZstdDecompress } from 'node:zlib';
 import t from 'tap';
 import { Leaves, makeAuthority } from '../../../host-agent/src/network/authority/index.ts';
+import { Store } from '../../../host-agent/src/store/store.ts';
+import type { SandboxJson } from '../../support/api.ts';
 import { makeDirectories, removeDirectories, startDaemon } from '../../support/daemon.ts';
 import { openInternet } from '../../support/internet/index.ts';
+import { makeAuthorities } from '../../support/memory-host/authorities.ts';
 import { scaled } from '../../support/time-scale.ts';
 
 t.setTimeout(scaled(600_000));
@@ -18,6 +26,8 @@ const SERVER = (cert: string, key: string) => `
 require('https').createServer(${JSON.stringify({ cert, key })}, (q, s) => {
   console.log('got ' + q.headers.authorization);
   s.end('you sent ' + q.headers.authorization); }).listen(443, () => console.log('up'));`;
+
+const CURL = 'curl -sS -i -H "Authorization: Bearer $GH" https://api.test/';
 
 /** Values in eight encodings. */
 function formsOf(value: string): Buffer[] {
@@ -36,17 +46,20 @@ function formsOf(value: string): Buffer[] {
 }
 
 /** The files below the directories that have one of them. */
-function findIn(dirs: readonly string[], forms: readonly Buffer[], patterns: string): string {
+async function findIn(dirs: readonly string[], forms: readonly Buffer[], patterns: string): Promise<string> {
   writeFileSync(patterns, Buffer.concat(forms.flatMap((form) => [form, Buffer.from('\n')]).slice(0, -1)));
-  const { status, stdout } = spawnSync('grep', ['-rlaF', '-f', patterns, ...dirs], {
-    ...{ env: { PATH: process.env.PATH, LC_ALL: 'C' }, encoding: 'utf8' },
+  // Beside the event loop, which connections of the client need.
+  const child = spawn('grep', ['-rlaF', '-f', patterns, ...dirs], {
+    ...{ env: { PATH: process.env.PATH, LC_ALL: 'C' }, stdio: ['ignore', 'pipe', 'inherit'] },
   });
-  if (status === null) throw new Error('grep did not run');
+  const stdout = await text(child.stdout);
+  if (child.exitCode === null) await once(child, 'exit');
+  if (child.exitCode !== 0 && child.exitCode !== 1) throw new Error('grep did not run');
   return stdout;
 }
 
 t.test(
-  '76, 87, 102: a guest uses a secret; nothing of it is in memory, disk, snapshot and logs',
+  '76, 87, 102, 105: a guest uses a secret; nothing of it is in memory, disk, snapshot, export and logs',
   async (t) => {
     const internet = await openInternet(t);
     const { web } = internet.machines;
@@ -89,8 +102,41 @@ t.test(
     t.match(snapshot.id, /^snap_/);
     const forms = [...formsOf(VALUE), ...formsOf(NEXT)];
     const patterns = join(home, 'patterns');
-    t.match(findIn([join(home, 'known')], forms, patterns), /control/, 'control: it is found');
-    t.equal(findIn([directories.dataDir, directories.runDir], forms, patterns), '');
+    t.match(await findIn([join(home, 'known')], forms, patterns), /control/, 'control: it is found');
+    t.equal(await findIn([directories.dataDir, directories.runDir], forms, patterns), '');
+    t.match(await api.call('GET', '/secrets/github'), { uses: 2, used_by: [id] });
+
+    const exported = await fetch(`${daemon.url}/snapshots/${snapshot.id}/export`);
+    const archive = join(home, 'archive');
+    writeFileSync(archive, await exported.bytes());
+    const unpacked = join(home, 'unpacked');
+    await pipeline(createReadStream(archive), createZstdDecompress(), createWriteStream(unpacked));
+    const store = await Store.open(join(directories.dataDir, 'state.lmdb'), 'beside');
+    const authority = makeAuthorities(store, directories.dataDir).open(id);
+    await store.close();
+    const { d = '' } = createPrivateKey(authority.key).export({ format: 'jwk' });
+    const keyForms = [Buffer.from(d, 'base64url'), Buffer.from(authority.key.split('\n')[1] ?? '-')];
+    t.equal(
+      await findIn([archive, unpacked], [...forms, ...keyForms], patterns),
+      '',
+      '105: nor the key of the CA',
+    );
+    const certificate = Buffer.from(authority.certificate.split('\n')[1] ?? '-');
+    t.match(await findIn([unpacked], [certificate], patterns), /unpacked/, 'control: its certificate');
+    const body = readFileSync(archive);
+    const imported = await api.fetch('/snapshots/import', { method: 'POST', body });
+    const { id: copied } = (await imported.json()) as { id: string };
+    const { sandboxes } = await api.call<{ sandboxes: SandboxJson[] }>('POST', `/snapshots/${copied}/fork`);
+    const copy = sandboxes[0]?.id ?? '';
+    t.match(await api.call('GET', `/sandboxes/${copy}/network`), {
+      secrets: [{ name: 'GH', has_value: false }],
+    });
+    const refused = await api.sh(copy, CURL);
+    t.match(refused, /403.*secret GH has no value here/s, '105: unbound, and says so');
+    t.equal(seen.filter((line) => line !== 'up').length, 2, 'the server has seen nothing of it');
+    await api.call('PATCH', `/sandboxes/${copy}/network`, { secrets: { GH: { use: 'github' } } });
+    t.match(await api.sh(copy, CURL), `you sent Bearer ${'*'.repeat(NEXT.length)}`);
+    t.equal(seen.at(-1), `got Bearer ${NEXT}`);
     t.notMatch(JSON.stringify(daemon.log), 'ghp_');
   },
 );

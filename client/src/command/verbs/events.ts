@@ -30,6 +30,8 @@ const KINDS = Object.keys({
   deleted: true,
   'snapshot-taken': true,
   'snapshot-imported': true,
+  'snapshot-stored': true,
+  'snapshot-fetched': true,
   'snapshot-changed': true,
   'snapshot-deleted': true,
 } satisfies Record<SandboxEvent['kind'], true>) as SandboxEvent['kind'][];

@@ -90,13 +90,23 @@ async function list(names: readonly string[], input: Input, session: Session): P
   const secrets = await client.secrets.list({ signal });
   if (isJson) terminal.printJson({ secrets });
   else if (input.isSet('quiet')) for (const { name } of secrets) terminal.print(name);
-  else terminal.table(['NAME', 'HOSTS', 'VALUE', 'CHANGED', 'USED BY'], secrets.map(toRow));
+  else
+    terminal.table(['NAME', 'HOSTS', 'VALUE', 'CHANGED', 'USED BY', 'USES', 'LAST USED'], secrets.map(toRow));
   return 0;
 }
 
-function toRow({ name, hosts, digest, source, changed_at, used_by }: SecretInfo): string[] {
+function toRow(info: SecretInfo): string[] {
+  const { name, hosts, digest, source, changed_at, used_by, uses = 0, last_used_at = 'never' } = info;
   const [from = ''] = Object.entries(source ?? {}).map(([kind, each]) => `${kind}:${each}`);
-  return [name, hosts.join(','), digest ?? from, changed_at, String(used_by.length)];
+  return [
+    name,
+    hosts.join(','),
+    digest ?? from,
+    changed_at,
+    String(used_by.length),
+    String(uses),
+    last_used_at,
+  ];
 }
 
 async function remove(

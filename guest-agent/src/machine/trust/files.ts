@@ -58,9 +58,9 @@ export function replaceEnd(path: string, before: Buffer, at: number, end: string
   }
 }
 
-/** Makes it this file, unless it has this text already. AgentError if that fails. */
-export function writeSmall(path: string, text: string): void {
-  const bytes = Buffer.from(text);
+/** Makes it this file, unless it has this content already. AgentError if that fails. */
+export function writeSmall(path: string, content: string | Buffer): void {
+  const bytes = typeof content === 'string' ? Buffer.from(content) : content;
   if (hasBytes(path, bytes)) return;
   const put = (to: string) =>
     must(

@@ -11,6 +11,7 @@ import {
   replaceEnd,
   writeSmall,
 } from './files.ts';
+import { addToJavaStore, JAVA_STORES } from './java.ts';
 
 export type Authority = {
   /** One certificate in PEM. */
@@ -86,6 +87,7 @@ export function installAuthority({ certificate, subjectHash }: Authority, root =
   const bundles = BUNDLES.filter((path) => attempt(() => addToBundle(join(root, path), certificate)));
   for (const path of ANCHORS) attempt(() => addAnchor(join(root, path), path, certificate));
   attempt(() => addHashed(join(root, HASHED), certificate, subjectHash));
+  for (const path of JAVA_STORES) attempt(() => addToJavaStore(join(root, path), certificate));
   const [first] = bundles;
   const bundlePath = first === undefined ? join(own, `${NAME}-bundle.crt`) : join(root, first);
   if (first === undefined) writeSmall(bundlePath, `${findRoots(root)}\n${MARK}${certificate}`);

@@ -4,6 +4,7 @@ import { copyFile, mkdtemp, rm, stat, statfs, writeFile } from 'node:fs/promises
 import { dirname, join } from 'node:path';
 import type { Config } from '../../config/index.ts';
 import { errnoOf, toError } from '../../lib/errors.ts';
+import { fileSystemName } from '../../lib/file-systems.ts';
 import { holdDirectory } from '../../lib/held-path.ts';
 import { judgeDirectory } from '../../lib/private-directory.ts';
 import { SEAL_KEY_NAME, Sealer } from '../../lib/seal.ts';
@@ -13,16 +14,6 @@ const GIB = 2 ** 30;
 const MIN_FREE_BYTES = 2 * GIB;
 const RECOMMENDED_FREE_BYTES = 20 * GIB;
 const RECOMMENDED_FREE_SHARE = 0.1;
-/** Filesystem names by their statfs(2) magic number. */
-const FILE_SYSTEMS: Readonly<Record<number, string>> = {
-  61267: 'ext4',
-  1481003842: 'XFS',
-  2435016766: 'Btrfs',
-  16914836: 'tmpfs',
-  2035054128: 'overlay',
-  26985: 'NFS',
-  801189825: 'ZFS',
-};
 const UNFIT: Readonly<Record<string, string>> = {
   tmpfs: 'what is on it is memory, and gone with the next boot',
   overlay: 'it is a container’s own layer, which goes with it',
@@ -99,7 +90,7 @@ async function checkPlace(name: string, dir: string, advice: string): Promise<Fi
 
 async function checkKind(dir: string): Promise<Finding> {
   const { type } = await statfs(dir);
-  const name = FILE_SYSTEMS[type] ?? `0x${type.toString(16)}`;
+  const name = fileSystemName(type);
   const problem = UNFIT[name];
   return problem === undefined
     ? ok('file system', `${name} at ${dir}`)

@@ -8,11 +8,12 @@ import { toError } from '../../lib/errors.ts';
 const NAME = /^[a-z0-9][a-z0-9._-]{0,62}$/;
 const UNIT_S: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
-/** Each policy field is a flag: a comma-separated list, or a number. */
-const FIELDS: Readonly<Record<keyof Policy, 'list' | 'number'>> = {
+/** Each policy field is a flag: a comma-separated list, a number, or one that is given or not. */
+const FIELDS: Readonly<Record<keyof Policy, 'list' | 'number' | 'switch'>> = {
   operations: 'list',
   net_allow_max: 'list',
   net_presets: 'list',
+  net_require_inspect: 'switch',
   allow_secrets: 'list',
   allow_profiles: 'list',
   publish_ports: 'list',
@@ -37,6 +38,7 @@ export const POLICY_FLAGS: Flags = {
   ...Object.fromEntries(
     Object.entries(FIELDS).map(([field, kind]) => {
       const help = policy.shape[field as keyof Policy].description ?? '';
+      if (kind === 'switch') return [toFlag(field), { type: 'boolean', help }];
       return [toFlag(field), { type: 'string', placeholder: PLACEHOLDERS[kind], help }];
     }),
   ),
@@ -47,6 +49,7 @@ export function readPolicy(input: Input): Policy | undefined {
   const file = input.text('policy');
   const fields: Record<string, unknown> = file === undefined ? {} : readJsonFile(file);
   for (const [field, kind] of Object.entries(FIELDS)) {
+    if (kind === 'switch' && input.isSet(toFlag(field))) fields[field] = true;
     const text = input.text(toFlag(field));
     if (text === undefined) continue;
     fields[field] = kind === 'number' ? toNumber(text) : text.split(',').filter((word) => word !== '');

@@ -7,10 +7,14 @@ import { checkName, toNumber } from '../keys/flags.ts';
 import { SHARED_FLAGS, withKeys } from '../shared-config.ts';
 
 const QUOTA_FLAGS: Flags = Object.fromEntries(
-  QUOTA_KEYS.map((key) => [
-    key.replaceAll('_', '-'),
-    { type: 'string', placeholder: 'n', help: quota.shape[key].description ?? '' },
-  ]),
+  QUOTA_KEYS.map((key) => {
+    const help = quota.shape[key].description ?? '';
+    const isSwitch = key === 'net_require_inspect';
+    return [
+      key.replaceAll('_', '-'),
+      isSwitch ? { type: 'boolean', help } : { type: 'string', placeholder: 'n', help },
+    ];
+  }),
 );
 
 const set: Command = {
@@ -21,7 +25,9 @@ const set: Command = {
   run: async (input) => {
     const tenant = checkName(input.operands[0] ?? '', 'tenant');
     const fields = QUOTA_KEYS.flatMap((key) => {
-      const text = input.text(key.replaceAll('_', '-'));
+      const flag = key.replaceAll('_', '-');
+      if (key === 'net_require_inspect') return input.isSet(flag) ? [[key, true]] : [];
+      const text = input.text(flag);
       return text === undefined ? [] : [[key, toNumber(text)]];
     });
     const checked = checkBody(quota, Object.fromEntries(fields));

@@ -7,7 +7,7 @@ import { assertOperation } from '../../keys/index.ts';
 import type { Requests } from '../rest.ts';
 import type { SandboxRecord } from '../sandbox-records.ts';
 import type { ControlContext } from './context.ts';
-import { toPortAccess, toTargets } from './network.ts';
+import { toPortAccess, toSecrets, toShown, toTargets } from './network.ts';
 import { forkBody, type NetworkBody, putNetworkBody, readBodyAs } from './requests.ts';
 import { idOf, mayConnect, setTimeoutOf } from './sandboxes.ts';
 
@@ -48,7 +48,12 @@ export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
     // As for a create: opening ports needs the operation.
     if (body.allowPublicTraffic && records.find(id)?.ports === 'token')
       assertOperation(c.get('principal'), 'connect');
-    await requestsOf(c).call('replaceNetwork', { params: { id }, body: targets ?? {} });
+    const hadRules = 'rules' in (records.find(id)?.network ?? {});
+    const secrets = toSecrets(wanted) ?? (hadRules ? {} : undefined);
+    await requestsOf(c).call('replaceNetwork', {
+      params: { id },
+      body: { ...targets, ...(secrets && { secrets: targets ? secrets : {} }) },
+    });
     const record = records.find(id);
     if (record !== undefined) await records.put(id, changeNetwork(record, wanted, internet ?? null));
     return c.body(null, 204);
@@ -86,12 +91,13 @@ function changeNetwork(
   wanted: NetworkBody,
   allowInternetAccess: boolean | null,
 ): SandboxRecord {
-  const given = Object.entries(wanted).filter(([, value]) => value != null);
+  const given = Object.entries(toShown(wanted)).filter(([, value]) => value != null);
+  const { rules: _, ...former } = (record.network ?? {}) as { readonly rules?: unknown };
   const { ports, masksHost } = toPortAccess(wanted);
   return {
     ...record,
     allowInternetAccess,
-    network: { ...record.network, ...Object.fromEntries(given), egressProxy: undefined },
+    network: { ...former, ...Object.fromEntries(given) },
     ...(wanted.allowPublicTraffic != null && record.ports !== 'closed' && { ports }),
     ...(masksHost && { masksHost }),
   };

@@ -7,6 +7,13 @@ import type { NetworkBody } from './requests.ts';
 
 const EVERYTHING = '0.0.0.0/0';
 const ALL_PORTS = ['1-65535'];
+/** Names of the secrets that a rule becomes begin with this. */
+const RULE_SECRET = 'E2B_RULE_';
+/** Of a secret's value in the REST interface. */
+const MIN_SECRET_CHARS = 8;
+const PRINTABLE = /^[!-~](?:[ -~]*[!-~])?$/;
+
+type Rule = NonNullable<NetworkBody['rules']>[string][number];
 
 type Targets = {
   readonly allowlist: readonly string[];
@@ -50,14 +57,41 @@ export function toPortAccess(network: Partial<NetworkBody>): Pick<SandboxRecord,
   };
 }
 
-function assertKnown({
-  rules,
-  egressProxy,
-  dnsServers,
-  httpsPorts,
-  maskRequestHost,
-}: Partial<NetworkBody>): void {
-  if (rules != null && Object.keys(rules).length > 0) throw unsupported('network.rules');
+type Binding = {
+  readonly value: string;
+  readonly hosts: readonly string[];
+  readonly inject: { readonly header: string };
+};
+
+/** Headers that the host adds to requests, as secrets that the guest does not have; undefined: none. E2bError 501. */
+export function toSecrets({ rules }: Partial<NetworkBody>): Readonly<Record<string, Binding>> | undefined {
+  const found: [string, Binding][] = [];
+  for (const [host, entries] of Object.entries(rules ?? {})) {
+    const headers = entries.map(({ transform }) => transform?.headers ?? {});
+    for (const [header, value] of Object.entries(Object.assign({}, ...headers) as Record<string, string>)) {
+      if (value.length < MIN_SECRET_CHARS || !PRINTABLE.test(value))
+        throw unsupported(
+          `network.rules: a value of the header ${header.slice(0, 80)} that has less than ${MIN_SECRET_CHARS} ` +
+            'characters, or others than printable ASCII,',
+        );
+      found.push([`${RULE_SECRET}${found.length + 1}`, { value, hosts: [host], inject: { header } }]);
+    }
+  }
+  return found.length === 0 ? undefined : Object.fromEntries(found);
+}
+
+/** What is kept and shown of a network: no credentials. */
+export function toShown({ rules, ...network }: Partial<NetworkBody>): object {
+  const shown = Object.entries(rules ?? {}).map(([host, entries]) => [host, entries.map(withoutValues)]);
+  return { ...network, egressProxy: undefined, ...(rules && { rules: Object.fromEntries(shown) }) };
+}
+
+function withoutValues({ transform }: Rule): Rule {
+  const names = Object.keys(transform?.headers ?? {});
+  return { transform: { headers: Object.fromEntries(names.map((name) => [name, '***'])) } };
+}
+
+function assertKnown({ egressProxy, dnsServers, httpsPorts, maskRequestHost }: Partial<NetworkBody>): void {
   if (egressProxy != null) throw unsupported('network.egressProxy');
   if (dnsServers != null && dnsServers.length > 0) throw unsupported('network.dnsServers');
   if (httpsPorts != null && httpsPorts.length > 0) throw unsupported('network.httpsPorts');

@@ -17,6 +17,9 @@ const names = z
   .nullish()
   .transform((value) => value ?? []);
 
+/** Of one host. */
+const rule = z.object({ transform: z.object({ headers: strings }).nullish() });
+
 export const networkBody = z.object({
   allowOut: names,
   denyOut: names,
@@ -24,7 +27,7 @@ export const networkBody = z.object({
   maskRequestHost: z.string().nullish(),
   httpsPorts: z.array(z.int()).nullish(),
   dnsServers: z.array(z.string()).nullish(),
-  rules: z.record(z.string(), z.unknown()).nullish(),
+  rules: z.record(z.string().max(300), z.array(rule).max(64)).nullish(),
   egressProxy: z.unknown().optional(),
 });
 export type NetworkBody = z.output<typeof networkBody>;

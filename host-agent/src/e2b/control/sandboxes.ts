@@ -9,7 +9,7 @@ import { type SandboxRecord, toOwnId } from '../sandbox-records.ts';
 import { findTemplate, type Source } from '../templates/find-template.ts';
 import type { ControlContext } from './context.ts';
 import { NEXT_TOKEN, toPage } from './lists.ts';
-import { toPortAccess, toTargets } from './network.ts';
+import { toPortAccess, toSecrets, toShown, toTargets } from './network.ts';
 import {
   type CreateBody,
   connectBody,
@@ -151,6 +151,7 @@ async function createSandbox(
   if (Object.entries(body.metadata).flat().join('').length > MAX_METADATA_CHARS)
     throw new E2bError(400, `metadata must have at most ${MAX_METADATA_CHARS} characters in keys and values`);
   const targets = toTargets(body.network ?? {}, body.allow_internet_access !== false);
+  const secrets = toSecrets(body.network ?? {});
   if (source.kind === 'snapshot') return await forkSnapshot(requests, source, body, idempotencyKey);
   try {
     return await requests.call('createSandbox', {
@@ -161,6 +162,7 @@ async function createSandbox(
         auto_resume: body.autoResume?.enabled === true,
         env: body.envVars,
         ...(targets && { network: { enabled: true, ...targets } }),
+        ...(targets && secrets && { secrets }),
       },
       idempotencyKey,
     });
@@ -201,10 +203,12 @@ async function adapt(
 ): Promise<SandboxInfo> {
   const params = { id: made.id };
   const { allowOut = [], denyOut = [] } = body.network ?? {};
-  if (body.allow_internet_access === false || allowOut.length > 0 || denyOut.length > 0) {
+  const secrets = toSecrets(body.network ?? {});
+  if (body.allow_internet_access === false || allowOut.length > 0 || denyOut.length > 0 || secrets) {
     const targets = toTargets(body.network ?? {}, body.allow_internet_access !== false);
+    const wanted = { ...targets, ...(targets && secrets && { secrets }) };
     if (made.network !== undefined || targets !== undefined)
-      await requests.call('replaceNetwork', { params, body: targets ?? {} });
+      await requests.call('replaceNetwork', { params, body: wanted });
   }
   return await requests.call('updateSandbox', {
     params,
@@ -240,7 +244,7 @@ function toRecord(body: CreateBody, source: Source, hasPorts: boolean): SandboxR
     ...toPortAccess(body.network ?? {}),
     ...(!hasPorts && { ports: 'closed' as const }),
     allowInternetAccess: body.allow_internet_access ?? null,
-    ...(body.network && { network: { ...body.network, egressProxy: undefined } }),
+    ...(body.network && { network: toShown(body.network) }),
     ...(Object.keys(defaults).length > 0 && { defaults }),
     keyIds: [],
   };

@@ -17,6 +17,8 @@ export const filesystemRequests = {
 };
 type Request<N extends keyof typeof filesystemRequests> = z.output<(typeof filesystemRequests)[N]>;
 
+/** Of the extended attributes that hold metadata of files. */
+export const METADATA_PREFIX = 'e2b.';
 /** Of one list, as JSON. The REST interface has pages; E2B has none. */
 const MAX_LIST_CHARS = 16 * 1024 * 1024;
 /** Lists above that have slots. */
@@ -64,7 +66,12 @@ export async function listDir(
   let chars = 0;
   let cursor: string | undefined;
   do {
-    const query = { path: directory, depth: depth || 1, ...(cursor !== undefined && { cursor }) };
+    const query = {
+      path: directory,
+      depth: depth || 1,
+      with_attributes: 'true',
+      ...(cursor !== undefined && { cursor }),
+    };
     const page = await call.requests.call('listFiles', { params: call.params, query });
     const before = chars;
     for (const entry of page.entries) {
@@ -127,7 +134,10 @@ export async function describe(call: FileCall, path: string): Promise<object> {
 
 async function lstat(call: FileCall, path: string): Promise<FileEntry> {
   try {
-    return await call.requests.call('statFile', { params: call.params, query: { path, follow: 'false' } });
+    return await call.requests.call('statFile', {
+      params: call.params,
+      query: { path, follow: 'false', with_attributes: 'true' },
+    });
   } catch (error) {
     if (error instanceof NotFoundError) throw new ConnectError('not_found', `path not found: ${path}`);
     throw error;
@@ -193,7 +203,19 @@ function toEntryInfo(entry: FileEntry, target?: FileEntry): object {
     ...(shown && { mode: Number.parseInt(shown.mode, 8) & 0o777 }),
     ...(shown && TYPES[shown.type] !== undefined && { type: TYPES[shown.type] }),
     ...(isLink && { symlinkTarget: resolved }),
+    ...toMetadata(entry),
   };
+}
+
+/** Of a file that the SDKs or a program of the guest gave some. */
+function toMetadata({ attributes = {} }: FileEntry): {
+  readonly metadata?: Readonly<Record<string, string>>;
+} {
+  const found = Object.entries(attributes).filter(
+    ([name]) => name.startsWith(METADATA_PREFIX) && name !== METADATA_PREFIX,
+  );
+  const keys = found.map(([name, value]) => [name.slice(METADATA_PREFIX.length), value] as const);
+  return keys.length === 0 ? {} : { metadata: Object.fromEntries(keys) };
 }
 
 function toRights(mode: number): string {

@@ -6,18 +6,28 @@ import { Busboy, type BusboyHeaders } from '@fastify/busboy';
 import { ApiError } from '@sandboxd/client';
 import { type HttpContext, headerOf } from '../../http/context.ts';
 import { type BodySource, readBody } from '../../http/input/body-source.ts';
-import { E2bError, unsupported } from '../errors.ts';
+import { E2bError } from '../errors.ts';
 import type { EnvdCall } from './call.ts';
-import { ensureParents, giveToUser } from './filesystem.ts';
+import { ensureParents, giveToUser, METADATA_PREFIX } from './filesystem.ts';
 
 /** Of a request that uploads several. */
 const MAX_FILES = 1000;
 const MAX_FILE_NAME_BYTES = 4096;
 /** Headers of a part; the names of files are in them. */
 const MAX_PART_HEADER_BYTES = 16 * 1024;
-const METADATA = /^x-metadata-/i;
+const METADATA_HEADER = 'x-metadata-';
+const MAX_METADATA_BYTES = 4096;
+/** Of an extended attribute's name in Linux, less `user.e2b.`. */
+const MAX_METADATA_KEY_BYTES = 246;
+const PRINTABLE = /^[ -~]*$/;
 
-type Written = { readonly name: string; readonly path: string; readonly type: 'file' };
+type Metadata = Readonly<Record<string, string>>;
+type Written = {
+  readonly name: string;
+  readonly path: string;
+  readonly type: 'file';
+  readonly metadata?: Metadata;
+};
 
 export async function download(c: HttpContext, call: EnvdCall): Promise<Response> {
   const path = await call.path(c.req.query('path') ?? '');
@@ -63,15 +73,14 @@ function cutAtError(c: HttpContext, body: AsyncIterable<Uint8Array>): AsyncItera
 export async function upload(c: HttpContext, call: EnvdCall): Promise<Response> {
   const named = c.req.query('path');
   const type = (headerOf(c, 'content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase();
-  const names = Object.keys(c.req.header());
-  if (names.some((name) => METADATA.test(name))) throw unsupported('metadata of files');
+  const metadata = readMetadata(c);
   const body = readBody(c);
   let content: Readable | undefined;
   try {
     if (type === 'multipart/form-data') {
       const parser = createParser(headerOf(c, 'content-type') ?? '');
       content = decode(body, headerOf(c, 'content-encoding'));
-      return c.json(await writeParts(call, named, content, parser));
+      return c.json(await writeParts(call, { named, metadata }, content, parser));
     }
     if (type !== 'application/octet-stream')
       throw new E2bError(
@@ -81,7 +90,7 @@ export async function upload(c: HttpContext, call: EnvdCall): Promise<Response> 
     if (!named) throw new E2bError(400, 'an upload of bytes needs the query path');
     const path = await call.path(named);
     content = decode(body, headerOf(c, 'content-encoding'));
-    return c.json([await write(call, path, content)]);
+    return c.json([await write(call, path, content, metadata)]);
   } finally {
     content?.destroy();
     body.discard();
@@ -109,7 +118,7 @@ async function* toIterable({ read }: BodySource): AsyncGenerator<Uint8Array, voi
 /** Writes each file while its part arrives, one after the other. */
 async function writeParts(
   call: EnvdCall,
-  named: string | undefined,
+  { named, metadata }: { readonly named: string | undefined; readonly metadata: Metadata },
   content: Readable,
   parser: Busboy,
 ): Promise<Written[]> {
@@ -132,7 +141,7 @@ async function writeParts(
       const path = await call.path(named || fileName || '');
       if (paths.has(path)) throw new E2bError(400, `path ${path} is in the upload twice`);
       paths.add(path);
-      return await write(call, path, part);
+      return await write(call, path, part, metadata);
     });
     last = work;
     written.push(work);
@@ -175,11 +184,35 @@ function damaged({ message }: Error): E2bError {
   return new E2bError(400, `the upload is damaged: ${message}`);
 }
 
-async function write(call: EnvdCall, path: string, content: Readable): Promise<Written> {
+/** Of all files of an upload. E2bError 400. */
+function readMetadata(c: HttpContext): Metadata {
+  const found = new Map<string, string>();
+  let bytes = 0;
+  for (const [name, value] of Object.entries(c.req.header())) {
+    if (!name.startsWith(METADATA_HEADER)) continue;
+    const key = name.slice(METADATA_HEADER.length);
+    if (key === '' || key.length > MAX_METADATA_KEY_BYTES)
+      throw new E2bError(400, `keys of metadata have 1 to ${MAX_METADATA_KEY_BYTES} characters`);
+    if (!PRINTABLE.test(value))
+      throw new E2bError(400, `the value of the metadata ${key} must be printable ASCII`);
+    bytes += key.length + value.length;
+    if (bytes > MAX_METADATA_BYTES)
+      throw new E2bError(
+        400,
+        `metadata of a file has at most ${MAX_METADATA_BYTES} bytes in keys and values`,
+      );
+    found.set(key, value);
+  }
+  return Object.fromEntries(found);
+}
+
+async function write(call: EnvdCall, path: string, content: Readable, metadata: Metadata): Promise<Written> {
   const { name: user } = await call.user();
+  const hasMetadata = Object.keys(metadata).length > 0;
   if (user !== 'root') await ensureParents(call, path);
   try {
-    await call.requests.call('writeContent', { params: call.params, query: { path }, bytes: content });
+    const query = { path, ...(hasMetadata && { attributes: toAttributes(metadata) }) };
+    await call.requests.call('writeContent', { params: call.params, query, bytes: content });
   } catch (error) {
     if (content.errored instanceof E2bError) throw content.errored;
     if (content.errored) throw damaged(content.errored);
@@ -188,5 +221,11 @@ async function write(call: EnvdCall, path: string, content: Readable): Promise<W
     throw error;
   }
   await giveToUser(call, path);
-  return { name: basename(path), path, type: 'file' };
+  return { name: basename(path), path, type: 'file', ...(hasMetadata && { metadata }) };
+}
+
+/** The attributes of the REST interface, as JSON. */
+function toAttributes(metadata: Metadata): string {
+  const entries = Object.entries(metadata).map(([key, value]) => [`${METADATA_PREFIX}${key}`, value]);
+  return JSON.stringify(Object.fromEntries(entries));
 }

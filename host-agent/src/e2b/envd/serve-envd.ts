@@ -100,9 +100,11 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
       const call = await admitCall(c);
       const left = new AbortController();
       const signal = AbortSignal.any([left.signal, clientSignal(c)]);
+      // Before an answer begins: pyqwest, the client of their Python SDK, sends no more of a request after that.
+      const first = await settle(readFirst(readBody(c)));
       const messages = async function* (): AsyncGenerator<object, void> {
         const limits = { timeoutMs: readTimeout(c), signal };
-        yield* handle(call, await readFirst(readBody(c)), limits);
+        yield* handle(call, unwrap(first), limits);
       };
       const stream = new MessageStream(connectErrors(messages()), {
         keepaliveMs: readKeepalive(c),
@@ -133,8 +135,9 @@ export function serveEnvd(app: Hono<HttpEnv>, deps: EnvdDeps): { close(): void }
   app.post('/process.Process/StreamInput', async (c) => {
     const call = await admitCall(c);
     const body = readBody(c, STREAMED_INPUT_IDLE_MS);
+    const answer = await settle(processes.streamInput(call, readEnvelopes(body, MAX_INPUT_BYTES)));
     const answers = async function* (): AsyncGenerator<object, void> {
-      yield await processes.streamInput(call, readEnvelopes(body, MAX_INPUT_BYTES));
+      yield unwrap(answer);
     };
     const stream = new MessageStream(connectErrors(answers()), {
       keepaliveMs: MAX_TIMEOUT_MS,
@@ -242,6 +245,21 @@ async function* connectErrors(messages: AsyncGenerator<object, void>): AsyncGene
     if (isAppError(error)) throw error;
     throw toConnectError(error);
   }
+}
+
+type Settled<T> = { readonly value: T } | { readonly error: unknown };
+
+async function settle<T>(work: Promise<T>): Promise<Settled<T>> {
+  try {
+    return { value: await work };
+  } catch (error) {
+    return { error };
+  }
+}
+
+function unwrap<T>(settled: Settled<T>): T {
+  if ('error' in settled) throw settled.error;
+  return settled.value;
 }
 
 /** The only message of a request that is answered by a stream. ConnectError. */

@@ -1,4 +1,4 @@
-// A cgroup (version 2) for each VMM, which limits its memory, CPU time and disk bandwidth.
+// A cgroup (version 2) for each VMM and for helpers of its network, which limits memory, CPU time and disk bandwidth.
 import { constants } from 'node:fs';
 import { mkdir, open, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -26,7 +26,13 @@ export type CgroupOptions = {
   readonly mount?: string;
 };
 
-type CgroupLimits = { readonly vcpus: number; readonly memoryMib: number; readonly threads: number };
+export type CgroupLimits = {
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  /** Absent: that of a VMM. */
+  readonly overheadMib?: number;
+  readonly threads: number;
+};
 
 export class Cgroups {
   /** What this host lacks, each as a lower-case phrase. */
@@ -111,12 +117,17 @@ export class Cgroups {
     if (this.#controllers.length > 0) await removeCgroup(join(this.#parent, name));
   }
 
-  #values({ vcpus, memoryMib, threads }: CgroupLimits): [controller: string, file: string, value: string][] {
+  #values({
+    vcpus,
+    memoryMib,
+    overheadMib = OVERHEAD_MIB,
+    threads,
+  }: CgroupLimits): [controller: string, file: string, value: string][] {
     const { cpuShare } = this.#options;
     const diskLimit = this.#diskLimit();
     const cpuUs = Math.ceil(vcpus * cpuShare * PERIOD_US);
     return [
-      ['memory', 'memory.max', String((memoryMib + OVERHEAD_MIB) * 2 ** 20)],
+      ['memory', 'memory.max', String((memoryMib + overheadMib) * 2 ** 20)],
       ['memory', 'memory.swap.max', '0'],
       ['pids', 'pids.max', String(threads)],
       ['cpu', 'cpu.weight', String(Math.min(MAX_WEIGHT, 100 * vcpus))],

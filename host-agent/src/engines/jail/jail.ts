@@ -7,7 +7,7 @@ import { AppError, toError } from '../../lib/errors.ts';
 import { holdOwn, pathOf } from '../../lib/held-path.ts';
 import { runProgram } from '../../lib/programs.ts';
 import { type CgroupOptions, Cgroups, removeCgroup } from './cgroups.ts';
-import { giveBackUid, LEASES_DIR, UidLeases, type UidRange } from './uid-leases.ts';
+import { giveBackUid, helperGroupOf, LEASES_DIR, UidLeases, type UidRange } from './uid-leases.ts';
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 
@@ -101,7 +101,8 @@ export class Jail {
       if (process.getuid?.() !== 0) throw new Error('the daemon is not root');
       const leases = await UidLeases.open(uids);
       const jail = new Jail(options, leases, await Cgroups.open(cgroups));
-      for (const uid of leases.freed) await jail.#cgroups.remove(groupOf(uid));
+      for (const uid of leases.freed)
+        for (const group of [groupOf(uid), helperGroupOf(uid)]) await jail.#cgroups.remove(group);
       const cell = await jail.enter({
         program,
         argv0: 'jail',

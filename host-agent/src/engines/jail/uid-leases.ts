@@ -8,6 +8,7 @@ import { AppError, errnoOf } from '../../lib/errors.ts';
 import { lockDirectory } from '../../lib/instance-lock.ts';
 import { lazy } from '../../lib/lazy.ts';
 import { isRunning, listUsers, type ProcessId, readStartTicks } from '../../lib/proc.ts';
+import type { CgroupLimits, Cgroups } from './cgroups.ts';
 
 export const LEASES_DIR = '/run/sandboxd-uids';
 
@@ -62,15 +63,29 @@ export class UidLeases {
   }
 }
 
-/** Opens the leases at the first request for one. */
-export function leaseUsers(range: UidRange, dir = LEASES_DIR) {
+type Groups = Pick<Cgroups, 'make' | 'remove'>;
+
+/** Opens the leases and the control groups at the first request for one. `openGroups`: undefined: there are none. */
+export function leaseUsers(range: UidRange, dir = LEASES_DIR, openGroups?: () => Promise<Groups>) {
   const leases = lazy(() => UidLeases.open(range, dir));
+  const groups = lazy(async () => openGroups?.());
   return {
     take: async (): Promise<number> => (await leases()).take(),
+    /** A control group for a process of that user; undefined: the host has none. */
+    group: async (uid: number, limits: Pick<CgroupLimits, 'memoryMib' | 'threads'>) =>
+      (await groups())?.make(helperGroupOf(uid), { ...limits, vcpus: 1, overheadMib: 0 }),
     handOver: async (uid: number, holder: ProcessId): Promise<void> => (await leases()).handOver(uid, holder),
-    giveBack: (uid: number, holder?: ProcessId): Promise<void> =>
-      holder === undefined ? giveBackUid(uid, dir) : giveBackOf(holder, uid, dir),
+    giveBack: async (uid: number, holder?: ProcessId): Promise<void> => {
+      // Where the id may be another process's, so may the group: the next of that id replaces it.
+      if (holder !== undefined) return giveBackOf(holder, uid, dir);
+      await (await groups())?.remove(helperGroupOf(uid));
+      return giveBackUid(uid, dir);
+    },
   };
+}
+
+export function helperGroupOf(uid: number): string {
+  return `helper-${uid}`;
 }
 
 export async function giveBackUid(uid: number, dir = LEASES_DIR): Promise<void> {

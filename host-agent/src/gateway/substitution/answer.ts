@@ -1,30 +1,26 @@
 // Answers to requests that carried a secret: its value is replaced by stars, so every length stays. A server can hide a
 // value in ways that are not looked for; what is found here is what servers echo by habit.
 import { Transform, type TransformCallback } from 'node:stream';
-import {
-  type BrotliDecompress,
-  createBrotliDecompress,
-  createGunzip,
-  createInflate,
-  createZstdDecompress,
-  type Gunzip,
-  type Inflate,
-  type ZstdDecompress,
-} from 'node:zlib';
+import type { BrotliDecompress, Gunzip, Inflate, ZstdDecompress } from 'node:zlib';
 import type { UsableSecret } from './bound-secret.ts';
-import { encodingsOf } from './encodings.ts';
+import { lowerFormsOf } from './encodings.ts';
 import { RedactingMessages } from './grpc-messages.ts';
-import { Redactor } from './redactor.ts';
+import { Redactor, type SearchedForms, toSearchedForms, withTexts } from './redactor.ts';
 import type { Headers } from './request-head.ts';
 import type { StreamReplacer } from './stream-replacer.ts';
 
 const DECODERS: Readonly<Record<string, () => BrotliDecompress | Gunzip | Inflate | ZstdDecompress>> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-  zstd: createZstdDecompress,
+  gzip: () => zlib().createGunzip(),
+  'x-gzip': () => zlib().createGunzip(),
+  deflate: () => zlib().createInflate(),
+  br: () => zlib().createBrotliDecompress(),
+  zstd: () => zlib().createZstdDecompress(),
 };
+
+/** Few gateways need it, and it takes 4 MiB. */
+function zlib() {
+  return process.getBuiltinModule('node:zlib');
+}
 
 export type RedactedAnswer = {
   readonly kind: 'pass';
@@ -37,38 +33,37 @@ export type RedactedAnswer = {
 export type UnreadableAnswer = { readonly kind: 'unreadable'; readonly reason: string };
 
 export class Redaction {
-  /** Each once, the longest first. */
-  readonly #forms: readonly Buffer[];
-  readonly #texts: readonly string[];
+  readonly #forms: SearchedForms;
+  /** Lower case. */
+  readonly #names: readonly string[];
 
-  /** `secrets`: all that the host may have, as an earlier request may have left one there. */
-  constructor(secrets: readonly Pick<UsableSecret, 'value'>[], more: readonly Buffer[] = []) {
-    const found = [...secrets.flatMap(({ value }) => encodingsOf(value)), ...more];
-    const texts = new Set(found.map((form) => form.toString('latin1')));
-    this.#texts = [...texts].filter((text) => text !== '').toSorted((a, b) => b.length - a.length);
-    this.#forms = this.#texts.map((text) => Buffer.from(text, 'latin1'));
+  private constructor(forms: SearchedForms, names: readonly string[]) {
+    this.#forms = forms;
+    this.#names = names;
+  }
+
+  /** `secrets`: all that the host may have, as an earlier request may have left one there. Their values are copied. */
+  static of(secrets: readonly Pick<UsableSecret, 'value'>[]): Redaction {
+    const values = secrets.map(({ value }) => value);
+    return new Redaction(toSearchedForms(values), values.flatMap(lowerFormsOf));
   }
 
   /** `pairs`: Basic credentials as they were sent. */
   with(pairs: readonly string[]): Redaction {
-    if (pairs.length === 0) return this;
-    return new Redaction([], [...this.#forms, ...pairs.map((pair) => Buffer.from(pair))]);
+    return pairs.length === 0 ? this : new Redaction(withTexts(this.#forms, pairs), this.#names);
   }
 
   /** A header, trailer or status text; `latin1`. */
   text(text: string): string {
-    return this.#texts.reduce(
-      (redacted, find) =>
-        redacted.includes(find) ? redacted.replaceAll(find, () => '*'.repeat(find.length)) : redacted,
-      text,
-    );
+    const redactor = this.redactor();
+    const ready = redactor.push(Buffer.from(text, 'latin1'));
+    return ready.toString('latin1') + redactor.end().toString('latin1');
   }
 
   /** Headers or trailers. One whose name has a value, in any case, is dropped. */
   headers(headers: Headers): Headers {
-    const lower = this.#texts.map((text) => text.toLowerCase());
     return headers
-      .filter(([name]) => !lower.some((text) => name.toLowerCase().includes(text)))
+      .filter(([name]) => !this.#names.some((text) => name.toLowerCase().includes(text)))
       .map(([name, value]) => [name, this.text(value)] as const);
   }
 

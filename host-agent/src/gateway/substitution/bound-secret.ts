@@ -1,13 +1,10 @@
 // A secret as the gateway has it: a placeholder that the guest knows, a value that it does not, and where the one may
 // become the other.
 import type { SecretInjection } from '@sandboxd/api';
+import type { BoundSecret as Bound } from '../../lib/bound-secret.ts';
 import { matchesHostPattern } from '../../lib/host-patterns.ts';
-import type { GatewaySecret } from '../../network/gateway-wire.ts';
 
-export type BoundSecret = Omit<GatewaySecret, 'value'> & {
-  /** Printable ASCII. */
-  readonly value: Buffer | null;
-};
+export type BoundSecret = Bound<Buffer>;
 
 /** Where a request goes. Its name was compared with SNI and authority, and a rule allows the request. */
 export type Destination = {

@@ -29,9 +29,10 @@ export function metaHandlers(services: HttpServices) {
     whoami: (_, c) => {
       const principal = c.get('principal');
       const policy = policyOf(principal);
-      return policy === undefined && tenantOf(principal) === undefined
+      const tenant = tenantOf(principal);
+      return policy === undefined && tenant === undefined
         ? { scoped: false }
-        : { scoped: true, policy: policy ?? {} };
+        : { scoped: true, policy: policy ?? {}, ...(tenant !== undefined && { tenant }) };
     },
 
     readMetrics: metricsHandler(services.metrics),

@@ -1,6 +1,6 @@
 // What the guest of a sandbox may reach: shown, changed while it runs, and explained.
 import type { NetworkRule } from '@sandboxd/api';
-import { checkNetwork, policyOf, type RequestedNetwork, type RequestedSecret } from '../../keys/index.ts';
+import type { RequestedNetwork, RequestedSecret } from '../../keys/index.ts';
 import type { ChangedNetwork, NetworkChange, NetworkState } from '../../sandboxes/network-types.ts';
 import type { BoundSecretInfo } from '../../sandboxes/secrets.ts';
 import type { BindingChanges } from '../../secrets/index.ts';
@@ -62,13 +62,8 @@ export function networkHandlers({ sandboxes: host, presets }: HttpServices) {
     },
 
     listNetworkPresets: (_, c) => {
-      const policy = policyOf(c.get('principal')) ?? {};
-      const usable = presets
-        .list()
-        .filter(
-          ({ name, rules }) =>
-            checkNetwork({ allowlist: [], presets: [{ name, rules }] }, policy).length === 0,
-        );
+      const own = host.as(c.get('principal'));
+      const usable = presets.list().filter((preset) => own.mayUse({ allowlist: [], presets: [preset] }));
       return {
         presets: usable.map(({ name, description, rules }) => ({
           name,

@@ -1,16 +1,17 @@
 // Create, list, show and delete sandboxes.
 import { MAX_WATCHERS, MAX_WATCHERS_OF_EACH, type Routes } from '@sandboxd/api';
 import type { PullMode } from '../../images/index.ts';
-import { ownerOf, sharerOf } from '../../keys/index.ts';
+import { ownerOf, sharerOf, tenantOf } from '../../keys/index.ts';
 import { ConcurrencyLimit } from '../../lib/concurrency-limit.ts';
 import type { PublishedPort } from '../../network/index.ts';
 import type { SandboxFilter } from '../../sandboxes/filter.ts';
 import type { Sandboxes, SandboxHandle, SandboxHost } from '../../sandboxes/interface.ts';
 import type { CreateSandboxOptions, IdleRule, NetworkInfo, SandboxInfo } from '../../sandboxes/types.ts';
-import { auditAbout, clientSignal, type HttpContext } from '../context.ts';
+import { auditAbout, clientSignal, type HttpContext, headerOf } from '../context.ts';
 import { toErrorAnswer } from '../errors.ts';
 import { type SortKey, toPage } from '../input/page.ts';
 import type { Input } from '../input/request-input.ts';
+import { PLACE_HEADER, type PlacedRequest } from '../placement.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
@@ -21,7 +22,7 @@ import { MAX_AUDITED_ENTRIES, toAuditedNetwork, toAuditedSecrets, toRuleBody } f
 /** Formats of a stream of stats, by Accept. */
 const STREAMS = ['application/x-ndjson', 'text/event-stream'] as const;
 
-export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServices) {
+export function sandboxHandlers({ sandboxes: host, placement, images, stopping }: HttpServices) {
   const limit = new ConcurrencyLimit({
     what: 'streams of stats',
     max: MAX_WATCHERS,
@@ -38,7 +39,9 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       if (body.image !== undefined) requireImages(images);
       const commit = c.get('keyed')?.commitHook<readonly SandboxInfo[]>(toOneBody);
       auditAbout(c, body);
-      const sandbox = await callersOf(host, c).create(toCreateOptions(body), clientSignal(c), commit);
+      using placed = await placement.admit(toPlacedRequest(c, 1));
+      const options = { ...toCreateOptions(body), ...(placed.ids && { id: placed.ids[0] }) };
+      const sandbox = await callersOf(host, c).create(options, clientSignal(c), commit);
       c.set('log', c.var.log.child({ sandbox: sandbox.id }));
       if (sandbox.isExisting)
         return c.json({ ...toDetailedBody(sandbox), ...(warnings.length > 0 && { warnings }) }, 200);
@@ -120,6 +123,10 @@ export function sandboxHandlers({ sandboxes: host, images, stopping }: HttpServi
       return undefined;
     },
   } satisfies Partial<Handlers>;
+}
+
+export function toPlacedRequest(c: HttpContext, count: number): PlacedRequest {
+  return { header: headerOf(c, PLACE_HEADER), tenant: tenantOf(c.get('principal')), count };
 }
 
 /** The sort key of a list entry. */

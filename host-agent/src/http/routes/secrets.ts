@@ -61,7 +61,7 @@ function uses(scope: string, name: string) {
 }
 
 function toSecretBody(
-  { name, hosts, source, digest, createdAtMs, changedAtMs }: SecretInfo,
+  { name, hosts, source, digest, createdAtMs, changedAtMs, use }: SecretInfo,
   users: string[],
 ) {
   return {
@@ -72,5 +72,7 @@ function toSecretBody(
     created_at: new Date(createdAtMs).toISOString(),
     changed_at: new Date(changedAtMs).toISOString(),
     used_by: users,
+    uses: use?.count ?? 0,
+    ...(use && { last_used_at: new Date(use.lastAtMs).toISOString() }),
   };
 }

@@ -1,6 +1,6 @@
 // Single files of a sandbox: their description, content, names and attributes.
 import { isUtf8 } from 'node:buffer';
-import type { FileCallInput } from '@sandboxd/proto';
+import type { FileAttributeInput, FileCallInput } from '@sandboxd/proto';
 import type { FileDescription } from '../../guest/file-description.ts';
 import type { ReadFile } from '../../guest/files.ts';
 import { AppError } from '../../lib/errors.ts';
@@ -35,15 +35,18 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
   };
 
   return {
-    statFile: async ({ params: { id }, query: { follow, ...place } }, c) => {
-      const { left_out: _, ...entry } = await describe(c, id, place, { stat: { isLink: !follow } });
+    statFile: async ({ params: { id }, query: { follow, with_attributes, ...place } }, c) => {
+      const stat = { isLink: !follow, attributes: with_attributes };
+      const { left_out: _, ...entry } = await describe(c, id, place, { stat });
       c.header('ETag', entry.etag);
       return entry;
     },
 
-    listFiles: async ({ params: { id }, query: { depth, limit, cursor, ...place } }, c) => {
+    listFiles: async ({ params: { id }, query }, c) => {
+      const { depth, limit, cursor, with_attributes: attributes, ...place } = query;
       const after = Buffer.from(cursor ?? '', 'base64url');
-      const { entries, hasMore } = await call(c, id, place, { list: { depth, maxEntries: limit, after } });
+      const list = { depth, maxEntries: limit, after, attributes };
+      const { entries, hasMore } = await call(c, id, place, { list });
       const directory = toFilePath(place);
       const last = entries.slice(0, limit).at(-1);
       return {
@@ -97,7 +100,7 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
       return answerPullStream(c, file.body, { ...headers, ...lengthOf(file), 'Content-Range': span }, 206);
     },
 
-    writeContent: async ({ params: { id }, query: { mode, parents, ...place } }, c) => {
+    writeContent: async ({ params: { id }, query: { mode, parents, attributes, ...place } }, c) => {
       if (headerOf(c, 'content-range') !== undefined)
         throw new AppError('invalid_argument', 'header content-range: a part of a file cannot be written');
       const files = await filesOf(c, id);
@@ -108,6 +111,7 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
           place: toPlace(place),
           parents,
           ...toMode(mode),
+          attributes: toAttributes(attributes),
           ifMatch: [...ifMatch],
           ifNoneMatch: ifNoneMatch.map((tag) => tag.replace(/^W\//, '')),
         };
@@ -137,9 +141,11 @@ export function singleFileHandlers({ sandboxes: host, bodyIdleMs }: HttpServices
       return await describe(c, id, place, { copy: { to: name, replaces: overwrite, recursive } }, name);
     },
 
-    changeFile: async ({ params: { id }, body: { mode, owner, modified_at, ...place } }, c) => {
+    changeFile: async ({ params: { id }, body }, c) => {
+      const { mode, owner, modified_at, attributes, ...place } = body;
       const change = {
         ...toMode(mode),
+        attributes: toAttributes(attributes),
         ...(owner !== undefined && { owner }),
         ...(modified_at !== undefined && { mtimeUs: Date.parse(modified_at) * 1000 }),
       };
@@ -197,13 +203,21 @@ function toMode(mode: string | undefined): { readonly mode?: number } {
   return mode === undefined ? {} : { mode: Number.parseInt(mode, 8) };
 }
 
+function toAttributes(attributes: Readonly<Record<string, string | null>> | undefined): FileAttributeInput[] {
+  return Object.entries(attributes ?? {}).map(([name, value]) => ({
+    name: Buffer.from(name),
+    ...(value !== null && { value: Buffer.from(value) }),
+  }));
+}
+
 function expectEntry(entry: FileDescription | undefined): FileDescription {
   if (entry !== undefined) return entry;
   throw new AppError('guest_unreachable', 'the guest agent gave no description of the file');
 }
 
 function toEntry(entry: FileDescription, path: Buffer) {
-  const { type, sizeBytes, mode, uid, gid, user, group, links, target, modifiedAtMs, version } = entry;
+  const { type, sizeBytes, mode, uid, gid, user, group, links, target, modifiedAtMs } = entry;
+  const { version, attributes } = entry;
   const bare = path.length > 1 && path.at(-1) === 0x2f ? path.subarray(0, -1) : path;
   return {
     name: bare.subarray(bare.lastIndexOf(0x2f) + 1).toString(),
@@ -220,6 +234,7 @@ function toEntry(entry: FileDescription, path: Buffer) {
     links,
     ...(target !== undefined && { target: target.toString() }),
     ...(target !== undefined && !isUtf8(target) && { target_base64: target.toString('base64') }),
+    ...(attributes !== undefined && { attributes: Object.fromEntries(attributes) }),
     etag: `"${version}"`,
   };
 }

@@ -23,9 +23,9 @@ import type { Input } from '../input/request-input.ts';
 import type { Handlers } from '../serve-routes.ts';
 import { answerPullStream } from '../server/responses.ts';
 import type { HttpServices } from '../services.ts';
-import { callersOf, sortKeyOf, toPorts, toSandboxBody } from './sandboxes.ts';
+import { callersOf, sortKeyOf, toPlacedRequest, toPorts, toSandboxBody } from './sandboxes.ts';
 
-export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) {
+export function snapshotHandlers({ sandboxes: host, placement, bodyIdleMs }: HttpServices) {
   const limits = { max: MAX_MOVES, maxPerClient: MAX_MOVES_OF_EACH };
   const exportLimit = new ConcurrencyLimit({ what: 'exports', ...limits });
   const importLimit = new ConcurrencyLimit({ what: 'imports', ...limits });
@@ -49,24 +49,28 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       return toSnapshotBody(snapshot);
     },
 
-    listSnapshots: ({ query }, c) => {
-      const found = host
-        .as(c.get('principal'))
+    listSnapshots: async ({ query }, c) => {
+      const sandboxes = host.as(c.get('principal'));
+      const problem = await sandboxes.refreshSnapshots(undefined, clientSignal(c));
+      const found = sandboxes
         .listSnapshots()
         .filter(({ name, labels }) => (query.name ?? name) === name && matchesLabels(labels, query.label));
       const { entries, next } = toPage(found, sortKeyOf, query);
-      return { snapshots: entries.map(toSnapshotBody), ...next };
+      return { snapshots: entries.map(toSnapshotBody), ...next, ...(problem && { store_error: problem }) };
     },
 
     getSnapshot: async ({ params: { id } }, c) => {
       const sandboxes = host.as(c.get('principal'));
+      await sandboxes.refreshSnapshots(id, clientSignal(c));
       const body = toSnapshotBody(sandboxes.getSnapshot(id));
       const { diskBytes, uniqueBytes } = await sandboxes.measureSnapshot(id);
       return { ...body, disk_bytes: diskBytes, unique_bytes: uniqueBytes };
     },
 
-    showSnapshotTree: ({ params: { id }, query }, c) => {
-      const all = host.as(c.get('principal')).snapshotTree(id);
+    showSnapshotTree: async ({ params: { id }, query }, c) => {
+      const sandboxes = host.as(c.get('principal'));
+      await sandboxes.refreshSnapshots(id, clientSignal(c));
+      const all = sandboxes.snapshotTree(id);
       const { entries, next } = toPage(all, sortKeyOf, { ...query, limit: query.limit ?? MAX_PAGE_ITEMS });
       return { nodes: entries.map(toNodeBody), ...next };
     },
@@ -75,6 +79,7 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       const sandboxes = host.as(c.get('principal'));
       using _slot = acquire(compareLimit, c);
       c.get('audit').effective = { with: to };
+      await sandboxes.refreshSnapshots(id, clientSignal(c));
       const after = cursor === undefined ? undefined : Buffer.from(cursor, 'base64url');
       const { files, next } = await sandboxes.compareSnapshots(
         { from: id, to, limit, after },
@@ -90,22 +95,31 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       auditAbout(c, body);
       const { expires_s, ...about } = body;
       const patch = { ...about, expiresS: expires_s === null ? 0 : expires_s };
-      const changed = await host.as(c.get('principal')).changeSnapshot(id, patch);
+      const sandboxes = host.as(c.get('principal'));
+      await sandboxes.refreshSnapshots(id, clientSignal(c));
+      const changed = await sandboxes.changeSnapshot(id, patch);
       auditAbout(c, changed);
       return toSnapshotBody(changed);
     },
 
-    exportSnapshot: ({ params: { id } }, c) => {
+    exportSnapshot: async ({ params: { id } }, c) => {
       const sandboxes = host.as(c.get('principal'));
       const headers = { 'Content-Type': 'application/zstd' };
+      await sandboxes.refreshSnapshots(id, clientSignal(c));
       sandboxes.getSnapshot(id);
       if (c.req.raw.method === 'HEAD') return c.body(null, 200, headers);
       const slot = acquire(exportLimit, c);
-      return answerPullStream(
-        c,
-        onEnd(sandboxes.exportSnapshot(id), () => slot[Symbol.dispose]()),
-        headers,
-      );
+      try {
+        await sandboxes.fetchSnapshot(id, clientSignal(c));
+        return answerPullStream(
+          c,
+          onEnd(sandboxes.exportSnapshot(id), () => slot[Symbol.dispose]()),
+          headers,
+        );
+      } catch (error) {
+        slot[Symbol.dispose]();
+        throw error;
+      }
     },
 
     exportSandbox: async ({ params: { id } }, c) => {
@@ -145,7 +159,9 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
     },
 
     deleteSnapshot: async ({ params: { id } }, c) => {
-      await host.as(c.get('principal')).deleteSnapshot(id);
+      const sandboxes = host.as(c.get('principal'));
+      await sandboxes.refreshSnapshots(id, clientSignal(c));
+      await sandboxes.deleteSnapshot(id);
       return undefined;
     },
 
@@ -153,8 +169,11 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       const sandboxes = callersOf(host, c);
       const { count, options, toBody } = toForkOptions(body, query.count);
       auditAbout(c, options);
+      await sandboxes.refreshSnapshots(id, clientSignal(c));
       const commit = c.get('keyed')?.commitHook(toBody);
-      const forks = await sandboxes.fork(id, count, clientSignal(c), options, commit);
+      using placed = await placement.admit(toPlacedRequest(c, count));
+      const placedOptions = { ...options, ...(placed.ids && { ids: placed.ids }) };
+      const forks = await sandboxes.fork(id, count, clientSignal(c), placedOptions, commit);
       auditForks(c, forks);
       return toBody(forks);
     },
@@ -164,7 +183,9 @@ export function snapshotHandlers({ sandboxes: host, bodyIdleMs }: HttpServices) 
       const { count, options, toBody } = toForkOptions(body, query.count);
       auditAbout(c, options);
       const commit = c.get('keyed')?.commitHook(toBody);
-      const forks = await sandbox.fork(count, clientSignal(c), options, commit);
+      using placed = await placement.admit(toPlacedRequest(c, count));
+      const placedOptions = { ...options, ...(placed.ids && { ids: placed.ids }) };
+      const forks = await sandbox.fork(count, clientSignal(c), placedOptions, commit);
       auditForks(c, forks);
       return toBody(forks);
     },
@@ -245,6 +266,8 @@ function toSnapshotBody(snapshot: SnapshotInfo) {
     vcpus: snapshot.vcpus,
     ...(snapshot.expiresAt && { expires_at: snapshot.expiresAt.toISOString() }),
     ...(snapshot.isAutomatic && { automatic: true as const }),
+    ...(snapshot.storage && { storage: snapshot.storage }),
+    ...(snapshot.storageError !== undefined && { storage_error: snapshot.storageError }),
     ...toAbout(snapshot),
   };
 }

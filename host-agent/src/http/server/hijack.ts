@@ -151,7 +151,8 @@ function hasBody({ headers }: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
 }
 
-function takesConnection(request: IncomingMessage): boolean {
+/** Whether the bytes behind the head are a body and then frames of a connection that is no longer HTTP. */
+export function takesConnection(request: IncomingMessage): boolean {
   if (isOneOf(TUNNELS, request)) return true;
   if (!isOneOf(DUPLEX, request)) return false;
   const query = request.url?.match(/\?([^#]*)/)?.[1];

@@ -81,15 +81,22 @@ async function startNetwork(
   const { egressLog } = context;
   await egressLog.begin(id, { mode, generation }, record.owner?.tenant);
   const onDenied = (text: string) => handles.sandboxLog?.event('exec', text);
-  const onEgress = (found: EgressRecord) => egressLog.add(id, found);
+  const bindings = () => context.records.get(id)?.metadata?.secrets ?? [];
+  const onEgress = (found: EgressRecord) => {
+    egressLog.add(id, found);
+    if (found.verdict === 'allowed' && found.secrets !== undefined)
+      context.secrets.noteUse(bindings(), found);
+  };
   const onMissed = (count: number) => egressLog.miss(id, count);
   // A change of the policy may have made it, and writes secrets before the gateway asks.
   const authority = async () => {
     const made = context.records.get(id)?.authority ?? record.authority;
     return made === undefined ? undefined : context.authorities.open(made);
   };
-  const secrets = async () =>
-    await context.secrets.forGateway(context.records.get(id)?.metadata?.secrets ?? []);
+  const secrets = {
+    now: () => context.secrets.forGateway(bindings()),
+    refresh: () => context.secrets.refresh(bindings()),
+  };
   const served = { before, wasServed, generation, authority, secrets, onDenied, onEgress, onMissed };
   await network.start(slot, { allowlist, rules, presets, ...served });
 }

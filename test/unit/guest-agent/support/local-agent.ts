@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
+  ATTRIBUTES,
   type Channel,
   connectHost,
   type ExecInput,
@@ -93,7 +94,7 @@ export function startLocalAgent(
   const launcher = createLauncher({ poller, reaper, cgroups });
   const service = new Supervisor(launcher, (work) => freezer.whenThawed(work));
   const connection: GuestConnection = new GuestConnection({
-    describe: () => ({ agentVersion: 'test', capabilities: [PORTS] }),
+    describe: () => ({ agentVersion: 'test', capabilities: [ATTRIBUTES, PORTS] }),
     onHello: ({ incarnation }) => freezer.greeted(incarnation),
     onRequest: (stream, request) => serveRequest(context, stream, request),
     onMalformed: (cause) => faults.push(cause),

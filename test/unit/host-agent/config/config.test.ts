@@ -290,3 +290,21 @@ t.test('names that the daemon is called by', (t) => {
     );
   t.end();
 });
+
+t.test('sources of secrets, also for some hosts alone', (t) => {
+  const argv = [
+    '--secret-file',
+    'acme/gh@API.github.com@*.x.test=/etc/a=b@c',
+    '--secret-credential',
+    'key@a.test',
+  ];
+  const { config } = load([...argv, '--secret-command', 'vault=/bin/v']);
+  const { files, commands, credentials } = config.secrets.sources;
+  t.same([...files], [['acme/gh', { path: '/etc/a=b@c', hosts: ['api.github.com', '*.x.test'] }]]);
+  t.same([...commands], [['vault', { path: '/bin/v' }]]);
+  t.same([...credentials], [['key', { path: '', hosts: ['a.test'] }]]);
+  for (const bad of ['gh@=/x', 'gh@*=/x', 'gh@1.2.3.4=/x', 'gh@a.test', '@a.test=/x', 'gh=relative'])
+    t.match(problems(['--secret-file', bad]), [/secret-file/], bad);
+  t.match(problems(['--secret-credential', 'key=/x']), [/secret-credential/]);
+  t.end();
+});

@@ -8,17 +8,13 @@ import { Records } from '../../../../host-agent/src/gateway/records.ts';
 import type { ConnectionRecord } from '../../../../host-agent/src/network/connection-record.ts';
 import { readGatewayLine } from '../../../../host-agent/src/network/gateway-lines.ts';
 import { GatewayProcess } from '../../../../host-agent/src/network/gateway-process.ts';
-import {
-  costOfLine,
-  type FromGateway,
-  MAX_GATEWAY_LINE,
-} from '../../../../host-agent/src/network/gateway-wire.ts';
+import { costOfLine, MAX_GATEWAY_LINE, toLine } from '../../../../host-agent/src/network/gateway-wire.ts';
 import { until } from '../../../support/until.ts';
 
 const RECORD = { verdict: 'denied', protocol: 'tls', reason: 'x' } as const;
 
 /** `script` has `say`, and `command` when the daemon says something. */
-function openProcess(t: Test, script: string) {
+function openProcess(t: Test, script: string, prepare = async (): Promise<void> => undefined) {
   const dir = t.testdir();
   const program = join(dir, 'program.cjs');
   writeFileSync(
@@ -40,10 +36,12 @@ console.log('ready');\n`,
     ...{ record: join(dir, 'record'), gate: join(dir, 'gate') },
     users: {
       take: async () => 50_000 + starts++,
+      group: async () => undefined,
       handOver: async () => undefined,
       giveBack: async () => undefined,
     },
     settings: async () => ({ policy: { allowlist: [] } }),
+    prepare,
     onRecord: (record) => records.push(record),
     onMissed: (count) => missed.push(count),
     log: pino({}, { write: (line: string) => void lines.push(line) }),
@@ -51,6 +49,25 @@ console.log('ready');\n`,
   t.teardown(() => gateway.end());
   return { gateway, records, missed, lines, starts: () => starts };
 }
+
+t.test('a start waits for what is read slowly, and no change does', async (t) => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let isPrepared = false;
+  const { gateway, starts } = openProcess(t, '', async () => {
+    if (!isPrepared) await promise;
+  });
+  const started = gateway.ensure();
+  t.equal(await gateway.change(), 0, 'there is none yet');
+  t.equal(starts(), 0);
+  isPrepared = true;
+  resolve();
+  await started;
+  t.equal(starts(), 1);
+  isPrepared = false;
+  t.equal(await gateway.change(), 0, 'one that runs');
+  await gateway.ensure();
+  t.equal(starts(), 1);
+});
 
 t.test('records, and how many are missing', async (t) => {
   const { gateway, records, missed } = openProcess(
@@ -99,24 +116,44 @@ t.test('lines', (t) => {
   t.end();
 });
 
-t.test('the gateway counts records that are too many', async (t) => {
-  const said: FromGateway[] = [];
+t.test('the gateway writes records together, and counts those that are too many', async (t) => {
+  const writes: string[] = [];
+  const said = () => writes.flatMap((lines) => lines.trim().split('\n').map(readGatewayLine));
   const records = new Records(
-    (message) => said.push(message),
+    (lines) => writes.push(lines),
     () => 0,
   );
   const all = 30_000;
   for (let count = 0; count < all; count++) records.add(RECORD);
-  t.ok(said.length < all);
-  await until(() => said.some((message) => 'missed' in message));
-  const missed = said.reduce((sum, message) => sum + ('missed' in message ? message.missed : 1), 0);
+  t.ok(writes.join('').length > 100 * writes.length, 'many in one write');
+  t.ok(said().length < all);
+  await until(() => said().some((message) => message !== undefined && 'missed' in message));
+  const missed = said().reduce(
+    (sum, message) => sum + (message !== undefined && 'missed' in message ? message.missed : 1),
+    0,
+  );
   t.equal(missed, all, 'each is written or counted');
   const behind = new Records(
-    (message) => said.push(message),
+    (lines) => writes.push(lines),
     () => 2 ** 21,
   );
-  said.length = 0;
+  writes.length = 0;
   behind.add(RECORD);
-  await until(() => said.length === 1);
-  t.same(said, [{ missed: 1 }], 'of a daemon that does not read');
+  await until(() => writes.length === 1);
+  t.same(said(), [{ missed: 1 }], 'of a daemon that does not read');
+});
+
+t.test('a record does not wait for others, and is written before what comes after it', async (t) => {
+  const writes: string[] = [];
+  const records = new Records(
+    (lines) => writes.push(lines),
+    () => 0,
+  );
+  records.add(RECORD);
+  await until(() => writes.length === 1);
+  records.add(RECORD);
+  records.flush();
+  t.same(writes, [toLine({ record: RECORD }), toLine({ record: RECORD })]);
+  records.flush();
+  t.equal(writes.length, 2, 'nothing twice');
 });

@@ -60,15 +60,21 @@ function bind(value: string | null, change: Partial<GatewaySecret> = {}): Gatewa
   };
 }
 
+function handed(secrets: () => readonly GatewaySecret[]) {
+  return { now: () => ({ secrets: secrets(), allowsPlainHttp: false }), refresh: async () => undefined };
+}
+
 const got = () => seen.filter((line) => line.startsWith('got ')).map((line) => JSON.parse(line.slice(4)));
 
 t.test('a request has the value, its answer has none, and a rotation is seen by the next', async (t) => {
   let secrets = [bind(VALUE)];
   const policy = { rules: [READ, OTHER] };
-  const { run, records, network, slot } = await open(t, policy, undefined, async () => ({
-    secrets,
-    allowsPlainHttp: false,
-  }));
+  const { run, records, network, slot } = await open(
+    t,
+    policy,
+    undefined,
+    handed(() => secrets),
+  );
   const bearer = `{ port: 9443, host: 'ok.test:9443', headers: { authorization: 'Bearer ${PLACEHOLDER}', range: 'bytes=0-1' } }`;
   const out = await run(`out.get = await ask('GET', '/', ${bearer});
     out.gzip = await ask('GET', '/gzip', ${bearer}); out.strange = await ask('GET', '/strange', ${bearer});
@@ -118,10 +124,12 @@ t.test('by HTTP/2 and in a WebSocket', async (t) => {
     bind(VALUE),
     bind(VALUE, { name: 'K', placeholder: null, inject: { header: 'x-key', format: '{}' }, forms: [] }),
   ];
-  const { run } = await open(t, { rules: [READ] }, undefined, async () => ({
-    secrets,
-    allowsPlainHttp: false,
-  }));
+  const { run } = await open(
+    t,
+    { rules: [READ] },
+    undefined,
+    handed(() => secrets),
+  );
   const out = await run(`
     out.h2 = await new Promise((done) => { const c = http2.connect('https://ok.test:9443', { createConnection: () => tls.connect({ host: '93.184.215.14', port: 9443, servername: 'ok.test', ca, ALPNProtocols: ['h2'] }) });
       c.on('error', (e) => done(e.message)); const s = c.request({ ':path': '/', authorization: 'Bearer ${PLACEHOLDER}', 'x-key': 'own' });
@@ -139,10 +147,12 @@ t.test('by HTTP/2 and in a WebSocket', async (t) => {
 t.test('requests that wait do not keep what was changed or removed', async (t) => {
   seen.length = 0;
   let secrets = [bind(VALUE)];
-  const { background, network, run, slot } = await open(t, { rules: [READ] }, undefined, async () => ({
-    secrets,
-    allowsPlainHttp: false,
-  }));
+  const { background, network, run, slot } = await open(
+    t,
+    { rules: [READ] },
+    undefined,
+    handed(() => secrets),
+  );
   const authorization = `Authorization: Bearer ${PLACEHOLDER}\\r\\n`;
   const lines = await background(`
     const send = (name, port, text) => { const s = tls.connect({ host: '93.184.215.14', port, servername: 'ok.test', ca }, () => s.write(text.replaceAll('HOST', 'Host: ok.test:' + port + '\\r\\n')));

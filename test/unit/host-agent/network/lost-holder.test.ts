@@ -18,7 +18,7 @@ t.test('when it wakes another one holds them, and the ports lead to the guest ag
   const published = new Published({
     program,
     dir: join(dir, 'records'),
-    users: { take: async () => 65_000, handOver: nothing, giveBack: nothing },
+    users: { take: async () => 65_000, group: async () => undefined, handOver: nothing, giveBack: nothing },
     change: async (_, command) => void commands.push(command),
     cut: nothing,
   });

@@ -5,11 +5,11 @@ import type { Journal } from '../../../../host-agent/src/events/journal.ts';
 import {
   type LifecycleEvent,
   LifecycleEvents,
-  logLifecycleEvents,
   type StoredEvent,
   toEventBody,
   toStored,
 } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
+import { logLifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-log.ts';
 
 const OWNER = { key: 'k', tenant: 'red' };
 const EXIT = { reason: 'the guest panicked', exitCode: 1, signal: null };

@@ -130,6 +130,7 @@ t.test('a snapshot is deleted on a full disk, and can be deleted again if its re
   const authorities = { collect: async () => undefined };
   const snapshots = new Snapshots({
     ...{ dataDir, engines, records, sandboxRecords, faults: NO_FAULTS, authorities, events, log },
+    shared: undefined,
   });
   await snapshots.start();
   t.equal(snapshots.list(() => true).length, 1);

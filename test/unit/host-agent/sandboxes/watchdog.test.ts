@@ -2,10 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
-import {
-  LifecycleEvents,
-  logLifecycleEvents,
-} from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
+import { LifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-events.ts';
+import { logLifecycleEvents } from '../../../../host-agent/src/sandboxes/lifecycle-log.ts';
 import { Watchdog, type Watched } from '../../../../host-agent/src/sandboxes/watchdog.ts';
 import { until } from '../../../support/until.ts';
 

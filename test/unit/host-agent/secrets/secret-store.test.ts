@@ -98,9 +98,9 @@ t.test('sources: only those that the operator named, each for its tenant', async
   chmodSync(command, 0o755);
   writeFileSync(credential, VALUE);
   const { secrets } = await open(t, {
-    files: new Map([['acme/gh', file]]),
-    commands: new Map([['vault', command]]),
-    credentials: new Map([['gh', '']]),
+    files: new Map([['acme/gh', { path: file }]]),
+    commands: new Map([['vault', { path: command }]]),
+    credentials: new Map([['gh', { path: '' }]]),
     credentialsDir: dir,
   });
   await secrets.put('acme', 'from-file', { source: { file: 'gh' }, hosts: HOSTS });
@@ -130,8 +130,8 @@ t.test(
     chmodSync(command, 0o755);
     writeFileSync(file, 'short');
     const { secrets } = await open(t, {
-      commands: new Map([['vault', command]]),
-      files: new Map([['f', file]]),
+      commands: new Map([['vault', { path: command }]]),
+      files: new Map([['f', { path: file }]]),
     });
     const failure = await secrets
       .put('', 'x', { source: { command: 'vault' }, hosts: HOSTS })
@@ -156,7 +156,10 @@ t.test(
     );
     chmodSync(slow, 0o755);
     writeFileSync(file, VALUE);
-    const options = { commands: new Map([['slow', slow]]), files: new Map([['f', file]]) };
+    const options = {
+      commands: new Map([['slow', { path: slow }]]),
+      files: new Map([['f', { path: file }]]),
+    };
     const { secrets, store } = await open(t, options);
     await secrets.put('', 'x', { source: { file: 'f' }, hosts: ['a.example'] });
     const table = store.table<Record<string, unknown>>('secrets');
@@ -178,7 +181,7 @@ t.test('a command runs once at a time, whatever asks for it, and gets no input',
   const [command, starts] = [join(dir, 'command'), join(dir, 'starts')];
   writeFileSync(command, `#!/bin/sh\ncat\necho x >> ${starts}\nsleep 0.3\nprintf %s '${VALUE}'\n`);
   chmodSync(command, 0o755);
-  const { secrets } = await open(t, { commands: new Map([['c', command]]) });
+  const { secrets } = await open(t, { commands: new Map([['c', { path: command }]]) });
   const names = Array.from({ length: 40 }, (_, n) => `s${n}`);
   await Promise.all(names.map((name) => secrets.put('', name, { source: { command: 'c' }, hosts: HOSTS })));
   t.equal(readFileSync(starts, 'utf8'), 'x\n');
@@ -200,6 +203,82 @@ t.test('what a command started ends with its time', async (t) => {
   await t.rejects(readCommand(command, { maxBytes: 10, timeoutMs: 20_000 }), {
     message: /more than 10 bytes/,
   });
+});
+
+t.test('a source that is bound to hosts gives its value to no other', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'secrets-sources-'));
+  t.teardown(() => rmSync(dir, { recursive: true, force: true }));
+  const file = join(dir, 'file');
+  writeFileSync(file, VALUE);
+  const files = new Map([['gh', { path: file, hosts: ['api.github.com', '*.files.test'] }]]);
+  const { secrets } = await open(t, { files });
+  const put = (hosts: string[]) => secrets.put('', 'x', { source: { file: 'gh' }, hosts });
+  for (const hosts of [['evil.test'], ['api.github.com', 'evil.test'], ['**.files.test'], ['github.com']]) {
+    const refused = await put(hosts).catch((error) => error);
+    t.match(refused, {
+      code: 'forbidden',
+      message: /has bound file gh to api.github.com, \*.files.test, and hosts\[/,
+    });
+    t.notMatch(refused.message, /evil|\*\*/, 'not what was asked for, which may be a value');
+  }
+  t.match(await put(['api.github.com', 'a.files.test']), { hosts: ['api.github.com', 'a.files.test'] });
+  t.equal(await textOf(secrets, '', 'x'), VALUE);
+  files.set('gh', { path: file, hosts: ['*.files.test'] });
+  t.match(await secrets.content('', 'x'), { hosts: ['a.files.test'] }, 'narrowed by the operator since');
+  t.strictSame(secrets.hostsOf('', 'x'), ['a.files.test']);
+  t.match(secrets.get('', 'x'), { hosts: ['a.files.test'] });
+  files.delete('gh');
+  t.match(await secrets.content('', 'x'), { hosts: [], value: null }, 'not there any more');
+});
+
+t.test('uses are counted, stay through a restart, and end with the secret', async (t) => {
+  const { secrets, store, dataDir } = await open(t);
+  await secrets.put('acme', 'gh', { value: VALUE, hosts: HOSTS });
+  t.equal(secrets.get('acme', 'gh').use, undefined);
+  const before = Date.now();
+  for (let n = 0; n < 5; n++) secrets.noteUse('acme', 'gh');
+  for (let n = 0; n < 2000; n++) secrets.noteUse('acme', `none-${n}`);
+  const { use } = secrets.get('acme', 'gh');
+  t.equal(use?.count, 5);
+  t.ok((use?.lastAtMs ?? 0) >= before);
+  await secrets.close();
+  t.equal(store.table('secret_uses').all().length, 1, 'of secrets that exist alone');
+  const log = pino({ level: 'silent' });
+  const none = { files: new Map(), commands: new Map(), credentials: new Map() };
+  const sealer = new Sealer({ dataDir });
+  const next = new SecretStore({ store, sealer, sources: new SecretSources(none), log });
+  t.equal(next.list('acme')[0]?.use?.count, 5);
+  await next.put('acme', 'gh', { value: `${VALUE}2`, hosts: HOSTS });
+  t.equal(next.get('acme', 'gh').use?.count, 5, 'a rotation keeps it');
+  await next.remove('acme', 'gh');
+  await next.put('acme', 'gh', { value: VALUE, hosts: HOSTS });
+  t.equal(next.get('acme', 'gh').use, undefined);
+});
+
+t.test('a command beside the daemon: its change is seen at once, and is passed on once', async (t) => {
+  const { secrets, store, dataDir } = await open(t);
+  const none = { files: new Map(), commands: new Map(), credentials: new Map() };
+  const [sources, log] = [new SecretSources(none), pino({ level: 'silent' })];
+  const beside = new SecretStore({ store, sealer: new Sealer({ dataDir }), sources, log, by: 'admin' });
+  await secrets.put('acme', 'gh', { value: VALUE, hosts: HOSTS });
+  const told: string[] = [];
+  secrets.onChange(async (scope, name) => void told.push(`${scope}/${name}`));
+  await beside.put('acme', 'gh', { value: `${VALUE}2`, hosts: HOSTS });
+  await beside.put('', 'own', { value: VALUE, hosts: HOSTS });
+  await beside.remove('', 'own');
+  t.equal(await textOf(secrets, 'acme', 'gh'), `${VALUE}2`);
+  t.strictSame(told, []);
+  const changes: object[] = [];
+  await secrets.takeChanges((change) => void changes.push(change));
+  await secrets.takeChanges((change) => void changes.push(change));
+  t.match(changes, [
+    { change: 'changed', scope: 'acme', name: 'gh', by: 'admin' },
+    { change: 'created', scope: '', name: 'own' },
+    { change: 'removed', scope: '', name: 'own' },
+  ]);
+  t.strictSame(told.sort(), ['/own', '/own', 'acme/gh']);
+  t.notMatch(JSON.stringify(changes), VALUE);
+  t.strictSame(beside.scopes(), ['acme']);
 });
 
 /** One that ended may wait for its parent to notice. */

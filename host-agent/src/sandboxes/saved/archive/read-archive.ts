@@ -120,7 +120,8 @@ function parse(text: Buffer): ArchiveManifest {
   }
 }
 
-function checkSizes({ parts, options }: ArchiveManifest): void {
+/** AppError invalid_argument. */
+export function checkSizes({ parts, options }: ArchiveManifest): void {
   const maxBytes = {
     memory: options.memoryMib * 2 ** 20 + MEMORY_SLACK_BYTES,
     state: MAX_STATE_BYTES,

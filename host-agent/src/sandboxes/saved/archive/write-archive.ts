@@ -68,7 +68,7 @@ export async function* writeArchive({ saved, ...origin }: Exported): AsyncGenera
     for (const hash of [whole, ...more]) hash.update(bytes);
     return bytes;
   };
-  const text = Buffer.from(JSON.stringify(await describe(saved, origin)));
+  const text = Buffer.from(JSON.stringify(await describeArchive(saved, origin)));
   const length = Buffer.alloc(4);
   length.writeUInt32BE(text.length);
   yield send(Buffer.concat([MAGIC, length, text]));
@@ -82,7 +82,7 @@ export async function* writeArchive({ saved, ...origin }: Exported): AsyncGenera
   yield whole.digest();
 }
 
-async function describe(
+export async function describeArchive(
   saved: SavedGuest,
   { sourceId, takenAtMs, about }: Omit<Exported, 'saved'>,
 ): Promise<ArchiveManifest> {

@@ -1,0 +1,163 @@
+// `sandboxd gateway`: one address before all hosts of a fleet. It keeps no state, so that any number may run.
+import { readFileSync } from 'node:fs';
+import { type Input, UsageError } from '@sandboxd/api/command-line';
+import {
+  formatListen,
+  isLoopback,
+  type ListenAddress,
+  parseHostName,
+  parseListen,
+} from '../../config/index.ts';
+import {
+  FleetFront,
+  FleetSeal,
+  HostConnections,
+  KubeClient,
+  KubernetesCatalogue,
+  readKubeconfig,
+} from '../../fleet/index.ts';
+import { Certificate } from '../../http/index.ts';
+import { isWebSocketRequest, takesConnection } from '../../http/server/hijack.ts';
+import { IngressServer } from '../../ingress/index.ts';
+import { toError } from '../../lib/errors.ts';
+import { createLogger } from '../../lib/logger.ts';
+import { ServiceManager } from '../../lib/service-manager.ts';
+import { VERSION } from '../../lib/version.ts';
+import { raceSignal } from '../../lib/wait.ts';
+import type { Command } from '../command.ts';
+import { HELPERS } from '../installation.ts';
+
+const DEFAULT_LISTEN = '127.0.0.1:7877';
+const DEFAULT_CONNECTIONS = 4096;
+const DRAIN_MS = 30_000;
+const path = (help: string) => ({ type: 'string', placeholder: 'path', help }) as const;
+
+export const gateway: Command = {
+  name: 'gateway',
+  operands: '',
+  summary: 'serve the REST API of all hosts of a fleet at one address, in the foreground',
+  flags: {
+    kubeconfig: path('the Kubernetes cluster of the fleet'),
+    'fleet-secret-file': path('file with the secret that gateways and hosts of the fleet share'),
+    'fleet-namespace': {
+      type: 'string',
+      placeholder: 'name',
+      help: 'namespace of sandboxes without a tenant, as the hosts have it (sandboxd)',
+    },
+    listen: {
+      type: 'string',
+      placeholder: 'host:port|unix:/path',
+      help: `address of the REST API (${DEFAULT_LISTEN})`,
+    },
+    'tls-cert': path('TLS certificate chain (PEM); reloaded when it changes'),
+    'tls-key': path('private key of the TLS certificate (PEM)'),
+    'allowed-host': {
+      type: 'string',
+      multiple: true,
+      placeholder: 'name',
+      help: 'accept requests for this host name; repeatable',
+    },
+    'host-ca': path(
+      'authority of the hosts’ TLS certificates (PEM); default: those that this machine trusts',
+    ),
+    'host-cert': path('certificate of this gateway for hosts that require one (PEM)'),
+    'host-key': path('private key of that certificate (PEM)'),
+    'log-level': {
+      type: 'string',
+      values: ['trace', 'debug', 'info', 'warn', 'error', 'fatal'],
+      help: 'lowest level that is logged (info)',
+    },
+  },
+  run: async (input, signal) => {
+    const log = createLogger({ level: input.text('log-level') ?? 'info', format: 'auto' });
+    const { certificate, listen } = readListener(input, log);
+    const client = new KubeClient(readKubeconfig(required(input, 'kubeconfig')));
+    const seal = FleetSeal.read(required(input, 'fleet-secret-file'));
+    const namespace = input.text('fleet-namespace') ?? 'sandboxd';
+    const connections = new HostConnections({
+      ca: readPem(input, 'host-ca'),
+      cert: readPem(input, 'host-cert'),
+      key: readPem(input, 'host-key'),
+    });
+    const catalogue = new KubernetesCatalogue({ client, seal, namespace, log });
+    const ended = new AbortController();
+    try {
+      const starting = catalogue.watch(AbortSignal.any([ended.signal, signal]));
+      const map = await raceSignal(starting, signal);
+      const front = new FleetFront({
+        ...{ catalogue, map, connections, seal, log },
+        hasTls: certificate !== undefined,
+        allowedHosts: readAllowedHosts(input, certificate !== undefined),
+      });
+      const server = new IngressServer({
+        ...{ gateway: front, log, certificate, takesConnection, isUpgrade: isWebSocketRequest },
+        maxConnections: DEFAULT_CONNECTIONS,
+        clientShare: { connections: DEFAULT_CONNECTIONS / 2, peersProgram: HELPERS.peers },
+        protocols: ['http/1.1'],
+      });
+      const address = await server.listen(listen);
+      const listening = `the gateway listens on ${formatListen(address)}`;
+      log.info(
+        { version: VERSION, pid: process.pid, hosts: map.hosts().length, sandboxes: map.size },
+        listening,
+      );
+      const manager = new ServiceManager(log);
+      await manager.ready(listening);
+      await aborted(signal);
+      log.info('stopping');
+      await server.close(DRAIN_MS);
+    } finally {
+      ended.abort();
+      client.close();
+    }
+  },
+};
+
+function readListener(input: Input, log: ReturnType<typeof createLogger>) {
+  const text = input.text('listen') ?? DEFAULT_LISTEN;
+  const listen = parseListen(text);
+  if (listen === undefined)
+    throw new UsageError(`--listen ${JSON.stringify(text)} is neither host:port nor unix:/path`);
+  const [certPath, keyPath] = [input.text('tls-cert'), input.text('tls-key')];
+  if ((certPath === undefined) !== (keyPath === undefined))
+    throw new UsageError('--tls-cert and --tls-key go together');
+  const certificate = certPath && keyPath ? new Certificate({ certPath, keyPath }, log) : undefined;
+  assertProtected(listen, certificate !== undefined);
+  return { listen, certificate };
+}
+
+function assertProtected(listen: ListenAddress, hasTls: boolean): void {
+  if ('path' in listen || hasTls || isLoopback(listen.host)) return;
+  throw new UsageError(
+    `${formatListen(listen)} can be reached from other machines; give --tls-cert and --tls-key, or listen on 127.0.0.1`,
+  );
+}
+
+function readAllowedHosts(input: Input, hasTls: boolean) {
+  return input.texts('allowed-host').map((text) => {
+    const name = parseHostName(text);
+    if (name === undefined) throw new UsageError(`--allowed-host ${JSON.stringify(text)} is no host name`);
+    return { scheme: name.scheme ?? (hasTls ? ('https' as const) : ('http' as const)), at: name.at };
+  });
+}
+
+function required(input: Input, flag: string): string {
+  const value = input.text(flag);
+  if (value === undefined) throw new UsageError(`--${flag} is missing`);
+  return value;
+}
+
+function readPem(input: Input, flag: string): string | undefined {
+  const path = input.text(flag);
+  if (path === undefined) return undefined;
+  try {
+    return readFileSync(path, 'latin1');
+  } catch (error) {
+    throw new UsageError(`--${flag}: ${toError(error).message}`);
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+}

@@ -1,0 +1,96 @@
+// `sandboxd store …`: maintenance of the snapshot store, from any host that has its key. No daemon is needed.
+import { AppError } from '../../lib/errors.ts';
+import { openSnapshotStore, type StoreCollector } from '../../snapshot-store/index.ts';
+import type { Command, Group } from '../command.ts';
+import { loadSharedConfig, SHARED_FLAGS } from '../shared-config.ts';
+
+const MIB = 2 ** 20;
+const JSON_FLAG = { json: { type: 'boolean', help: 'print the result as JSON' } } as const;
+const FLAGS = { ...SHARED_FLAGS, ...JSON_FLAG };
+
+type Use = (collector: StoreCollector) => Promise<void>;
+
+async function withCollector(input: Parameters<Command['run']>[0], use: Use): Promise<void> {
+  const { snapshotStore } = loadSharedConfig(input);
+  if (snapshotStore === undefined)
+    throw new AppError('unsupported', 'there is no snapshot store; set snapshot_store as for the daemon');
+  const { collector, store } = openSnapshotStore(snapshotStore);
+  try {
+    await use(collector);
+  } finally {
+    collector.close();
+    store.close();
+  }
+}
+
+function print(isJson: boolean, value: unknown, lines: readonly string[]): void {
+  const text = isJson ? JSON.stringify(value, null, 2) : lines.join('\n');
+  process.stdout.write(`${text}\n`);
+}
+
+const verify: Command = {
+  name: 'verify',
+  operands: '',
+  summary: 'look for what every snapshot needs; fails when something is missing or damaged',
+  flags: {
+    ...FLAGS,
+    full: { type: 'boolean', help: 'read and decrypt all chunks, too: the whole store is transferred' },
+  },
+  run: (input, signal) =>
+    withCollector(input, async (collector) => {
+      const { snapshots, chunks, problems } = await collector.verify(input.isSet('full'), signal);
+      const verdict = problems.length === 0 ? 'nothing is missing' : 'DAMAGED';
+      const how = input.isSet('full') ? 'read' : 'looked for';
+      print(input.isSet('json'), { snapshots, chunks, problems }, [
+        `${snapshots} snapshots, ${chunks} chunks ${how}: ${verdict}`,
+        ...problems.map(({ snapshot, problem }) => `problem: ${snapshot}: ${problem}`),
+      ]);
+      if (problems.length > 0) process.exitCode = 1;
+    }),
+};
+
+const gc: Command = {
+  name: 'gc',
+  operands: '',
+  summary: 'delete chunks that no snapshot needs and that are a day old; hosts may go on meanwhile',
+  flags: FLAGS,
+  run: (input, signal) =>
+    withCollector(input, async (collector) => {
+      const { snapshots, chunks, waiting, removed, removedBytes } = await collector.collect(signal);
+      const result = { snapshots, chunks, waiting, removed, removed_bytes: removedBytes };
+      print(input.isSet('json'), result, [
+        `${snapshots} snapshots, ${chunks} chunks: ${removed} deleted (${toMib(removedBytes)}), ` +
+          `${waiting} unused ones are younger than a day`,
+      ]);
+    }),
+};
+
+const stats: Command = {
+  name: 'stats',
+  operands: '',
+  summary: 'show how many snapshots the store has, and what they share',
+  flags: FLAGS,
+  run: (input, signal) =>
+    withCollector(input, async (collector) => {
+      const { snapshots, chunks, chunkBytes, contentBytes, byTenant } = await collector.stats(signal);
+      const tenants = byTenant.map(({ tenant = '', ...counts }) => ({ tenant, ...counts }));
+      const result = { snapshots, chunks, chunk_bytes: chunkBytes, content_bytes: contentBytes, tenants };
+      print(input.isSet('json'), result, [
+        `${snapshots} snapshots of ${toMib(contentBytes)} take ${chunks} chunks of ${toMib(chunkBytes)}`,
+        ...tenants.map(
+          ({ tenant, snapshots, chunks }) =>
+            `${tenant || '(no tenant)'}: ${snapshots} snapshots, ${chunks} chunks`,
+        ),
+      ]);
+    }),
+};
+
+function toMib(bytes: number): string {
+  return `${Math.round(bytes / MIB)} MiB`;
+}
+
+export const store: Group = {
+  name: 'store',
+  summary: 'The snapshot store (snapshot_store), with the settings of the daemon.',
+  commands: [verify, gc, stats],
+};

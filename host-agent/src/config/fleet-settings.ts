@@ -1,0 +1,34 @@
+// Settings of a host that is a node of a fleet.
+import { hostname } from 'node:os';
+import { path, text } from './values.ts';
+
+const LABEL = /^[a-z0-9](?:[a-z0-9.-]{0,61}[a-z0-9])?$/;
+
+export const FLEET_SETTINGS = {
+  join: path({
+    help: 'join the fleet of this Kubernetes cluster (a kubeconfig), whose gateways then place sandboxes here',
+  }),
+  join_name: text({
+    fallback: hostname().toLowerCase(),
+    pattern: LABEL,
+    expected: 'a name of lower-case letters, digits, dots and dashes',
+    placeholder: 'name',
+    help: 'name of this host’s node in the fleet',
+  }),
+  join_url: text({
+    pattern: /^https?:\/\/[^\s/?#@]+\/?$/,
+    expected: 'a URL without a path, such as https://10.0.0.5:7878',
+    placeholder: 'url',
+    help: 'where gateways of the fleet reach the REST API; default: the address of listen',
+  }),
+  fleet_secret_file: path({
+    help: 'file with the secret that gateways and hosts of the fleet share; needed with join',
+  }),
+  fleet_namespace: text({
+    fallback: 'sandboxd',
+    pattern: /^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/,
+    expected: 'a name of lower-case letters, digits and dashes, 32 at most',
+    placeholder: 'name',
+    help: 'namespace of sandboxes without a tenant; a tenant’s is this name, a dash and the tenant',
+  }),
+};

@@ -1,0 +1,74 @@
+// What the fleet needs of an engine that places sandboxes: a place for each, and a map of all places.
+
+/** A host of the fleet, as the engine knows it. */
+export type Host = {
+  readonly name: string;
+  /** Of its REST interface. */
+  readonly url: URL;
+  /** Whether the engine hears from it. */
+  readonly isReady: boolean;
+};
+
+/** Where a sandbox is, or is to be made. */
+export type Place = {
+  /** Of the sandbox. */
+  readonly id: string;
+  readonly namespace: string;
+  /** Distinguishes it from an earlier place of that id. */
+  readonly uid: string;
+  /** Name of the host; absent until the engine has chosen one. */
+  readonly host?: string | undefined;
+  readonly vcpus: number;
+  readonly memoryMib: number;
+};
+
+export type PlaceRequest = {
+  readonly id: string;
+  /** Of the client; absent: it has none. */
+  readonly tenant: string | undefined;
+  readonly vcpus: number;
+  readonly memoryMib: number;
+  /** Only this host; absent: any. */
+  readonly on?: string | undefined;
+  /** Hosts that have refused it. */
+  readonly not?: readonly string[];
+  /** Texts that at most one place of the fleet has: a name, a key of retries. */
+  readonly claims: readonly string[];
+};
+
+/** Another place has a claim of the request. */
+export class ClaimTaken extends Error {
+  override readonly name = 'ClaimTaken';
+  readonly claim: string;
+  readonly place: Place;
+
+  constructor(claim: string, place: Place) {
+    super(`${place.id} has it`);
+    this.claim = claim;
+    this.place = place;
+  }
+}
+
+export interface Catalogue {
+  /**
+   * Resolves when a host was chosen. ClaimTaken; AppError forbidden for a quota, exhausted when no host has capacity or the
+   * engine does not answer. Nothing is left then.
+   */
+  place(request: PlaceRequest, signal: AbortSignal): Promise<Place>;
+  /** Gives a place back. Never rejects: what the engine does not hear now, it hears later. */
+  forget(place: Place): Promise<void>;
+  /** Follows the places and hosts of the fleet, from the engine’s first answer until `signal` aborts. */
+  watch(signal: AbortSignal): Promise<FleetMap>;
+}
+
+/** A copy in memory: it answers also while the engine is gone. */
+export interface FleetMap {
+  find(id: string): Place | undefined;
+  /** The same, after waiting for what may have been made just now. */
+  settle(id: string, waitMs: number): Promise<Place | undefined>;
+  hosts(): readonly Host[];
+  host(name: string): Host | undefined;
+  readonly size: number;
+  /** Whether it follows the engine now. */
+  readonly isCurrent: boolean;
+}

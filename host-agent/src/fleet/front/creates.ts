@@ -1,0 +1,232 @@
+// Requests that make sandboxes: a place for each from the engine, then the client's own body to the host of the place.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { DEFAULT_MEMORY_MIB, DEFAULT_VCPUS, MAX_FORKS, MAX_MEMORY_MIB, MAX_VCPUS } from '@sandboxd/api';
+import { PLACE_HEADER } from '../../http/index.ts';
+import { AppError, isAppError } from '../../lib/errors.ts';
+import { newId } from '../../lib/ids.ts';
+import {
+  type Catalogue,
+  ClaimTaken,
+  type FleetMap,
+  type Host,
+  type Place,
+  type PlaceRequest,
+} from '../catalogue.ts';
+import { writePlaceHeader } from '../place-header.ts';
+import type { FleetSeal } from '../seal.ts';
+import { type JsonBody, readJsonBody } from './body.ts';
+import type { Caller, Callers } from './callers.ts';
+import { toClientHeaders, toHostHeaders } from './headers.ts';
+import type { HostAnswer, HostConnections } from './host-connections.ts';
+
+/** A second host is asked when the first refuses for lack of capacity. */
+const ATTEMPTS = 2;
+/** The longest start pulls an image. */
+const CREATE_MS = 15 * 60_000;
+/** Statuses by which a host has refused to use the place. */
+const NO_ROOM = 503;
+/** The key of a retry came with another request: the place may be that of the first. */
+const MISMATCH = 422;
+
+export type CreatesDeps = {
+  readonly catalogue: Catalogue;
+  readonly map: FleetMap;
+  readonly callers: Callers;
+  readonly connections: HostConnections;
+  readonly seal: FleetSeal;
+};
+
+type Call = {
+  readonly request: IncomingMessage;
+  readonly path: string;
+  readonly bytes: Buffer;
+  readonly signal: AbortSignal;
+};
+
+export class Creates {
+  readonly #deps: CreatesDeps;
+
+  constructor(deps: CreatesDeps) {
+    this.#deps = deps;
+  }
+
+  /** Rejects with what `Catalogue.place` and hosts reject with, and RefusedCaller. */
+  async create(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
+    using body = await readJsonBody(request);
+    const call = { request, path, bytes: body.bytes, signal: signalOf(request, response) };
+    const size = toSize(body);
+    // A host says what is wrong; it makes nothing without a place.
+    if (size === undefined) return answer(response, await this.#sendAny(call));
+    const caller = await this.#deps.callers.find(request, call.signal);
+    const asked = { ...size, tenant: caller.tenant, claims: toClaims(request, body, caller) };
+    answer(response, await this.#place(call, asked));
+  }
+
+  /** `source`: the host that has what is forked; `size`: of one copy. */
+  async fork(
+    request: IncomingMessage,
+    response: ServerResponse,
+    path: string,
+    { host, size }: { readonly host: Host; readonly size: Pick<Place, 'vcpus' | 'memoryMib'> },
+  ): Promise<void> {
+    using body = await readJsonBody(request);
+    const call = { request, path, bytes: body.bytes, signal: signalOf(request, response) };
+    const count = toCount(path, body);
+    if (count === undefined) return answer(response, await this.#send(host, call));
+    const { tenant } = await this.#deps.callers.find(request, call.signal);
+    const asked = { ...size, tenant, on: host.name, claims: [] };
+    const placing = await Promise.allSettled(
+      Array.from({ length: count }, () =>
+        this.#deps.catalogue.place({ ...asked, id: newId('sbx') }, call.signal),
+      ),
+    );
+    const places = placing.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []));
+    const failed = placing.find((each) => each.status === 'rejected');
+    if (failed !== undefined) {
+      for (const place of places) void this.#deps.catalogue.forget(place);
+      throw failed.reason;
+    }
+    answer(response, await this.#use(host, call, places));
+  }
+
+  async #place(call: Call, asked: Omit<PlaceRequest, 'id' | 'not'>): Promise<HostAnswer> {
+    const not: string[] = [];
+    for (let attempt = 1; ; attempt++) {
+      const found = await this.#find({ ...asked, id: newId('sbx'), not }, call);
+      if (!('id' in found)) return found;
+      const host = this.#hostOf(found);
+      try {
+        const made = await this.#use(host, call, [found]);
+        if (made.answer.statusCode !== NO_ROOM || attempt === ATTEMPTS) return made;
+      } catch (error) {
+        if (attempt === ATTEMPTS || !isAppError(error) || error.code !== 'upstream') throw error;
+      }
+      not.push(host.name);
+    }
+  }
+
+  /** A place, or the answer about the sandbox that has the name or the key of the request. */
+  async #find(asked: PlaceRequest, call: Call): Promise<Place | HostAnswer> {
+    try {
+      return await this.#deps.catalogue.place(asked, call.signal);
+    } catch (error) {
+      if (!(error instanceof ClaimTaken)) throw error;
+      const { claim, place } = error;
+      const kind = claim.startsWith(KEY_CLAIM) ? 'place' : 'held';
+      return await this.#send(this.#hostOf(place), call, this.#prove(kind, [place]));
+    }
+  }
+
+  /** What the host did not make of its places is given back. */
+  async #use(host: Host, call: Call, places: readonly Place[]): Promise<HostAnswer> {
+    const giveBack = (): void => {
+      for (const place of places) void this.#deps.catalogue.forget(place);
+    };
+    try {
+      const made = await this.#send(host, call, this.#prove('place', places));
+      const { statusCode = 500 } = made.answer;
+      if (statusCode >= 300 && statusCode !== MISMATCH) giveBack();
+      return made;
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  }
+
+  #prove(kind: 'place' | 'held', places: readonly Place[]): readonly string[] {
+    const namespace = places[0]?.namespace ?? '';
+    return [PLACE_HEADER, writePlaceHeader({ kind, namespace, places }, this.#deps.seal)];
+  }
+
+  async #send(
+    host: Host,
+    { request, path, bytes, signal }: Call,
+    proof: readonly string[] = [],
+  ): Promise<HostAnswer> {
+    const { method = 'POST' } = request;
+    const own = toHostHeaders(request);
+    const kept = own.flatMap((name, at) =>
+      at % 2 === 0 && !['content-length', 'expect'].includes(name.toLowerCase())
+        ? [name, own[at + 1] ?? '']
+        : [],
+    );
+    const headers = [...kept, ...proof, 'Content-Length', String(bytes.length)];
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(CREATE_MS)]);
+    return await this.#deps.connections.send(host, { method, path, headers }, bytes, limit);
+  }
+
+  async #sendAny(call: Call): Promise<HostAnswer> {
+    const [host] = this.#deps.callers.hosts();
+    if (host === undefined) throw new AppError('exhausted', 'the fleet has no host', { retryAfterS: 5 });
+    return await this.#send(host, call);
+  }
+
+  #hostOf({ host: name = '' }: Place): Host {
+    const host = this.#deps.map.host(name);
+    if (host !== undefined) return host;
+    throw new AppError('exhausted', `the host ${name} left the fleet just now`, { retryAfterS: 1 });
+  }
+}
+
+/** Of a create whose client left: it is cancelled, unless a retry may ask for its answer. */
+function signalOf({ headers }: IncomingMessage, response: ServerResponse): AbortSignal {
+  const left = new AbortController();
+  if (headers['idempotency-key'] === undefined)
+    response.once('close', () => {
+      if (!response.writableFinished)
+        left.abort(new AppError('cancelled', 'the client left before the answer'));
+    });
+  return left.signal;
+}
+
+export function answer(
+  response: ServerResponse,
+  { answer: { statusCode, rawHeaders, headers }, body }: HostAnswer,
+): void {
+  if (response.headersSent || response.destroyed) return;
+  const kept = toClientHeaders({ rawHeaders, headers } as IncomingMessage);
+  const plain = kept.flatMap((name, at) =>
+    at % 2 === 0 && name.toLowerCase() !== 'content-length' ? [name, kept[at + 1] ?? ''] : [],
+  );
+  response.writeHead(statusCode ?? 502, [...plain, 'Content-Length', String(body.length)]);
+  response.end(body);
+}
+
+/** Undefined for a size that no host accepts. */
+function toSize({ value }: JsonBody): Pick<Place, 'vcpus' | 'memoryMib'> | undefined {
+  if (value === undefined) return undefined;
+  const vcpus = toInteger(value.vcpus, MAX_VCPUS, DEFAULT_VCPUS);
+  const memoryMib = toInteger(value.memory_mib, MAX_MEMORY_MIB, DEFAULT_MEMORY_MIB);
+  return vcpus === undefined || memoryMib === undefined ? undefined : { vcpus, memoryMib };
+}
+
+/** 0 and null mean the default, as for hosts. */
+function toInteger(value: unknown, most: number, fallback: number): number | undefined {
+  if (value === undefined || value === null || value === 0) return fallback;
+  return typeof value === 'number' && Number.isInteger(value) && value > 0 && value <= most
+    ? value
+    : undefined;
+}
+
+/** Undefined for a number that no host accepts. */
+function toCount(path: string, { value }: JsonBody): number | undefined {
+  if (value === undefined) return undefined;
+  const { count, children } = value;
+  const inQuery = new URLSearchParams(path.split('?')[1] ?? '').get('count');
+  const wanted = Array.isArray(children) ? children.length : count || Number(inQuery ?? 1);
+  return toInteger(wanted, MAX_FORKS, 1);
+}
+
+const KEY_CLAIM = 'key ';
+
+/** A name is one of its tenant, and the key of a retry one of a client’s key. */
+function toClaims({ headers }: IncomingMessage, { value }: JsonBody, { digest }: Caller): string[] {
+  const key = headers['idempotency-key'];
+  const name = value?.name;
+  return [
+    ...(typeof key === 'string' && key !== ''
+      ? [`${KEY_CLAIM}${digest} ${/^"(.*)"$/s.exec(key)?.[1] ?? key}`]
+      : []),
+    ...(typeof name === 'string' && name !== '' ? [`name ${name}`] : []),
+  ];
+}

@@ -1,0 +1,164 @@
+// Connections of the gateway to hosts: kept for requests, and one for each connection that is taken over.
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  type IncomingMessage,
+  request as requestHttp,
+} from 'node:http';
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
+import { connect as connectTcp, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { AppError, errnoOf, toError } from '../../lib/errors.ts';
+import type { Host } from '../catalogue.ts';
+
+const CONNECT_MS = 3000;
+const MAX_ANSWER_HEAD_BYTES = 64 * 1024;
+/** Answers that are read whole are JSON: a list of a host is the longest. */
+const MAX_ANSWER_BYTES = 64 * 2 ** 20;
+
+export type HostTls = {
+  /** Authority of the hosts' certificates; absent: those that the machine trusts. */
+  readonly ca?: string | undefined;
+  /** The gateway's own, for hosts that ask for one. */
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+};
+
+export type HostRequest = {
+  readonly method: string;
+  /** With its query. */
+  readonly path: string;
+  /** Without Host. */
+  readonly headers: readonly string[];
+};
+
+export type HostAnswer = { readonly answer: IncomingMessage; readonly body: Buffer };
+
+export class HostConnections {
+  readonly #tls: HostTls;
+  readonly #plain = new HttpAgent({ keepAlive: true });
+  readonly #secure: HttpsAgent;
+
+  constructor(tls: HostTls) {
+    this.#tls = tls;
+    this.#secure = new HttpsAgent({ keepAlive: true, ...toOptions(tls) });
+  }
+
+  /** The caller ends it. Its errors are explained by `toHostError`. */
+  open({ url }: Host, { method, path, headers }: HostRequest): ClientRequest {
+    const isTls = url.protocol === 'https:';
+    const options = {
+      method,
+      path,
+      host: toHostName(url),
+      port: url.port || (isTls ? 443 : 80),
+      headers: ['Host', url.host, ...headers],
+      agent: isTls ? this.#secure : this.#plain,
+      setHost: false,
+      maxHeaderSize: MAX_ANSWER_HEAD_BYTES,
+    };
+    const outgoing = isTls ? requestHttps(options) : requestHttp(options);
+    outgoing.maxHeadersCount = 0;
+    outgoing.setNoDelay(true);
+    outgoing.once('socket', (socket) => limitConnect(socket, isTls ? 'secureConnect' : 'connect'));
+    return outgoing;
+  }
+
+  /** A request whose body and answer are in memory. AppError upstream when the host does not answer in time. */
+  async send(
+    host: Host,
+    request: HostRequest,
+    body: Buffer | undefined,
+    signal: AbortSignal,
+  ): Promise<HostAnswer> {
+    const outgoing = this.open(host, request);
+    const onAbort = (): void => void outgoing.destroy(toError(signal.reason));
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      if (signal.aborted) onAbort();
+      const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+        outgoing.once('response', resolve).on('error', reject);
+        outgoing.once('upgrade', (_, socket) => {
+          socket.destroy();
+          reject(new Error('it answered with 101'));
+        });
+        outgoing.end(body);
+      });
+      return { answer, body: await readAll(answer) };
+    } catch (error) {
+      outgoing.destroy();
+      throw toHostError(host, error);
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** A connection of its own. AppError upstream. */
+  connect(host: Host): Promise<Socket> {
+    const { url } = host;
+    const isTls = url.protocol === 'https:';
+    const address = { host: toHostName(url), port: Number(url.port || (isTls ? 443 : 80)), noDelay: true };
+    const ready = isTls ? 'secureConnect' : 'connect';
+    const options = { ...address, ...toOptions(this.#tls), ALPNProtocols: ['http/1.1'] };
+    const socket = isTls
+      ? connectTls({ ...options, servername: address.host })
+      : connectTcp({ ...address, allowHalfOpen: true });
+    limitConnect(socket, ready);
+    return new Promise((resolve, reject) => {
+      const onError = (error: Error): void => reject(toHostError(host, error));
+      socket.once('error', onError);
+      socket.once(ready, () => {
+        socket.off('error', onError);
+        resolve(socket);
+      });
+    });
+  }
+
+  close(): void {
+    this.#plain.destroy();
+    this.#secure.destroy();
+  }
+}
+
+function toOptions({ ca, cert, key }: HostTls) {
+  return {
+    minVersion: 'TLSv1.2' as const,
+    ...(ca !== undefined && { ca }),
+    ...(cert !== undefined && { cert, key }),
+  };
+}
+
+function toHostName({ hostname }: URL): string {
+  return hostname.replace(/^\[|\]$/g, '');
+}
+
+function limitConnect(socket: Socket, event: 'connect' | 'secureConnect'): void {
+  if (!socket.connecting) return;
+  const timer = setTimeout(
+    () => socket.destroy(new Error(`no connection within ${CONNECT_MS / 1000} s`)),
+    CONNECT_MS,
+  );
+  const done = (): void => clearTimeout(timer);
+  socket.once(event, done).once('close', done);
+}
+
+async function readAll(answer: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of answer) {
+    chunks.push(chunk);
+    sizeBytes += chunk.length;
+    if (sizeBytes > MAX_ANSWER_BYTES) throw new Error('its answer is too long');
+  }
+  if (!answer.complete) throw new Error('its answer was cut off');
+  return Buffer.concat(chunks);
+}
+
+/** AppError upstream, which names the host. */
+export function toHostError({ name, isReady }: Host, error: unknown): AppError {
+  const reason = errnoOf(error) ?? toError(error).message;
+  const lost = isReady ? '' : '; the fleet has not heard of it either: it may be lost';
+  return new AppError('upstream', `the host ${name} of the sandbox does not answer: ${reason}${lost}`, {
+    cause: error,
+  });
+}

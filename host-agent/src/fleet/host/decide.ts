@@ -1,0 +1,61 @@
+// What a host does about one place: a table of what the engine has (a pod), what this host was promised (a record) and
+// what runs (a sandbox).
+import type { PlacePod } from '../kubernetes/pods.ts';
+
+/** A place that a create of this host used. */
+export type PlaceRecord = {
+  readonly namespace: string;
+  readonly uid: string;
+  /** Of the host's Node at that time. Pods disappear with their Node, though the sandboxes run. */
+  readonly nodeUid: string;
+};
+
+export type Facts = {
+  readonly pod: PlacePod | undefined;
+  readonly record: PlaceRecord | undefined;
+  /** Undefined: there is none. */
+  readonly sandbox: 'running' | 'failed' | undefined;
+  /** A create is using the place. */
+  readonly isBusy: boolean;
+  /** How long this host has known the pod. */
+  readonly knownMs: number;
+  readonly nodeUid: string;
+};
+
+export type Action =
+  | 'nothing'
+  /** Look again later: a create may come. */
+  | 'wait'
+  | 'mark-running'
+  | 'mark-failed'
+  /** The pod was used, and this host has no sandbox of it. */
+  | 'mark-lost'
+  | 'remove-pod'
+  | 'end-sandbox'
+  | 'drop-record'
+  /** The sandbox goes on without a place, until a client or the operator deletes it here. */
+  | 'unlist';
+
+/** A gateway that died before its create leaves a place that nothing uses. */
+export const UNUSED_MS = 60_000;
+
+export function decide({ pod, record, sandbox, isBusy, knownMs, nodeUid }: Facts): Action {
+  if (isBusy) return 'wait';
+  if (record !== undefined && (pod === undefined || pod.uid !== record.uid)) {
+    if (sandbox === undefined) return 'drop-record';
+    return record.nodeUid === nodeUid ? 'end-sandbox' : 'unlist';
+  }
+  if (pod === undefined) return 'nothing';
+  if (record === undefined) return decideUnused(pod, knownMs);
+  if (sandbox === undefined) return 'remove-pod';
+  if (pod.isDeleting) return record.nodeUid === nodeUid ? 'end-sandbox' : 'unlist';
+  if (sandbox === 'failed') return pod.phase === 'Failed' ? 'nothing' : 'mark-failed';
+  return pod.phase === 'Running' ? 'nothing' : 'mark-running';
+}
+
+function decideUnused({ isDeleting, phase }: PlacePod, knownMs: number): Action {
+  if (isDeleting) return 'remove-pod';
+  if (phase === 'Running') return 'mark-lost';
+  if (phase !== 'Pending') return 'nothing';
+  return knownMs < UNUSED_MS ? 'wait' : 'remove-pod';
+}

@@ -1,0 +1,120 @@
+// The pods that are bound to this host, and what it says about them to the API server.
+import type { Logger } from 'pino';
+import { isRefusal, type KubeClient } from '../kube/client.ts';
+import { PODS, podPath, readPod } from '../kube/objects.ts';
+import { Watch } from '../kube/watch.ts';
+import { PLACE_LABEL, type PlacePod, readPlacePod, toPodName } from '../kubernetes/pods.ts';
+import type { FleetSeal } from '../seal.ts';
+
+type Known = { readonly pod: PlacePod; readonly sinceMs: number };
+
+export type HostPodsOptions = {
+  readonly client: KubeClient;
+  readonly seal: FleetSeal;
+  readonly node: string;
+  /** A pod came, changed or went; without an id all may have. */
+  readonly onChange: (id?: string) => void;
+  readonly log: Logger;
+};
+
+export class HostPods {
+  readonly #options: HostPodsOptions;
+  readonly #watch: Watch;
+  #known = new Map<string, Known>();
+  readonly #stop = new AbortController();
+  #isListed = false;
+
+  constructor(options: HostPodsOptions) {
+    const { client, seal, node, log, onChange } = options;
+    this.#options = options;
+    // Pods that others bind here, such as those of daemon sets, have no label of ours and stay as they are.
+    const query = { fieldSelector: `spec.nodeName=${node}`, labelSelector: PLACE_LABEL };
+    this.#watch = new Watch({
+      ...{ client, log, path: PODS, query },
+      onList: (objects) => {
+        const pods = objects.flatMap((object) => readPlacePod(object, seal) ?? []);
+        this.#known = new Map(pods.map((pod) => [pod.id, this.#toKnown(pod)]));
+        this.#isListed = true;
+        onChange();
+      },
+      onChange: (change, object) => {
+        const pod = readPlacePod(object, seal);
+        const { name = '', uid } = readPod(object)?.metadata ?? {};
+        const id = pod?.id ?? name.replace('-', '_');
+        if (change === 'put' && pod !== undefined) this.#known.set(id, this.#toKnown(pod));
+        else if (this.#known.get(id)?.pod.uid === uid) this.#known.delete(id);
+        onChange(id);
+      },
+    });
+  }
+
+  start(): void {
+    this.#watch.start();
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#watch.close();
+  }
+
+  /** Whether the pods of this host are known. Without that a missing pod means nothing. */
+  get isListed(): boolean {
+    return this.#isListed;
+  }
+
+  ids(): Iterable<string> {
+    return this.#known.keys();
+  }
+
+  find(id: string): PlacePod | undefined {
+    return this.#known.get(id)?.pod;
+  }
+
+  knownMs(id: string): number {
+    return performance.now() - (this.#known.get(id)?.sinceMs ?? performance.now());
+  }
+
+  async setPhase(pod: PlacePod, phase: 'Running' | 'Failed', reason: string, message: string): Promise<void> {
+    const now = new Date().toISOString().replace(/\.\d+/, '');
+    const isRunning = phase === 'Running';
+    const status = {
+      phase,
+      reason,
+      message: message.slice(0, 1000),
+      conditions: ['Initialized', 'ContainersReady', 'Ready'].map((type) => ({
+        type,
+        status: isRunning || type === 'Initialized' ? 'True' : 'False',
+        lastTransitionTime: now,
+      })),
+      ...(isRunning && { startTime: now }),
+    };
+    const path = `${podPath(pod.namespace, toPodName(pod.id))}/status`;
+    // The uid is a precondition: it is not the pod of a later place.
+    const body = { metadata: { uid: pod.uid }, status };
+    const { signal } = this.#stop;
+    await this.#options.client
+      .request({ method: 'PATCH', path, patch: 'strategic', body, signal })
+      .catch(ignoreGone);
+  }
+
+  /** Takes our finalizer away and removes the pod: its sandbox is gone. */
+  async remove({ id, namespace, uid }: Pick<PlacePod, 'id' | 'namespace' | 'uid'>): Promise<void> {
+    const { client } = this.#options;
+    const { signal } = this.#stop;
+    const path = podPath(namespace, toPodName(id));
+    const body = { metadata: { uid, finalizers: null } };
+    await client.request({ method: 'PATCH', path, patch: 'merge', body, signal }).catch(ignoreGone);
+    const options = { gracePeriodSeconds: 0, preconditions: { uid } };
+    await client.request({ method: 'DELETE', path, body: options, signal }).catch(ignoreGone);
+  }
+
+  #toKnown(pod: PlacePod): Known {
+    const known = this.#known.get(pod.id);
+    return { pod, sinceMs: known?.pod.uid === pod.uid ? known.sinceMs : performance.now() };
+  }
+}
+
+/** 404: it is gone. 409: another pod has its name. */
+function ignoreGone(error: unknown): void {
+  if (!isRefusal(error, 404, 409)) throw error;
+}

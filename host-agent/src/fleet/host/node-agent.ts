@@ -1,0 +1,287 @@
+// The node agent of this host: it registers the host, admits creates whose place is here, and keeps pods and sandboxes
+// in agreement. The registry of this host is the truth of what runs, the pods of what should.
+import type { Logger } from 'pino';
+import type { Placed, PlacedRequest, Placement } from '../../http/index.ts';
+import { backOffMs } from '../../lib/back-off.ts';
+import { AppError, toError } from '../../lib/errors.ts';
+import { toNamespace } from '../kubernetes/pods.ts';
+import { readPlaceHeader, type SealedPlace } from '../place-header.ts';
+import type { FleetSeal } from '../seal.ts';
+import { type Action, decide, type PlaceRecord, UNUSED_MS } from './decide.ts';
+import { HostPods, type HostPodsOptions } from './host-pods.ts';
+import { Registration, type RegistrationOptions } from './registration.ts';
+
+/** A gateway's watch may be ahead of ours by this much. */
+const POD_WAIT_MS = 5000;
+const RETRY_AFTER_S = 5;
+const BACK_OFF = { firstMs: 500, mostMs: 30_000, jitter: 0.25 };
+/** Places that are worked on at a time. */
+const MAX_AT_ONCE = 16;
+
+/** The sandboxes of this host. */
+export interface LocalSandboxes {
+  stateOf(id: string): { readonly state: string; readonly reason?: string | undefined } | undefined;
+  /** Ends one. */
+  delete(id: string): Promise<void>;
+  /** `listener` gets the id of each sandbox that came, changed or went. Returns what unsubscribes it. */
+  subscribe(listener: (id: string) => void): () => void;
+}
+
+/** A table of the registry. */
+export type PlaceRecords = {
+  get(id: string): PlaceRecord | undefined;
+  all(): { readonly id: string; readonly record: PlaceRecord }[];
+  put(id: string, record: PlaceRecord): Promise<void>;
+  remove(id: string): Promise<unknown>;
+};
+
+export type NodeAgentOptions = Omit<RegistrationOptions, 'log'> & {
+  readonly records: PlaceRecords;
+  readonly sandboxes: LocalSandboxes;
+  /** As gateways have it. */
+  readonly namespace: string;
+  readonly log: Logger;
+  readonly unusedMs?: number;
+};
+
+export class NodeAgent implements Placement {
+  readonly #options: NodeAgentOptions;
+  readonly #registration: Registration;
+  readonly #pods: HostPods;
+  readonly #seal: FleetSeal;
+  /** Places that a create is using. */
+  readonly #busy = new Set<string>();
+  readonly #waiting = new Set<() => void>();
+  readonly #queue = new Set<string>();
+  readonly #running = new Map<string, Promise<void>>();
+  readonly #failures = new Map<string, number>();
+  readonly #timers = new Map<string, NodeJS.Timeout>();
+  #unsubscribe: () => void = () => undefined;
+  #isStopped = false;
+
+  constructor(options: NodeAgentOptions) {
+    const { client, seal, name: node, log } = options;
+    this.#options = options;
+    this.#seal = seal;
+    this.#registration = new Registration(options);
+    const onChange: HostPodsOptions['onChange'] = (id) => this.#podsChanged(id);
+    this.#pods = new HostPods({ client, seal, node, log, onChange });
+  }
+
+  /** Continues in the background until the API server knows this host. */
+  start(): void {
+    this.#unsubscribe = this.#options.sandboxes.subscribe((id) => this.#enqueue(id));
+    this.#registration.start();
+    // The pods of a Node that was deleted mean nothing before its uid is known.
+    void this.#registration.joined().then(() => {
+      if (!this.#isStopped) this.#pods.start();
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#unsubscribe();
+    for (const timer of this.#timers.values()) clearTimeout(timer);
+    this.#queue.clear();
+    await Promise.all([this.#registration.close(), this.#pods.close()]);
+    // They write to the registry, which closes next.
+    await Promise.all(this.#running.values());
+  }
+
+  /** Resolves when the API server knows this host. */
+  joined(): Promise<string> {
+    return this.#registration.joined();
+  }
+
+  async admit({ header, tenant, count }: PlacedRequest): Promise<Placed> {
+    if (header === undefined)
+      throw new AppError(
+        'conflict',
+        'this host is part of a fleet, whose gateway places sandboxes; send the request to it',
+      );
+    const { places, kind, namespace } = this.#read(header, tenant, count);
+    if (kind === 'held') return this.#admitHeld(places);
+    if (this.#registration.isFenced)
+      throw new AppError(
+        'exhausted',
+        'this host cannot reach the API server of the fleet, which may hold it for dead',
+        {
+          retryAfterS: RETRY_AFTER_S,
+        },
+      );
+    const nodeUid = this.#registration.nodeUid ?? '';
+    const taken = places.map(({ id }) => id).find((id) => this.#busy.has(id) || this.#isUsed(id));
+    if (taken !== undefined) throw new AppError('conflict', `the place ${taken} is used already`);
+    for (const { id } of places) this.#busy.add(id);
+    const release = (): void => {
+      for (const { id } of places) {
+        this.#busy.delete(id);
+        this.#enqueue(id);
+      }
+    };
+    try {
+      await Promise.all(places.map((place) => this.#awaitPod(place, namespace)));
+      for (const { id, uid } of places) await this.#options.records.put(id, { namespace, uid, nodeUid });
+    } catch (error) {
+      release();
+      throw error;
+    }
+    return { ids: places.map(({ id }) => id), [Symbol.dispose]: release };
+  }
+
+  #isUsed(id: string): boolean {
+    return this.#options.records.get(id) !== undefined || this.#options.sandboxes.stateOf(id) !== undefined;
+  }
+
+  #read(header: string, tenant: string | undefined, count: number) {
+    const read = readPlaceHeader(header, this.#seal);
+    if (read === undefined)
+      throw new AppError('forbidden', 'the place of this request is not of a gateway of this fleet');
+    if (read.namespace !== toNamespace(this.#options.namespace, tenant))
+      throw new AppError('forbidden', 'the place of this request is another tenant’s');
+    if (read.places.length !== count)
+      throw new AppError(
+        'conflict',
+        `the request makes ${count} sandboxes, and has ${read.places.length} places`,
+      );
+    return read;
+  }
+
+  /** Another place of the fleet has the name of the request: the answer is about its sandbox, or a conflict. */
+  #admitHeld(places: readonly SealedPlace[]): Placed {
+    const missing = places.find(
+      ({ id, uid }) => this.#options.records.get(id)?.uid !== uid || this.#busy.has(id),
+    );
+    if (missing !== undefined)
+      throw new AppError('exhausted', 'a sandbox with this name is being made; try again', {
+        retryAfterS: 1,
+      });
+    return { ids: places.map(({ id }) => id), [Symbol.dispose]: () => undefined };
+  }
+
+  /** AppError conflict when it is not bound to this host. */
+  async #awaitPod({ id, uid }: SealedPlace, namespace: string): Promise<void> {
+    const untilMs = performance.now() + POD_WAIT_MS;
+    for (;;) {
+      const pod = this.#pods.find(id);
+      if (pod?.uid === uid && pod.namespace === namespace && !pod.isDeleting) return;
+      const leftMs = untilMs - performance.now();
+      if (leftMs <= 0) throw new AppError('conflict', `the place ${id} is not on this host, or no longer`);
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          clearTimeout(timer);
+          this.#waiting.delete(done);
+          resolve();
+        };
+        const timer = setTimeout(done, leftMs);
+        this.#waiting.add(done);
+      });
+    }
+  }
+
+  #podsChanged(id?: string): void {
+    for (const done of [...this.#waiting]) done();
+    const known = () => this.#options.records.all().map(({ id }) => id);
+    const all = id === undefined ? new Set([...this.#pods.ids(), ...known()]) : [id];
+    for (const each of all) this.#enqueue(each);
+  }
+
+  #enqueue(id: string): void {
+    if (this.#isStopped) return;
+    this.#queue.add(id);
+    clearTimeout(this.#timers.get(id));
+    this.#timers.delete(id);
+    this.#next();
+  }
+
+  #next(): void {
+    for (const id of this.#queue) {
+      if (this.#running.size >= MAX_AT_ONCE) return;
+      if (this.#running.has(id)) continue;
+      this.#queue.delete(id);
+      const done = this.#reconcile(id).finally(() => {
+        this.#running.delete(id);
+        this.#next();
+      });
+      this.#running.set(id, done);
+    }
+  }
+
+  async #reconcile(id: string): Promise<void> {
+    // Without the API server's list nothing is ended.
+    if (!this.#pods.isListed) return;
+    try {
+      await this.#carryOut(id, this.#decide(id));
+      this.#failures.delete(id);
+    } catch (error) {
+      const failures = (this.#failures.get(id) ?? 0) + 1;
+      this.#failures.set(id, failures);
+      this.#options.log.warn(
+        { sandbox: id, reason: toError(error).message },
+        'cannot settle a place of the fleet',
+      );
+      this.#later(id, backOffMs(failures, BACK_OFF));
+    }
+  }
+
+  #decide(id: string): Action {
+    const found = this.#options.sandboxes.stateOf(id);
+    const { unusedMs = UNUSED_MS } = this.#options;
+    return decide({
+      pod: this.#pods.find(id),
+      record: this.#options.records.get(id),
+      sandbox: found && (found.state === 'failed' ? 'failed' : 'running'),
+      isBusy: this.#busy.has(id),
+      knownMs: this.#pods.knownMs(id) * (UNUSED_MS / unusedMs),
+      nodeUid: this.#registration.nodeUid ?? '',
+    });
+  }
+
+  async #carryOut(id: string, action: Action): Promise<void> {
+    const { records, sandboxes, log, unusedMs = UNUSED_MS } = this.#options;
+    const pod = this.#pods.find(id);
+    switch (action) {
+      case 'nothing':
+        return;
+      case 'wait':
+        if (!this.#busy.has(id)) this.#later(id, Math.max(100, unusedMs - this.#pods.knownMs(id)));
+        return;
+      case 'mark-running':
+        if (pod) await this.#pods.setPhase(pod, 'Running', '', '');
+        return;
+      case 'mark-failed':
+        if (pod) await this.#pods.setPhase(pod, 'Failed', 'VmExited', sandboxes.stateOf(id)?.reason ?? '');
+        return;
+      case 'mark-lost':
+        log.error({ sandbox: id }, 'the fleet has a sandbox on this host that is not in its registry');
+        if (pod) await this.#pods.setPhase(pod, 'Failed', 'Lost', 'its host has no record of it');
+        return;
+      case 'remove-pod':
+        if (pod) await this.#pods.remove(pod);
+        await records.remove(id);
+        return;
+      case 'end-sandbox':
+        log.info({ sandbox: id }, 'the fleet deleted a sandbox of this host');
+        await sandboxes.delete(id);
+        this.#enqueue(id);
+        return;
+      case 'drop-record':
+        await records.remove(id);
+        this.#enqueue(id);
+        return;
+      case 'unlist':
+        log.error(
+          { sandbox: id },
+          'the node of this host was deleted, and its pods with it; this sandbox goes on here',
+        );
+        await records.remove(id);
+        if (pod) await this.#pods.remove(pod);
+    }
+  }
+
+  #later(id: string, waitMs: number): void {
+    clearTimeout(this.#timers.get(id));
+    if (this.#isStopped) return;
+    this.#timers.set(id, setTimeout(() => this.#enqueue(id), waitMs).unref());
+  }
+}

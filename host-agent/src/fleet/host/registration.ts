@@ -1,0 +1,215 @@
+// This host as a node of the cluster: its Node with the capacity that it admits, and a Lease that says it is alive.
+
+import { isIP } from 'node:net';
+import { arch, release } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { AppError, toError } from '../../lib/errors.ts';
+import { VERSION } from '../../lib/version.ts';
+import { isRefusal, type KubeClient } from '../kube/client.ts';
+import { LEASES, NODES, readNode } from '../kube/objects.ts';
+import { HOST_LABEL, toHostAnnotations } from '../kubernetes/pods.ts';
+import type { FleetSeal } from '../seal.ts';
+
+const INSTANCE = 'sandboxd.dev/instance';
+const RENEW_MS = 10_000;
+/** The engine waits 50 s; a host that has not renewed for this long takes nothing new. */
+const FENCE_MS = 40_000;
+const STATUS_MS = 60_000;
+const RETRY_MS = 2000;
+
+export type HostCapacity = { readonly cpus: number; readonly memoryMib: number; readonly sandboxes: number };
+
+export type RegistrationOptions = {
+  readonly client: KubeClient;
+  readonly seal: FleetSeal;
+  /** Of the Node. */
+  readonly name: string;
+  /** Of this installation: two hosts cannot be one node. */
+  readonly instance: string;
+  /** Where gateways reach the REST interface. */
+  readonly url: URL;
+  readonly readCapacity: () => Promise<HostCapacity>;
+  readonly log: Logger;
+  readonly renewMs?: number;
+};
+
+export class Registration {
+  readonly #options: RegistrationOptions;
+  readonly #stop = new AbortController();
+  readonly #first = Promise.withResolvers<string>();
+  #done: Promise<void> | undefined;
+  #nodeUid: string | undefined;
+  /** Of the monotonic clock. */
+  #renewedAtMs = Number.NEGATIVE_INFINITY;
+  #postedAtMs = Number.NEGATIVE_INFINITY;
+  #reported = '';
+
+  constructor(options: RegistrationOptions) {
+    this.#options = options;
+    this.#first.promise.catch(() => undefined);
+  }
+
+  /** Resolves with the uid of the Node when the API server first knew this host. */
+  joined(): Promise<string> {
+    return this.#first.promise;
+  }
+
+  /** Undefined before that. */
+  get nodeUid(): string | undefined {
+    return this.#nodeUid;
+  }
+
+  /** Whether the engine may hold this host for dead. */
+  get isFenced(): boolean {
+    return performance.now() - this.#renewedAtMs > FENCE_MS;
+  }
+
+  start(): void {
+    this.#done ??= this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort();
+    await this.#done;
+  }
+
+  async #run(): Promise<void> {
+    const { log, renewMs = RENEW_MS } = this.#options;
+    const { signal } = this.#stop;
+    while (!signal.aborted) {
+      let waitMs = renewMs;
+      try {
+        await this.#renew();
+        if (this.#reported !== '') log.info('the API server of the fleet knows this host again');
+        this.#reported = '';
+      } catch (error) {
+        if (signal.aborted) return;
+        waitMs = Math.min(RETRY_MS, renewMs);
+        const reason = toError(error).message;
+        if (reason !== this.#reported) log.error({ reason }, 'cannot join the fleet; trying again');
+        this.#reported = reason;
+      }
+      await sleep(waitMs, undefined, { signal, ref: false }).catch(() => undefined);
+    }
+  }
+
+  async #renew(): Promise<void> {
+    // Before the request: it is from then on that the engine counts.
+    const atMs = performance.now();
+    const wasFenced = this.isFenced;
+    if (wasFenced || this.#nodeUid === undefined) await this.#ensureNode();
+    await this.#renewLease().catch(async (error: unknown) => {
+      // With the Node its Lease goes, too.
+      if (!isRefusal(error, 404)) throw error;
+      await this.#ensureNode();
+      await this.#makeLease();
+    });
+    if (wasFenced || atMs - this.#postedAtMs > STATUS_MS) {
+      await this.#postStatus();
+      this.#postedAtMs = atMs;
+    }
+    this.#renewedAtMs = atMs;
+    this.#first.resolve(this.#nodeUid ?? '');
+  }
+
+  async #ensureNode(): Promise<void> {
+    const { client, name, instance, url, seal } = this.#options;
+    const path = `${NODES}/${encodeURIComponent(name)}`;
+    const labels = {
+      [HOST_LABEL]: 'true',
+      'kubernetes.io/hostname': name,
+      'kubernetes.io/os': 'linux',
+      'kubernetes.io/arch': arch() === 'x64' ? 'amd64' : arch(),
+    };
+    const annotations = { ...toHostAnnotations(name, url, seal), [INSTANCE]: instance };
+    const { signal } = this.#stop;
+    const found = await client.request({ method: 'GET', path, signal }).catch((error: unknown) => {
+      if (isRefusal(error, 404)) return undefined;
+      throw error;
+    });
+    if (found !== undefined) {
+      const owner = readNode(found)?.metadata.annotations[INSTANCE];
+      if (owner !== instance)
+        throw new AppError(
+          'conflict',
+          `there is a node ${name} of another host; give this one another --join-name, or delete that node`,
+        );
+      const body = { metadata: { labels, annotations } };
+      this.#use(await client.request({ method: 'PATCH', path, patch: 'merge', body, signal }));
+      return;
+    }
+    const body = {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name, labels, annotations },
+      spec: { taints: [{ key: HOST_LABEL, value: 'true', effect: 'NoSchedule' }] },
+    };
+    this.#use(await client.request({ method: 'POST', path: NODES, body, signal }));
+    this.#options.log.info({ node: name }, 'this host is a node of the fleet');
+    await this.#postStatus();
+  }
+
+  #use(object: unknown): void {
+    const uid = readNode(object)?.metadata.uid;
+    if (uid === undefined)
+      throw new AppError('upstream', 'the API server answered with something that is no node');
+    this.#nodeUid = uid;
+  }
+
+  async #renewLease(): Promise<void> {
+    const { client, name } = this.#options;
+    const path = `${LEASES}/${encodeURIComponent(name)}`;
+    const body = { spec: this.#leaseSpec() };
+    await client.request({ method: 'PATCH', path, patch: 'merge', body, signal: this.#stop.signal });
+  }
+
+  async #makeLease(): Promise<void> {
+    const { client, name } = this.#options;
+    const owner = { apiVersion: 'v1', kind: 'Node', name, uid: this.#nodeUid };
+    const body = {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name, namespace: 'kube-node-lease', ownerReferences: [owner] },
+      spec: this.#leaseSpec(),
+    };
+    await client.request({ method: 'POST', path: LEASES, body, signal: this.#stop.signal });
+  }
+
+  #leaseSpec() {
+    const renewTime = new Date().toISOString().replace('Z', '000Z');
+    return { holderIdentity: this.#options.name, leaseDurationSeconds: FENCE_MS / 1000, renewTime };
+  }
+
+  async #postStatus(): Promise<void> {
+    const { client, name, url, readCapacity } = this.#options;
+    const { cpus, memoryMib, sandboxes } = await readCapacity();
+    const capacity = { cpu: String(cpus), memory: `${Math.floor(memoryMib)}Mi`, pods: String(sandboxes) };
+    const now = new Date().toISOString().replace(/\.\d+/, '');
+    const host = url.hostname.replace(/^\[|\]$/g, '');
+    const addresses = [
+      { type: 'Hostname', address: name },
+      ...(isIP(host) ? [{ type: 'InternalIP', address: host }] : []),
+    ];
+    const ready = {
+      type: 'Ready',
+      status: 'True',
+      reason: 'Serving',
+      message: 'sandboxd serves',
+      lastHeartbeatTime: now,
+    };
+    const nodeInfo = {
+      ...{
+        architecture: arch() === 'x64' ? 'amd64' : arch(),
+        operatingSystem: 'linux',
+        kernelVersion: release(),
+      },
+      ...{ kubeletVersion: `sandboxd-${VERSION}`, containerRuntimeVersion: `sandboxd://${VERSION}` },
+      ...{ bootID: '', machineID: '', systemUUID: '', osImage: '', kubeProxyVersion: '' },
+    };
+    const status = { capacity, allocatable: capacity, conditions: [ready], addresses, nodeInfo };
+    const path = `${NODES}/${encodeURIComponent(name)}/status`;
+    const body = { status };
+    await client.request({ method: 'PATCH', path, patch: 'strategic', body, signal: this.#stop.signal });
+  }
+}

@@ -1,0 +1,9 @@
+// A fleet of hosts: the node agent of each, and the gateway before them.
+export { FleetFront } from './front/front.ts';
+export { HostConnections } from './front/host-connections.ts';
+export type { PlaceRecord } from './host/decide.ts';
+export { type LocalSandboxes, NodeAgent } from './host/node-agent.ts';
+export { KubeClient } from './kube/client.ts';
+export { readKubeconfig } from './kube/kubeconfig.ts';
+export { KubernetesCatalogue } from './kubernetes/catalogue.ts';
+export { FleetSeal } from './seal.ts';

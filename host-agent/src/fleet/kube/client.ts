@@ -1,0 +1,154 @@
+// A client of the REST interface of Kubernetes: JSON over Node's own HTTP, with limits of time and size.
+import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
+import { AppError, toError } from '../../lib/errors.ts';
+import type { KubeAccess } from './kubeconfig.ts';
+
+/** Of an answer that is not a watch. A page of pods has some MiB. */
+const MAX_ANSWER_BYTES = 64 * 2 ** 20;
+const MAX_SOCKETS = 64;
+const DEFAULT_TIMEOUT_MS = 10_000;
+
+export type PatchType = 'merge' | 'strategic';
+
+export type KubeRequest = {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  readonly body?: object;
+  readonly patch?: PatchType;
+  readonly timeoutMs?: number;
+  readonly signal?: AbortSignal | undefined;
+};
+
+/** An answer of the API server that is no success. */
+export class KubeError extends Error {
+  override readonly name = 'KubeError';
+  readonly status: number;
+  /** Such as AlreadyExists. */
+  readonly reason: string;
+
+  constructor(status: number, reason: string, message: string) {
+    super(message);
+    this.status = status;
+    this.reason = reason;
+  }
+}
+
+/** Whether the API server refused with that status. Its absence, and an answer that never came, are no refusals. */
+export function isRefusal(error: unknown, ...statuses: readonly number[]): error is KubeError {
+  return error instanceof KubeError && statuses.includes(error.status);
+}
+
+export class KubeClient {
+  readonly #access: KubeAccess;
+  readonly #agent: HttpAgent;
+
+  constructor(access: KubeAccess) {
+    this.#access = access;
+    const options = { keepAlive: true, maxSockets: MAX_SOCKETS };
+    const { ca, cert, key } = access;
+    this.#agent = this.#isTls
+      ? new HttpsAgent({ ...options, ...(ca && { ca }), ...(cert && { cert, key }), minVersion: 'TLSv1.2' })
+      : new HttpAgent(options);
+  }
+
+  get #isTls(): boolean {
+    return this.#access.server.protocol === 'https:';
+  }
+
+  /** The JSON of the answer. KubeError when it is refused; AppError upstream when there is no answer in time. */
+  async request({ timeoutMs = DEFAULT_TIMEOUT_MS, signal, ...request }: KubeRequest): Promise<unknown> {
+    const limit = AbortSignal.timeout(timeoutMs);
+    const stop = signal === undefined ? limit : AbortSignal.any([signal, limit]);
+    const answer = await this.#open(request, stop);
+    const text = await readAll(answer).catch((cause: unknown) => {
+      throw noAnswer(cause, stop);
+    });
+    const value = parseJson(text);
+    const { statusCode = 0 } = answer;
+    if (statusCode >= 200 && statusCode < 300) return value;
+    throw toKubeError(statusCode, value);
+  }
+
+  /** The open answer of a watch, which ends when the server or `signal` ends it. Rejects as `request` does. */
+  async stream(request: Omit<KubeRequest, 'signal'>, signal: AbortSignal): Promise<IncomingMessage> {
+    const answer = await this.#open(request, signal, request.timeoutMs ?? DEFAULT_TIMEOUT_MS);
+    if (answer.statusCode === 200) return answer;
+    throw toKubeError(answer.statusCode ?? 0, parseJson(await readAll(answer)));
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #open(
+    { method, path, query = {}, body, patch }: KubeRequest,
+    signal: AbortSignal,
+    headTimeoutMs?: number,
+  ): Promise<IncomingMessage> {
+    const url = new URL(this.#access.server);
+    url.pathname = `${url.pathname.replace(/\/$/, '')}${path}`;
+    for (const [name, value] of Object.entries(query))
+      if (value !== undefined) url.searchParams.set(name, value);
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const token = this.#access.token?.();
+    const type =
+      patch === undefined
+        ? 'application/json'
+        : `application/${patch === 'merge' ? '' : 'strategic-'}merge-patch+json`;
+    const headers = {
+      accept: 'application/json',
+      'user-agent': 'sandboxd',
+      ...(token && { authorization: `Bearer ${token}` }),
+      ...(text !== undefined && { 'content-type': type, 'content-length': Buffer.byteLength(text) }),
+    };
+    const send = this.#isTls ? requestHttps : requestHttp;
+    return new Promise((resolve, reject) => {
+      const outgoing = send(url, { method, headers, agent: this.#agent, signal });
+      const timer =
+        headTimeoutMs && setTimeout(() => outgoing.destroy(new Error('no answer in time')), headTimeoutMs);
+      outgoing.once('response', (answer) => {
+        clearTimeout(timer || undefined);
+        resolve(answer);
+      });
+      outgoing.on('error', (cause) => {
+        clearTimeout(timer || undefined);
+        reject(noAnswer(cause, signal));
+      });
+      outgoing.end(text);
+    });
+  }
+}
+
+function noAnswer(cause: unknown, signal: AbortSignal): AppError {
+  const reason = signal.aborted ? 'no answer in time' : toError(cause).message;
+  return new AppError('upstream', `the API server of the fleet cannot be reached: ${reason}`, { cause });
+}
+
+async function readAll(answer: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of answer) {
+    chunks.push(chunk);
+    sizeBytes += chunk.length;
+    if (sizeBytes > MAX_ANSWER_BYTES) throw new Error(`an answer is over ${MAX_ANSWER_BYTES} bytes`);
+  }
+  return Buffer.concat(chunks).toString();
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function toKubeError(status: number, body: unknown): KubeError {
+  const field = (name: string): string => {
+    const value: unknown = typeof body === 'object' && body !== null ? Reflect.get(body, name) : undefined;
+    return typeof value === 'string' ? value.slice(0, 500) : '';
+  };
+  return new KubeError(status, field('reason'), field('message') || `the API server answered ${status}`);
+}

@@ -1,0 +1,59 @@
+// The fields of Kubernetes objects that the fleet reads. Users who can write objects choose their values, so that an
+// object that does not fit is no object of ours.
+import { z } from 'zod';
+
+const MAX_NAME_CHARS = 253;
+const text = z.string().max(1024);
+const name = z.string().min(1).max(MAX_NAME_CHARS);
+const texts = z.record(z.string(), z.string()).default({});
+
+const condition = z.object({
+  type: text,
+  status: text,
+  reason: text.optional(),
+  message: z.string().optional(),
+});
+
+const metadata = z.object({
+  name,
+  uid: name,
+  labels: texts,
+  annotations: texts,
+  finalizers: z.array(text).default([]),
+  creationTimestamp: text.optional(),
+  deletionTimestamp: text.optional(),
+});
+
+const pod = z.object({
+  metadata: metadata.extend({ namespace: name }),
+  spec: z.object({ nodeName: name.optional() }),
+  status: z
+    .object({ phase: text.optional(), reason: text.optional(), conditions: z.array(condition).default([]) })
+    .prefault({}),
+});
+
+const node = z.object({
+  metadata,
+  spec: z.object({ unschedulable: z.boolean().default(false) }).prefault({}),
+  status: z.object({ conditions: z.array(condition).default([]) }).prefault({}),
+});
+
+export type Pod = z.output<typeof pod>;
+export type Node = z.output<typeof node>;
+
+export function readPod(object: unknown): Pod | undefined {
+  return pod.safeParse(object).data;
+}
+
+export function readNode(object: unknown): Node | undefined {
+  return node.safeParse(object).data;
+}
+
+export function podPath(namespace: string, name?: string): string {
+  const pods = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`;
+  return name === undefined ? pods : `${pods}/${encodeURIComponent(name)}`;
+}
+
+export const PODS = '/api/v1/pods';
+export const NODES = '/api/v1/nodes';
+export const LEASES = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';

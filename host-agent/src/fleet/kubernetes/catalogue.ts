@@ -1,0 +1,178 @@
+// The catalogue of a fleet in Kubernetes: the scheduler places, and the objects of the API server are what all know.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { backOffMs } from '../../lib/back-off.ts';
+import { AppError, isAppError, toError } from '../../lib/errors.ts';
+import { type Catalogue, ClaimTaken, type FleetMap, type Place, type PlaceRequest } from '../catalogue.ts';
+import { isRefusal, type KubeClient } from '../kube/client.ts';
+import { podPath } from '../kube/objects.ts';
+import type { FleetSeal } from '../seal.ts';
+import { Claims } from './claims.ts';
+import { PodMap } from './fleet-map.ts';
+import { type PlacePod, readPlacePod, toNamespace, toPod, toPodName } from './pods.ts';
+
+/** A client hears within 2 s that there is no engine. */
+const WRITE_MS = 1800;
+/** For the scheduler. */
+const BIND_MS = 10_000;
+const RETRY_AFTER_S = 5;
+const FORGET_BACK_OFF = { firstMs: 500, mostMs: 30_000, jitter: 0.25 };
+/** With that back-off: some ten minutes. The host drops a place that nothing used after a minute, too. */
+const FORGET_ATTEMPTS = 25;
+/** Places that wait to be forgotten; beyond it the hosts do it alone. */
+const MAX_FORGETTING = 1000;
+const SWEEP_MS = 30_000;
+
+export type KubernetesOptions = {
+  readonly client: KubeClient;
+  readonly seal: FleetSeal;
+  /** Namespace of clients without a tenant, and prefix of those of tenants. */
+  readonly namespace: string;
+  readonly log: Logger;
+  /** How long a write may take. */
+  readonly writeMs?: number;
+};
+
+export class KubernetesCatalogue implements Catalogue {
+  readonly #options: KubernetesOptions;
+  readonly #map: PodMap;
+  readonly #claims: Claims;
+  readonly #stop = new AbortController();
+  readonly #writeMs: number;
+  #forgetting = 0;
+
+  constructor(options: KubernetesOptions) {
+    const { client, seal, log } = options;
+    this.#options = options;
+    this.#writeMs = options.writeMs ?? WRITE_MS;
+    this.#map = new PodMap(client, seal, log);
+    this.#claims = new Claims(client, seal);
+  }
+
+  async watch(signal: AbortSignal): Promise<FleetMap> {
+    const timer = setInterval(() => this.#sweep(), SWEEP_MS).unref();
+    signal.addEventListener('abort', () => {
+      clearInterval(timer);
+      this.#stop.abort();
+    });
+    await this.#map.start(signal);
+    return this.#map;
+  }
+
+  async place(request: PlaceRequest, signal: AbortSignal): Promise<Place> {
+    const namespace = toNamespace(this.#options.namespace, request.tenant);
+    const path = podPath(namespace);
+    const body = toPod(request, namespace, this.#options.seal);
+    const asked = { ...request, namespace };
+    const made = await this.#options.client
+      .request({ method: 'POST', path, body, timeoutMs: this.#writeMs })
+      .catch((error: unknown) => {
+        // Whether it was made is not known if there was no answer.
+        if (isAppError(error)) void this.forget({ ...asked, uid: '' });
+        throw explain(error, namespace);
+      });
+    const place = readPlacePod(made, this.#options.seal);
+    if (place === undefined) throw new AppError('internal', 'the API server changed the pod of a place');
+    try {
+      const bound = this.#bound(place, signal);
+      bound.catch(() => undefined);
+      for (const claim of request.claims) await this.#claim(claim, place, signal);
+      return await bound;
+    } catch (error) {
+      void this.forget(this.#map.find(place.id) ?? place);
+      throw error instanceof ClaimTaken ? error : explain(error, namespace);
+    }
+  }
+
+  async forget({ id, namespace, uid, host }: Place): Promise<void> {
+    if (this.#forgetting >= MAX_FORGETTING) return;
+    this.#forgetting += 1;
+    const { signal } = this.#stop;
+    const path = podPath(namespace, toPodName(id));
+    try {
+      for (let attempt = 1; attempt <= FORGET_ATTEMPTS && !signal.aborted; attempt++) {
+        const isDone = await this.#remove(path, uid, host === undefined).catch(() => false);
+        if (isDone) return;
+        await sleep(backOffMs(attempt, FORGET_BACK_OFF), undefined, { signal, ref: false });
+      }
+    } catch {
+      // The gateway stops; the host drops what nothing uses.
+    } finally {
+      this.#forgetting -= 1;
+    }
+  }
+
+  /** Resolves with true when the pod is gone or marked; of a place without a host, only the gateway can free it. */
+  async #remove(path: string, uid: string, isUnbound: boolean): Promise<boolean> {
+    const { client } = this.#options;
+    const preconditions = uid === '' ? {} : { preconditions: { uid } };
+    try {
+      if (isUnbound) {
+        const metadata = { finalizers: null, ...(uid !== '' && { uid }) };
+        await client.request({
+          method: 'PATCH',
+          path,
+          patch: 'merge',
+          body: { metadata },
+          timeoutMs: this.#writeMs,
+        });
+      }
+      await client.request({ method: 'DELETE', path, body: preconditions, timeoutMs: this.#writeMs });
+      return true;
+    } catch (error) {
+      // 409: another pod has its name by now.
+      return isRefusal(error, 404, 409);
+    }
+  }
+
+  async #claim(claim: string, place: PlacePod, signal: AbortSignal): Promise<void> {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(this.#writeMs)]);
+    const holder = await this.#claims.acquire(claim, place, limit);
+    if (holder === undefined) return;
+    throw new ClaimTaken(claim, await this.#bound(holder, signal));
+  }
+
+  async #bound({ id, uid }: PlacePod, signal: AbortSignal): Promise<Place> {
+    const limit = AbortSignal.any([signal, AbortSignal.timeout(BIND_MS)]);
+    const test = (place: PlacePod | undefined): Place | undefined => {
+      if (place?.uid !== uid) return undefined;
+      if (place.isDeleting) throw exhausted('the place was taken away');
+      if (place.unschedulable !== undefined && place.host === undefined)
+        throw exhausted(`no host of the fleet has room: ${place.unschedulable}`);
+      return place.host === undefined ? undefined : place;
+    };
+    return await this.#map.until(id, test, limit).catch((error: unknown) => {
+      if (isAppError(error) || signal.aborted) throw error;
+      throw exhausted(`the scheduler of the fleet named no host within ${BIND_MS / 1000} s`);
+    });
+  }
+
+  /** No host can end a pod whose Node was removed from the cluster. */
+  #sweep(): void {
+    if (!this.#map.isCurrent) return;
+    for (const place of this.#map.all()) {
+      if (!place.isDeleting || place.host === undefined || this.#map.host(place.host) !== undefined) continue;
+      void this.forget({ ...place, host: undefined });
+    }
+  }
+}
+
+function exhausted(message: string): AppError {
+  return new AppError('exhausted', message, { retryAfterS: RETRY_AFTER_S });
+}
+
+function explain(error: unknown, namespace: string): unknown {
+  if (isAppError(error))
+    return error.code === 'upstream' ? exhausted(`no place can be found now: ${error.message}`) : error;
+  if (isRefusal(error, 403) && /exceeded quota/i.test(error.message))
+    return new AppError('forbidden', `the quota of the namespace ${namespace} is used up: ${error.message}`);
+  if (isRefusal(error, 404))
+    return new AppError(
+      'forbidden',
+      `the namespace ${namespace} does not exist; the operator must create it`,
+    );
+  if (isRefusal(error, 429, 500, 502, 503, 504))
+    return exhausted(`no place can be found now: ${toError(error).message}`);
+  const message = `the API server of the fleet refused a place: ${toError(error).message}`;
+  return new AppError('upstream', message, { cause: error });
+}

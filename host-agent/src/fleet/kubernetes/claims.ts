@@ -1,0 +1,85 @@
+// Claims of places: at most one place of the fleet has a text, such as a sandbox's name or the key of a create. A claim
+// is a Lease that the pod of the place owns, so the engine removes it with the pod.
+
+import { z } from 'zod';
+import { AppError } from '../../lib/errors.ts';
+import { isRefusal, type KubeClient } from '../kube/client.ts';
+import { podPath } from '../kube/objects.ts';
+import type { FleetSeal } from '../seal.ts';
+import { type PlacePod, readPlacePod, toPodName } from './pods.ts';
+
+const NAME_CHARS = 32;
+const ATTEMPTS = 3;
+const RETRY_AFTER_S = 1;
+
+const lease = z.object({
+  metadata: z.object({
+    uid: z.string(),
+    ownerReferences: z.array(z.object({ name: z.string(), uid: z.string() })).min(1),
+  }),
+});
+
+export class Claims {
+  readonly #client: KubeClient;
+  readonly #seal: FleetSeal;
+
+  constructor(client: KubeClient, seal: FleetSeal) {
+    this.#client = client;
+    this.#seal = seal;
+  }
+
+  /** Undefined when the place has it now, else the place that has it. Rejects as requests do. */
+  async acquire(
+    claim: string,
+    { id, uid, namespace }: PlacePod,
+    signal: AbortSignal,
+  ): Promise<PlacePod | undefined> {
+    const name = `sandboxd-${this.#toName(namespace, claim)}`;
+    const path = `/apis/coordination.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/leases`;
+    const ownerReferences = [{ apiVersion: 'v1', kind: 'Pod', name: toPodName(id), uid }];
+    const body = {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name, ownerReferences },
+      spec: { holderIdentity: toPodName(id) },
+    };
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      try {
+        await this.#client.request({ method: 'POST', path, body, signal });
+        return undefined;
+      } catch (error) {
+        if (!isRefusal(error, 409)) throw error;
+      }
+      const holder = await this.#findHolder(namespace, `${path}/${name}`, signal);
+      if (holder !== undefined) return holder;
+    }
+    const message = 'another request with this name or key ends just now; send it again';
+    throw new AppError('exhausted', message, { retryAfterS: RETRY_AFTER_S });
+  }
+
+  /** Removes the claim of a place that is gone, which the engine’s garbage collector has not removed yet. */
+  async #findHolder(namespace: string, path: string, signal: AbortSignal): Promise<PlacePod | undefined> {
+    const found = lease.safeParse(await this.#get(path, signal)).data;
+    const [owner] = found?.metadata.ownerReferences ?? [];
+    if (found === undefined || owner === undefined) return undefined;
+    const place = readPlacePod(await this.#get(podPath(namespace, owner.name), signal), this.#seal);
+    if (place !== undefined && place.uid === owner.uid && !place.isDeleting) return place;
+    const body = { preconditions: { uid: found.metadata.uid } };
+    await this.#client.request({ method: 'DELETE', path, body, signal }).catch((error: unknown) => {
+      if (!isRefusal(error, 404, 409)) throw error;
+    });
+    return undefined;
+  }
+
+  async #get(path: string, signal: AbortSignal): Promise<unknown> {
+    return await this.#client.request({ method: 'GET', path, signal }).catch((error: unknown) => {
+      if (isRefusal(error, 404)) return undefined;
+      throw error;
+    });
+  }
+
+  #toName(namespace: string, claim: string): string {
+    const digest = this.#seal.make('claim', namespace, claim);
+    return Buffer.from(digest, 'base64url').toString('hex').slice(0, NAME_CHARS);
+  }
+}

@@ -1,0 +1,147 @@
+// A place as a pod: never run by a container runtime, bound by the scheduler, ended by the host that it is bound to.
+import { MAX_MEMORY_MIB, MAX_VCPUS } from '@sandboxd/api';
+import { AppError } from '../../lib/errors.ts';
+import { isId } from '../../lib/ids.ts';
+import type { Host, Place, PlaceRequest } from '../catalogue.ts';
+import { type Node, type Pod, readNode, readPod } from '../kube/objects.ts';
+import type { FleetSeal } from '../seal.ts';
+
+/** Label of nodes and pods, key of the taint. */
+export const HOST_LABEL = 'sandboxd.dev/host';
+export const PLACE_LABEL = 'sandboxd.dev/place';
+/** Only the host takes it away, so that a pod is there while its sandbox is. */
+export const FINALIZER = 'sandboxd.dev/host';
+const SEAL = 'sandboxd.dev/seal';
+const SIZE = 'sandboxd.dev/size';
+const URL_ANNOTATION = 'sandboxd.dev/url';
+
+/** Requests of a vCPU, in thousandths of a CPU. Hosts have no limit of vCPUs in total; ten share a CPU. */
+export const CPU_MILLIS = 100;
+/** Of a VMM, besides the memory of its guest; as hosts reserve it. */
+export const OVERHEAD_MIB = 96;
+/** Never 0: the API server would remove the pod before its host ended the sandbox. */
+const GRACE_S = 30;
+const MAX_LABEL_CHARS = 63;
+
+/** `sbx_4l76gs19v8lc6` → `sbx-4l76gs19v8lc6`. */
+export function toPodName(id: string): string {
+  return id.replace('_', '-');
+}
+
+/** The namespace of a tenant, whose name has a prefix so that no tenant is a namespace of the cluster. */
+export function toNamespace(base: string, tenant: string | undefined): string {
+  if (tenant === undefined) return base;
+  const namespace = `${base}-${tenant}`;
+  if (/^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/.test(namespace) && namespace.length <= MAX_LABEL_CHARS)
+    return namespace;
+  const message = `the tenant ${tenant} cannot have a namespace: its name must be letters, digits and dashes, and short`;
+  throw new AppError('forbidden', message);
+}
+
+export function toPod(
+  { id, vcpus, memoryMib, on, not = [] }: PlaceRequest,
+  namespace: string,
+  seal: FleetSeal,
+) {
+  const name = toPodName(id);
+  const size = `${vcpus}x${memoryMib}`;
+  const memory = `${memoryMib + OVERHEAD_MIB}Mi`;
+  const fields = [
+    ...(on === undefined ? [] : [{ key: 'metadata.name', operator: 'In', values: [on] }]),
+    ...not.map((host) => ({ key: 'metadata.name', operator: 'NotIn', values: [host] })),
+  ];
+  const terms = { nodeSelectorTerms: [{ matchFields: fields }] };
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: {
+      name,
+      namespace,
+      labels: { [PLACE_LABEL]: 'true' },
+      annotations: { [SIZE]: size, [SEAL]: seal.make('pod', namespace, name, size) },
+      finalizers: [FINALIZER],
+    },
+    spec: {
+      restartPolicy: 'Never',
+      terminationGracePeriodSeconds: GRACE_S,
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      nodeSelector: { [HOST_LABEL]: 'true' },
+      // A host that is not heard of may run its sandboxes: its pods stay until it is back, or removed.
+      tolerations: [
+        { key: HOST_LABEL, operator: 'Exists' },
+        { key: 'node.kubernetes.io/not-ready', operator: 'Exists', effect: 'NoExecute' },
+        { key: 'node.kubernetes.io/unreachable', operator: 'Exists', effect: 'NoExecute' },
+      ],
+      ...(fields.length > 0 && {
+        affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: terms } },
+      }),
+      containers: [
+        {
+          name: 'sandbox',
+          image: 'sandboxd.dev/sandbox',
+          resources: {
+            requests: { cpu: `${vcpus * CPU_MILLIS}m`, memory },
+            limits: { cpu: String(vcpus), memory },
+          },
+        },
+      ],
+    },
+  };
+}
+
+export type PlacePod = Place & {
+  readonly phase: string;
+  readonly isDeleting: boolean;
+  /** Why the scheduler has found no host; absent: it has not, or not yet. */
+  readonly unschedulable?: string | undefined;
+  /** When it was made; undefined for what is no time. */
+  readonly madeAtMs: number | undefined;
+};
+
+/** Undefined for a pod that no gateway of this fleet made. */
+export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undefined {
+  const pod = readPod(object);
+  if (pod === undefined) return undefined;
+  const { name, namespace, uid, annotations } = pod.metadata;
+  const id = name.replace('-', '_');
+  const { [SIZE]: size = '', [SEAL]: proof = '' } = annotations;
+  const [vcpus = 0, memoryMib = 0] = size.split('x').map(Number);
+  if (!isId('sbx', id) || !seal.isOf(proof, 'pod', namespace, name, size)) return undefined;
+  if (!(vcpus >= 1 && vcpus <= MAX_VCPUS && memoryMib >= 1 && memoryMib <= MAX_MEMORY_MIB)) return undefined;
+  const madeAtMs = Date.parse(pod.metadata.creationTimestamp ?? '');
+  return {
+    ...{ id, namespace, uid, vcpus, memoryMib },
+    host: pod.spec.nodeName,
+    phase: pod.status.phase ?? 'Pending',
+    isDeleting: pod.metadata.deletionTimestamp !== undefined,
+    unschedulable: findUnschedulable(pod),
+    madeAtMs: Number.isNaN(madeAtMs) ? undefined : madeAtMs,
+  };
+}
+
+function findUnschedulable({ status }: Pod): string | undefined {
+  const found = status.conditions.find(({ type }) => type === 'PodScheduled');
+  return found?.reason === 'Unschedulable' ? (found.message ?? '').slice(0, 300) : undefined;
+}
+
+/** What a host says of itself in its Node. */
+export function toHostAnnotations(name: string, url: URL, seal: FleetSeal): Record<string, string> {
+  return { [URL_ANNOTATION]: url.href, [SEAL]: seal.make('host', name, url.href) };
+}
+
+/** Undefined for a node that is no host of this fleet: clients’ keys go to its address. */
+export function readHost(object: unknown, seal: FleetSeal): Host | undefined {
+  const node = readNode(object);
+  if (node === undefined) return undefined;
+  const { name, annotations } = node.metadata;
+  const { [URL_ANNOTATION]: address = '', [SEAL]: proof = '' } = annotations;
+  if (!seal.isOf(proof, 'host', name, address) || !URL.canParse(address)) return undefined;
+  const url = new URL(address);
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return undefined;
+  return { name, url, isReady: isReady(node) };
+}
+
+function isReady({ status }: Node): boolean {
+  return status.conditions.some(({ type, status }) => type === 'Ready' && status === 'True');
+}

@@ -1,0 +1,27 @@
+// What snapshots need of the store that hosts share.
+import type { StoredBinding } from '../../secrets/index.ts';
+import type { SnapshotStore } from '../../snapshot-store/index.ts';
+import type { Table } from '../../store/store.ts';
+import type { Admission } from '../admission.ts';
+import type { ArchiveManifest } from '../saved/archive/format.ts';
+import type { SavedManifest } from '../saved/manifest.ts';
+
+/** `stored`: its manifest is in the store of that name. `deleting`: it may still be. */
+export type StoredRecord = { readonly store: string; readonly state: 'stored' | 'deleting' };
+
+export type SharedOptions = {
+  readonly store: Pick<
+    SnapshotStore,
+    'name' | 'upload' | 'read' | 'download' | 'list' | 'isDeleted' | 'remove' | 'forgetSeen'
+  >;
+  readonly records: Table<StoredRecord>;
+};
+
+/** The options of a snapshot of another host, as they are on this one. */
+export type ResolvedImport = SavedManifest['options'] & { readonly secrets: readonly StoredBinding[] };
+
+export type SharedDeps = SharedOptions & {
+  /** AppError conflict if it does not fit this host, invalid_argument. */
+  readonly resolve: (manifest: ArchiveManifest, signal: AbortSignal) => Promise<ResolvedImport>;
+  readonly admission: Pick<Admission, 'reserve'>;
+};

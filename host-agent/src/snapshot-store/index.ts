@@ -1,0 +1,6 @@
+// Snapshots in an S3 bucket that all hosts share.
+export { CHUNK_BYTES } from './chunk.ts';
+export type { StoreManifest } from './manifest.ts';
+export { type OpenedSnapshotStore, openSnapshotStore, type StoreSettings } from './open-store.ts';
+export { SnapshotStore, type UploadResult } from './snapshot-store.ts';
+export type { StoreCollector } from './store-collector.ts';

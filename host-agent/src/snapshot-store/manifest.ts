@@ -1,0 +1,93 @@
+// The manifest of a snapshot in the store: which chunks make its files. It is written last, and makes it exist.
+import { promisify } from 'node:util';
+import { zstdCompress, zstdDecompress } from 'node:zlib';
+import { z } from 'zod';
+import { AppError, toError } from '../lib/errors.ts';
+import { CHUNK_BYTES, CHUNK_NAME } from './chunk.ts';
+import { damaged, type StoreKeys } from './store-keys.ts';
+
+export const STORE_FORMAT = 1;
+/** As it is stored. 64 GiB of memory take 2.3 MiB. */
+export const MAX_SEALED_MANIFEST_BYTES = 16 * 2 ** 20;
+/** Limit against decompression bombs. */
+const MAX_MANIFEST_BYTES = 64 * 2 ** 20;
+/** The disks of a guest are sparse. */
+const MAX_FILE_BYTES = 2 ** 50;
+const MAX_CHUNKS = 2 ** 20;
+const MAX_FILES = 8;
+const MAX_REASON_CHARS = 300;
+
+const fileSchema = z.strictObject({
+  /** What it is, for the reader. */
+  part: z.string().regex(/^[a-z]{1,16}$/),
+  sizeBytes: z.int().min(0).max(MAX_FILE_BYTES),
+  /** Number of the chunk in the file, and its name; the others are zeros. */
+  chunks: z
+    .array(z.tuple([z.int().min(0), z.string().regex(CHUNK_NAME)]))
+    .max(MAX_CHUNKS)
+    .readonly(),
+});
+
+export const snapshotIdSchema = z.string().regex(/^snap_[0-9a-v]{13}$/);
+
+const schema = z.strictObject({
+  formatVersion: z.literal(STORE_FORMAT),
+  id: snapshotIdSchema,
+  /** Whose chunks they are; absent: of clients without a tenant. */
+  tenant: z.string().max(256).optional(),
+  /** What the daemon needs to know about it; the store does not read it. */
+  description: z.unknown(),
+  files: z.array(fileSchema).max(MAX_FILES).readonly(),
+});
+
+export type StoreManifest = z.infer<typeof schema>;
+export type StoredFile = StoreManifest['files'][number];
+
+const compress = promisify(zstdCompress);
+const decompress = promisify(zstdDecompress);
+
+export const MANIFESTS = 'snapshots/';
+
+export function manifestPath(id: string): string {
+  return `${MANIFESTS}${id}`;
+}
+
+/** Undefined for what is no path of a manifest. */
+export function idOfPath(path: string): string | undefined {
+  return snapshotIdSchema.safeParse(path.slice(MANIFESTS.length)).data;
+}
+
+export async function sealManifest(keys: StoreKeys, manifest: StoreManifest): Promise<Buffer> {
+  const sealed = keys.seal(manifestPath(manifest.id), await compress(JSON.stringify(manifest)));
+  if (sealed.length <= MAX_SEALED_MANIFEST_BYTES) return sealed;
+  throw new AppError('too_large', `snapshot ${manifest.id} has more chunks than the snapshot store takes`);
+}
+
+/** AppError `internal` with the reason. */
+export async function openManifest(keys: StoreKeys, id: string, sealed: Buffer): Promise<StoreManifest> {
+  const packed = keys.open(manifestPath(id), sealed);
+  try {
+    const text = await decompress(packed, { maxOutputLength: MAX_MANIFEST_BYTES });
+    const manifest = schema.parse(JSON.parse(text.toString('utf8')));
+    if (manifest.id !== id) throw new Error(`it is of ${manifest.id}`);
+    for (const file of manifest.files) checkChunks(file);
+    return manifest;
+  } catch (cause) {
+    const reason = toError(cause).message.replaceAll(/\s+/g, ' ').slice(0, MAX_REASON_CHARS);
+    throw damaged(`the manifest of ${id} cannot be used: ${reason}`, cause);
+  }
+}
+
+function checkChunks({ part, sizeBytes, chunks }: StoredFile): void {
+  let next = 0;
+  for (const [index] of chunks) {
+    if (index < next || index * CHUNK_BYTES >= sizeBytes)
+      throw new Error(`its ${part} has a chunk ${index}, out of order or behind its end`);
+    next = index + 1;
+  }
+}
+
+/** All chunks are whole, but the last of a file. */
+export function chunkLength({ sizeBytes }: Pick<StoredFile, 'sizeBytes'>, index: number): number {
+  return Math.min(CHUNK_BYTES, sizeBytes - index * CHUNK_BYTES);
+}

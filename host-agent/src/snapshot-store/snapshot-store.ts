@@ -1,0 +1,294 @@
+// Snapshots in a bucket: files as encrypted chunks that are stored once for each tenant, and a manifest that is written
+// last. It knows no VM: what a snapshot is, its description says to the caller.
+import { type FileHandle, open } from 'node:fs/promises';
+import { AppError } from '../lib/errors.ts';
+import { readExtents } from '../lib/extents.ts';
+import { forEachAtOnce } from '../lib/for-each-at-once.ts';
+import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk, sealChunk } from './chunk.ts';
+import {
+  chunkLength,
+  idOfPath,
+  MANIFESTS,
+  MAX_SEALED_MANIFEST_BYTES,
+  manifestPath,
+  openManifest,
+  STORE_FORMAT,
+  type StoredFile,
+  type StoreManifest,
+  sealManifest,
+  snapshotIdSchema,
+} from './manifest.ts';
+import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
+import { MAX_REUSED_AGE_MS, MAX_UPLOAD_MS, SeenChunks } from './seen-chunks.ts';
+import { damaged, type StoreKeys, type TenantKeys, type TenantName } from './store-keys.ts';
+
+/** Marks of deleted snapshots: other hosts that have a copy remove it. */
+const DELETED = 'deleted/';
+const MAX_MARK_BYTES = 4096;
+
+export type StoreOptions = { readonly bucket: Bucket; readonly keys: StoreKeys };
+
+export type SnapshotUpload = {
+  readonly id: string;
+  readonly tenant: TenantName;
+  /** JSON. */
+  readonly description: unknown;
+  readonly files: readonly { readonly part: string; readonly path: string }[];
+};
+
+/** `sent`: what was not in the bucket yet, in bytes as stored. */
+export type UploadResult = {
+  readonly manifest: StoreManifest;
+  readonly chunks: number;
+  readonly sentChunks: number;
+  readonly sentBytes: number;
+};
+
+export type ListedSnapshot = { readonly id: string; readonly etag: string; readonly agoMs: number };
+
+type Window = {
+  readonly part: string;
+  readonly path: string;
+  readonly index: number;
+  readonly bytes: Buffer;
+};
+
+export class SnapshotStore {
+  readonly #bucket: Bucket;
+  readonly #keys: StoreKeys;
+  readonly #seen = new SeenChunks();
+
+  constructor({ bucket, keys }: StoreOptions) {
+    this.#bucket = bucket;
+    this.#keys = keys;
+  }
+
+  /** For messages and records. */
+  get name(): string {
+    return this.#bucket.name;
+  }
+
+  /** Looks for every chunk again: the bucket lost objects, or is another one. */
+  forgetSeen(): void {
+    this.#seen.clear();
+  }
+
+  close(): void {
+    this.#bucket.close();
+  }
+
+  /**
+   * Sends what is not there yet, then the manifest. A failure leaves nothing that is listed. AppError `upstream` if the
+   * bucket fails, not_found if the snapshot was deleted meanwhile; the signal's reason when aborted.
+   */
+  async upload(
+    { id, tenant, description, files }: SnapshotUpload,
+    outer: AbortSignal,
+  ): Promise<UploadResult> {
+    const tooLong = AbortSignal.timeout(MAX_UPLOAD_MS);
+    const signal = AbortSignal.any([outer, tooLong]);
+    const keys = this.#keys.tenant(tenant);
+    const sent = { chunks: 0, sentChunks: 0, sentBytes: 0 };
+    /** Of each part. */
+    const chunks = new Map<string, [number, string][]>(files.map(({ part }) => [part, []]));
+    const old: Window[] = [];
+    const send = async (window: Window, signal: AbortSignal) => {
+      const name = keys.nameOf(window.bytes);
+      chunks.get(window.part)?.push([window.index, name]);
+      sent.chunks += 1;
+      const { bytes, isOld } = await this.#ensureChunk(keys, name, window.bytes, signal);
+      sent.sentBytes += bytes;
+      sent.sentChunks += bytes > 0 ? 1 : 0;
+      if (isOld) old.push({ ...window, bytes: Buffer.alloc(0) });
+    };
+    const described: StoredFile[] = [];
+    for (const { part, path } of files) {
+      await using file = await open(path, 'r');
+      const { size } = await file.stat();
+      await forEachAtOnce(readWindows(file, part, path, size), MAX_REQUESTS, send, signal);
+      const found = (chunks.get(part) ?? []).sort(([a], [b]) => a - b);
+      described.push({ part, sizeBytes: size, chunks: found });
+    }
+    const manifest: StoreManifest = {
+      formatVersion: STORE_FORMAT,
+      ...{ id, description, files: described },
+      ...(tenant !== undefined && { tenant }),
+    };
+    await this.putManifest(manifest, signal);
+    await this.#assertThere(keys, old, signal);
+    return { manifest, ...sent };
+  }
+
+  /** Makes a snapshot exist whose chunks are there. AppError as of `upload`. */
+  async putManifest(manifest: StoreManifest, signal: AbortSignal): Promise<void> {
+    const { id } = manifest;
+    if (await this.isDeleted(id, signal)) throw new AppError('not_found', `snapshot ${id} was deleted`);
+    await this.#bucket.put(manifestPath(id), await sealManifest(this.#keys, manifest), signal);
+  }
+
+  /** Undefined: the bucket has no such snapshot. AppError `internal` if its manifest is damaged, `upstream`. */
+  async read(id: string, signal?: AbortSignal): Promise<StoreManifest | undefined> {
+    if (!snapshotIdSchema.safeParse(id).success) return undefined;
+    const sealed = await this.#bucket.get(manifestPath(id), MAX_SEALED_MANIFEST_BYTES, signal);
+    return sealed && (await openManifest(this.#keys, id, sealed));
+  }
+
+  /**
+   * Writes the files of a snapshot, which must not exist. AppError `internal` if a chunk is missing or damaged,
+   * `upstream`; the caller removes what was written.
+   */
+  async download(
+    { id, tenant, files }: StoreManifest,
+    paths: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<{ readonly chunks: number; readonly bytes: number }> {
+    const keys = this.#keys.tenant(tenant);
+    const fetched = { chunks: 0, bytes: 0 };
+    for (const { part, sizeBytes, chunks } of files) {
+      const path = paths[part];
+      if (path === undefined) throw damaged(`snapshot ${id} has a part ${part}`);
+      await using file = await open(path, 'wx', 0o600);
+      await file.truncate(sizeBytes);
+      const byName = Map.groupBy(chunks, ([, name]) => name);
+      const fetchOne = async ([name, uses]: [string, [number, string][]], signal: AbortSignal) => {
+        const [first] = uses;
+        if (first === undefined) return;
+        const length = chunkLength({ sizeBytes }, first[0]);
+        const at = `${part} of ${id} at ${first[0] * CHUNK_BYTES}`;
+        const plain = await this.#getChunk(keys, name, length, at, signal);
+        fetched.chunks += 1;
+        fetched.bytes += plain.length;
+        for (const [index] of uses) {
+          if (chunkLength({ sizeBytes }, index) !== length)
+            throw damaged(`the chunk ${name} has two lengths`);
+          await file.write(plain, 0, length, index * CHUNK_BYTES);
+        }
+      };
+      await forEachAtOnce(byName, MAX_REQUESTS, fetchOne, signal);
+    }
+    return fetched;
+  }
+
+  /** In pages. */
+  async *list(signal?: AbortSignal): AsyncGenerator<readonly ListedSnapshot[]> {
+    for await (const page of this.#bucket.list(MANIFESTS, signal))
+      yield page.flatMap(({ key, etag, agoMs }) => {
+        const id = idOfPath(key);
+        return id === undefined ? [] : [{ id, etag, agoMs }];
+      });
+  }
+
+  /** Ids of snapshots that a host has deleted, with the age of the mark. */
+  async *listDeleted(signal?: AbortSignal): AsyncGenerator<readonly { id: string; agoMs: number }[]> {
+    for await (const page of this.#bucket.list(DELETED, signal))
+      yield page.flatMap(({ key, agoMs }) => {
+        const { data: id } = snapshotIdSchema.safeParse(key.slice(DELETED.length));
+        return id === undefined ? [] : [{ id, agoMs }];
+      });
+  }
+
+  /** Whether a host that has the key marked it as deleted. */
+  async isDeleted(id: string, signal?: AbortSignal): Promise<boolean> {
+    const path = `${DELETED}${id}`;
+    const sealed = await this.#bucket.get(path, MAX_MARK_BYTES, signal);
+    return sealed !== undefined && this.#keys.open(path, sealed).toString() === id;
+  }
+
+  /** Its chunks stay until they are collected. */
+  async remove(id: string, signal?: AbortSignal): Promise<void> {
+    const path = `${DELETED}${id}`;
+    await this.#bucket.put(path, this.#keys.seal(path, Buffer.from(id)), signal);
+    await this.#bucket.remove(manifestPath(id), signal);
+  }
+
+  /** `bytes`: how many were sent; 0: it was there. `isOld`: it could have been deleted while it got a new age. */
+  async #ensureChunk(
+    keys: TenantKeys,
+    name: string,
+    plain: Buffer,
+    signal: AbortSignal,
+  ): Promise<{ readonly bytes: number; readonly isOld: boolean }> {
+    const path = chunkPath(keys, name);
+    if (this.#seen.has(path)) return { bytes: 0, isOld: false };
+    const there = await this.#bucket.head(path, signal);
+    if (there !== undefined && there.agoMs < MAX_REUSED_AGE_MS) {
+      this.#seen.add(path, there.agoMs);
+      return { bytes: 0, isOld: false };
+    }
+    const isOld = there !== undefined;
+    if (isOld && (await this.#bucket.touch(path, signal))) {
+      this.#seen.add(path, 0);
+      return { bytes: 0, isOld };
+    }
+    const sealed = await sealChunk(keys, name, plain);
+    await this.#bucket.put(path, sealed, signal);
+    this.#seen.add(path, 0);
+    return { bytes: sealed.length, isOld };
+  }
+
+  /** A collection that began before these got a new age may have deleted them after it. */
+  async #assertThere(keys: TenantKeys, windows: readonly Window[], outer: AbortSignal): Promise<void> {
+    await forEachAtOnce(
+      windows,
+      MAX_REQUESTS,
+      async ({ path: source, index }, signal) => {
+        const bytes = await readWindow(source, index);
+        const name = keys.nameOf(bytes);
+        const path = chunkPath(keys, name);
+        if ((await this.#bucket.head(path, signal)) !== undefined) return;
+        this.#seen.forget(path);
+        await this.#ensureChunk(keys, name, bytes, signal);
+      },
+      outer,
+    );
+  }
+
+  async #getChunk(
+    keys: TenantKeys,
+    name: string,
+    length: number,
+    at: string,
+    signal: AbortSignal,
+  ): Promise<Buffer> {
+    try {
+      const sealed = await this.#bucket.get(chunkPath(keys, name), MAX_SEALED_CHUNK_BYTES, signal);
+      if (sealed === undefined) throw damaged(`the chunk ${name} is missing`);
+      return await openChunk(keys, name, sealed, length);
+    } catch (cause) {
+      const isDamaged = cause instanceof AppError && cause.code === 'internal';
+      throw isDamaged
+        ? new AppError('internal', `${cause.message} (${at})`, { stage: 'store', cause })
+        : cause;
+    }
+  }
+}
+
+/** The aligned chunks of a file that are not all zeros. */
+async function* readWindows(
+  file: FileHandle,
+  part: string,
+  path: string,
+  size: number,
+): AsyncGenerator<Window> {
+  let next = 0;
+  for (const { offset, length } of await readExtents(path)) {
+    const last = Math.floor((offset + length - 1) / CHUNK_BYTES);
+    for (let index = Math.max(next, Math.floor(offset / CHUNK_BYTES)); index <= last; index++) {
+      next = index + 1;
+      const bytes = Buffer.allocUnsafe(chunkLength({ sizeBytes: size }, index));
+      const { bytesRead } = await file.read(bytes, 0, bytes.length, index * CHUNK_BYTES);
+      if (bytesRead !== bytes.length) throw new Error(`${path} became shorter while it was read`);
+      if (!bytes.equals(ZEROS.subarray(0, bytes.length))) yield { part, path, index, bytes };
+    }
+  }
+}
+
+async function readWindow(path: string, index: number): Promise<Buffer> {
+  await using file = await open(path, 'r');
+  const { size } = await file.stat();
+  const bytes = Buffer.alloc(chunkLength({ sizeBytes: size }, index));
+  await file.read(bytes, 0, bytes.length, index * CHUNK_BYTES);
+  return bytes;
+}
+
+const ZEROS = Buffer.alloc(CHUNK_BYTES);

@@ -1,0 +1,241 @@
+// Maintenance of the bucket by any host: garbage collection of chunks, verification, statistics.
+import { AppError, firstLine, isAppError } from '../lib/errors.ts';
+import { forEachAtOnce } from '../lib/for-each-at-once.ts';
+import { CHUNK_BYTES, chunkPath, MAX_SEALED_CHUNK_BYTES, openChunk } from './chunk.ts';
+import {
+  chunkLength,
+  idOfPath,
+  MANIFESTS,
+  MAX_SEALED_MANIFEST_BYTES,
+  manifestPath,
+  openManifest,
+  type StoreManifest,
+} from './manifest.ts';
+import { type Bucket, MAX_REQUESTS } from './s3/bucket.ts';
+import { COLLECTED_AGE_MS } from './seen-chunks.ts';
+import type { StoreKeys } from './store-keys.ts';
+
+const CHUNKS = 'chunks/';
+const DELETED = 'deleted/';
+/** After that, a collection has finished it. */
+const MAX_UNFINISHED_AGE_MS = 3 * 24 * 3_600_000;
+const MAX_MARK_BYTES = 4096;
+/** Hosts that were off for longer keep what was deleted meanwhile. */
+const MAX_MARK_AGE_MS = 30 * 24 * 3_600_000;
+/** One delete that takes longer is given up: its chunk may be named again by then. */
+const DELETE_TIMEOUT_MS = 10_000;
+
+export type Collected = {
+  readonly snapshots: number;
+  readonly chunks: number;
+  /** Named by no snapshot, and too young. */
+  readonly waiting: number;
+  readonly removed: number;
+  readonly removedBytes: number;
+};
+
+export type StoreProblem = { readonly snapshot: string; readonly problem: string };
+
+export type StoreVerdict = {
+  readonly snapshots: number;
+  readonly chunks: number;
+  readonly problems: readonly StoreProblem[];
+};
+
+export type StoreStats = {
+  readonly snapshots: number;
+  readonly chunks: number;
+  readonly chunkBytes: number;
+  /** Of all snapshots, as if they shared nothing, before compression. */
+  readonly contentBytes: number;
+  readonly byTenant: readonly {
+    readonly tenant: string | undefined;
+    readonly snapshots: number;
+    readonly chunks: number;
+  }[];
+};
+
+export class StoreCollector {
+  readonly #bucket: Bucket;
+  readonly #keys: StoreKeys;
+
+  constructor({ bucket, keys }: { readonly bucket: Bucket; readonly keys: StoreKeys }) {
+    this.#bucket = bucket;
+    this.#keys = keys;
+  }
+
+  close(): void {
+    this.#bucket.close();
+  }
+
+  /**
+   * Deletes chunks that no manifest names and that are a day old. Hosts may write meanwhile, and collect at the same
+   * time. AppError `internal`, with nothing deleted, if a manifest cannot be read: it may name any of them. `minAgeMs`:
+   * in tests.
+   */
+  async collect(signal: AbortSignal, minAgeMs = COLLECTED_AGE_MS): Promise<Collected> {
+    // Chunks first: a manifest that is written later names only younger ones, see seen-chunks.ts.
+    const candidates = new Map<string, number>();
+    let chunks = 0;
+    let young = new Set<string>();
+    for await (const page of this.#bucket.list(CHUNKS, signal))
+      for (const { key, agoMs, sizeBytes } of page) {
+        chunks += 1;
+        if (agoMs >= minAgeMs) candidates.set(key, sizeBytes);
+        else young.add(key);
+      }
+    await this.#finishDeletes(signal);
+    let snapshots = 0;
+    for await (const manifest of this.#manifests(signal)) {
+      if ('problem' in manifest)
+        throw new AppError(
+          'internal',
+          `nothing was collected: ${manifest.problem}; restore or delete that snapshot`,
+        );
+      snapshots += 1;
+      for (const path of this.#pathsOf(manifest)) {
+        candidates.delete(path);
+        young.delete(path);
+      }
+    }
+    const waiting = young.size;
+    young = new Set();
+    let [removed, removedBytes] = [0, 0];
+    const removeOne = async ([key, sizeBytes]: [string, number], signal: AbortSignal): Promise<void> => {
+      const soon = AbortSignal.any([signal, AbortSignal.timeout(DELETE_TIMEOUT_MS)]);
+      // A host may have given it a new age since the list.
+      const now = await this.#bucket.head(key, soon);
+      if (now === undefined || now.agoMs < minAgeMs) return;
+      await this.#bucket.remove(key, soon);
+      removed += 1;
+      removedBytes += sizeBytes;
+    };
+    await forEachAtOnce(candidates, MAX_REQUESTS, removeOne, signal);
+    return { snapshots, chunks, waiting, removed, removedBytes };
+  }
+
+  /** A host that was killed may have left the manifest of a snapshot that it marked as deleted. */
+  async #finishDeletes(signal: AbortSignal): Promise<void> {
+    const marks = this.#bucket.list(DELETED, signal);
+    for await (const page of marks)
+      for (const { key, agoMs } of page) {
+        const id = idOfPath(`${MANIFESTS}${key.slice(DELETED.length)}`);
+        if (id === undefined) continue;
+        if (agoMs > MAX_MARK_AGE_MS) await this.#bucket.remove(key, signal);
+        else if (agoMs < MAX_UNFINISHED_AGE_MS && (await this.#isMarked(key, id, signal)))
+          await this.#bucket.remove(manifestPath(id), signal);
+      }
+  }
+
+  /** Whether a host with the key wrote the mark. */
+  async #isMarked(key: string, id: string, signal: AbortSignal): Promise<boolean> {
+    const sealed = await this.#bucket.get(key, MAX_MARK_BYTES, signal);
+    return sealed !== undefined && this.#keys.open(key, sealed).toString() === id;
+  }
+
+  /** Reads every manifest and looks for every chunk; `isThorough` reads and decrypts the chunks, too. */
+  async verify(isThorough: boolean, signal: AbortSignal): Promise<StoreVerdict> {
+    const there = new Map<string, number>();
+    if (!isThorough)
+      for await (const page of this.#bucket.list(CHUNKS, signal))
+        for (const { key, sizeBytes } of page) there.set(key, sizeBytes);
+    const problems: StoreProblem[] = [];
+    const checked = new Map<string, string | undefined>();
+    let snapshots = 0;
+    for await (const manifest of this.#manifests(signal)) {
+      snapshots += 1;
+      if ('problem' in manifest) {
+        problems.push({ snapshot: manifest.id, problem: manifest.problem });
+        continue;
+      }
+      const { id, files } = manifest;
+      const keys = this.#keys.tenant(manifest.tenant);
+      for (const file of files) {
+        const checkOne = async ([index, name]: readonly [number, string], signal: AbortSignal) => {
+          const path = chunkPath(keys, name);
+          if (!checked.has(path))
+            checked.set(
+              path,
+              isThorough
+                ? await this.#read(manifest, name, chunkLength(file, index), signal)
+                : there.has(path)
+                  ? undefined
+                  : `the chunk ${name} is missing`,
+            );
+          const problem = checked.get(path);
+          if (problem !== undefined)
+            problems.push({ snapshot: id, problem: `${file.part} at ${index * CHUNK_BYTES}: ${problem}` });
+        };
+        await forEachAtOnce(file.chunks, MAX_REQUESTS, checkOne, signal);
+      }
+    }
+    return { snapshots, chunks: checked.size, problems };
+  }
+
+  async stats(signal: AbortSignal): Promise<StoreStats> {
+    let [snapshots, chunks, chunkBytes, contentBytes] = [0, 0, 0, 0];
+    for await (const page of this.#bucket.list(CHUNKS, signal))
+      for (const { sizeBytes } of page) {
+        chunks += 1;
+        chunkBytes += sizeBytes;
+      }
+    const tenants = new Map<string | undefined, { snapshots: number; names: Set<string> }>();
+    for await (const manifest of this.#manifests(signal)) {
+      snapshots += 1;
+      if ('problem' in manifest) continue;
+      const own = tenants.get(manifest.tenant) ?? { snapshots: 0, names: new Set() };
+      tenants.set(manifest.tenant, own);
+      own.snapshots += 1;
+      for (const file of manifest.files)
+        for (const [index, name] of file.chunks) {
+          own.names.add(name);
+          contentBytes += chunkLength(file, index);
+        }
+    }
+    const byTenant = [...tenants].map(([tenant, { snapshots, names }]) => ({
+      ...{ tenant, snapshots, chunks: names.size },
+    }));
+    return { snapshots, chunks, chunkBytes, contentBytes, byTenant };
+  }
+
+  /** Those that cannot be read are there with the problem. */
+  async *#manifests(
+    signal: AbortSignal,
+  ): AsyncGenerator<StoreManifest | { readonly id: string; readonly problem: string }> {
+    for await (const page of this.#bucket.list(MANIFESTS, signal))
+      for (const { key } of page) {
+        const id = idOfPath(key);
+        if (id === undefined) {
+          yield { id: key, problem: `${key} is no name of a snapshot` };
+          continue;
+        }
+        const sealed = await this.#bucket.get(manifestPath(id), MAX_SEALED_MANIFEST_BYTES, signal);
+        // Deleted since the list.
+        if (sealed === undefined) continue;
+        try {
+          yield await openManifest(this.#keys, id, sealed);
+        } catch (error) {
+          if (!isAppError(error)) throw error;
+          yield { id, problem: firstLine(error) };
+        }
+      }
+  }
+
+  *#pathsOf({ tenant, files }: StoreManifest): Generator<string> {
+    const keys = this.#keys.tenant(tenant);
+    for (const { chunks } of files) for (const [, name] of chunks) yield chunkPath(keys, name);
+  }
+
+  /** Undefined: it is as it should be. */
+  async #read(
+    { tenant }: StoreManifest,
+    name: string,
+    length: number,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    const keys = this.#keys.tenant(tenant);
+    const sealed = await this.#bucket.get(chunkPath(keys, name), MAX_SEALED_CHUNK_BYTES, signal);
+    if (sealed === undefined) return `the chunk ${name} is missing`;
+    return openChunk(keys, name, sealed, length).then(() => undefined, firstLine);
+  }
+}

@@ -1,0 +1,202 @@
+// A stand-in for the API server of Kubernetes, with what the fleet uses of it: list, watch, versions, 409, 410, quota.
+
+import { writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type KubeObject, Objects, Refused } from './objects.ts';
+import { Scheduler } from './scheduler.ts';
+
+const RESOURCE =
+  /^\/api(?:s\/[^/]+)?\/v1(?:\/namespaces\/([^/]+))?\/(pods|nodes|leases|resourcequotas|namespaces)(?:\/([^/]+))?(\/status)?$/;
+const TOKEN = 'a-token-of-the-test';
+
+export class ApiServer {
+  readonly objects = new Objects();
+  readonly scheduler = new Scheduler(this.objects);
+  /** Namespaces that exist. */
+  readonly namespaces = new Set(['sandboxd', 'kube-node-lease']);
+  /** `METHOD resource` of all requests but watches. */
+  readonly requests: string[] = [];
+  readonly #server: Server;
+  readonly #answers = new Set<ServerResponse>();
+  /** Requests are taken, and not answered. */
+  isHung = false;
+  #port = 0;
+
+  constructor() {
+    this.#server = createServer((request, response) => {
+      this.#answers.add(response);
+      response.once('close', () => this.#answers.delete(response));
+      if (this.isHung) return;
+      this.#serve(request, response).catch((error: unknown) => this.#refuse(response, error));
+    });
+  }
+
+  async listen(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve));
+    this.#port = (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Ends all connections, as a kill does. What it has stays. */
+  async stop(): Promise<void> {
+    this.#server.closeAllConnections();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  /** Ends the watches, whose versions are then too old. */
+  compact(): void {
+    this.objects.compacted = this.objects.version + 1;
+    this.objects.create('nodes', '', { metadata: { name: `noise-${this.objects.version}` } } as KubeObject);
+    for (const answer of this.#answers) answer.destroy();
+  }
+
+  writeKubeconfig(path: string, token = TOKEN): string {
+    const config = {
+      'current-context': 'fleet',
+      contexts: [{ name: 'fleet', context: { cluster: 'here', user: 'host' } }],
+      clusters: [{ name: 'here', cluster: { server: `http://127.0.0.1:${this.#port}` } }],
+      users: [{ name: 'host', user: { token } }],
+    };
+    writeFileSync(path, JSON.stringify(config));
+    return path;
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (request.headers.authorization !== `Bearer ${TOKEN}`)
+      throw new Refused(401, 'Unauthorized', 'Unauthorized');
+    const url = new URL(request.url ?? '/', 'http://x');
+    const [, namespace, resource = '', name, isStatus] = RESOURCE.exec(url.pathname) ?? [];
+    if (resource === '') throw new Refused(404, 'NotFound', `there is nothing at ${url.pathname}`);
+    const { method = 'GET' } = request;
+    const scope = resource === 'nodes' ? '' : namespace;
+    if (url.searchParams.get('watch') === 'true') return this.#watch(url, resource, scope, response);
+    const body = await readBody(request);
+    this.requests.push(`${method} ${resource}`);
+    const status = method === 'POST' ? 201 : 200;
+    send(response, status, this.#answer(method, resource, scope, name, isStatus !== undefined, url, body));
+  }
+
+  #answer(
+    method: string,
+    resource: string,
+    namespace: string | undefined,
+    name: string | undefined,
+    isStatus: boolean,
+    { searchParams }: URL,
+    body: Record<string, unknown>,
+  ): unknown {
+    if (method === 'GET' && name === undefined) return this.#list(resource, namespace, searchParams);
+    const scope = namespace ?? '';
+    if (resource === 'namespaces' && method === 'POST') {
+      this.namespaces.add((body as unknown as KubeObject).metadata.name);
+      return body;
+    }
+    if (resource !== 'nodes' && !this.namespaces.has(scope))
+      throw new Refused(404, 'NotFound', `namespaces "${scope}" not found`);
+    if (method === 'POST') {
+      if (resource === 'pods') this.#checkQuota(scope);
+      return this.objects.create(resource, scope, body as unknown as KubeObject);
+    }
+    if (name === undefined) throw new Refused(405, 'MethodNotAllowed', 'not of lists');
+    if (method === 'GET') return this.objects.get(resource, scope, name);
+    if (method === 'DELETE') {
+      const { gracePeriodSeconds, preconditions } = body as {
+        gracePeriodSeconds?: number;
+        preconditions?: { uid: string };
+      };
+      return this.objects.delete(resource, scope, name, gracePeriodSeconds, preconditions?.uid);
+    }
+    const found = this.objects.get(resource, scope, name);
+    const { status, ...rest } = body;
+    const changed = isStatus ? { status, ...(rest.metadata ? { metadata: rest.metadata } : {}) } : rest;
+    return this.objects.change(resource, found, changed);
+  }
+
+  #list(resource: string, namespace: string | undefined, query: URLSearchParams) {
+    const all = this.objects.list(resource, namespace).filter(toFilter(query));
+    const from = Number(query.get('continue') ?? 0);
+    const limit = Number(query.get('limit') || all.length);
+    const isMore = from + limit < all.length;
+    const metadata = {
+      resourceVersion: String(this.objects.version),
+      ...(isMore && { continue: String(from + limit) }),
+    };
+    return { kind: 'List', metadata, items: all.slice(from, from + limit) };
+  }
+
+  #watch(url: URL, resource: string, namespace: string | undefined, response: ServerResponse): void {
+    const matches = toFilter(url.searchParams);
+    const seen = new Set(
+      this.objects
+        .list(resource, namespace)
+        .filter(matches)
+        .map(({ metadata }) => metadata.uid),
+    );
+    const from = Number(url.searchParams.get('resourceVersion') ?? 0);
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.flushHeaders();
+    const write = (event: object): void => void response.write(`${JSON.stringify(event)}\n`);
+    try {
+      const stop = this.objects.watch(resource, from, ({ type, object }) => {
+        if (namespace !== undefined && namespace !== '' && object.metadata.namespace !== namespace) return;
+        if (!matches(object)) return;
+        // What a selector begins to match is new to its watch.
+        const isNew = type === 'MODIFIED' && !seen.has(object.metadata.uid);
+        seen.add(object.metadata.uid);
+        write({ type: isNew ? 'ADDED' : type, object });
+      });
+      response.once('close', stop);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      write({
+        type: 'ERROR',
+        object: { kind: 'Status', code: error.status, reason: error.reason, message: error.message },
+      });
+      response.end();
+    }
+  }
+
+  #checkQuota(namespace: string): void {
+    const [quota] = this.objects.list('resourcequotas', namespace);
+    const most = Number(quota?.spec.hard.pods ?? Number.POSITIVE_INFINITY);
+    const used = this.objects
+      .list('pods', namespace)
+      .filter(({ status }) => status?.phase !== 'Failed').length;
+    if (used < most) return;
+    throw new Refused(
+      403,
+      'Forbidden',
+      `pods is forbidden: exceeded quota: tenant, requested: pods=1, used: pods=${used}, limited: pods=${most}`,
+    );
+  }
+
+  #refuse(response: ServerResponse, error: unknown): void {
+    const { status = 500, reason = 'InternalError', message } = error as Refused;
+    send(response, status, { kind: 'Status', status: 'Failure', code: status, reason, message });
+  }
+}
+
+function toFilter(query: URLSearchParams): (object: KubeObject) => boolean {
+  const label = query.get('labelSelector');
+  const node = /^spec\.nodeName=(.*)$/.exec(query.get('fieldSelector') ?? '')?.[1];
+  return ({ metadata, spec }) =>
+    (label === null || metadata.labels?.[label] !== undefined) &&
+    (node === undefined || spec?.nodeName === node);
+}
+
+async function readBody(request: IncomingMessage): Promise<Record<string, unknown>> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request) chunks.push(chunk);
+  const text = Buffer.concat(chunks).toString();
+  return text === '' ? {} : JSON.parse(text);
+}
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  if (response.headersSent) return void response.destroy();
+  const text = JSON.stringify(body);
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(text),
+  });
+  response.end(text);
+}

@@ -1,0 +1,65 @@
+// A scheduler for the stand-in API server: binds each pod to the fitting node with the fewest of them.
+import type { KubeObject, Objects } from './objects.ts';
+
+export class Scheduler {
+  readonly #objects: Objects;
+  /** Stopped: pods stay pending. */
+  isStopped = false;
+
+  constructor(objects: Objects) {
+    this.#objects = objects;
+    objects.watch('pods', 0, ({ type, object }) => {
+      if (type === 'ADDED') setImmediate(() => this.#bind(object));
+    });
+  }
+
+  #bind({ metadata }: KubeObject): void {
+    const pod = this.#objects.find('pods', metadata.namespace ?? '', metadata.name);
+    if (this.isStopped || pod === undefined || pod.spec.nodeName !== undefined) return;
+    const terms =
+      pod.spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
+    const fields: { operator: string; values: string[] }[] = terms?.[0]?.matchFields ?? [];
+    const bound = this.#objects.list('pods').filter(({ status }) => status?.phase !== 'Failed');
+    const nodes = this.#objects
+      .list('nodes')
+      .filter(({ status }) => isReady(status))
+      .filter(({ metadata: { name } }) =>
+        fields.every(({ operator, values }) => values.includes(name) === (operator === 'In')),
+      )
+      .map((node) => {
+        const pods = bound.filter(({ spec }) => spec.nodeName === node.metadata.name);
+        return { name: node.metadata.name, pods, node };
+      })
+      .filter(({ pods, node }) => fits(node, [...pods, pod]))
+      .sort((a, b) => a.pods.length - b.pods.length);
+    const [best] = nodes;
+    const scheduled = {
+      type: 'PodScheduled',
+      ...(best
+        ? { status: 'True' }
+        : { status: 'False', reason: 'Unschedulable', message: '0 nodes are available' }),
+    };
+    this.#objects.change('pods', pod, {
+      ...(best && { spec: { nodeName: best.name } }),
+      status: { phase: 'Pending', conditions: [scheduled] },
+    });
+  }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the status of a node.
+function isReady(status: any): boolean {
+  return status?.conditions?.some(
+    (each: { type: string; status: string }) => each.type === 'Ready' && each.status === 'True',
+  );
+}
+
+function fits({ status }: KubeObject, pods: readonly KubeObject[]): boolean {
+  const sum = (read: (pod: KubeObject) => number): number => pods.map(read).reduce((a, b) => a + b, 0);
+  const requests = (pod: KubeObject) => pod.spec.containers[0].resources.requests;
+  return (
+    pods.length <= Number(status.allocatable.pods) &&
+    sum((pod) => Number.parseInt(requests(pod).memory, 10)) <=
+      Number.parseInt(status.allocatable.memory, 10) &&
+    sum((pod) => Number.parseInt(requests(pod).cpu, 10)) <= Number(status.allocatable.cpu) * 1000
+  );
+}

@@ -1,0 +1,141 @@
+// Faults of the bucket: what is tried again, and what an operator reads.
+import { randomBytes } from 'node:crypto';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { newId } from '../../../../host-agent/src/lib/ids.ts';
+import { openSnapshotStore } from '../../../../host-agent/src/snapshot-store/index.ts';
+import { parseCredentials } from '../../../../host-agent/src/snapshot-store/open-store.ts';
+import { type Fault, startS3 } from '../../../support/s3/server.ts';
+import { makeStoreSettings, openTestStore } from '../../../support/s3/store.ts';
+import { scaled } from '../../../support/time-scale.ts';
+
+const MIB = 2 ** 20;
+const SIGNAL = new AbortController().signal;
+t.setTimeout(scaled(120_000));
+
+async function prepare(t: Test) {
+  const s3 = await startS3(t);
+  const settings = makeStoreSettings(t, s3.url);
+  const { store, collector } = openTestStore(t, settings);
+  const dir = mkdtempSync(join(tmpdir(), 'store-faults-'));
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const path = join(dir, 'memory');
+  writeFileSync(path, randomBytes(4 * MIB));
+  const upload = (id = newId('snap')) => ({
+    ...{ id, tenant: 'acme', description: {}, files: [{ part: 'memory', path }] },
+  });
+  return { s3, settings, store, collector, upload, dir };
+}
+
+t.test('what passes is tried again', async (t) => {
+  const { s3, store, upload, dir } = await prepare(t);
+  const seen = new Map<string, number>();
+  const faults: Fault[] = [{ status: 503, code: 'SlowDown' }, 'cut', { status: 500, code: 'InternalError' }];
+  s3.fault = (method, key) => {
+    const count = seen.get(method + key) ?? 0;
+    seen.set(method + key, count + 1);
+    return faults[count];
+  };
+  const { manifest } = await store.upload(upload(), SIGNAL);
+  await store.download(manifest, { memory: join(dir, 'copy') }, SIGNAL);
+  s3.fault = () => undefined;
+  s3.pageSize = 1;
+  const listed: string[] = [];
+  await store.upload(upload(), SIGNAL);
+  for await (const page of store.list()) listed.push(...page.map(({ id }) => id));
+  t.equal(new Set(listed).size, 2, 'pages');
+});
+
+for (const [what, fault, message] of [
+  ['no permission', { status: 403, code: 'AccessDenied' }, /refuses the credentials \(403 AccessDenied/],
+  ['no bucket', { status: 404, code: 'NoSuchBucket' }, /does not exist.*create the bucket/],
+  ['another region', { status: 301, code: 'PermanentRedirect' }, /set snapshot_store_region/],
+  ['a full bucket', { status: 507, code: 'XMinioStorageFull' }, /is full \(507/],
+  ['a full bucket that says 503', { status: 503, code: 'QuotaExceeded' }, /is full/],
+] as const)
+  t.test(`${what} is named, and nothing is listed`, async (t) => {
+    const { s3, store, upload } = await prepare(t);
+    s3.fault = (method) => (method === 'PUT' ? fault : undefined);
+    await t.rejects(store.upload(upload(), SIGNAL), { code: 'upstream', message });
+    s3.fault = () => undefined;
+    for await (const page of store.list()) t.same(page, []);
+  });
+
+t.test('wrong credentials, a wrong clock, a wrong bucket, nobody there', async (t) => {
+  const { s3, settings, store } = await prepare(t);
+  s3.skewMs = 3_600_000;
+  await t.rejects(store.read(newId('snap')), /clock of this host differs .* by 3[56]\d\d s; set it/);
+  s3.skewMs = 0;
+  const wrong = join(settings.keyFile!, '../wrong');
+  writeFileSync(wrong, 'aws_access_key_id=AKIATEST\naws_secret_access_key=other\n', { mode: 0o600 });
+  const other = (change: object) => openTestStore(t, { ...settings, ...change }).store;
+  await t.rejects(other({ credentialsFile: wrong }).read(newId('snap')), /SignatureDoesNotMatch/);
+  await t.rejects(other({ bucket: 'another' }).read(newId('snap')), /does not exist/);
+  const nobody = other({ endpoint: new URL('http://127.0.0.1:9') });
+  await t.rejects(nobody.read(newId('snap')), /cannot reach the snapshot store .* ECONNREFUSED/);
+  chmodSync(settings.keyFile!, 0o644);
+  t.throws(() => openSnapshotStore(settings), /other users can read it/);
+  t.throws(() => openSnapshotStore({ ...settings, keyFile: undefined! }), /needs snapshot_store_key_file/);
+});
+
+t.test('credentials are read as from ~/.aws/credentials', async (t) => {
+  const text =
+    '# mine\n[default]\naws_access_key_id = a\naws_secret_access_key=b/+=\n\n[other]\naws_access_key_id = c\n';
+  t.same(parseCredentials('f', text), { accessKeyId: 'a', secretAccessKey: 'b/+=' });
+  for (const bad of ['', 'aws_access_key_id = a', 'aws_access_key_id = a b\naws_secret_access_key = c'])
+    t.throws(() => parseCredentials('f', bad), /lines such as aws_access_key_id/);
+});
+
+t.test('an aborted upload ends at once, and leaves nothing that is listed', async (t) => {
+  const { s3, store, upload } = await prepare(t);
+  const stop = new AbortController();
+  s3.fault = (method) => {
+    if (method !== 'PUT') return undefined;
+    setTimeout(() => stop.abort(new Error('enough')), 20);
+    return 'hang';
+  };
+  await t.rejects(store.upload(upload(), stop.signal), /enough/);
+  s3.fault = () => undefined;
+  for await (const page of store.list()) t.same(page, []);
+});
+
+t.test('a chunk that may soon be collected gets a new age without being sent', async (t) => {
+  const { s3, settings, store, collector, upload } = await prepare(t);
+  const first = upload();
+  await store.upload(first, SIGNAL);
+  s3.age(13 * 3_600_000);
+  const later = openTestStore(t, settings).store;
+  const puts = s3.count('PUT', /chunks/);
+  t.match(await later.upload(upload(), SIGNAL), { sentChunks: 0 });
+  t.equal(s3.count('PUT', /chunks/) - puts, 4, 'copies onto themselves');
+  await store.remove(first.id);
+  s3.age(13 * 3_600_000);
+  t.match(await collector.collect(SIGNAL), { removed: 0 }, 'the second names them');
+  const copied = openTestStore(t, settings).store;
+  s3.fault = (method, key) =>
+    method === 'PUT' && key.includes('chunks') && s3.count('PUT', new RegExp(key)) % 2 === 1
+      ? { status: 501, code: 'NotImplemented' }
+      : undefined;
+  s3.requests.length = 0;
+  t.match(
+    await copied.upload(upload(), SIGNAL),
+    { sentChunks: 4 },
+    'a server without copies gets them again',
+  );
+});
+
+t.test('unnamed chunks go after a day, named ones stay', async (t) => {
+  const { s3, store, collector, upload } = await prepare(t);
+  const { id } = upload();
+  await store.upload({ ...upload(), id }, SIGNAL);
+  s3.age(25 * 3_600_000);
+  t.match(await collector.collect(SIGNAL), { chunks: 4, removed: 0 });
+  await store.remove(id);
+  t.match(await collector.collect(SIGNAL), { removed: 4 });
+  t.equal([...s3.objects.keys()].filter((key) => key.includes('chunks')).length, 0);
+  s3.age(31 * 86_400_000);
+  await collector.collect(SIGNAL);
+  t.equal(s3.objects.size, 0, 'marks of deleted ones are forgotten after a month');
+});
