@@ -1,5 +1,6 @@
 // The client: the daemon and the collections of its resources.
 import { platform } from '#platform';
+import { readText } from './connection/answers.ts';
 import { Requests } from './connection/requests.ts';
 import type { Bytes, Transport } from './connection/transport.ts';
 import type {
@@ -94,11 +95,17 @@ export class Client {
     return (document as { readonly info: { readonly version: string } }).info.version;
   }
 
+  /** The metrics of the daemon, as OpenMetrics text. */
+  async metrics(options: CallOptions = {}): Promise<string> {
+    return readText(await this.#requests.stream('readMetrics', options));
+  }
+
   /** Lifecycle events of sandboxes and snapshots. Reconnects after a lost connection and resumes at the last event. */
   events(options?: EventOptions): AsyncGenerator<SandboxEvent, void> {
     return followEvents(this.#requests, options);
   }
 
+  /** What the key may do, and the use of its limits. */
   whoami(options: CallOptions = {}): Promise<WhoAmI> {
     return this.#requests.call('whoami', options);
   }

@@ -1,30 +1,15 @@
 // The console in headless Chromium, over a daemon whose sandboxes are in memory.
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { Client } from '@sandboxd/client';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { testConsole } from '../support/console.ts';
 import { startMemoryDaemon } from '../support/memory-host/daemon.ts';
-import { type ConsolePage, openConsole, serveConsole } from './console-daemon.ts';
+import { assertSound } from './console-axe.ts';
+import { openConsole, serveConsole } from './console-daemon.ts';
 import { FakeImages } from './fake-images.ts';
 import { openKeyring } from './keyed.ts';
 import { serve } from './support.ts';
 
 t.setTimeout(180_000);
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-/** No violation of WCAG 2.2 AA, and no error or refusal of the policy. */
-async function assertSound(t: Test, { page }: ConsolePage, where: string): Promise<void> {
-  // The debugger evaluates it, to which the page's policy does not apply.
-  await page.evaluate(`${AXE}; 0`);
-  const found =
-    await page.evaluate(`axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] })
-    .then(({ passes, violations }) => passes.length < 5 ? ['it was not tested'] : violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html, any }) =>
-      html.slice(0, 120) + ' ' + (any[0]?.message ?? '')).slice(0, 3).join(' | ')))`);
-  t.same(found, [], `${where} is accessible`);
-  t.same(page.problems, [], `${where} has no errors`);
-}
 
 t.test('each page, by mouse and by keys', async (t) => {
   const images = new FakeImages();
@@ -63,10 +48,11 @@ t.test('each page, by mouse and by keys', async (t) => {
   await app.shows('Pause');
   for (const [key, what] of [
     ['2', 'knows no commands by id'],
-    ['3', 'Upload'],
-    ['4', 'Follow'],
-    ['5', 'This sandbox has no network'],
-    ['6', 'resumed'],
+    ['3', 'knows no commands by id'],
+    ['4', 'Upload'],
+    ['5', 'Follow'],
+    ['6', 'This sandbox has no network'],
+    ['7', 'resumed'],
   ] as const) {
     await page.press(key);
     await app.shows(what);
@@ -97,7 +83,9 @@ t.test('each page, by mouse and by keys', async (t) => {
   await page.evaluate(`[...document.querySelectorAll('dialog[open] button')].at(-1).click(); 0`);
   await app.hides('Delete this image?');
   await page.evaluate(`document.activeElement.blur(); 0`);
-  await app.go('h', 'This daemon has no keys');
+  await app.go('k', 'This daemon has no keys');
+  await assertSound(t, app, 'the rights');
+  await app.go('h', 'Starts since the daemon began');
   await assertSound(t, app, 'the host');
   await page.press('?');
   await app.shows('Go to Snapshots');
@@ -155,8 +143,12 @@ t.test('keys: none, a wrong one, one that may little, one that is revoked', asyn
   t.equal(await page.evaluate(`${button}.title`), 'This key lacks the operation create');
   await app.click('Create');
   await app.shows('This key lacks the operation create');
+  await app.open('#/access');
+  await app.shows('see lists, states, figures and events');
+  await assertSound(t, app, 'the rights of a narrow key');
   await app.open('#/host');
-  await app.shows('operations');
+  await app.shows('This key lacks the operation metrics');
+  await app.open('#/access');
   await app.click('Forget key');
 
   await app.shows('This daemon has keys');

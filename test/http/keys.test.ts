@@ -292,13 +292,24 @@ t.test('keys change beneath a daemon that is used', async (t) => {
 
 t.test('whoami says what holds for the caller', async (t) => {
   const keyring = await openKeyring(t);
-  const { app } = makeApp({ authenticator: keyring.authenticator });
+  const use = { limit: 'max_sandboxes', of: 'tenant' as const, used: 1, max: 3 };
+  const { app } = makeApp({ authenticator: keyring.authenticator, limitUse: () => [use] });
   const whoami = async (key: string) =>
     (await app.request('/whoami', { headers: { authorization: `Bearer ${key}` } })).json();
-  t.same(await whoami(await keyring.make()), { scoped: false });
-  t.same(await whoami(await keyring.make({ tenant: 'acme' })), { scoped: true, policy: {} });
+  t.same(await whoami(await keyring.make({ name: 'all' })), {
+    scoped: false,
+    key: { name: 'all' },
+    usage: [use],
+  });
+  const expiresAtMs = Date.parse('2100-01-31T00:00:00Z');
+  t.same(await whoami(await keyring.make({ name: 'of-acme', tenant: 'acme', expiresAtMs })), {
+    scoped: true,
+    policy: {},
+    key: { name: 'of-acme', tenant: 'acme', expires_at: '2100-01-31T00:00:00.000Z' },
+    usage: [use],
+  });
   const policy = { operations: ['read' as const], max_vcpus: 2 };
-  t.same(await whoami(await keyring.make({ policy })), { scoped: true, policy });
+  t.match(await whoami(await keyring.make({ policy })), { scoped: true, policy });
   t.same((await ask(makeApp().app, 'GET', '/whoami')).body, { scoped: false });
 });
 

@@ -128,6 +128,7 @@ t.test('an address of their own has the metrics and nothing else', async (t) => 
     console: FAKE_CONSOLE,
     authenticator: keyring.authenticator,
     limits: { vcpus: 1, memoryMib: 512, diskBytes: 2 ** 30, sandboxes: 1, fork: 1 },
+    limitUse: () => [],
     listProfiles: async () => [],
   };
   const server = new HttpServer({ ...services, app: createMetricsApp(services) });

@@ -86,6 +86,7 @@ export function makeApp(changes: Partial<HttpServices> = {}, areAnswersChecked =
     events: NO_EVENTS,
     answers: new MemoryAnswers(),
     limits: LIMITS,
+    limitUse: () => [],
     metrics: new Metrics(),
     stopping: new AbortController().signal,
     egressLog: new EgressLog(undefined),

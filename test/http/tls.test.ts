@@ -132,7 +132,7 @@ t.test('fetch, and connections that are kept', async (t) => {
       dispatcher: agent,
       headers: { authorization: `Bearer ${key}` },
     });
-    t.same([response.status, await response.json()], [200, { scoped: false }]);
+    t.match([response.status, await response.json()], [200, { scoped: false }]);
   }
   t.equal(server.connectionCount, 1);
 });
@@ -248,7 +248,7 @@ t.test('clients without a certificate stay outside, where one is asked for', asy
   const { certPath, keyPath } = authority.issue('client');
   t.match(await run('curl', ['--cert', certPath, '--key', keyPath, ...curl]), {
     code: 0,
-    text: '{"scoped":false}',
+    text: /^\{"scoped":false,"key":\{"name":"[\w-]+"\},"usage":\[\]\}$/,
   });
   const stranger = makeAuthority(t).issue('stranger');
   t.not((await run('curl', ['--cert', stranger.certPath, '--key', stranger.keyPath, ...curl])).code, 0);

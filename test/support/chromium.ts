@@ -19,6 +19,11 @@ const FLAGS = [
   '--no-first-run',
 ];
 
+const CODES: Readonly<Record<string, number>> = {
+  ...{ Enter: 13, Escape: 27, Tab: 9 },
+  ...{ ArrowLeft: 37, ArrowUp: 38, ArrowRight: 39, ArrowDown: 40 },
+};
+
 type Message = {
   readonly id?: number;
   readonly method?: string;
@@ -94,8 +99,7 @@ export class Page {
   /** Types text, or presses a key such as `Enter`, as a user would. */
   async press(key: string): Promise<void> {
     const text = key === 'Enter' ? '\r' : key.length === 1 ? key : undefined;
-    const code =
-      { Enter: 13, Escape: 27, Tab: 9 }[key] ?? (/\w/.test(key) ? key.toUpperCase().charCodeAt(0) : 0);
+    const code = CODES[key] ?? (/\w/.test(key) ? key.toUpperCase().charCodeAt(0) : 0);
     const event = { key, windowsVirtualKeyCode: code, ...(text !== undefined && { text }) };
     await this.#call('Input.dispatchKeyEvent', { type: 'keyDown', ...event });
     await this.#call('Input.dispatchKeyEvent', { type: 'keyUp', key, windowsVirtualKeyCode: code });

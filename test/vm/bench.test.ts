@@ -6,8 +6,8 @@ import t from 'tap';
 import { benchResult } from '../../host-agent/src/commands/bench/result.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { DAEMON_PROGRAM } from '../support/leftovers.ts';
-import { until } from '../support/until.ts';
 import { scaled } from '../support/time-scale.ts';
+import { until } from '../support/until.ts';
 
 t.setTimeout(scaled(600_000));
 const daemon = await startDaemon(t, { flags: ['--ingress-listen', '127.0.0.1:0'] });
@@ -59,15 +59,7 @@ t.test('it is refused beside others, and leaves them alone when it is stopped', 
   const refused = await start().ended;
   t.equal(refused.code, 1);
   t.match(refused.stderr, /there are sandboxes on this host; .*--beside-others/);
-  const { child, ended } = start(
-    '--beside-others',
-    '--tier',
-    'exec',
-    '--tier',
-    'fork',
-    '--rounds',
-    '999',
-  );
+  const { child, ended } = start('--beside-others', '--tier', 'exec', '--tier', 'fork', '--rounds', '999');
   await until(async () => (await api.list()).length > 1, 'a sandbox of the run', scaled(120_000));
   child.kill('SIGINT');
   t.equal((await ended).code, 130);

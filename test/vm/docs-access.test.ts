@@ -115,7 +115,7 @@ set +e -o pipefail
   await example('network.md', /^nft list tables/, /^table ip sandboxd_/m);
 
   env.KEY = /sbk_[\w-]{32}/.exec(await example('keys.md', /keys create alice/, /sbk_[\w-]{32}/))?.[0];
-  await example('keys.md', /\/whoami$/, /^\{"scoped":false\}$/);
+  await example('keys.md', /\/whoami$/, /^\{"scoped":false,"key":\{"name":"alice"\},"usage":\[\]\}$/);
   t.match(
     await run('curl -s http://127.0.0.1:7878/sandboxes'),
     /"error"/,

@@ -30,7 +30,7 @@ export const metaRoutes = {
     answers: [
       {
         status: 200,
-        description: 'the policy of the key, if the key has one',
+        description: 'the policy of the key, if the key has one, and the use of its limits',
         content: json(whoamiResponse),
       },
     ],

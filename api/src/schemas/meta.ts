@@ -1,7 +1,7 @@
 // Health check, profiles, engine, rights of the caller.
 import { z } from 'zod';
 import { environment } from '../input/environment.ts';
-import { count, word } from './answers.ts';
+import { count, dateTime, word } from './answers.ts';
 import { policy } from './policy.ts';
 
 const engineState = z
@@ -58,10 +58,45 @@ export const profilesResponse = z
 
 const tenant = word('the tenant of the key; absent if it has none').optional();
 
+const limitUse = z
+  .object({
+    limit: word(
+      'name of the limit, such as max_sandboxes: a field of the policy, or of the quota of the tenant',
+    ),
+    of: z
+      .enum(['key', 'tenant'])
+      .describe(
+        'key: the policy of the key has it; tenant: the quota of the tenant, for all its keys together',
+      ),
+    used: count('what counts towards it now'),
+    max: count('the limit'),
+  })
+  .describe('a limit on a number, and its use');
+
+const caller = {
+  key: z
+    .object({
+      name: word('name of the key'),
+      tenant: word('tenant of the key; absent: none').optional(),
+      expires_at: dateTime('time after which the key is not valid; absent: none').optional(),
+    })
+    .optional()
+    .describe('the key of the request; absent on a daemon without keys'),
+  usage: z
+    .array(limitUse)
+    .optional()
+    .describe('the limits on numbers that the caller has, with their use; absent on a daemon without keys'),
+};
+
 export const whoamiResponse = z
   .discriminatedUnion('scoped', [
-    z.object({ scoped: z.literal(false).describe('the caller has no restrictions') }),
-    z.object({ scoped: z.literal(true).describe('a policy restricts the caller'), policy, tenant }),
+    z.object({ scoped: z.literal(false).describe('the caller has no restrictions'), ...caller }),
+    z.object({
+      scoped: z.literal(true).describe('a policy restricts the caller'),
+      policy,
+      tenant,
+      ...caller,
+    }),
   ])
   .describe('the rights of the caller');
 

@@ -124,6 +124,32 @@ export interface components {
              * @constant
              */
             readonly scoped: false;
+            /** @description the key of the request; absent on a daemon without keys */
+            readonly key?: {
+                /** @description name of the key */
+                readonly name: string;
+                /** @description tenant of the key; absent: none */
+                readonly tenant?: string;
+                /**
+                 * Format: date-time
+                 * @description time after which the key is not valid; absent: none
+                 */
+                readonly expires_at?: string;
+            };
+            /** @description the limits on numbers that the caller has, with their use; absent on a daemon without keys */
+            readonly usage?: readonly {
+                /** @description name of the limit, such as max_sandboxes: a field of the policy, or of the quota of the tenant */
+                readonly limit: string;
+                /**
+                 * @description key: the policy of the key has it; tenant: the quota of the tenant, for all its keys together
+                 * @enum {string}
+                 */
+                readonly of: "key" | "tenant";
+                /** @description what counts towards it now */
+                readonly used: number;
+                /** @description the limit */
+                readonly max: number;
+            }[];
         } | {
             /**
              * @description a policy restricts the caller
@@ -133,6 +159,32 @@ export interface components {
             readonly policy: components["schemas"]["Policy"];
             /** @description the tenant of the key; absent if it has none */
             readonly tenant?: string;
+            /** @description the key of the request; absent on a daemon without keys */
+            readonly key?: {
+                /** @description name of the key */
+                readonly name: string;
+                /** @description tenant of the key; absent: none */
+                readonly tenant?: string;
+                /**
+                 * Format: date-time
+                 * @description time after which the key is not valid; absent: none
+                 */
+                readonly expires_at?: string;
+            };
+            /** @description the limits on numbers that the caller has, with their use; absent on a daemon without keys */
+            readonly usage?: readonly {
+                /** @description name of the limit, such as max_sandboxes: a field of the policy, or of the quota of the tenant */
+                readonly limit: string;
+                /**
+                 * @description key: the policy of the key has it; tenant: the quota of the tenant, for all its keys together
+                 * @enum {string}
+                 */
+                readonly of: "key" | "tenant";
+                /** @description what counts towards it now */
+                readonly used: number;
+                /** @description the limit */
+                readonly max: number;
+            }[];
         };
         readonly PortMapping: {
             /** @description host address to listen on; 0.0.0.0 and :: by default */

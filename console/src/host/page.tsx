@@ -1,11 +1,13 @@
-// The host: its engine and why it was chosen, its profiles, and what this key may do.
+// The host: its engine and why it was chosen, its profiles, and its figures.
 import type { Profiles } from '@sandboxd/client';
-import type { ComponentChildren } from 'preact';
+import { Copyable } from '../parts/copy.tsx';
 import { count, formatBytes, toVisible } from '../parts/format.ts';
+import { Panel } from '../parts/panel.tsx';
 import { Loading, Problem } from '../parts/states.tsx';
 import { useLoaded } from '../parts/use-loaded.ts';
-import { daemonUrl, type Policy } from '../session/session.ts';
-import { useSession } from '../session/use-session.ts';
+import { daemonUrl } from '../session/session.ts';
+import { useClient } from '../session/use-session.ts';
+import { Figures } from './figures.tsx';
 
 type Tried = {
   readonly name: string;
@@ -15,7 +17,7 @@ type Tried = {
 };
 
 export function HostPage() {
-  const { client, policy, hasKey } = useSession();
+  const client = useClient();
   const { value, error, reload } = useLoaded('host', async (signal) => ({
     profiles: await client.profiles({ signal }),
     version: await client.interfaceVersion({ signal }),
@@ -34,25 +36,9 @@ export function HostPage() {
             <ProfileList profiles={value.profiles} />
           </>
         )}
-        <Rights policy={policy} hasKey={hasKey} />
+        <Figures />
+        <Doctor />
       </div>
-    </section>
-  );
-}
-
-function Panel({
-  id,
-  title,
-  children,
-}: {
-  readonly id: string;
-  readonly title: string;
-  readonly children: ComponentChildren;
-}) {
-  return (
-    <section class="panel" aria-labelledby={id}>
-      <h2 id={id}>{title}</h2>
-      {children}
     </section>
   );
 }
@@ -130,30 +116,17 @@ function ProfileList({ profiles }: { readonly profiles: Profiles }) {
   );
 }
 
-function Rights({ policy, hasKey }: { readonly policy: Policy | undefined; readonly hasKey: boolean }) {
+/** Its checks need root on the host, and boot guests: no request starts them. */
+function Doctor() {
   return (
-    <Panel id="rights" title={hasKey ? 'This key' : 'Access'}>
-      {policy === undefined && (
-        <p>{hasKey ? 'It may do everything.' : 'This daemon has no keys: every client may do everything.'}</p>
-      )}
-      {policy !== undefined && (
-        <dl class="facts">
-          {policy.operations === undefined && (
-            <div>
-              <dt>operations</dt>
-              <dd>all, within its tenant</dd>
-            </div>
-          )}
-          {Object.entries(policy).map(([name, value]) => (
-            <div key={name}>
-              <dt>{name.replaceAll('_', ' ')}</dt>
-              <dd>
-                {Array.isArray(value) ? value.map(String).map(toVisible).join(', ') || 'none' : String(value)}
-              </dd>
-            </div>
-          ))}
-        </dl>
-      )}
+    <Panel id="doctor" title="Doctor">
+      <p>
+        Kernel, memory, storage, network, limits and settings are checked on the host: each finding comes with
+        what to do.
+      </p>
+      <div class="command-lines">
+        <Copyable label="All checks" text="sudo sandboxd doctor" />
+      </div>
     </Panel>
   );
 }

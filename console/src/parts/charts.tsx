@@ -2,6 +2,8 @@
 
 const WIDTH = 64;
 const HEIGHT = 18;
+/** Of a limit, from where on little is left. */
+const NEAR = 0.8;
 
 /** `max`: what the full height is. */
 export function Sparkline({ values, max }: { readonly values: readonly number[]; readonly max: number }) {
@@ -31,6 +33,18 @@ export function Bar({ parts, max }: { readonly parts: readonly Part[]; readonly 
         from += width;
         return <rect key={kind} class={`bar-${kind}`} x={x} width={width} height="6" />;
       })}
+    </svg>
+  );
+}
+
+/** How much of a limit is used; its colour says when little is left. */
+export function Meter({ value, max }: { readonly value: number; readonly max: number }) {
+  const share = max > 0 ? Math.min(1, value / max) : 1;
+  const tone = share >= 1 ? 'full' : share >= NEAR ? 'near' : 'fine';
+  return (
+    <svg class="meter" viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
+      <rect class="bar-base" width="100" height="6" />
+      <rect class={`meter-${tone}`} width={100 * share} height="6" />
     </svg>
   );
 }

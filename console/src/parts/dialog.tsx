@@ -59,8 +59,8 @@ export function Confirm({
   readonly children: ComponentChildren;
 }) {
   const confirm = (): void => {
-    onClose();
     void onConfirm();
+    onClose();
   };
   return (
     <Dialog title={title} onClose={onClose}>

@@ -11,7 +11,7 @@ import { toSource } from '../sandboxes/filters.ts';
 import { endIfRefused } from '../session/session.ts';
 import { useClient } from '../session/use-session.ts';
 import { toHash } from '../shell/router.ts';
-import { Ports } from './ports.tsx';
+import { Ports } from './ports/ports.tsx';
 
 const SLOTS = 120;
 const RETRY_MS = 3000;

@@ -13,6 +13,7 @@ import { endIfRefused } from '../session/session.ts';
 import { useClient } from '../session/use-session.ts';
 import { navigate, type Route, toHash } from '../shell/router.ts';
 import { useShortcuts } from '../shell/shortcuts.ts';
+import { CommandsTab } from './commands/commands-tab.tsx';
 import { EventsTab } from './events-tab.tsx';
 import { FilesTab } from './files/files-tab.tsx';
 import { LogsTab } from './logs-tab.tsx';
@@ -20,7 +21,7 @@ import { NetworkTab } from './network/network-tab.tsx';
 import { Overview } from './overview.tsx';
 import { TerminalTab } from './terminal/terminal-tab.tsx';
 
-const TABS = ['overview', 'terminal', 'files', 'logs', 'network', 'events'] as const;
+const TABS = ['overview', 'terminal', 'commands', 'files', 'logs', 'network', 'events'] as const;
 type Tab = (typeof TABS)[number];
 
 export function SandboxPage({ id, at }: { readonly id: string; readonly at: Route }) {
@@ -122,6 +123,8 @@ function TabContent({
       return <Overview info={info} />;
     case 'terminal':
       return <TerminalTab info={info} />;
+    case 'commands':
+      return <CommandsTab info={info} at={at} />;
     case 'files':
       return <FilesTab info={info} at={at} />;
     case 'logs':

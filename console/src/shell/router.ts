@@ -1,5 +1,6 @@
 // The address of a page, in the fragment of the URL: it survives a reload, and never reaches a server or its log.
 import { Store } from '../live/store.ts';
+import { leave, unsaved } from './leaving.ts';
 
 export type Route = {
   /** The decoded parts of the path. */
@@ -20,7 +21,23 @@ export function toHash(path: readonly string[], query?: URLSearchParams): string
 }
 
 export const route = new Store<Route>(parseRoute(location.hash));
-window.addEventListener('hashchange', () => route.set(parseRoute(location.hash)));
+/** The address of what is shown. */
+let shown = location.hash;
+
+window.addEventListener('hashchange', () => {
+  const wanted = location.hash;
+  if (wanted === shown) return;
+  const next = parseRoute(wanted);
+  if (unsaved.value?.keeps(next) === false) {
+    history.replaceState(null, '', shown === '' ? '#/' : shown);
+    leave(() => {
+      location.hash = wanted;
+    });
+    return;
+  }
+  shown = wanted;
+  route.set(next);
+});
 
 export function navigate(path: readonly string[], query?: URLSearchParams): void {
   location.hash = toHash(path, query);
@@ -29,6 +46,7 @@ export function navigate(path: readonly string[], query?: URLSearchParams): void
 /** Changes the query of this page without a new entry in the history. */
 export function replaceQuery(query: URLSearchParams): void {
   history.replaceState(null, '', toHash(route.value.path, query));
+  shown = location.hash;
   route.set(parseRoute(location.hash));
 }
 

@@ -1,5 +1,6 @@
 // The frame of every page: navigation, the state of the connection, the list of keys.
 import { useEffect, useMemo, useState } from 'preact/hooks';
+import { AccessPage } from '../access/page.tsx';
 import { EventsPage } from '../events/page.tsx';
 import { HostPage } from '../host/page.tsx';
 import { ImagesPage } from '../images/page.tsx';
@@ -7,14 +8,15 @@ import { Inventory } from '../live/inventory.ts';
 import { useStore } from '../live/store.ts';
 import { InventoryProvider } from '../live/use-inventory.ts';
 import { Button } from '../parts/button.tsx';
-import { Dialog } from '../parts/dialog.tsx';
+import { Confirm, Dialog } from '../parts/dialog.tsx';
 import { Notices } from '../parts/notices.tsx';
 import { Empty } from '../parts/states.tsx';
 import { SandboxPage } from '../sandbox/page.tsx';
 import { SandboxesPage } from '../sandboxes/page.tsx';
-import { leave } from '../session/session.ts';
+import { leave as forgetKey } from '../session/session.ts';
 import { type OpenSession, SessionProvider } from '../session/use-session.ts';
 import { SnapshotsPage } from '../snapshots/page.tsx';
+import { discard, leave, leaving } from './leaving.ts';
 import { navigate, type Route, route, toHash } from './router.ts';
 import { activeShortcuts, useShortcuts } from './shortcuts.ts';
 
@@ -23,6 +25,7 @@ const PAGES = [
   { path: 'snapshots', title: 'Snapshots', key: 'n' },
   { path: 'images', title: 'Images', key: 'i' },
   { path: 'events', title: 'Events', key: 'e' },
+  { path: 'access', title: 'Keys and tenants', key: 'k' },
   { path: 'host', title: 'Host', key: 'h' },
 ] as const;
 
@@ -64,7 +67,7 @@ export function Shell({ session }: { readonly session: OpenSession }) {
                 <kbd>?</kbd>
               </Button>
               {session.hasKey && (
-                <Button kind="quiet" onClick={leave}>
+                <Button kind="quiet" onClick={() => leave(forgetKey)}>
                   Forget key
                 </Button>
               )}
@@ -77,6 +80,7 @@ export function Shell({ session }: { readonly session: OpenSession }) {
             </main>
           </div>
         </div>
+        <Leaving />
         {isHelpOpen && <Help onClose={() => setHelpOpen(false)} />}
         <Notices />
       </InventoryProvider>
@@ -95,6 +99,7 @@ function Page({ at }: { readonly at: Route }) {
   if (page === 'snapshots') return <SnapshotsPage />;
   if (page === 'images') return <ImagesPage />;
   if (page === 'events') return <EventsPage />;
+  if (page === 'access') return <AccessPage />;
   if (page === 'host') return <HostPage />;
   return (
     <Empty title="There is no such page">
@@ -129,6 +134,22 @@ function LostBanner({ inventory }: { readonly inventory: Inventory }) {
       itself.
       <span class="banner-detail untrusted">{connection.problem}</span>
     </div>
+  );
+}
+
+/** Asks before changes are lost. */
+function Leaving() {
+  const go = useStore(leaving);
+  if (go === undefined) return null;
+  return (
+    <Confirm
+      title="Discard the changes?"
+      action="Discard"
+      onConfirm={() => discard(go)}
+      onClose={() => leaving.set(undefined)}
+    >
+      <p>The open file has changes that are not saved.</p>
+    </Confirm>
   );
 }
 

@@ -102,6 +102,7 @@ function toServices(
     answers,
     sandboxes,
     placement: deps.placement,
+    limitUse: sandboxes.limitUse,
     images,
     logs,
     egressLog: deps.egressLog,

@@ -84,6 +84,7 @@ export function openIngress(
       list: (id, port) => links.list(id, port),
       delete: (id, port, link) => links.delete(id, port, link),
       urlOf: (id, port) => addresses.urlOf(id, port),
+      source: () => addresses.source,
     },
     listen: async () => {
       const isOpen = (id: string, port: number): boolean =>

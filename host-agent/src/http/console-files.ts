@@ -6,8 +6,12 @@ import { AppError } from '../lib/errors.ts';
 /**
  * Scripts, styles and connections of the daemon alone, and no code made from text: neither inline, nor by `eval`, nor
  * by a sink such as `innerHTML` (trusted types). Names, labels, paths and output of guests are shown by this page.
+ * `frames`: the source of pages that it may show, which are those of guests; undefined: none.
  */
-export const CONSOLE_POLICY = [
+export const consolePolicy = (frames?: string): string =>
+  [...POLICY, ...(frames === undefined ? [] : [`frame-src ${frames}`])].join('; ');
+
+const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
@@ -18,7 +22,7 @@ export const CONSOLE_POLICY = [
   "frame-ancestors 'none'",
   "require-trusted-types-for 'script'",
   "trusted-types 'none'",
-].join('; ');
+];
 
 export const CONSOLE_PAGE = 'index.html';
 

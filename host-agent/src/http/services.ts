@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Journal } from '../events/journal.ts';
 import type { Answers } from '../idempotency/index.ts';
 import type { Images } from '../images/index.ts';
-import type { LinkRegistry } from '../keys/index.ts';
+import type { LimitUse, LinkRegistry, Principal } from '../keys/index.ts';
 import type { LogPage, LogQuery } from '../logs/index.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { EgressLog } from '../network/index.ts';
@@ -50,6 +50,8 @@ export type EngineInfo = {
 /** Links to ports, and the URLs of ports. */
 export type PortLinks = Pick<LinkRegistry, 'create' | 'list' | 'delete'> & {
   urlOf(id: string, port: number): URL;
+  /** The origins of all URLs, as a source of a Content-Security-Policy. */
+  source(): string;
 };
 
 export interface HttpServices {
@@ -65,6 +67,8 @@ export interface HttpServices {
   /** Answers to requests with an Idempotency-Key. */
   readonly answers: Answers;
   readonly limits: SandboxLimits;
+  /** The limits on numbers that a client has, with their use. */
+  readonly limitUse: (principal: Principal) => readonly LimitUse[];
   /** Absent: images are disabled. */
   readonly images?: Images | undefined;
   /** Absent: durable logs are disabled. */

@@ -62,6 +62,11 @@ export class Addresses {
     return toSought(sandbox, port);
   }
 
+  /** The origins of all URLs, as a source of a Content-Security-Policy. */
+  get source(): string {
+    return `${this.scheme}://*.${this.publicHost}`;
+  }
+
   /** Host names of URLs have no underscore, which certificates and some clients refuse. */
   urlOf(id: string, port: number): URL {
     return new URL(`${this.scheme}://${port}-${id.replace('_', '-')}.${this.publicHost}/`);

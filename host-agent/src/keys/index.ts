@@ -1,7 +1,7 @@
 // API keys: which clients may call this daemon, and what their policies and tenants' quotas allow.
 export { Attempts } from './attempts.ts';
+export type { Holding, LimitUse } from './holding.ts';
 export {
-  type Holding,
   Limits,
   type LimitsOptions,
   type RequestContext,

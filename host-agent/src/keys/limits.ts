@@ -3,6 +3,16 @@
 import type { Policy } from '@sandboxd/api';
 import type { AppError } from '../lib/errors.ts';
 import {
+  countPorts,
+  type Holding,
+  isAwake,
+  isSame,
+  type LimitUse,
+  pickLimited,
+  type Totals,
+  totalsOf,
+} from './holding.ts';
+import {
   checkInspected,
   checkMax,
   checkNetwork,
@@ -28,20 +38,6 @@ import {
 } from './principal.ts';
 import { RecentCounts } from './recent-counts.ts';
 import type { Quota, QuotaLimit } from './record.ts';
-
-/** A sandbox that exists or is reserved. */
-export type Holding = {
-  readonly owner: Owner | undefined;
-  readonly vcpus: number;
-  readonly memoryMib: number;
-  readonly diskBytes: number;
-  /** Absent: none. */
-  readonly publish?: readonly Published[] | undefined;
-  /** Its idle rule saves it, so it will become a snapshot. */
-  readonly savesItself?: boolean;
-  /** Then it holds only disk and ports. */
-  readonly isPaused?: boolean;
-};
 
 /** The client of a request. `onResolved` is called with the resources it requests, allowed or not. */
 export type RequestContext = {
@@ -268,6 +264,37 @@ export class Limits {
     return { [Symbol.dispose]: () => void this.#reserved.delete(woken) };
   }
 
+  /** The limits on numbers that the client has, and what counts towards them now. */
+  usage(principal: Principal): readonly LimitUse[] {
+    const owner = ownerOf(principal);
+    if (owner === undefined) return [];
+    const all = [...this.#options.sandboxes(), ...this.#reserved];
+    const own = all.filter((holding) => isSame(holding.owner, owner));
+    const ofKey = totalsOf(own);
+    const policy = policyOf(principal) ?? {};
+    const uses: LimitUse[] = pickLimited('key', policy, {
+      max_sandboxes: ofKey.sandboxes,
+      max_paused: ofKey.paused,
+      max_snapshots: this.#countSnapshots(owner, own),
+      max_published_ports: ofKey.ports,
+    });
+    const { tenant } = owner;
+    if (tenant === undefined) return uses;
+    const ofTenant = totalsOf(all.filter((holding) => holding.owner?.tenant === tenant));
+    const used: Record<QuotaLimit, number> = {
+      max_sandboxes: ofTenant.sandboxes,
+      max_vcpus: ofTenant.vcpus,
+      max_memory_mib: ofTenant.memoryMib,
+      max_disk_bytes: ofTenant.diskBytes,
+      max_paused: ofTenant.paused,
+      max_snapshots: this.#snapshotOwners().filter((each) => each?.tenant === tenant).length,
+      max_published_ports: ofTenant.ports,
+      max_creates_per_minute: this.#creates.of(tenant),
+      max_changes_per_minute: this.#changes.of(tenant),
+    };
+    return [...uses, ...pickLimited('tenant', this.#options.quotaOf(tenant) ?? {}, used)];
+  }
+
   #snapshotOwners(): readonly (Owner | undefined)[] {
     return [...this.#options.snapshots(), ...this.#reservedSnapshots];
   }
@@ -285,17 +312,17 @@ export class Limits {
     created = requested.count,
   ): string[] {
     const quota = this.#options.quotaOf(tenant) ?? {};
-    const tenants = all.filter(({ owner }) => owner?.tenant === tenant);
-    const sum = (of: (holding: Omit<Holding, 'owner'>) => number): number =>
-      tenants.reduce((total, holding) => total + of(holding), of(requested) * requested.count);
-    const awake = (holding: Omit<Holding, 'owner'>, amount: number) => (isAwake(holding) ? amount : 0);
+    const held = totalsOf(all.filter(({ owner }) => owner?.tenant === tenant));
+    const each = totalsOf([requested]);
+    const sum = (what: Exclude<keyof Totals, 'ports' | 'paused'>) =>
+      held[what] + each[what] * requested.count;
     const creates = this.#creates.of(tenant) + created;
     const totals = [
-      ['sandboxes', sum((each) => awake(each, 1)), 'max_sandboxes'],
-      ['vcpus', sum((each) => awake(each, each.vcpus)), 'max_vcpus'],
-      ['memory_mib', sum((each) => awake(each, each.memoryMib)), 'max_memory_mib'],
-      ['disk_bytes', sum(({ diskBytes }) => diskBytes), 'max_disk_bytes'],
-      ['published ports', countPorts([...tenants, requested]), 'max_published_ports'],
+      ['sandboxes', sum('sandboxes'), 'max_sandboxes'],
+      ['vcpus', sum('vcpus'), 'max_vcpus'],
+      ['memory_mib', sum('memoryMib'), 'max_memory_mib'],
+      ['disk_bytes', sum('diskBytes'), 'max_disk_bytes'],
+      ['published ports', held.ports + each.ports, 'max_published_ports'],
       ['creates within a minute', creates, 'max_creates_per_minute'],
     ] as const;
     return totals.flatMap(([what, total, limit]) =>
@@ -321,26 +348,12 @@ export class Limits {
   }
 }
 
-function isAwake({ isPaused }: Omit<Holding, 'owner'>): boolean {
-  return isPaused !== true;
-}
-
-function isSame(a: Owner | undefined, b: Owner | undefined): boolean {
-  return a?.key === b?.key && a?.tenant === b?.tenant;
-}
-
 function checkMaxSandboxes(policy: Policy | undefined, total: number): string[] {
   return checkMax('sandboxes of this key', total, 'max_sandboxes', policy?.max_sandboxes);
 }
 
 function checkMaxSnapshots({ max_snapshots }: Policy, total: number): string[] {
   return checkMax('snapshots of this key', total, 'max_snapshots', max_snapshots);
-}
-
-function countPorts(all: Iterable<Pick<Holding, 'publish'>>): number {
-  let count = 0;
-  for (const { publish = [] } of all) count += publish.length;
-  return count;
 }
 
 const NO_RESERVATION: Disposable = { [Symbol.dispose]: () => undefined };

@@ -13,6 +13,7 @@ export type KeyHolder = Owner & {
   /** The key's id; see `toKeyId`. */
   readonly id: string;
   readonly policy?: Policy;
+  readonly expiresAtMs?: number;
   /** The key is older than some policy fields, and keeps the rights that it had without them. */
   readonly keepsOldGrants?: true;
 };

@@ -252,13 +252,14 @@ export function stateOf({ revokedAtMs, expiresAtMs }: KeyRecord): KeyState {
   return expiresAtMs !== undefined && expiresAtMs <= Date.now() ? 'expired' : 'valid';
 }
 
-function toPrincipal({ name, hash, tenant, policy, keepsOldGrants }: KeyRecord): KeyHolder {
+function toPrincipal({ name, hash, tenant, policy, expiresAtMs, keepsOldGrants }: KeyRecord): KeyHolder {
   return {
     kind: 'key',
     id: toKeyId(hash),
     key: name,
     ...optional('tenant', tenant),
     ...optional('policy', policy),
+    ...optional('expiresAtMs', expiresAtMs),
     ...optional('keepsOldGrants', keepsOldGrants),
   };
 }

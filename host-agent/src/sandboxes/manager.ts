@@ -200,7 +200,7 @@ export class SandboxManager implements SandboxHost, AllSandboxes {
   };
 
   countChange = (principal: Principal): void => this.#limits.countChange(principal);
-
+  limitUse: Limits['usage'] = (principal) => this.#limits.usage(principal);
   connectPort: AllSandboxes['connectPort'] = (sandbox, port, options) =>
     connectPort(sandbox, port, this.#options.context.commandCounts.ports, options);
   changePort: AllSandboxes['changePort'] = (sandbox, change) =>

@@ -68,7 +68,14 @@ const ANSWERS: readonly [RegExp, unknown][] = [
   [/ \/profiles$/, { profiles: ['base', EVIL], details: { base: { digest: EVIL, size_bytes: 1 } } }],
   [/ \/images$/, { images: [IMAGE] }],
   [/PATCH \/images\//, IMAGE],
-  [/ \/whoami$/, { scoped: true, policy: { [EVIL]: [EVIL], operations: EVIL } }],
+  [
+    / \/whoami$/,
+    {
+      ...{ scoped: true, policy: { [EVIL]: [EVIL], operations: EVIL } },
+      ...{ key: { name: EVIL, tenant: EVIL, expires_at: EVIL } },
+      usage: [{ limit: EVIL, of: EVIL, used: EVIL, max: EVIL }],
+    },
+  ],
   [/ \/openapi.json$/, { info: { version: EVIL } }],
   [/ \/sandboxes$/, { sandboxes: [SANDBOX], ...SANDBOX }],
   [/ \/snapshots$/, { snapshots: [SNAPSHOT] }],

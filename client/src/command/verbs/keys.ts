@@ -12,6 +12,7 @@ import type { Session, Verb } from '../verb.ts';
 const ACTIONS = ['create', 'list', 'show', 'revoke'] as const;
 const PROGRAM = 'sandboxd';
 const SIGNALLED = 128;
+const COLUMNS = 16;
 
 export const keys: Verb = {
   name: 'keys',
@@ -35,10 +36,21 @@ export const keys: Verb = {
 };
 
 function describe(me: WhoAmI): string[] {
-  if (!me.scoped) return ['everything is allowed'];
-  return Object.entries(me.policy).map(
-    ([name, value]) => `${name.padEnd(16)} ${Array.isArray(value) ? value.join(', ') || 'none' : value}`,
-  );
+  const { key, usage = [] } = me;
+  const rows: [string, unknown][] = [
+    ...(key === undefined ? [] : ([['key', key.name]] satisfies [string, string][])),
+    ...Object.entries({ tenant: key?.tenant, 'expires at': key?.expires_at }),
+    ...(me.scoped ? Object.entries(me.policy) : []),
+    ...usage.map(({ limit, of, used, max }): [string, string] => [
+      `${of} ${limit.replace(/^max_/, '')}`,
+      `${used} of ${max}`,
+    ]),
+  ];
+  const lines = rows.flatMap(([name, value]) => {
+    if (value === undefined) return [];
+    return `${name.padEnd(COLUMNS)} ${Array.isArray(value) ? value.join(', ') || 'none' : value}`;
+  });
+  return me.scoped ? lines : ['everything is allowed', ...lines];
 }
 
 /** Runs `sandboxd keys …` on this machine; resolves with its exit code. UsageError when the daemon is remote. */

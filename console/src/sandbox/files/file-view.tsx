@@ -8,6 +8,8 @@ import { Loading, Problem } from '../../parts/states.tsx';
 import { useLoaded } from '../../parts/use-loaded.ts';
 import { permits } from '../../session/session.ts';
 import { useSession } from '../../session/use-session.ts';
+import { leave, useUnsaved } from '../../shell/leaving.ts';
+import type { Route } from '../../shell/router.ts';
 
 const MAX_TEXT_BYTES = 2 ** 20;
 
@@ -16,9 +18,11 @@ type Props = {
   readonly path: string;
   readonly onClose: () => void;
   readonly onSaved: () => void;
+  /** Whether another page still shows it. */
+  readonly keeps: (next: Route) => boolean;
 };
 
-export function FileView({ files, path, onClose, onSaved }: Props) {
+export function FileView({ files, path, onClose, onSaved, keeps }: Props) {
   const { policy } = useSession();
   const { value, error, reload } = useLoaded(`file ${path}`, (signal) => read(files, path, signal));
   const [text, setText] = useState<string | undefined>();
@@ -46,9 +50,7 @@ export function FileView({ files, path, onClose, onSaved }: Props) {
   const isChanged = text !== undefined && text !== saved;
   // A text field of a browser has no carriage returns: to save what it has would change each line.
   const hasReturns = saved?.includes('\r') === true;
-  const unlessChanged = (go: () => void) => () => {
-    if (!isChanged || globalThis.confirm('Discard the changes of this file?')) go();
-  };
+  useUnsaved(isChanged, keeps);
   return (
     <section class="file" aria-label="File">
       <header class="file-head">
@@ -61,8 +63,8 @@ export function FileView({ files, path, onClose, onSaved }: Props) {
             Save
           </ActionButton>
         )}
-        <Button onClick={unlessChanged(reload)}>Reload</Button>
-        <Button kind="quiet" label="Close the file" onClick={unlessChanged(onClose)}>
+        <Button onClick={() => leave(reload)}>Reload</Button>
+        <Button kind="quiet" label="Close the file" onClick={() => leave(onClose)}>
           ×
         </Button>
       </header>

@@ -1,13 +1,12 @@
 // The console's page and files.
 
-import { CONSOLE_PAGE, CONSOLE_POLICY, decompress } from '../console-files.ts';
+import { CONSOLE_PAGE, consolePolicy, decompress } from '../console-files.ts';
 import type { HttpContext } from '../context.ts';
 import { headerOf } from '../context.ts';
 import type { Handlers } from '../serve-routes.ts';
 import type { HttpServices } from '../services.ts';
 
 const HEADERS = {
-  'Content-Security-Policy': CONSOLE_POLICY,
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Referrer-Policy': 'no-referrer',
   // A browser asks each time, so that page and script are of the same daemon; most answers are 304.
@@ -15,10 +14,11 @@ const HEADERS = {
   Vary: 'Accept-Encoding',
 } as const;
 
-export function consoleHandlers({ console: files }: Pick<HttpServices, 'console'>) {
+export function consoleHandlers({ console: files, portLinks }: Pick<HttpServices, 'console' | 'portLinks'>) {
   const answer = (c: HttpContext, name: string): Response => {
     const file = files.get(name);
-    const headers = { ...HEADERS, ETag: file.etag };
+    const policy = consolePolicy(portLinks?.source());
+    const headers = { ...HEADERS, 'Content-Security-Policy': policy, ETag: file.etag };
     if (matches(headerOf(c, 'if-none-match'), file.etag)) return c.body(null, 304, headers);
     const isCompressed = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/i.test(
       headerOf(c, 'accept-encoding') ?? '',

@@ -1,7 +1,7 @@
 // Health check, profiles, rights of the caller, metrics, and the description of the API.
 
 import { type Routes, toOpenApi } from '@sandboxd/api';
-import { policyOf, tenantOf } from '../../keys/index.ts';
+import { type KeyHolder, type LimitUse, policyOf, tenantOf } from '../../keys/index.ts';
 import { AppError } from '../../lib/errors.ts';
 import { VERSION } from '../../lib/version.ts';
 import { REFERENCE_POLICY, renderReference } from '../reference/page.ts';
@@ -30,9 +30,10 @@ export function metaHandlers(services: HttpServices) {
       const principal = c.get('principal');
       const policy = policyOf(principal);
       const tenant = tenantOf(principal);
+      const about = principal.kind === 'key' ? toCallerBody(principal, services.limitUse(principal)) : {};
       return policy === undefined && tenant === undefined
-        ? { scoped: false }
-        : { scoped: true, policy: policy ?? {}, ...(tenant !== undefined && { tenant }) };
+        ? { scoped: false, ...about }
+        : { scoped: true, policy: policy ?? {}, ...(tenant !== undefined && { tenant }), ...about };
     },
 
     readMetrics: metricsHandler(services.metrics),
@@ -47,6 +48,11 @@ export function metaHandlers(services: HttpServices) {
         'Referrer-Policy': 'no-referrer',
       }),
   } satisfies Partial<Handlers>;
+}
+
+function toCallerBody({ key, tenant, expiresAtMs }: KeyHolder, usage: readonly LimitUse[]) {
+  const expires = expiresAtMs === undefined ? {} : { expires_at: new Date(expiresAtMs).toISOString() };
+  return { key: { name: key, ...(tenant !== undefined && { tenant }), ...expires }, usage: [...usage] };
 }
 
 function toDetailsBody(profile: ProfileInfo) {

@@ -79,3 +79,48 @@ t.test('who has no key and is not the operator sees nothing', async (t) => {
     t.equal(canSee(caller, owner), owner?.tenant === 'acme');
   }
 });
+
+t.test('the use of limits counts what the refusals count', async (t) => {
+  const tenant = 'acme';
+  const holding = { vcpus: 2, memoryMib: 256, diskBytes: 2 ** 26 };
+  const sandboxes = [
+    { ...holding, owner: { key: 'k', tenant } },
+    { ...holding, owner: { key: 'k', tenant }, isPaused: true },
+    { ...holding, owner: { key: 'other', tenant }, publish: [{ hostPort: 8080, guestPort: 80 }] as never },
+    { ...holding, owner: { key: 'k' } },
+    { ...holding, owner: undefined },
+  ];
+  const limits = new Limits({
+    quotaOf: (of) => ({
+      max_vcpus: of === tenant ? 5 : 1,
+      max_sandboxes: 9,
+      max_paused: 2,
+      max_creates_per_minute: 90,
+    }),
+    policyOfOwner: () => undefined,
+    sandboxes: () => sandboxes,
+    snapshots: () => [{ key: 'k', tenant }, { key: 'other', tenant }, undefined],
+    publishPorts: [],
+  });
+  t.same(limits.usage(OPERATOR), []);
+  t.same(limits.usage(ANONYMOUS), []);
+  const policy = { max_sandboxes: 3, max_snapshots: 4, max_vcpus: 2, operations: ['view' as const] };
+  const of = (principal: Parameters<Limits['usage']>[0]) =>
+    limits.usage(principal).map(({ limit, of, used, max }) => `${of} ${limit} ${used}/${max}`);
+  t.same(of({ kind: 'key', id: 'i', key: 'k', policy }), ['key max_sandboxes 1/3', 'key max_snapshots 0/4']);
+  const ofAcme = [
+    'tenant max_sandboxes 2/9',
+    'tenant max_vcpus 4/5',
+    'tenant max_paused 1/2',
+    'tenant max_creates_per_minute 0/90',
+  ];
+  t.same(of({ ...caller, policy }), ['key max_sandboxes 1/3', 'key max_snapshots 1/4', ...ofAcme]);
+  {
+    using _ = limits.admit({ principal: caller }, { ...WANTED, count: 1, vcpus: 1 });
+    t.match(of(caller), ['tenant max_sandboxes 3/9', 'tenant max_vcpus 5/5']);
+  }
+  t.match(of(caller).at(-1), 'tenant max_creates_per_minute 1/90');
+  t.throws(() => limits.admit({ principal: caller }, { ...WANTED, count: 1, vcpus: 2 }), {
+    message: /vcpus of tenant acme 6 is over max_vcpus 5/,
+  });
+});

@@ -26,7 +26,7 @@ const GH: GatewaySecret = {
 };
 /** The first request starts the gateway. */
 async function withSecrets(t: Test) {
-  const secrets = async () => ({ secrets: [GH], allowsPlainHttp: false });
+  const secrets = { now: () => ({ secrets: [GH], allowsPlainHttp: false }), refresh: async () => {} };
   const opened = await open(t, { rules: [READ, OTHER] }, undefined, secrets);
   await opened.run(`await ask('GET', '/', { port: 9443, host: 'ok.test:9443' });`);
   return opened;
