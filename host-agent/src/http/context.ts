@@ -134,3 +134,6 @@ export function clientSignal(c: HttpContext): AbortSignal {
   else signal.addEventListener('abort', onAbort, { once: true });
   return disconnected.signal;
 }
+
+/** Limit for text of clients: a path may have 16 KiB, and error messages quote it. */
+export const MAX_LOGGED_CHARS = 1000;

@@ -12,7 +12,7 @@ import type { Metrics } from '../metrics/metrics.ts';
 import type { Telemetry } from '../telemetry/index.ts';
 import type { Authenticator } from './authentication.ts';
 import type { ConsoleFiles } from './console-files.ts';
-import { addressOf, endOf, type HttpContext, type HttpEnv, headerOf } from './context.ts';
+import { addressOf, endOf, type HttpContext, type HttpEnv, headerOf, MAX_LOGGED_CHARS } from './context.ts';
 import { toErrorAnswer } from './errors.ts';
 import { findRoute, toPath } from './serve-routes.ts';
 
@@ -119,9 +119,6 @@ const EXPECTED: ReadonlySet<ErrorCode> = new Set([
   'port_timeout',
   'unsupported',
 ]);
-
-/** Limit for text of clients: a path may have 16 KiB, and error messages quote it. */
-export const MAX_LOGGED_CHARS = 1000;
 
 export function logging(log: Logger) {
   return createMiddleware<HttpEnv>(async (c, next) => {

@@ -2,8 +2,8 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerResponse } from 'node:http2';
 import type { Logger } from 'pino';
-import { HttpError, toErrorAnswer } from '../http/errors.ts';
-import { newRequestId, REQUEST_ID_HEADER } from '../http/middleware.ts';
+import { HttpError } from '../http/errors.ts';
+import { newRequestId } from '../http/middleware.ts';
 import { findExcess, findUnknownCoding, malformed, readHosts } from '../http/server/request-check.ts';
 import { linger } from '../http/server/responses.ts';
 import { isAppError, toError } from '../lib/errors.ts';
@@ -16,6 +16,7 @@ import { LINK_COOKIE, SECURE_LINK_COOKIE, takeToken, toGuestHeaders } from './he
 import { limitRefusal } from './http2-sessions.ts';
 import { OpenExchanges } from './open-exchanges.ts';
 import type { RateLimits } from './rate-limits.ts';
+import { refuse } from './refusals.ts';
 
 /** How long neither side of a request may send anything; a WebSocket may be silent for ever. */
 const IDLE_MS = 15 * 60_000;
@@ -239,68 +240,4 @@ function end(request: IncomingMessage, response: ServerResponse): void {
 /** Whether it is an upgrade that the ingress passes on; others are ordinary requests. */
 export function isWebSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
-}
-
-// Answers of the ingress itself: a small page for browsers, JSON for programs.
-
-const TITLES: Readonly<Record<number, string>> = {
-  400: 'Invalid request',
-  401: 'Invalid key or link',
-  403: 'Not allowed',
-  404: 'Nothing here',
-  408: 'Too slow',
-  409: 'The sandbox is paused',
-  429: 'Too many connections',
-  431: 'Too many headers',
-  502: 'Nothing answers on this port',
-  503: 'Busy',
-  504: 'The sandbox does not answer',
-};
-
-/** Does nothing but close the connection if an answer has begun. */
-export function refuse(
-  request: IncomingMessage,
-  response: ServerResponse,
-  error: unknown,
-  requestId: string,
-): void {
-  if (response.headersSent) {
-    response.destroy();
-    return;
-  }
-  const { status, headers, body } = toErrorAnswer(error, requestId);
-  const isPage = /\btext\/html\b/.test(request.headers.accept ?? '');
-  const text = isPage ? toPage(status, body.error, requestId) : JSON.stringify(body);
-  for (const name of response.getHeaderNames()) response.removeHeader(name);
-  if (request.httpVersionMajor === 1 && !request.complete) response.shouldKeepAlive = false;
-  response.writeHead(status, {
-    ...headers,
-    [REQUEST_ID_HEADER.toLowerCase()]: requestId,
-    'content-type': isPage ? 'text/html; charset=utf-8' : 'application/json',
-    'content-length': Buffer.byteLength(text),
-    'cache-control': 'no-store',
-    'x-content-type-options': 'nosniff',
-    ...(isPage && {
-      'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-    }),
-  });
-  response.end(request.method === 'HEAD' ? undefined : text);
-}
-
-function toPage(status: number, message: string, requestId: string): string {
-  const title = TITLES[status] ?? 'Error';
-  const sentence = message.charAt(0).toUpperCase() + message.slice(1);
-  return `<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>${title}</title>
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:36em;margin:15vh auto;padding:0 1em}small{color:#777}</style>
-<h1>${title}</h1>
-<p>${escapeHtml(sentence)}.</p>
-<p><small>${status} · ${escapeHtml(requestId)} · sandboxd</small></p>
-</html>
-`;
-}
-
-function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }

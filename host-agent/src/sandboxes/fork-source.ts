@@ -1,9 +1,9 @@
 // What forks of a snapshot start from: the files of this host, or those that the snapshot store has.
 import type { StoredBinding } from '../secrets/index.ts';
+import type { CopySource } from './create.ts';
 import type { SavedManifest } from './saved/manifest.ts';
 import type { SavedGuest } from './saved/saved-guest.ts';
 import type { Snapshots } from './snapshots.ts';
-import type { CopySource } from './create.ts';
 
 export type ForkSource = {
   readonly options: SavedManifest['options'];

@@ -2,7 +2,6 @@
 import { mkdir } from 'node:fs/promises';
 import { AppError, isAppError, toError } from '../lib/errors.ts';
 import { allocatedBytes } from '../lib/extents.ts';
-import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import { type Admission, asNoSpace } from './admission.ts';
 import { toSavedOptions } from './record.ts';
@@ -14,7 +13,6 @@ import { pausedDir } from './saved/paused.ts';
 import { type SaveInput, saveGuest } from './saved/save.ts';
 import { copyPaused } from './saved/save-paused.ts';
 import { removeSaved, type SavedGuest, snapshotsRoot, unfinishedDir } from './saved/saved-guest.ts';
-import type { Fill } from './snapshot-record.ts';
 import type { SnapshotFor, Snapshots } from './snapshots.ts';
 import type { SnapshotInfo } from './types.ts';
 
@@ -144,28 +142,4 @@ export async function saveAndDestroy(
   });
   await sandbox.remove();
   return saved;
-}
-
-// Saves a running sandbox to the directory of a new snapshot.
-
-/** The sandbox keeps running. */
-export function fillFrom(sandbox: Sandbox, faults: Faults, signal: AbortSignal): Fill {
-  const { compatibility, kernelDigest } = sandbox.record;
-  const options = toSavedOptions(sandbox.record);
-  return async (dir, snapshot) => {
-    const { saved, pausedMs, totalMs } = await saveGuest({
-      dir,
-      vm: sandbox.awake.vm,
-      guest: sandbox.awake.guest,
-      layerPath: sandbox.paths.layerPath,
-      manifest: { compatibility, kernelDigest, options },
-      writesOut: true,
-      onPaused: () => faults.reach('snapshot.paused'),
-      signal,
-    });
-    faults.reach('snapshot.saved');
-    sandbox.assertAlive();
-    const times = { pausedMs: Math.round(pausedMs), totalMs: Math.round(totalMs) };
-    return { saved, event: { kind: 'snapshot-taken', snapshot, sandbox: sandbox.id, ...times } };
-  };
 }

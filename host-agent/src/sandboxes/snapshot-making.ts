@@ -2,11 +2,13 @@
 // action on a stack, which a failure unwinds.
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Faults } from '../lib/faults.ts';
 import { newId } from '../lib/ids.ts';
 import { moveTo } from './ancestry.ts';
 import type { LifecycleEvents, PendingEvent } from './lifecycle-events.ts';
+import { toSavedOptions } from './record.ts';
 import type { Sandbox } from './sandbox.ts';
-import { flush } from './saved/save.ts';
+import { flush, saveGuest } from './saved/save.ts';
 import { publishSaved, removeSaved, SavedGuest, snapshotsRoot, unfinishedDir } from './saved/saved-guest.ts';
 import {
   type Entry,
@@ -102,4 +104,26 @@ export function prepareDeleted(
 
 export function snapshotDir(dataDir: string, id: string): string {
   return join(snapshotsRoot(dataDir), id);
+}
+
+/** Saves a running sandbox, which keeps running, to the directory of a new snapshot. */
+export function fillFrom(sandbox: Sandbox, faults: Faults, signal: AbortSignal): Fill {
+  const { compatibility, kernelDigest } = sandbox.record;
+  const options = toSavedOptions(sandbox.record);
+  return async (dir, snapshot) => {
+    const { saved, pausedMs, totalMs } = await saveGuest({
+      dir,
+      vm: sandbox.awake.vm,
+      guest: sandbox.awake.guest,
+      layerPath: sandbox.paths.layerPath,
+      manifest: { compatibility, kernelDigest, options },
+      writesOut: true,
+      onPaused: () => faults.reach('snapshot.paused'),
+      signal,
+    });
+    faults.reach('snapshot.saved');
+    sandbox.assertAlive();
+    const times = { pausedMs: Math.round(pausedMs), totalMs: Math.round(totalMs) };
+    return { saved, event: { kind: 'snapshot-taken', snapshot, sandbox: sandbox.id, ...times } };
+  };
 }

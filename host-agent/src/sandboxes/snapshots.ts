@@ -6,13 +6,12 @@ import type { StoredBinding } from '../secrets/index.ts';
 import { Ancestry } from './ancestry.ts';
 import { ReservedNames } from './reserved-names.ts';
 import type { Sandbox } from './sandbox.ts';
-import { fillFrom } from './save-sandbox.ts';
 import type { Exported } from './saved/archive/write-archive.ts';
 import { Checksums, type DiskUse, measureSaved, type SavedGuest, savedBytes } from './saved/saved-guest.ts';
 import { changeAbout, findChanges, type SnapshotPatch } from './snapshot-about.ts';
 import { deleteSnapshot } from './snapshot-deletion.ts';
 import { findReplaced, SnapshotExpiry, toExpiring } from './snapshot-expiry.ts';
-import { makeSnapshot } from './snapshot-making.ts';
+import { fillFrom, makeSnapshot } from './snapshot-making.ts';
 import { openSnapshots } from './snapshot-opening.ts';
 import {
   type Entry,

@@ -10,7 +10,7 @@ import { findRoute, toPath } from '../../http/serve-routes.ts';
 import { type AllowedHost, Cors, findRefusal, HostNames } from '../../http/server/request-check.ts';
 import { refuse as refuseSocket } from '../../http/server/responses.ts';
 import type { ServedGateway } from '../../ingress/index.ts';
-import { refuse } from '../../ingress/gateway.ts';
+import { refuse } from '../../ingress/refusals.ts';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
 import { isId } from '../../lib/ids.ts';
 import { VERSION } from '../../lib/version.ts';

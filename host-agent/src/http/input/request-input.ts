@@ -10,9 +10,8 @@ import {
 } from '@sandboxd/api';
 import { z } from 'zod';
 import { AppError, isAppError, toError } from '../../lib/errors.ts';
-import { type HttpContext, headerOf } from '../context.ts';
+import { type HttpContext, headerOf, MAX_LOGGED_CHARS } from '../context.ts';
 import { HttpError } from '../errors.ts';
-import { MAX_LOGGED_CHARS } from '../middleware.ts';
 import { readJson } from './json-body.ts';
 
 /** `undefined` for parts without a schema, for a body of bytes, and for the first message of a WebSocket. */
