@@ -69,6 +69,8 @@ export async function openInspectLab(t: Test, script = '', gateway = HELPERS.gat
   ) {
     const command = await toGatewayCommand(gateway);
     const network = await lab.openNetwork({ gateway: { command, roots: world.certificate }, ...options });
+    /** Of the daemon that runs now. */
+    const owner = { network };
     const slot = await network.allocate();
     await network.create(slot);
     const records: Record<string, unknown>[] = [];
@@ -84,8 +86,8 @@ export async function openInspectLab(t: Test, script = '', gateway = HELPERS.gat
     const guest = await lab.boot(slot);
     t.teardown(async () => {
       guest.unplug();
-      await network.destroy(slot);
-      await network.close();
+      await owner.network.destroy(slot);
+      await owner.network.close();
     });
     const run = async (script: string): Promise<Record<string, unknown>> =>
       JSON.parse(
@@ -103,7 +105,17 @@ export async function openInspectLab(t: Test, script = '', gateway = HELPERS.gat
       child.stdout?.on('data', (data) => lines.push(...String(data).trim().split('\n')));
       return lines;
     };
-    return { slot, guest, network, run, change, background, records };
+    return {
+      slot,
+      owner,
+      guest,
+      network,
+      run,
+      change,
+      background,
+      records,
+      authority: async () => authority,
+    };
   }
   return { lab, seen, open, roots: world.certificate };
 }
