@@ -1,5 +1,5 @@
-// Records of requests on their way to the daemon, as many as it takes: the rest is counted. The first is written at once,
-// those that come soon after it together, as each write would wake the daemon.
+// Records of requests on their way to the daemon, as many as it takes: the rest is counted. The first is written at
+// once, those that come soon after it together, as each write would wake the daemon.
 import { TokenBucket } from '../lib/token-bucket.ts';
 import type { ConnectionRecord } from '../network/connection-record.ts';
 import { costOfLine, GATEWAY_LINES, toLine } from '../network/gateway-wire.ts';
