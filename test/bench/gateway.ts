@@ -73,6 +73,10 @@ const pidOf = (suffix: string): number => {
 const prefer = (pid: number | 'self'): void => {
   if (process.env.NICE !== undefined) writeFileSync(`/proc/${pid}/autogroup`, process.env.NICE);
 };
+// The session is that of the shell which started this.
+t.teardown(() => {
+  if (process.env.NICE !== undefined) writeFileSync('/proc/self/autogroup', '0');
+});
 const report = (line: string): void => console.error(line);
 const memory = async (what: string): Promise<void> => {
   const { rssMib, pssMib, anonymousMib } = await smaps(pidOf('.gateway'));

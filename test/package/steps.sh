@@ -99,7 +99,7 @@ nothing_left() {
   for path in /var/lib/sandboxd /run/sandboxd /run/sandboxd-uids /etc/sandboxd /etc/systemd/system/multi-user.target.wants/sandboxd.service; do
     [ ! -e "$path" ] || { echo "there: $path" && status=1; }
   done
-  find /sys/fs/cgroup -name 'vmm-*' | grep . && status=1
+  find /sys/fs/cgroup \( -name 'vmm-*' -o -name 'helper-*' \) | grep . && status=1
   nft list tables | grep sandboxd_ && status=1
   grep sbx /proc/net/dev && status=1
   grep sandboxd /proc/mounts && status=1

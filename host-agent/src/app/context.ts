@@ -52,5 +52,5 @@ export type Helpers = {
   readonly kernel?: string | undefined;
 };
 
-/** Of Node, for the gateway. SIGUSR1 would open a debugger; its heaps are small beside the limit that it has for all. */
+/** Of Node, for the gateway. SIGUSR1 would open a debugger. Both heaps are below what it may hold in all. */
 export const GATEWAY_OPTIONS = ['--disable-sigusr1', '--max-semi-space-size=4', '--max-old-space-size=192'];

@@ -64,6 +64,7 @@ export function runGateway([path = '']: readonly string[]): void {
   channel.setEncoding('utf8');
   channel.on('data', (data: string) => {
     text += data;
+    if (!data.includes('\n')) return;
     const whole = text.split('\n');
     text = whole.pop() ?? '';
     for (const line of whole) obey(line);

@@ -1,5 +1,5 @@
-// Records of requests on their way to the daemon, as many as it takes: the rest is counted. They go together, as each
-// write would wake the daemon.
+// Records of requests on their way to the daemon, as many as it takes: the rest is counted. The first is written at
+// once, those that come soon after it together, as each write would wake the daemon.
 import { TokenBucket } from '../lib/token-bucket.ts';
 import type { ConnectionRecord } from '../network/connection-record.ts';
 import { costOfLine, GATEWAY_LINES, toLine } from '../network/gateway-wire.ts';
@@ -7,7 +7,7 @@ import { costOfLine, GATEWAY_LINES, toLine } from '../network/gateway-wire.ts';
 /** A daemon that does not read gets no more. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 const COUNT_MS = 1000;
-/** They wait for others for so long, and up to so many characters. */
+/** After a write others wait for so long, and up to so many characters. */
 const TOGETHER_MS = 20;
 const MAX_TOGETHER = 32_768;
 
@@ -29,8 +29,8 @@ export class Records {
     const line = toLine({ record });
     if (!isFull && this.#budget.take(costOfLine(line))) {
       this.#together += line;
-      if (this.#together.length >= MAX_TOGETHER) this.flush();
-      else this.#timer ??= setTimeout(() => this.flush(), TOGETHER_MS);
+      if (this.#timer === undefined) this.#begin();
+      else if (this.#together.length >= MAX_TOGETHER) this.flush();
       return;
     }
     if (this.#missed++ === 0) setTimeout(() => this.#writeMissed(), COUNT_MS);
@@ -38,10 +38,16 @@ export class Records {
 
   /** Before anything else is written. */
   flush(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
     if (this.#together !== '') this.#write(this.#together);
     this.#together = '';
+  }
+
+  #begin(): void {
+    this.flush();
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      if (this.#together !== '') this.#begin();
+    }, TOGETHER_MS);
   }
 
   #writeMissed(): void {

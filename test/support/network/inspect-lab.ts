@@ -80,7 +80,7 @@ export async function openInspectLab(t: Test, script = '', gateway = HELPERS.gat
         },
       },
     });
-    return { ...guest, records };
+    return { ...guest, records, authority: async () => authority };
   }
   return { lab, seen, open, roots: world.certificate };
 }

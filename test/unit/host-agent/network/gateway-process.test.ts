@@ -143,17 +143,23 @@ t.test('the gateway writes records together, and counts those that are too many'
   t.same(said(), [{ missed: 1 }], 'of a daemon that does not read');
 });
 
-t.test('a record does not wait for others, and is written before what comes after it', async (t) => {
+t.test('a record alone is written at once, and before what comes after it', async (t) => {
   const writes: string[] = [];
   const records = new Records(
     (lines) => writes.push(lines),
     () => 0,
   );
+  const line = toLine({ record: RECORD });
   records.add(RECORD);
-  await until(() => writes.length === 1);
+  t.same(writes, [line]);
+  records.add(RECORD);
+  records.add(RECORD);
+  t.equal(writes.length, 1);
+  await until(() => writes.length === 2, 'those that came soon after');
+  t.equal(writes[1], line + line);
   records.add(RECORD);
   records.flush();
-  t.same(writes, [toLine({ record: RECORD }), toLine({ record: RECORD })]);
+  t.same(writes.slice(2), [line], 'without waiting');
   records.flush();
-  t.equal(writes.length, 2, 'nothing twice');
+  t.equal(writes.length, 3, 'nothing twice');
 });
