@@ -69,6 +69,11 @@ const { id } = await api.create({
   secrets: { TOKEN: { use: 'token' } },
 });
 const sh = (script: string) => api.sh(id, `set -e; cd /root; ${script}`);
+/** Its output comes at its end, and lines before: a client gives up on a stream that is silent for 5 minutes. */
+const long = (script: string) =>
+  sh(
+    `(${script}) > /tmp/out 2>&1 & p=$!; while kill -0 $p 2> /dev/null; do echo; sleep 5; done; cat /tmp/out`,
+  );
 
 t.test('git clones and pushes, with a token that the guest does not have', async (t) => {
   const out = await sh(`
@@ -136,7 +141,7 @@ import ("fmt"; "io"; "net/http")
 func main() { answer, err := http.Get("https://api.test/hello"); if err != nil { panic(err) }
   text, _ := io.ReadAll(answer.Body); fmt.Println(string(text)) }`;
   const run = 'GOFLAGS=-mod=mod GOTOOLCHAIN=local CGO_ENABLED=0 go run main.go 2>&1';
-  t.match(await sh(`mkdir -p g; cd g; cat > main.go <<'X'\n${program}\nX\n${run}`), 'hello by HTTP/2.0');
+  t.match(await long(`mkdir -p g; cd g; cat > main.go <<'X'\n${program}\nX\n${run}`), 'hello by HTTP/2.0');
 });
 
 t.test('Java, by the store of its distribution', async (t) => {
@@ -145,13 +150,13 @@ import java.net.URI; import java.net.http.*;
 class Fetch { public static void main(String[] args) throws Exception {
   var request = HttpRequest.newBuilder(URI.create("https://api.test/hello")).build();
   System.out.println(HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString()).body()); } }`;
-  t.match(await sh(`cat > Fetch.java <<'X'\n${program}\nX\njava Fetch.java 2>&1`), 'hello by HTTP/');
+  t.match(await long(`cat > Fetch.java <<'X'\n${program}\nX\njava Fetch.java 2>&1`), 'hello by HTTP/');
 });
 
 t.test('docker pull', async (t) => {
   const start = `dockerd --iptables=false --ip6tables=false --bridge=none --storage-driver=vfs > /tmp/dockerd.log 2>&1 &
     for n in $(seq 300); do docker info > /dev/null 2>&1 && break; sleep 1; done`;
-  const pulled = await sh(`mkdir -p /var/lib/docker; mount -t tmpfs tmpfs /var/lib/docker; ${start}
+  const pulled = await long(`mkdir -p /var/lib/docker; mount -t tmpfs tmpfs /var/lib/docker; ${start}
     docker pull api.test/hello 2>&1 || tail -20 /tmp/dockerd.log; docker image ls --format '{{.Repository}}:{{.Tag}}'`);
   t.match(pulled, /api\.test\/hello:latest$/);
 });

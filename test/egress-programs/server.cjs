@@ -48,6 +48,15 @@ function git(request, response, path, query) {
   });
 }
 
+/** A call of gRPC that sends back what it gets, with the status in the trailers. */
+function echo(request, response) {
+  const parts = [];
+  response.setHeader('content-type', 'application/grpc');
+  response.addTrailers({ 'grpc-status': '0' });
+  request.on('data', (part) => parts.push(part));
+  request.on('end', () => response.end(Buffer.concat(parts)));
+}
+
 /** One image of one layer. */
 function image(path, response) {
   const layer = readFileSync(join(files, 'layer.tar.gz'));
@@ -93,6 +102,7 @@ function image(path, response) {
 const server = createServer(
   { cert: readFileSync(cert), key: readFileSync(key), allowHTTP1: true },
   (request, response) => {
+    if (String(request.headers['content-type']).startsWith('application/grpc')) return echo(request, response);
     const { pathname: path, search } = new URL(request.url, 'https://api.test');
     console.log(`${request.method} ${path} ${request.headers.authorization ?? ''}`);
     if (path.startsWith('/git/')) return git(request, response, path.slice(4), search.slice(1));
@@ -130,13 +140,4 @@ const server = createServer(
     return response.end();
   },
 );
-/** A call of gRPC that sends back what it gets, with the status in the trailers. */
-server.on('stream', (stream, headers) => {
-  if (!String(headers['content-type']).startsWith('application/grpc')) return;
-  const parts = [];
-  stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
-  stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }));
-  stream.on('data', (part) => parts.push(part));
-  stream.on('end', () => stream.end(Buffer.concat(parts)));
-});
 server.listen(443, address, () => console.log('up'));
