@@ -1,5 +1,5 @@
 // Rules by port and policies that change, with real guests, name servers and web servers. The numbers are those of the
-// attack list (docs/network.md).
+// attack list (docs/egress-attacks.md).
 import '../../support/network/own-network.ts';
 import t from 'tap';
 import type { Api, SandboxJson } from '../../support/api.ts';

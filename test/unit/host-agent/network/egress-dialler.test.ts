@@ -1,5 +1,5 @@
 // The process that dials for a guest: changes of its policy, its end and that of the daemon, limits, and what else it
-// reads. The numbers are those of the attack list (docs/network.md).
+// reads. The numbers are those of the attack list (docs/egress-attacks.md).
 import '../../../support/network/own-network.ts';
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
 // egressd alone, in the place of whose daemon the test is: what a guest's bytes cost it, and how long its lines get.
-// Connections to 127.0.0.2 are redirected to it. The numbers are those of the attack list (docs/network.md).
+// Connections to 127.0.0.2 are redirected to it. The numbers are those of the attack list (docs/egress-attacks.md).
 import '../../../support/network/own-network.ts';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';

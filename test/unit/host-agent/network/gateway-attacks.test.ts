@@ -1,5 +1,5 @@
 // What a guest could send within TLS to be judged as one request and served as another, and what a server could answer.
-// The numbers are those of the attack list (docs/network.md).
+// The numbers are those of the attack list (docs/egress-attacks.md).
 import '../../../support/network/own-network.ts';
 import t from 'tap';
 import { openInspectLab } from '../../../support/network/inspect-lab.ts';

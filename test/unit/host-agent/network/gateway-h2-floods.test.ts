@@ -1,5 +1,5 @@
 // Frames of HTTP/2 that do not fit together, and floods of them, from a guest whose TLS is opened. In the control the
-// same bytes reach a server through TLS that is passed on. The numbers are those of the attack list (docs/network.md).
+// same bytes reach a server through TLS that is passed on. The numbers are those of the attack list (docs/egress-attacks.md).
 import '../../../support/network/own-network.ts';
 import { readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';

@@ -1,4 +1,4 @@
-// Requests of HTTP that the gateway reads. The numbers are those of the attack list (docs/network.md). Guests are
+// Requests of HTTP that the gateway reads. The numbers are those of the attack list (docs/egress-attacks.md). Guests are
 // namespaces; witnesses on one shared address see what arrives.
 import '../../../support/network/own-network.ts';
 import t from 'tap';

@@ -1,5 +1,5 @@
 // Processes that are killed while a policy changes, and a daemon that ends: what the new policy does not allow reaches no
-// server afterwards, and what it allows soon does again. The numbers are those of the attack list (docs/network.md).
+// server afterwards, and what it allows soon does again. The numbers are those of the attack list (docs/egress-attacks.md).
 import '../../../support/network/own-network.ts';
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';

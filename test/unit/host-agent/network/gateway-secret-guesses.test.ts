@@ -1,5 +1,5 @@
 // Secrets that a guest wants for itself by requests within requests, by answers and by guesses. In the controls the same
-// bytes show a value or a token. The numbers are those of the attack list (docs/network.md).
+// bytes show a value or a token. The numbers are those of the attack list (docs/egress-attacks.md).
 import '../../../support/network/own-network.ts';
 import t, { type Test } from 'tap';
 import type { GatewaySecret } from '../../../../host-agent/src/network/gateway-wire.ts';

@@ -1,4 +1,4 @@
-// Requests within TLS that the gateway reads. The numbers are those of the attack list (docs/network.md).
+// Requests within TLS that the gateway reads. The numbers are those of the attack list (docs/egress-attacks.md).
 import '../../../support/network/own-network.ts';
 import t from 'tap';
 import { openInspectLab } from '../../../support/network/inspect-lab.ts';
