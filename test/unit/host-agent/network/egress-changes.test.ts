@@ -1,5 +1,5 @@
 // Policies that change while a guest runs, and what becomes of its connections. The numbers are those of the attack list
-// (docs/network.md).
+// (docs/egress-attacks.md).
 import '../../../support/network/own-network.ts';
 import t from 'tap';
 import type { NetworkPolicy } from '../../../../host-agent/src/network/index.ts';

@@ -1,5 +1,5 @@
 // Connections of TLS that are bound to the name that they say. The numbers are those of the attack list
-// (docs/network.md). Guests are namespaces; witnesses on one shared address see what arrives.
+// (docs/egress-attacks.md). Guests are namespaces; witnesses on one shared address see what arrives.
 import '../../../support/network/own-network.ts';
 import t from 'tap';
 import { FORGED_IP, OTHER_IP, openBoundLab, WEB_IP } from '../../../support/network/bound-lab.ts';

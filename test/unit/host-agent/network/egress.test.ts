@@ -1,5 +1,5 @@
 // Rules by port. Guests are namespaces behind the taps of sandboxes. The numbers are those of the attack list
-// (docs/network.md). Each attack has a witness that sees what arrives, and a control in which the same bytes arrive.
+// (docs/egress-attacks.md). Each attack has a witness that sees what arrives, and a control in which the same bytes arrive.
 import '../../../support/network/own-network.ts';
 import t from 'tap';
 import { openEgressLab, SSH } from '../../../support/network/egress-lab.ts';
