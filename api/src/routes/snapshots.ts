@@ -22,6 +22,8 @@ import { SANDBOX, SANDBOX_ID, SNAPSHOT, SNAPSHOT_ID } from './examples.ts';
 import { json, jsonBody, KEYED, KEYED_ANSWER, type Route } from './route.ts';
 
 const UNKNOWN = 'the snapshot does not exist';
+const NO_STORE = 'the snapshot is not on this host, and the snapshot store does not respond';
+const NO_FIT = 'the snapshot is only in the snapshot store, and does not fit this host';
 
 export function snapshotRoutes(limits: RequestLimits) {
   return {
@@ -62,7 +64,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       access: 'view',
       params: snapshotPath,
       answers: [{ status: 200, description: 'the snapshot', content: json(snapshot) }],
-      errors: { 404: UNKNOWN },
+      errors: { 404: UNKNOWN, 502: NO_STORE },
       example: { params: { id: SNAPSHOT_ID }, answer: SNAPSHOT },
     },
     showSnapshotTree: {
@@ -77,7 +79,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       params: snapshotPath,
       query: snapshotTreeQuery,
       answers: [{ status: 200, description: 'the tree', content: json(snapshotTree) }],
-      errors: { 404: UNKNOWN },
+      errors: { 404: UNKNOWN, 502: NO_STORE },
       example: {
         params: { id: SNAPSHOT_ID },
         answer: {
@@ -115,6 +117,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       errors: {
         404: 'one of the snapshots does not exist',
         409: 'a disk is damaged, or there is too much to compare; the error says which',
+        502: NO_STORE,
       },
       example: {
         params: { id: SNAPSHOT_ID },
@@ -146,7 +149,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       params: snapshotPath,
       body: jsonBody(changeSnapshotRequest),
       answers: [{ status: 200, description: 'the snapshot', content: json(snapshot) }],
-      errors: { 404: UNKNOWN, 409: 'another snapshot has the name' },
+      errors: { 404: UNKNOWN, 409: `another snapshot has the name, or ${NO_FIT}`, 502: NO_STORE },
       example: {
         params: { id: SNAPSHOT_ID },
         body: { name: 'golden', labels: { stage: 'tested', draft: null } },
@@ -166,7 +169,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       answers: [
         { status: 200, description: 'the archive', content: { 'application/zstd': { kind: 'bytes' } } },
       ],
-      errors: { 404: UNKNOWN },
+      errors: { 404: UNKNOWN, 409: NO_FIT, 502: NO_STORE },
       example: { params: { id: SNAPSHOT_ID } },
     },
     exportSandbox: {
@@ -218,7 +221,7 @@ export function snapshotRoutes(limits: RequestLimits) {
       access: 'delete',
       params: snapshotPath,
       answers: [{ status: 204, description: 'the snapshot is deleted' }],
-      errors: { 404: UNKNOWN },
+      errors: { 404: UNKNOWN, 502: NO_STORE },
       example: { params: { id: SNAPSHOT_ID } },
     },
     forkSnapshot: {
@@ -237,7 +240,7 @@ export function snapshotRoutes(limits: RequestLimits) {
         404: UNKNOWN,
         409: 'the name or a host port is in use, or the snapshot was taken with a different engine',
         500: 'the snapshot is damaged, or a fork could not be started',
-        502: 'the guest does not respond',
+        502: `the guest does not respond, or ${NO_STORE}`,
       },
       example: {
         params: { id: SNAPSHOT_ID },

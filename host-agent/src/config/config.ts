@@ -1,5 +1,6 @@
 // The daemon's configuration in the program's own terms: complete and validated.
 import type { SettingValues } from './settings.ts';
+import { parseLocation } from './snapshot-store-settings.ts';
 import { type NamedSource, parseNamedPath, parseNamedSource, type TcpAddress } from './values.ts';
 
 /** How a restored copy of a guest gets its memory. */
@@ -169,8 +170,8 @@ function toSnapshotStore(values: SettingValues) {
   const keyFile = values.snapshot_store_key_file;
   const credentialsFile = values.snapshot_store_credentials_file;
   return {
-    ...location,
-    endpoint: endpoint ?? new URL(`https://s3.${region}.amazonaws.com`),
+    ...parseLocation(location),
+    endpoint: new URL(endpoint ?? `https://s3.${region}.amazonaws.com`),
     region,
     addressing: values.snapshot_store_addressing,
     ...(caFile !== undefined && { caFile }),

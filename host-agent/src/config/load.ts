@@ -171,8 +171,9 @@ function checkSnapshotStore(
   if (snapshot_store === undefined)
     problems.push(`${placeOf('snapshot_store_endpoint')}: there is no snapshot_store; give both`);
   // Node has the brackets of IPv6 in the name.
-  const host = endpoint.hostname.replace(/^\[|\]$/g, '');
-  if (endpoint.protocol === 'http:' && !isLoopback(host))
+  const { protocol, hostname } = new URL(endpoint);
+  const host = hostname.replace(/^\[|\]$/g, '');
+  if (protocol === 'http:' && !isLoopback(host))
     problems.push(
       `${placeOf('snapshot_store_endpoint')}: ${host} is another machine; use https, and snapshot_store_ca_file for ` +
         'an authority of your own',

@@ -4,20 +4,12 @@ import { choice, path, refuse, type Setting, text } from './values.ts';
 
 /** The names that every S3 server takes. */
 const LOCATION =
-  /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9][\w.-]*(?:\/[A-Za-z0-9][\w.-]*)*))?\/?$/;
+  /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9][\w.-]{0,127}(?:\/[A-Za-z0-9][\w.-]{0,127}){0,3}))?\/?$/;
 
 export type StoreLocation = { readonly bucket: string; readonly prefix: string };
 
-const location: Setting<StoreLocation> = {
-  schema: z.string().transform((value, context) => parseLocation(value) ?? refuse(context)),
-  expected: 's3://bucket or s3://bucket/prefix',
-  placeholder: 's3://bucket/prefix',
-  help: 'keep snapshots in this S3 bucket, too, for all hosts that name it',
-  fromText: (value) => value,
-};
-
-const endpoint: Setting<URL> = {
-  schema: z.string().transform((value, context) => parseEndpoint(value) ?? refuse(context)),
+const endpoint: Setting<string> = {
+  schema: z.string().transform((value, context) => parseEndpoint(value)?.href ?? refuse(context)),
   expected: 'an address such as https://s3.example:9000',
   placeholder: 'https://host:port',
   help: 'S3 server of the snapshot store; default: that of Amazon in the region',
@@ -25,7 +17,12 @@ const endpoint: Setting<URL> = {
 };
 
 export const SNAPSHOT_STORE_SETTINGS = {
-  snapshot_store: location,
+  snapshot_store: text({
+    pattern: LOCATION,
+    expected: 's3://bucket or s3://bucket/prefix',
+    placeholder: 's3://bucket/prefix',
+    help: 'keep snapshots in this S3 bucket, too, for all hosts that name it',
+  }),
   snapshot_store_endpoint: endpoint,
   snapshot_store_region: text({
     fallback: 'us-east-1',
@@ -57,9 +54,10 @@ export type OptionalStoreKey =
   | 'snapshot_store_key_file'
   | 'snapshot_store_ca_file';
 
-function parseLocation(value: string): StoreLocation | undefined {
-  const [, bucket, prefix = ''] = LOCATION.exec(value) ?? [];
-  return bucket === undefined || prefix.length > 512 ? undefined : { bucket, prefix };
+/** Of a valid setting. */
+export function parseLocation(value: string): StoreLocation {
+  const [, bucket = '', prefix = ''] = LOCATION.exec(value) ?? [];
+  return { bucket, prefix };
 }
 
 function parseEndpoint(value: string): URL | undefined {

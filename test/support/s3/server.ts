@@ -1,6 +1,7 @@
 // A small S3 server in this process: buckets in memory, real HTTP, signatures verified, lists with pages, and faults.
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
@@ -43,7 +44,9 @@ export class S3Server {
     for await (const chunk of request) chunks.push(chunk);
     const body = Buffer.concat(chunks);
     const url = new URL(request.url ?? '/', 'http://s3');
-    const [, bucket = '', ...rest] = url.pathname.split('/');
+    // Virtual-hosted requests have the bucket in the host name.
+    const [, byName] = /^(.+)\.localhost(?::\d+)?$/.exec(request.headers.host ?? '') ?? [];
+    const [, bucket = '', ...rest] = `${byName ? `/${byName}` : ''}${url.pathname}`.split('/');
     const key = decodeURIComponent(rest.join('/'));
     const method = request.method ?? '';
     this.requests.push({ method, key });
@@ -143,16 +146,22 @@ export class S3Server {
   }
 }
 
-export async function startS3(t: Test, bucket = 'bucket'): Promise<S3Server> {
+export type S3Options = {
+  readonly bucket?: string;
+  readonly tls?: { readonly cert: Buffer; readonly key: Buffer };
+};
+
+export async function startS3(t: Test, { bucket = 'bucket', tls }: S3Options = {}): Promise<S3Server> {
   const s3 = new S3Server(bucket);
-  const server = createServer((request, response) => {
+  const answer = (request: IncomingMessage, response: ServerResponse) => {
     s3.handle(request, response).catch(() => response.destroy());
-  });
+  };
+  const server = tls === undefined ? createServer(answer) : createTlsServer(tls, answer);
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
   t.teardown(async () => {
     server.closeAllConnections();
     await new Promise((closed) => server.close(closed));
   });
-  s3.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  s3.url = `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}`;
   return s3;
 }

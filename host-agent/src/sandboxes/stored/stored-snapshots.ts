@@ -145,7 +145,8 @@ export class StoredSnapshots {
     this.#removals.add(id);
     this.#problems.delete(id);
     const deadline = performance.now() + LIST_WAIT_MS;
-    while (this.#deps.records.get(id) !== undefined && performance.now() < deadline)
+    const isOver = () => this.#stopping.signal.aborted || performance.now() >= deadline;
+    while (this.#deps.records.get(id) !== undefined && !isOver())
       await new Promise((wait) => setTimeout(wait, 20));
   }
 

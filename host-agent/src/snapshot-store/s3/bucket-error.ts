@@ -69,7 +69,7 @@ export function toConnectionError(error: unknown, { bucket, endpoint }: Place): 
   const { message } = toError(error);
   const errno = errnoOf(error) ?? '';
   const isUntrusted = /CERT|SELF_SIGNED|UNABLE_TO|ERR_TLS/.test(errno);
-  const advice = isUntrusted ? '; name its authority with snapshot_store_ca' : '';
+  const advice = isUntrusted ? '; name its authority with snapshot_store_ca_file' : '';
   return new BucketError(
     `cannot reach the snapshot store s3://${bucket} at ${endpoint}: ${message || errno}${advice}`,
     { isTransient: !isUntrusted, cause: error },

@@ -265,6 +265,35 @@ t.test('how the daemon is reached', async (t) => {
   }
 });
 
+t.test('where the snapshot store is', async (t) => {
+  const flags = ['--snapshot-store', 's3://sandboxes/a/b', '--snapshot-store-key-file', '/key'];
+  t.match(load(flags).config.snapshotStore, {
+    ...{ bucket: 'sandboxes', prefix: 'a/b', region: 'us-east-1', addressing: 'path', keyFile: '/key' },
+    endpoint: new URL('https://s3.us-east-1.amazonaws.com'),
+  });
+  const local = [...flags, '--snapshot-store-endpoint', 'http://127.0.0.1:9000'];
+  t.equal(load(local).config.snapshotStore?.endpoint.port, '9000');
+  const printed = JSON.parse(renderConfig(load(local).values));
+  t.match(load(['--config', file(printed)]).config.snapshotStore, { prefix: 'a/b', keyFile: '/key' });
+  t.equal(load([]).config.snapshotStore, undefined);
+  for (const bad of [
+    'sandboxes',
+    's3://',
+    's3://A',
+    's3://bucket/../x',
+    's3://bucket//x',
+    's3://b.c/x y',
+    'https://x',
+  ])
+    t.match(problems(['--snapshot-store', bad]), [/expected s3:\/\/bucket or/], bad);
+  for (const bad of ['s3.example', 'ftp://s3', 'https://user:word@s3.example', 'https://s3.example/?x=1'])
+    t.match(problems([...flags, '--snapshot-store-endpoint', bad]), [/expected an address such as/], bad);
+  t.match(problems([...flags, '--snapshot-store-endpoint', 'http://s3.example']), [
+    /is another machine; use https/,
+  ]);
+  t.match(problems(['--snapshot-store-endpoint', 'https://s3.example']), [/there is no snapshot_store/]);
+});
+
 t.test('names that the daemon is called by', (t) => {
   const at = (host: string, port?: number, scheme = 'http') => ({ scheme, at: { host, port } });
   t.same(load([]).config.allowedHosts, []);

@@ -1,12 +1,14 @@
 // Faults of the bucket: what is tried again, and what an operator reads.
 import { randomBytes } from 'node:crypto';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import dns from 'node:dns';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { newId } from '../../../../host-agent/src/lib/ids.ts';
 import { openSnapshotStore } from '../../../../host-agent/src/snapshot-store/index.ts';
 import { parseCredentials } from '../../../../host-agent/src/snapshot-store/open-store.ts';
+import { makeAuthority } from '../../../http/certificates.ts';
 import { type Fault, startS3 } from '../../../support/s3/server.ts';
 import { makeStoreSettings, openTestStore } from '../../../support/s3/store.ts';
 import { scaled } from '../../../support/time-scale.ts';
@@ -138,4 +140,39 @@ t.test('unnamed chunks go after a day, named ones stay', async (t) => {
   s3.age(31 * 86_400_000);
   await collector.collect(SIGNAL);
   t.equal(s3.objects.size, 0, 'marks of deleted ones are forgotten after a month');
+});
+
+t.test('TLS by an authority of its own; another one is refused, and the setting named', async (t) => {
+  const authority = makeAuthority(t);
+  const { certPath, keyPath } = authority.issue('s3');
+  const s3 = await startS3(t, { tls: { cert: readFileSync(certPath), key: readFileSync(keyPath) } });
+  const settings = makeStoreSettings(t, s3.url);
+  const trusting = openTestStore(t, { ...settings, caFile: authority.caPath }).store;
+  t.equal(await trusting.read(newId('snap')), undefined);
+  const strict = openTestStore(t, settings).store;
+  await t.rejects(strict.read(newId('snap')), /name its authority with snapshot_store_ca_file/);
+  t.throws(
+    () => openSnapshotStore({ ...settings, caFile: '/nowhere' }),
+    /snapshot_store_ca_file .* cannot be read/,
+  );
+});
+
+t.test('the bucket in the host name', async (t) => {
+  const s3 = await startS3(t, { bucket: 'bucket' });
+  const settings = makeStoreSettings(t, s3.url);
+  const { port } = settings.endpoint;
+  // No name server of a test host knows the name.
+  const { lookup } = dns;
+  t.teardown(() => Object.assign(dns, { lookup }));
+  const names: string[] = [];
+  const toLoopback = (name: string, _options: unknown, done: (...found: unknown[]) => void) => {
+    names.push(name);
+    done(null, [{ address: '127.0.0.1', family: 4 }]);
+  };
+  Object.assign(dns, { lookup: toLoopback });
+  const endpoint = new URL(`http://localhost:${port}`);
+  const { store } = openTestStore(t, { ...settings, endpoint, addressing: 'virtual' });
+  t.equal(await store.read(newId('snap')), undefined);
+  for await (const page of store.list()) t.same(page, []);
+  t.same([...new Set(names)], ['bucket.localhost']);
 });

@@ -188,6 +188,30 @@ t.test('collection under load deletes nothing that is named', async (t) => {
   });
 });
 
+t.test('rates of an upload, of a second one, and of a fetch', async (t) => {
+  const { settings, store, make, dir } = await prepare(t);
+  // Half of it cannot be compressed, a quarter is text, a quarter is zeros.
+  const parts = [randomBytes(32 * MIB), Buffer.alloc(16 * MIB, 'some text '), Buffer.alloc(16 * MIB)];
+  const path = make('memory', Buffer.concat(parts));
+  const files = [{ part: 'memory', path }];
+  const measure = async (what: string, work: () => Promise<unknown>) => {
+    const startedAt = performance.now();
+    await work();
+    const s = (performance.now() - startedAt) / 1000;
+    t.comment(`${what}: ${s.toFixed(2)} s, ${Math.round(64 / s)} MiB/s of memory`);
+  };
+  const upload = { tenant: 'acme', description: {}, files };
+  const id = newId('snap');
+  await measure('upload', () => store.upload({ ...upload, id }, SIGNAL));
+  await measure('again', () => store.upload({ ...upload, id: newId('snap') }, SIGNAL));
+  const other = openTestStore(t, settings).store;
+  await measure('again, of another host', () => other.upload({ ...upload, id: newId('snap') }, SIGNAL));
+  const manifest = (await store.read(id))!;
+  const copy = join(dir, 'copy');
+  await measure('fetch', () => store.download(manifest, { memory: copy }, SIGNAL));
+  t.ok(readFileSync(copy).equals(readFileSync(path)));
+});
+
 t.test('an object larger than is asked for, and a sparse file of a terabyte', async (t) => {
   const { store, bucket, dir } = await prepare(t);
   await bucket.put('x', randomBytes(100));
