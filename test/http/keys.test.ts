@@ -296,7 +296,7 @@ t.test('whoami says what holds for the caller', async (t) => {
   const whoami = async (key: string) =>
     (await app.request('/whoami', { headers: { authorization: `Bearer ${key}` } })).json();
   t.same(await whoami(await keyring.make()), { scoped: false });
-  t.same(await whoami(await keyring.make({ tenant: 'acme' })), { scoped: true, policy: {} });
+  t.same(await whoami(await keyring.make({ tenant: 'acme' })), { scoped: true, policy: {}, tenant: 'acme' });
   const policy = { operations: ['read' as const], max_vcpus: 2 };
   t.same(await whoami(await keyring.make({ policy })), { scoped: true, policy });
   t.same((await ask(makeApp().app, 'GET', '/whoami')).body, { scoped: false });
