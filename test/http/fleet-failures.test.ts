@@ -128,6 +128,27 @@ t.test('pods that no gateway made are left alone, and claim no id', async (t) =>
   t.equal(podsOf(fleet, 'sandboxd-evil').length, 1);
 });
 
+t.test('a node that is no host of the fleet gets no request, and another is tried', async (t) => {
+  const fleet = await startFleet(t);
+  const { daemon } = await fleet.host('h0');
+  await fleet.ready(1);
+  const { url, map } = await fleet.gateway();
+  // It has the label, and no seal of the fleet.
+  const status = { ...fleet.api.objects.get('nodes', '', 'h0').status };
+  const metadata = {
+    name: 'a-trap',
+    labels: { 'sandboxd.dev/host': 'true' },
+    annotations: { 'sandboxd.dev/url': url },
+  };
+  fleet.api.objects.create('nodes', '', { metadata, status } as unknown as KubeObject);
+  for (let n = 0; n < 4; n++) t.equal((await ask(url, 'POST', '/sandboxes', {})).status, 201);
+  t.equal(daemon.manager.list().length, 4);
+  t.same(
+    map.hosts().map(({ name }) => name),
+    ['h0'],
+  );
+});
+
 t.test('a quota of the namespace counts exactly', async (t) => {
   const fleet = await startFleet(t);
   await Promise.all([fleet.host('h0'), fleet.host('h1')]);

@@ -305,6 +305,7 @@ t.test('whoami says what holds for the caller', async (t) => {
   t.same(await whoami(await keyring.make({ name: 'of-acme', tenant: 'acme', expiresAtMs })), {
     scoped: true,
     policy: {},
+    tenant: 'acme',
     key: { name: 'of-acme', tenant: 'acme', expires_at: '2100-01-31T00:00:00.000Z' },
     usage: [use],
   });

@@ -51,8 +51,8 @@ export class ClaimTaken extends Error {
 
 export interface Catalogue {
   /**
-   * Resolves when a host was chosen. ClaimTaken; AppError forbidden for a quota, exhausted when no host has capacity or the
-   * engine does not answer. Nothing is left then.
+   * Resolves when a host was chosen. ClaimTaken; AppError forbidden for a quota, exhausted when no host has capacity or
+   * the engine does not answer. Nothing is left then.
    */
   place(request: PlaceRequest, signal: AbortSignal): Promise<Place>;
   /** Gives a place back. Never rejects: what the engine does not hear now, it hears later. */

@@ -77,8 +77,9 @@ export class Fleet {
     return this.#api;
   }
 
-  client(token?: string): KubeClient {
-    const path = this.#api?.writeKubeconfig(join(this.#dir, randomUUID()), token) ?? process.env.KUBE ?? '';
+  /** With the rights of a role of `deploy/kubernetes`, if KUBE_HOST and KUBE_GATEWAY are given. */
+  client(token?: string, role?: 'host' | 'gateway'): KubeClient {
+    const path = this.#api?.writeKubeconfig(join(this.#dir, randomUUID()), token) ?? realKubeconfig(role);
     const client = new KubeClient(readKubeconfig(path));
     this.#t.teardown(() => client.close());
     return client;
@@ -106,7 +107,7 @@ export class Fleet {
     });
     const records = daemon.store.table<PlaceRecord>('fleet_places');
     agent = new NodeAgent({
-      client: this.client(options.token),
+      client: this.client(options.token, 'host'),
       seal: this.seal,
       name,
       instance: options.instance ?? home.dataDir,
@@ -141,7 +142,7 @@ export class Fleet {
   /** `writeMs`: ample by default, because a busy machine takes long. */
   async gateway({ writeMs = 20_000 } = {}) {
     const { seal } = this;
-    const client = this.client();
+    const client = this.client(undefined, 'gateway');
     const connections = new HostConnections({});
     const catalogue = new KubernetesCatalogue({
       client,
@@ -202,4 +203,10 @@ export async function ask(
   });
   const text = await response.text();
   return { status: response.status, body: text === '' ? {} : JSON.parse(text), headers: response.headers };
+}
+
+function realKubeconfig(role: 'host' | 'gateway' | undefined): string {
+  const { KUBE = '', KUBE_HOST, KUBE_GATEWAY } = process.env;
+  if (role === undefined) return KUBE;
+  return { host: KUBE_HOST, gateway: KUBE_GATEWAY }[role] ?? KUBE;
 }

@@ -1,6 +1,6 @@
 // The JSON body of a request, which the gateway reads whole: it has the size of the place, and a second try sends it
 // again.
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { BODY_IDLE_MS, MAX_JSON_BYTES } from '@sandboxd/api';
 import { BodyMemoryLimit, GrowingBuffer } from '../../http/input/json-body.ts';
 import { AppError } from '../../lib/errors.ts';
@@ -12,7 +12,8 @@ export type JsonBody = Disposable & {
 };
 
 /** AppError too_large, cancelled. */
-export async function readJsonBody(request: IncomingMessage): Promise<JsonBody> {
+export async function readJsonBody(request: IncomingMessage, response: ServerResponse): Promise<JsonBody> {
+  if (request.headers.expect !== undefined) response.writeContinue();
   const buffer = new GrowingBuffer();
   const memory = new BodyMemoryLimit();
   const silent = setTimeout(() => request.destroy(), BODY_IDLE_MS);

@@ -24,7 +24,7 @@ const ATTEMPTS = 2;
 /** The longest start pulls an image. */
 const CREATE_MS = 15 * 60_000;
 /** Statuses by which a host has refused to use the place. */
-const NO_ROOM = 503;
+const NO_CAPACITY = 503;
 /** The key of a retry came with another request: the place may be that of the first. */
 const MISMATCH = 422;
 
@@ -52,7 +52,7 @@ export class Creates {
 
   /** Rejects with what `Catalogue.place` and hosts reject with, and RefusedCaller. */
   async create(request: IncomingMessage, response: ServerResponse, path: string): Promise<void> {
-    using body = await readJsonBody(request);
+    using body = await readJsonBody(request, response);
     const call = { request, path, bytes: body.bytes, signal: signalOf(request, response) };
     const size = toSize(body);
     // A host says what is wrong; it makes nothing without a place.
@@ -69,7 +69,7 @@ export class Creates {
     path: string,
     { host, size }: { readonly host: Host; readonly size: Pick<Place, 'vcpus' | 'memoryMib'> },
   ): Promise<void> {
-    using body = await readJsonBody(request);
+    using body = await readJsonBody(request, response);
     const call = { request, path, bytes: body.bytes, signal: signalOf(request, response) };
     const count = toCount(path, body);
     if (count === undefined) return answer(response, await this.#send(host, call));
@@ -86,7 +86,8 @@ export class Creates {
       for (const place of places) void this.#deps.catalogue.forget(place);
       throw failed.reason;
     }
-    answer(response, await this.#use(host, call, places));
+    const [first] = places;
+    if (first !== undefined) answer(response, await this.#use(first, call, places));
   }
 
   async #place(call: Call, asked: Omit<PlaceRequest, 'id' | 'not'>): Promise<HostAnswer> {
@@ -94,14 +95,13 @@ export class Creates {
     for (let attempt = 1; ; attempt++) {
       const found = await this.#find({ ...asked, id: newId('sbx'), not }, call);
       if (!('id' in found)) return found;
-      const host = this.#hostOf(found);
       try {
-        const made = await this.#use(host, call, [found]);
-        if (made.answer.statusCode !== NO_ROOM || attempt === ATTEMPTS) return made;
+        const made = await this.#use(found, call);
+        if (made.answer.statusCode !== NO_CAPACITY || attempt === ATTEMPTS) return made;
       } catch (error) {
         if (attempt === ATTEMPTS || !isAppError(error) || error.code !== 'upstream') throw error;
       }
-      not.push(host.name);
+      not.push(found.host ?? '');
     }
   }
 
@@ -117,13 +117,13 @@ export class Creates {
     }
   }
 
-  /** What the host did not make of its places is given back. */
-  async #use(host: Host, call: Call, places: readonly Place[]): Promise<HostAnswer> {
+  /** What the host did not make of its places, which are all there, is given back. */
+  async #use(first: Place, call: Call, places: readonly Place[] = [first]): Promise<HostAnswer> {
     const giveBack = (): void => {
       for (const place of places) void this.#deps.catalogue.forget(place);
     };
     try {
-      const made = await this.#send(host, call, this.#prove('place', places));
+      const made = await this.#send(this.#hostOf(first), call, this.#prove('place', places));
       const { statusCode = 500 } = made.answer;
       if (statusCode >= 300 && statusCode !== MISMATCH) giveBack();
       return made;
@@ -164,7 +164,7 @@ export class Creates {
   #hostOf({ host: name = '' }: Place): Host {
     const host = this.#deps.map.host(name);
     if (host !== undefined) return host;
-    throw new AppError('exhausted', `the host ${name} left the fleet just now`, { retryAfterS: 1 });
+    throw new AppError('upstream', `the engine chose ${name}, which is not a host of this fleet`);
   }
 }
 

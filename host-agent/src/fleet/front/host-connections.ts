@@ -6,7 +6,7 @@ import {
   request as requestHttp,
 } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
-import { connect as connectTcp, type Socket } from 'node:net';
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { AppError, errnoOf, toError } from '../../lib/errors.ts';
 import type { Host } from '../catalogue.ts';
@@ -101,7 +101,7 @@ export class HostConnections {
     const ready = isTls ? 'secureConnect' : 'connect';
     const options = { ...address, ...toOptions(this.#tls), ALPNProtocols: ['http/1.1'] };
     const socket = isTls
-      ? connectTls({ ...options, servername: address.host })
+      ? connectTls({ ...options, ...(isIP(address.host) === 0 && { servername: address.host }) })
       : connectTcp({ ...address, allowHalfOpen: true });
     limitConnect(socket, ready);
     return new Promise((resolve, reject) => {

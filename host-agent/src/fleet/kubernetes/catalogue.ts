@@ -12,7 +12,7 @@ import { PodMap } from './fleet-map.ts';
 import { type PlacePod, readPlacePod, toNamespace, toPod, toPodName } from './pods.ts';
 
 /** A client hears within 2 s that there is no engine. */
-const WRITE_MS = 1800;
+const WRITE_MS = 1500;
 /** For the scheduler. */
 const BIND_MS = 10_000;
 const RETRY_AFTER_S = 5;

@@ -280,7 +280,7 @@ t.test('whoami says whether anything narrows the caller', async (t) => {
   const policy = { operations: ['read' as const] };
   t.same(await who(), { scoped: false });
   t.same(await who({ kind: 'key', id: 'k', key: 'k' }), { scoped: false });
-  t.same(await who(TENANT), { scoped: true, policy: {} });
+  t.same(await who(TENANT), { scoped: true, policy: {}, tenant: TENANT.tenant });
   t.same(await who({ kind: 'key', id: 'k', key: 'k', policy }), { scoped: true, policy });
 });
 

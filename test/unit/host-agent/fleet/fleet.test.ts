@@ -1,0 +1,141 @@
+// The tables and texts of a fleet: what a host does about a place, seals, headers, pods and kubeconfigs.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { decide, type Facts } from '../../../../host-agent/src/fleet/host/decide.ts';
+import { readKubeconfig } from '../../../../host-agent/src/fleet/kube/kubeconfig.ts';
+import {
+  readHost,
+  readPlacePod,
+  toHostAnnotations,
+  toNamespace,
+  toPod,
+} from '../../../../host-agent/src/fleet/kubernetes/pods.ts';
+import { readPlaceHeader, writePlaceHeader } from '../../../../host-agent/src/fleet/place-header.ts';
+import { FleetSeal } from '../../../../host-agent/src/fleet/seal.ts';
+
+const seal = new FleetSeal(Buffer.alloc(32, 1));
+const other = new FleetSeal(Buffer.alloc(32, 2));
+const ID = 'sbx_0123456789abc';
+const REQUEST = { id: ID, tenant: undefined, vcpus: 2, memoryMib: 512, claims: [] };
+
+function podOf(changes: Record<string, unknown> = {}, metadata: Record<string, unknown> = {}) {
+  const made = toPod(REQUEST, 'sandboxd', seal);
+  const stored = { ...made, metadata: { ...made.metadata, uid: 'u1', ...metadata } };
+  return { ...stored, spec: { ...made.spec, nodeName: 'h0' }, ...changes };
+}
+
+t.test('a host does about each place what the table of the page says', (t) => {
+  const pod = readPlacePod(podOf(), seal)!;
+  const record = { namespace: 'sandboxd', uid: 'u1', nodeUid: 'n1' };
+  const facts: Facts = { pod, record, sandbox: 'running', isBusy: false, knownMs: 0, nodeUid: 'n1' };
+  const running = { ...pod, phase: 'Running' };
+  for (const [changes, action] of [
+    [{}, 'mark-running'],
+    [{ pod: running }, 'nothing'],
+    [{ isBusy: true, pod: undefined }, 'wait'],
+    [{ sandbox: 'failed' }, 'mark-failed'],
+    [{ sandbox: undefined }, 'remove-pod'],
+    [{ pod: { ...running, isDeleting: true } }, 'end-sandbox'],
+    [{ pod: { ...running, isDeleting: true }, nodeUid: 'n2' }, 'unlist'],
+    [{ pod: undefined }, 'end-sandbox'],
+    [{ pod: undefined, nodeUid: 'n2' }, 'unlist'],
+    [{ pod: undefined, sandbox: undefined }, 'drop-record'],
+    [{ pod: undefined, record: undefined }, 'nothing'],
+    [{ pod: { ...running, uid: 'u2' } }, 'end-sandbox'],
+    [{ record: undefined, sandbox: undefined }, 'wait'],
+    [{ record: undefined, sandbox: undefined, knownMs: 60_000 }, 'remove-pod'],
+    [{ record: undefined, sandbox: undefined, pod: running }, 'mark-lost'],
+    [{ record: undefined, sandbox: undefined, pod: { ...pod, phase: 'Failed' } }, 'nothing'],
+    [{ record: undefined, sandbox: undefined, pod: { ...pod, isDeleting: true } }, 'remove-pod'],
+    // A sandbox that was there before the host joined has no place, and is not the fleet’s to end.
+    [{ record: undefined, pod: undefined }, 'nothing'],
+  ] as const)
+    t.equal(decide({ ...facts, ...(changes as Partial<Facts>) }), action, JSON.stringify(changes));
+  t.end();
+});
+
+t.test('pods and nodes count with the seal of the fleet only', (t) => {
+  t.match(readPlacePod(podOf(), seal), {
+    id: ID,
+    namespace: 'sandboxd',
+    vcpus: 2,
+    memoryMib: 512,
+    host: 'h0',
+  });
+  t.equal(readPlacePod(podOf(), other), undefined);
+  t.equal(readPlacePod(podOf({}, { namespace: 'sandboxd-evil' }), seal), undefined);
+  t.equal(readPlacePod(podOf({}, { name: 'sbx-0123456789abd' }), seal), undefined);
+  const { annotations } = toPod(REQUEST, 'sandboxd', seal).metadata;
+  const grown = { ...annotations, 'sandboxd.dev/size': '32x65536' };
+  t.equal(readPlacePod(podOf({}, { annotations: grown }), seal), undefined);
+  for (const odd of [undefined, null, 7, {}, { metadata: {} }, { metadata: { name: 7 } }])
+    t.equal(readPlacePod(odd, seal), undefined);
+  const url = new URL('https://10.0.0.5:7878');
+  const node = (name: string, by = seal) => ({
+    metadata: { name, uid: 'n', annotations: toHostAnnotations('h0', url, by) },
+  });
+  t.match(readHost(node('h0'), seal), { name: 'h0', isReady: false });
+  t.equal(readHost(node('h1'), seal), undefined, 'the address of another host');
+  t.equal(readHost(node('h0', other), seal), undefined);
+  t.end();
+});
+
+t.test('a place header is of a gateway, and of one kind', (t) => {
+  const header = { kind: 'place', namespace: 'sandboxd', places: [{ id: ID, uid: 'u1' }] } as const;
+  const text = writePlaceHeader(header, seal);
+  t.same(readPlaceHeader(text, seal), header);
+  t.equal(readPlaceHeader(text, other), undefined);
+  for (const [from, to] of [
+    ['place', 'held'],
+    ['sandboxd', 'sandboxd-a'],
+    ['=u1', '=u2'],
+    ['abc', 'abd'],
+    [' ', '  '],
+  ] as const)
+    t.equal(readPlaceHeader(text.replace(from, to), seal), undefined, to);
+  for (const odd of ['', ' ', 'place', 'place a b', `${text} x`])
+    t.equal(readPlaceHeader(odd, seal), undefined, odd);
+  t.end();
+});
+
+t.test('tenants have namespaces, unless their name cannot be one', (t) => {
+  t.equal(toNamespace('sandboxd', undefined), 'sandboxd');
+  t.equal(toNamespace('sandboxd', 'acme'), 'sandboxd-acme');
+  t.equal(toNamespace('sandboxd', 'kube-system'), 'sandboxd-kube-system');
+  for (const odd of ['a.b', 'a_b', 'a-', 'x'.repeat(60)])
+    t.throws(() => toNamespace('sandboxd', odd), { code: 'forbidden' }, odd);
+  t.end();
+});
+
+t.test('a kubeconfig says what is wrong with it', (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'kubeconfig-'));
+  t.teardown(() => rmSync(dir, { recursive: true }));
+  const path = join(dir, 'config');
+  const yaml = (cluster: string, user: string) =>
+    `current-context: a\ncontexts:\n- {name: a, context: {cluster: c, user: u}}\nclusters:\n- name: c\n  cluster: ${cluster}\nusers:\n- name: u\n  user: ${user}\n`;
+  const read = (text: string) => {
+    writeFileSync(path, text);
+    return readKubeconfig(path);
+  };
+  writeFileSync(join(dir, 'token'), 'secret\n');
+  const ok = read(yaml('{server: "https://10.0.0.1:6443"}', '{tokenFile: token}'));
+  t.equal(ok.server.href, 'https://10.0.0.1:6443/');
+  t.equal(ok.token?.(), 'secret');
+  const server = '{server: "https://10.0.0.1:6443"}';
+  for (const [text, message] of [
+    [yaml('{server: "http://10.0.0.1"}', '{token: a}'), /not reached by https/],
+    [yaml('{server: "https://a", insecure-skip-tls-verify: true}', '{token: a}'), /insecure-skip-tls-verify/],
+    [yaml(server, '{exec: {command: evil}}'), /plug-in/],
+    [yaml(server, '{username: a, password: b}'), /password/],
+    [yaml(server, '{client-certificate-data: YQ==}'), /go together/],
+    [yaml(server, '{token: a}').replace('current-context: a', 'current-context: b'), /current-context "b"/],
+    ['[1', /cannot be used/],
+    ['a: &a [*a, *a]', /cannot be used/],
+    ['{}', /current-context is not valid/],
+  ] as const)
+    t.throws(() => read(text), { code: 'invalid_argument', message }, String(message));
+  t.throws(() => readKubeconfig(join(dir, 'none')), { message: /ENOENT/ });
+  t.end();
+});
