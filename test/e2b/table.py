@@ -8,6 +8,7 @@ import json
 import pathlib
 import re
 import sys
+import textwrap
 import xml.etree.ElementTree as xml
 
 REASONS = json.loads((pathlib.Path(__file__).parent / "reasons.json").read_text())
@@ -65,6 +66,10 @@ class Suite:
         return sum(row.get(outcome, 0) for row in rows for outcome in outcomes)
 
 
+def wrap(text):
+    return textwrap.fill(" ".join(text.split()), 120, subsequent_indent="  " if text.startswith("- ") else "")
+
+
 def tables(suites):
     heads = " | ".join(f"{suite.sdk}: pass | do not apply | fail" for suite in suites)
     lines = [f"| tests that ask the daemon | {heads} |", "|---" * (1 + 3 * len(suites)) + "|"]
@@ -78,11 +83,11 @@ def tables(suites):
     reasons = {why for suite in suites for why in suite.reasons}
     for why in sorted(reasons, key=lambda why: (-sum(suite.reasons.get(why, 0) for suite in suites), why)):
         lines.append(f"| {why} | {' | '.join(str(suite.reasons.get(why, 0)) for suite in suites)} |")
-    failing = [f"- {suite.sdk}: `{name}`" for suite in suites for name in suite.failures]
+    failing = [wrap(f"- {suite.sdk}: `{name}`") for suite in suites for name in suite.failures]
     if failing:
         lines += ["", "Tests that fail:", "", *failing]
     others = ", ".join(f"{suite.without} of {suite.sdk}" for suite in suites)
-    lines += ["", f"Tests that ask no daemon are not counted: {others}."]
+    lines += ["", wrap(f"Tests that ask no daemon are not counted: {others}.")]
     return "\n".join(lines) + "\n"
 
 
@@ -92,7 +97,7 @@ def main(page, about, *arguments):
         sdk, paths = argument.split("=", 1)
         path, _, files = paths.partition(":")
         suites.append(Suite(sdk, path, set(pathlib.Path(files).read_text().split()) if files else None))
-    text = f"{pathlib.Path(about).read_text()}\n{tables(suites)}"
+    text = f"{wrap(pathlib.Path(about).read_text())}\n\n{tables(suites)}"
     print(text)
     before, rest = pathlib.Path(page).read_text().split(BEGIN)
     pathlib.Path(page).write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END, 1)[1]}")

@@ -127,6 +127,23 @@ t.test('time limits have fractions, as Python writes them', async (t) => {
   t.match(await ask('soon'), [{ flags: 2, message: { error: { code: 'invalid_argument' } } }]);
 });
 
+t.test('a terminal of no size, whose zeros are left out, has one that programs take', async (t) => {
+  const { e2b, made, sandboxes } = await start(t);
+  const sizes: unknown[] = [];
+  sandboxes.commandCalls.start = async ({ tty }) => {
+    sizes.push(tty);
+    throw new AppError('not_found', 'no such command');
+  };
+  for (const pty of [{ size: {} }, {}, { size: { cols: 0, rows: 50 } }, { size: { cols: 100, rows: 30 } }])
+    await e2b.stream('process.Process/Start', { process: { cmd: 'sh' }, pty }, made);
+  t.same(sizes, [
+    { cols: 80, rows: 24 },
+    { cols: 80, rows: 24 },
+    { cols: 80, rows: 50 },
+    { cols: 100, rows: 30 },
+  ]);
+});
+
 t.test('what a key may not read changes no user of other keys', async (t) => {
   const { e2b, made, sandboxes, keyring } = await start(t);
   let reads = 0;

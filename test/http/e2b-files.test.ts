@@ -1,9 +1,12 @@
 // Uploads of E2B's SDKs: forms, bytes, and metadata of files.
+
+import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import type { ByteSource } from '../../host-agent/src/guest/files.ts';
 import { type Created, serveE2b } from './e2b-front.ts';
 import { FILE } from './fake-sandboxes.ts';
+import { watchOf } from './fake-watch.ts';
 import { openKeyring } from './keyed.ts';
 import { makeApp } from './support.ts';
 
@@ -121,3 +124,26 @@ t.test(
     t.same(stat.entry.metadata, { author: 'mish' });
   },
 );
+
+t.test('an upload is one creation and one write to watchers, and later writes are more', async (t) => {
+  const { e2b, made, sandboxes } = await start(t);
+  sandboxes.onFileCall = async () => {
+    const entry = { ...FILE, type: 'directory' as const };
+    return { entry, entries: [], hasMore: false, count: 0 };
+  };
+  sandboxes.onWatch = watchOf([
+    { type: 'rename', from: '/w/.sandbox-0a.part', path: '/w/a' },
+    { type: 'write', path: '/w/a', isClosed: true },
+    { type: 'attrib', path: '/w/a' },
+    { type: 'write', path: '/w/a' },
+    { type: 'write', path: '/w/a', isClosed: true },
+  ] as never);
+  const { json: watcher } = await e2b.call('filesystem.Filesystem/CreateWatcher', { path: '/w' }, made);
+  const types: string[] = [];
+  for (let tries = 0; types.length < 5 && tries < 400; tries += 1) {
+    const { json } = await e2b.call('filesystem.Filesystem/GetWatcherEvents', watcher, made);
+    types.push(...(json.events ?? []).map(({ type }: { type: string }) => type.replace('EVENT_TYPE_', '')));
+    await sleep(50);
+  }
+  t.same(types, ['CREATE', 'WRITE', 'CHMOD', 'WRITE', 'WRITE']);
+});

@@ -7,8 +7,8 @@ import { fileError } from './errors.ts';
 const { ENOTSUP, EINVAL, ENOSPC, E2BIG, ERANGE, EPERM } = constants.errno;
 const TOO_LARGE: ReadonlySet<number> = new Set([ENOSPC, E2BIG, ERANGE]);
 
-/** Of an attribute in an answer, without its texts. */
-const ATTRIBUTE_BYTES = 8;
+/** What an attribute counts in a list, without its texts: a page of 1 MiB stays below MAX_LISTED_ATTRIBUTES. */
+const ATTRIBUTE_BYTES = 64;
 
 /** Those that the effective user may read; none where the file system has none. */
 export function readAttributes(directory: number, leaf: string): FileAttributeInput[] {
@@ -21,7 +21,7 @@ export function readAttributes(directory: number, leaf: string): FileAttributeIn
   return attributes;
 }
 
-/** In an answer. */
+/** What they count in a list. */
 export function sizeOfAttributes(attributes: readonly FileAttributeInput[]): number {
   let bytes = 0;
   for (const { name, value } of attributes)

@@ -6,6 +6,7 @@ import {
   type FileCallInput,
   type FileEntry,
   MAX_FILE_ATTRIBUTES,
+  MAX_LISTED_ATTRIBUTES,
   ProtocolViolation,
 } from '@sandboxd/proto';
 import { count, toWords } from './agent-errors.ts';
@@ -22,6 +23,7 @@ const FILE_TYPES: ReadonlyMap<number, FileType> = new Map([
   [0o060000, 'block-device'],
 ]);
 const NO_NAMES: ReadonlySet<string> = new Set(['', '.', '..']);
+const NO_ATTRIBUTES: ReadonlyMap<string, string> = new Map();
 const MAX_NAME_CHARS = 256;
 const MAX_VERSION_CHARS = 120;
 /** The years 0 to 9999: others have no form in RFC 3339. */
@@ -61,10 +63,13 @@ export type FileDescription = {
   readonly attributes?: ReadonlyMap<string, string>;
 };
 
-/** ProtocolViolation for attributes that cannot be decoded. */
-export function toDescription(entry: FileEntry): FileDescription {
+/**
+ * Takes at most `maxAttributes` extended attributes: 0 where none were asked for. ProtocolViolation for more, and for
+ * those that cannot be decoded.
+ */
+export function toDescription(entry: FileEntry, maxAttributes = 0): FileDescription {
   const mode = count(entry.mode);
-  const attributes = toAttributes(entry.attributes);
+  const attributes = maxAttributes === 0 ? NO_ATTRIBUTES : toAttributes(entry.attributes, maxAttributes);
   return {
     path: toBytes(entry.path),
     type: FILE_TYPES.get(mode & TYPE_MASK) ?? 'file',
@@ -82,9 +87,12 @@ export function toDescription(entry: FileEntry): FileDescription {
   };
 }
 
-function toAttributes(bytes: Uint8Array): ReadonlyMap<string, string> {
+function toAttributes(bytes: Uint8Array, max: number): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
-  for (const { name, value = new Uint8Array() } of FILE_ATTRIBUTES.decode(bytes, MAX_FILE_ATTRIBUTES))
+  for (const { name, value = new Uint8Array() } of FILE_ATTRIBUTES.decode(
+    bytes,
+    Math.min(max, MAX_FILE_ATTRIBUTES),
+  ))
     if (name.length > 0 && isUtf8(name) && value !== null && isUtf8(value))
       found.set(Buffer.from(name).toString(), Buffer.from(value).toString());
   return found;
@@ -97,9 +105,10 @@ function toAttributes(bytes: Uint8Array): ReadonlyMap<string, string> {
  */
 export function toDescriptions(
   entries: readonly FileEntry[],
-  { depth, after }: ListOptions,
+  { depth, after, attributes: hasAttributes }: ListOptions,
 ): FileDescription[] {
   let last = toOrder(after ?? new Uint8Array());
+  let attributes = 0;
   return entries.map((entry) => {
     const order = toOrder(entry.path);
     const parts = order.split('\0');
@@ -112,7 +121,9 @@ export function toDescriptions(
     if (parts.length > (depth ?? 1)) throw new ProtocolViolation('a file in a list is too deep');
     if (order <= last) throw new ProtocolViolation('a list of files goes back');
     last = order;
-    return toDescription(entry);
+    const description = toDescription(entry, hasAttributes ? MAX_LISTED_ATTRIBUTES - attributes : 0);
+    attributes += description.attributes?.size ?? 0;
+    return description;
   });
 }
 

@@ -12,6 +12,7 @@ import {
   type FileWatchInput,
   type FileWriteInput,
   FLOW,
+  MAX_FILE_ATTRIBUTES,
   ProtocolViolation,
   type RequestInput,
   type Result,
@@ -127,7 +128,7 @@ function callOnce(options: FileCallOptions, call: FileCallInput): Promise<FileCa
           settle(() => {
             if (!result.fileCall) return reject(toFailure(result, 'file'));
             try {
-              resolve(toAnswer(result.fileCall as FileCallResult, call.list ?? undefined));
+              resolve(toAnswer(result.fileCall as FileCallResult, call));
             } catch (error) {
               reject(badAnswer(toError(error).message));
               throw error;
@@ -308,10 +309,12 @@ function toFileInfo(file: FileInfo, maxBytes: number): Omit<PulledFile, 'body'> 
 /** Throws ProtocolViolation for a list that cannot be the answer to this call. */
 function toAnswer(
   { entry, entries, hasMore, count: counted }: FileCallResult,
-  list: ListOptions = {},
+  { list: wanted, stat }: FileCallInput,
 ): FileCallAnswer {
+  const list: ListOptions = wanted ?? {};
+  const maxAttributes = stat?.attributes ? MAX_FILE_ATTRIBUTES : 0;
   return {
-    ...(entry && { entry: toDescription(entry as FileEntry) }),
+    ...(entry && { entry: toDescription(entry as FileEntry, maxAttributes) }),
     entries: toDescriptions(FILE_ENTRIES.decode(entries, list.maxEntries ?? 0), list),
     hasMore,
     count: count(counted),
@@ -320,7 +323,7 @@ function toAnswer(
 
 function toEntry(result: Result): FileDescription {
   if (!result.fileCall) throw toFailure(result, 'file');
-  const { entry } = toAnswer(result.fileCall as FileCallResult);
+  const { entry } = toAnswer(result.fileCall as FileCallResult, {});
   if (entry === undefined) throw badAnswer('no description of the file');
   return entry;
 }

@@ -17,7 +17,12 @@ const MAX_KNOWN = 10_000;
 const MAX_CONFIG_CHARS = 4096;
 
 const selector = z.object({ pid: z.int().optional(), tag: z.string().optional() });
-const size = z.object({ cols: z.int().min(1), rows: z.int().min(1) });
+/** In place of 0, which the protocol leaves out: what programs take for a terminal of unknown size. */
+const DEFAULT_SIZE = { cols: 80, rows: 24 };
+const size = z
+  .object({ cols: z.int().min(0).default(0), rows: z.int().min(0).default(0) })
+  .default({ cols: 0, rows: 0 })
+  .transform(({ cols, rows }) => ({ cols: cols || DEFAULT_SIZE.cols, rows: rows || DEFAULT_SIZE.rows }));
 const pty = z.object({ size }).nullish();
 const bytes = z.base64().transform((text) => Buffer.from(text, 'base64'));
 const input = z.object({ stdin: bytes.optional(), pty: bytes.optional() });

@@ -31,6 +31,8 @@ const MAX_EVENT_CHARS = 1024 * 1024;
 /** A watcher that its client has forgotten. */
 const UNUSED_MS = 10 * 60_000;
 
+const MAX_UNCLOSED = 1000;
+
 /** What an upload writes before it has its name. */
 const PART = /^\.sandbox-[0-9a-f]+\.part$/;
 
@@ -69,6 +71,8 @@ async function* watchEvents(
   });
   const nameOf = (changed = ''): string => posix.relative(directory, changed);
   const isPart = (changed = ''): boolean => PART.test(posix.basename(changed));
+  /** Uploads whose file is closed once it has its name: that is no second change. */
+  const unclosed = new Set<string>();
   for await (const line of readLines(body)) {
     if (line === '') continue;
     const event = JSON.parse(line) as WatchEvent;
@@ -79,9 +83,12 @@ async function* watchEvents(
       if (!isPart(event.from)) yield { name: nameOf(event.from), type: 'EVENT_TYPE_RENAME' };
       yield await withEntry(call, { name, type: TYPES.create }, event.path, includeEntry);
       // An upload: its content has come with the name.
-      if (isPart(event.from))
+      if (isPart(event.from)) {
+        if (event.path !== undefined && unclosed.size < MAX_UNCLOSED) unclosed.add(event.path);
         yield await withEntry(call, { name, type: TYPES.write }, event.path, includeEntry);
+      }
     }
+    if (event.type === 'write' && event.closed && unclosed.delete(event.path ?? '')) continue;
     if (!(event.type in TYPES) || isPart(event.path)) continue;
     const change = { name: nameOf(event.path), type: TYPES[event.type as keyof typeof TYPES] };
     yield await withEntry(call, change, event.path, includeEntry && event.type !== 'remove');
