@@ -8,7 +8,7 @@ import { formatSeconds, formatTime, toShellWord, toVisible } from '../parts/form
 import { Panel } from '../parts/panel.tsx';
 import { Loading, Problem } from '../parts/states.tsx';
 import { useLoaded } from '../parts/use-loaded.ts';
-import { permits } from '../session/session.ts';
+import { permits } from '../session/policy.ts';
 import { useSession } from '../session/use-session.ts';
 import { describeBound, describeUse, OPERATIONS } from './words.ts';
 

@@ -7,7 +7,7 @@ import { formatBytes, toVisible } from '../parts/format.ts';
 import { Panel } from '../parts/panel.tsx';
 import { Loading, Problem } from '../parts/states.tsx';
 import { useLoaded } from '../parts/use-loaded.ts';
-import { permits } from '../session/session.ts';
+import { permits } from '../session/policy.ts';
 import { useSession } from '../session/use-session.ts';
 import { parseMetrics, quantileOf, type Samples, sumOf, sumsBy } from './metrics.ts';
 

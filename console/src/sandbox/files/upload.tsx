@@ -5,7 +5,7 @@ import { ActionButton } from '../../parts/button.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { formatBytes, toVisible } from '../../parts/format.ts';
 import { attempt, notify } from '../../parts/notices.tsx';
-import { permits } from '../../session/session.ts';
+import { permits } from '../../session/policy.ts';
 import { useSession } from '../../session/use-session.ts';
 import { joinPath } from './read-directory.ts';
 
