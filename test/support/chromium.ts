@@ -64,6 +64,12 @@ export class Page {
     await this.#call('Page.enable');
     await this.#call('Log.enable');
     await this.#call('Runtime.enable');
+    await this.#call('Performance.enable');
+    await this.goto(url);
+  }
+
+  /** Loads another page in the same tab. */
+  async goto(url: string): Promise<void> {
     const loaded = new Promise<void>((resolve) => {
       this.#heard.add(({ method }) => {
         if (method === 'Page.loadEventFired') resolve();
@@ -81,6 +87,13 @@ export class Page {
     const thrown = answer.exceptionDetails as Thrown | undefined;
     if (thrown !== undefined) throw new Error(thrown.exception?.description ?? thrown.text);
     return (answer.result as Evaluated).value;
+  }
+
+  /** Time that its scripts have run for, since it was opened. */
+  async scriptMs(): Promise<number> {
+    const { metrics } = await this.#call('Performance.getMetrics');
+    const all = metrics as readonly { readonly name: string; readonly value: number }[];
+    return 1000 * (all.find(({ name }) => name === 'ScriptDuration')?.value ?? Number.NaN);
   }
 
   /** What the page sees as its window and the preferences of its user. */

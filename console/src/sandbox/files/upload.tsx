@@ -1,4 +1,4 @@
-// Files of the user's machine, stored in a directory of the sandbox. A file of the same name is replaced on demand only.
+// Files of the user's machine, stored in a directory of the sandbox. One of the same name is replaced on demand only.
 import { type Files, PreconditionError } from '@sandboxd/client';
 import { useRef, useState } from 'preact/hooks';
 import { ActionButton } from '../../parts/button.tsx';
