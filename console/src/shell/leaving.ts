@@ -1,7 +1,7 @@
 // What would be lost by leaving a page: the user is asked first, whatever leads away from it.
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Store } from '../live/store.ts';
-import type { Route } from './router.ts';
+import type { Route } from './route.ts';
 
 type Unsaved = {
   /** Whether it is still there on another page. */

@@ -17,7 +17,8 @@ import { leave as forgetKey } from '../session/session.ts';
 import { type OpenSession, SessionProvider } from '../session/use-session.ts';
 import { SnapshotsPage } from '../snapshots/page.tsx';
 import { discard, leave, leaving } from './leaving.ts';
-import { navigate, type Route, route, toHash } from './router.ts';
+import { type Route, toHash } from './route.ts';
+import { navigate, route } from './router.ts';
 import { activeShortcuts, useShortcuts } from './shortcuts.ts';
 
 const PAGES = [

@@ -10,7 +10,8 @@ import { Empty, Loading, Problem } from '../../parts/states.tsx';
 import { useLoaded } from '../../parts/use-loaded.ts';
 import { useNow } from '../../parts/use-now.ts';
 import { useClient } from '../../session/use-session.ts';
-import { type Route, replaceQuery } from '../../shell/router.ts';
+import type { Route } from '../../shell/route.ts';
+import { replaceQuery } from '../../shell/router.ts';
 import { useShortcuts } from '../../shell/shortcuts.ts';
 import { CommandOutput, Outcome, toLine } from './command-output.tsx';
 
