@@ -28,6 +28,7 @@ export function HostPage() {
         <h1 id="title">Host</h1>
       </header>
       <div class="panels">
+        <Figures />
         {error !== undefined && <Problem error={error} onRetry={reload} />}
         {error === undefined && value === undefined && <Loading what="the host" />}
         {value !== undefined && (
@@ -36,7 +37,6 @@ export function HostPage() {
             <ProfileList profiles={value.profiles} />
           </>
         )}
-        <Figures />
         <Doctor />
       </div>
     </section>

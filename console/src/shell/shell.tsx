@@ -26,7 +26,7 @@ const PAGES = [
   { path: 'snapshots', title: 'Snapshots', key: 'n' },
   { path: 'images', title: 'Images', key: 'i' },
   { path: 'events', title: 'Events', key: 'e' },
-  { path: 'access', title: 'Keys and tenants', key: 'k' },
+  { path: 'access', title: 'Keys', key: 'k' },
   { path: 'host', title: 'Host', key: 'h' },
 ] as const;
 
