@@ -46,6 +46,7 @@ t.test('a terminal continues when its page is left and its daemon is replaced', 
       'the terminal',
     );
   await attached();
+  await prints('#');
   await type('a=7; echo one$((a*6))');
   await prints('one42');
 
