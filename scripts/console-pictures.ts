@@ -88,6 +88,9 @@ async function takePictures(app: ConsolePage, [build]: readonly Sandbox[]): Prom
   for (const key of 'ls --color -l /srv/app; uname -sr\r') await page.press(key === '\r' ? 'Enter' : key);
   await settle(2000);
   await picture('terminal');
+  await app.open(`#/sandboxes/${build?.id}?tab=files&path=/srv/app&file=/srv/app/main.c`);
+  await app.until(`document.querySelector('.editor') !== null`, 'a file');
+  await picture('files');
   await page.emulate(wide);
   await app.open('#/snapshots');
   await app.shows('warm');

@@ -2,6 +2,7 @@
 // script, a style or an address.
 import type { TtySize } from '@sandboxd/proto';
 import t from 'tap';
+import { Metrics } from '../../host-agent/src/metrics/metrics.ts';
 import type { SandboxCommands } from '../../host-agent/src/sandboxes/commands.ts';
 import type { SandboxInfo } from '../../host-agent/src/sandboxes/types.ts';
 import { testConsole } from '../support/console.ts';
@@ -10,7 +11,8 @@ import { openConsole } from './console-daemon.ts';
 import { fakeCommands } from './fake-commands.ts';
 import { IMAGE } from './fake-images.ts';
 import { FILE, outflow } from './fake-sandboxes.ts';
-import { serve } from './support.ts';
+import { openKeyring } from './keyed.ts';
+import { ENGINE, serve } from './support.ts';
 
 t.setTimeout(120_000);
 
@@ -91,6 +93,15 @@ const HOSTILE = [
 t.test('strings in every field are text', async (t) => {
   t.ok(HOSTILE.length >= 60, `${HOSTILE.length} strings`);
   const { journal } = await startMemoryDaemon(t);
+  const keyring = await openKeyring(t);
+  const list = HOSTILE as string[];
+  const policy = { net_allow_max: list, allow_profiles: list, [list[1] ?? '']: list } as never;
+  // Without a tenant: it sees all sandboxes.
+  const key = await keyring.make({ name: list.join(' '), policy, seesAllTenants: true } as never);
+  const metrics = new Metrics();
+  metrics.series('counter', 'sandboxd_admission_refusals_total', 'x', ['what'], () =>
+    HOSTILE.map((what) => ({ labels: { what }, value: 1 })),
+  );
   const egress = HOSTILE.map((name) => ({
     ...{ at: new Date().toISOString(), verdict: 'denied' as const, protocol: 'tls' as const, port: 443 },
     ...{ reason: name, name, rule: name },
@@ -103,6 +114,10 @@ t.test('strings in every field are text', async (t) => {
     areAnswersChecked: false,
     console: await testConsole(),
     events: journal,
+    authenticator: keyring.authenticator,
+    limitUse: () => HOSTILE.map((limit) => ({ limit, of: 'tenant' as const, used: 1, max: 2 })),
+    metrics,
+    engine: () => ({ ...ENGINE, reason: HOSTILE.join(' '), version: HOSTILE[0] ?? '' }),
     images: {
       list: () =>
         HOSTILE.map((text, at) => ({ ...IMAGE, digest: `${at}${text}`, refs: [text], sourceRef: text })),
@@ -170,6 +185,8 @@ t.test('strings in every field are text', async (t) => {
   const app = await openConsole(t, url);
   const { page } = app;
   await page.emulate({ width: 1300, height: 900 });
+  await app.fill('Key', key);
+  await app.click('Open');
   await app.shows(`${HOSTILE.length} sandboxes`);
   const where = (tab: string, more = '') => `#/sandboxes/${id}?tab=${tab}${more}`;
   for (const [hash, expected] of [
@@ -179,6 +196,7 @@ t.test('strings in every field are text', async (t) => {
     [`#/sandboxes/${encodeURIComponent(HOSTILE[0] ?? '')}`, 'malformed'],
     [where('overview'), 'Properties'],
     [where('terminal'), 'New terminal'],
+    [where('commands'), 'evil.example'],
     [where('files'), '000'],
     [where('files', '&path=/&file=/name'), 'Reload'],
     [where('logs'), 'evil.example'],
@@ -187,6 +205,8 @@ t.test('strings in every field are text', async (t) => {
     ['#/images', 'evil.example'],
     ['#/snapshots', 'evil.example'],
     ['#/events', 'evil.example'],
+    ['#/access', 'evil.example'],
+    ['#/host', 'evil.example'],
   ] as const) {
     await app.open(hash);
     await app.shows(expected);

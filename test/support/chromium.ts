@@ -64,6 +64,13 @@ export class Page {
     await this.#call('Page.enable');
     await this.#call('Log.enable');
     await this.#call('Runtime.enable');
+    // Not the time in which other programs have the processor.
+    await this.#call('Performance.enable', { timeDomain: 'threadTicks' });
+    await this.goto(url);
+  }
+
+  /** Loads another page in the same tab. */
+  async goto(url: string): Promise<void> {
     const loaded = new Promise<void>((resolve) => {
       this.#heard.add(({ method }) => {
         if (method === 'Page.loadEventFired') resolve();
@@ -81,6 +88,13 @@ export class Page {
     const thrown = answer.exceptionDetails as Thrown | undefined;
     if (thrown !== undefined) throw new Error(thrown.exception?.description ?? thrown.text);
     return (answer.result as Evaluated).value;
+  }
+
+  /** Processor time that its scripts have taken, since it was opened. */
+  async scriptMs(): Promise<number> {
+    const { metrics } = await this.#call('Performance.getMetrics');
+    const all = metrics as readonly { readonly name: string; readonly value: number }[];
+    return 1000 * (all.find(({ name }) => name === 'ScriptDuration')?.value ?? Number.NaN);
   }
 
   /** What the page sees as its window and the preferences of its user. */

@@ -2,8 +2,9 @@
 
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
-import t from 'tap';
-import { openConsole } from '../http/console-daemon.ts';
+import { Client, type Sandbox } from '@sandboxd/client';
+import t, { type Test } from 'tap';
+import { type ConsolePage, openConsole } from '../http/console-daemon.ts';
 import { makeDirectories, removeDirectories, spawnDaemon } from '../support/daemon.ts';
 import { leftovers } from '../support/leftovers.ts';
 import { scaled } from '../support/time-scale.ts';
@@ -45,6 +46,7 @@ t.test('a terminal continues when its page is left and its daemon is replaced', 
       'the terminal',
     );
   await attached();
+  await prints('#');
   await type('a=7; echo one$((a*6))');
   await prints('one42');
 
@@ -52,6 +54,7 @@ t.test('a terminal continues when its page is left and its daemon is replaced', 
   await app.until(`document.querySelector('.editor')?.value.startsWith('sbx')`, 'the content of a file');
   await app.click('Close the file');
   await app.shows('passwd');
+  await workWithFiles(t, app, new Client({ host: daemon.url }).sandboxes.get(id));
 
   await app.reload();
   await app.open(`#/sandboxes/${id}?tab=terminal`);
@@ -70,3 +73,42 @@ t.test('a terminal continues when its page is left and its daemon is replaced', 
   await prints('three42');
   t.same(page.problems, []);
 });
+
+/** A file is dropped, edited, saved and downloaded; a command is started, and its output shown. */
+async function workWithFiles(t: Test, app: ConsolePage, { id, files }: Sandbox): Promise<void> {
+  const { page } = app;
+  await app.open(`#/sandboxes/${id}?tab=files&path=/srv`);
+  await app.until(`document.querySelector('[data-path="/srv"]') !== null`, 'the tree');
+  await app.shows('This directory is empty');
+  await page.evaluate(`(() => {
+    const dataTransfer = new DataTransfer();
+    dataTransfer.items.add(new File(['größe 1\\n'], 'up.txt'));
+    document.querySelector('.files').dispatchEvent(new DragEvent('drop', { bubbles: true, dataTransfer }));
+  })()`);
+  await app.shows('Uploaded up.txt');
+  t.equal(await files.readText('/srv/up.txt'), 'größe 1\n');
+  await app.click('up.txt');
+  await app.until(`document.querySelector('.editor')?.value === 'größe 1\\n'`, 'the content');
+  await app.fill('Content of /srv/up.txt', 'größe 2\n');
+  await app.click('Save');
+  await app.shows('Saved');
+  t.equal(await files.readText('/srv/up.txt'), 'größe 2\n');
+  await app.click('Close the file');
+  await page.evaluate(`(() => {
+    const make = URL.createObjectURL;
+    URL.createObjectURL = (blob) => {
+      void blob.text().then((text) => (globalThis.saved = [blob.type, text]));
+      return make.call(URL, blob);
+    };
+  })()`);
+  await app.click('Download up.txt');
+  await app.until(`globalThis.saved?.[1] === 'größe 2\\n'`, 'the download');
+  t.equal(await page.evaluate('globalThis.saved[0]'), 'application/octet-stream');
+
+  await app.open(`#/sandboxes/${id}?tab=commands`);
+  await app.fill('Command line for sh', 'cat /srv/up.txt; sleep 600');
+  await page.press('Enter');
+  await app.until(`document.querySelector('.command .log')?.innerText.includes('größe 2')`, 'the output');
+  await app.click('Kill');
+  await app.shows('SIGKILL');
+}

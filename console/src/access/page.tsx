@@ -1,14 +1,12 @@
 // Keys and tenants: what this key may do, in words, and how much of its limits and of the quota of its tenant is used.
 import type { WhoAmI } from '@sandboxd/client';
-import { useEffect, useRef } from 'preact/hooks';
-import { pause, whileVisible } from '../live/visibility.ts';
 import { Meter } from '../parts/charts.tsx';
 import { Copyable } from '../parts/copy.tsx';
 import { formatSeconds, formatTime, toShellWord, toVisible } from '../parts/format.ts';
 import { Panel } from '../parts/panel.tsx';
 import { Loading, Problem } from '../parts/states.tsx';
-import { useLoaded } from '../parts/use-loaded.ts';
-import { permits } from '../session/session.ts';
+import { usePolled } from '../parts/use-polled.ts';
+import { permits } from '../session/policy.ts';
 import { useSession } from '../session/use-session.ts';
 import { describeBound, describeUse, OPERATIONS } from './words.ts';
 
@@ -16,21 +14,11 @@ const ROUND_MS = 5000;
 
 export function AccessPage() {
   const { client } = useSession();
-  const { value, error, reload } = useLoaded('access', (signal) => client.whoami({ signal }));
-  useEffect(
-    () =>
-      whileVisible(async (signal) => {
-        for (;;) {
-          await pause(ROUND_MS, signal);
-          reload();
-        }
-      }),
-    [],
-  );
-  // A lost connection takes nothing from the screen.
-  const known = useRef(value);
-  if (value !== undefined) known.current = value;
-  const caller = known.current;
+  const {
+    value: caller,
+    error,
+    reload,
+  } = usePolled('access', ROUND_MS, (signal) => client.whoami({ signal }));
   return (
     <section class="page" aria-labelledby="title">
       <header class="page-head">
@@ -124,7 +112,9 @@ function Operations({ caller }: { readonly caller: WhoAmI }) {
     <Panel id="rights" title="It may">
       <ul class="lines rights">
         {OPERATIONS.map(([operation, words]) => {
-          const isPermitted = permits(policy, operation);
+          // The metrics are of all tenants together.
+          const isOfAll = operation === 'metrics' && caller.key?.tenant !== undefined;
+          const isPermitted = permits(policy, operation) && !isOfAll;
           return (
             <li key={operation} class={isPermitted ? undefined : 'faint'}>
               <span class={`tag tag-${isPermitted ? 'good' : 'plain'}`}>{isPermitted ? 'yes' : 'no'}</span>

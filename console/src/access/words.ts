@@ -1,6 +1,6 @@
 // Operations, bounds and limits of keys, in words.
-import { count, formatBytes, formatSeconds } from '../parts/format.ts';
-import type { Operation } from '../session/session.ts';
+import { count, formatBytes, formatSeconds, toVisible } from '../parts/format.ts';
+import type { Operation } from '../session/policy.ts';
 
 export const OPERATIONS: readonly (readonly [Operation, string])[] = [
   ['view', 'see lists, states, figures and events'],
@@ -66,7 +66,8 @@ const LIMITS: Readonly<Record<string, string>> = {
 };
 
 export function describeUse(limit: string, used: number, max: number): { name: string; text: string } {
-  const name = (Object.hasOwn(LIMITS, limit) ? LIMITS[limit] : undefined) ?? limit.replaceAll('_', ' ');
+  const name =
+    (Object.hasOwn(LIMITS, limit) ? LIMITS[limit] : undefined) ?? toVisible(limit.replaceAll('_', ' '));
   const perUnit = limit === 'max_memory_mib' ? 2 ** 20 : limit === 'max_disk_bytes' ? 1 : undefined;
   const format = (value: number) =>
     perUnit === undefined ? value.toLocaleString('en') : formatBytes(value * perUnit);

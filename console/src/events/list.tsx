@@ -1,7 +1,7 @@
 // Events as lines: when, what, to which sandbox or snapshot.
 import type { SandboxEvent } from '@sandboxd/client';
 import { formatSeconds, formatTime, toVisible } from '../parts/format.ts';
-import { toHash } from '../shell/router.ts';
+import { toHash } from '../shell/route.ts';
 
 const TONES: Readonly<Record<string, string>> = {
   ...{ died: 'bad', hung: 'bad', 'pause-failed': 'bad', expired: 'busy' },

@@ -1,13 +1,13 @@
 // Capacity, start times and failures of the host, from its metrics.
+import { ForbiddenError } from '@sandboxd/client';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
-import { pause, whileVisible } from '../live/visibility.ts';
 import { Meter } from '../parts/charts.tsx';
 import { formatBytes, toVisible } from '../parts/format.ts';
 import { Panel } from '../parts/panel.tsx';
 import { Loading, Problem } from '../parts/states.tsx';
-import { useLoaded } from '../parts/use-loaded.ts';
-import { permits } from '../session/session.ts';
+import { usePolled } from '../parts/use-polled.ts';
+import { permits } from '../session/policy.ts';
+import { toSentence } from '../session/session.ts';
 import { useSession } from '../session/use-session.ts';
 import { parseMetrics, quantileOf, type Samples, sumOf, sumsBy } from './metrics.ts';
 
@@ -19,22 +19,13 @@ const LIFE_PROBLEMS = ['died', 'hung', 'pause-failed'];
 export function Figures() {
   const { client, policy } = useSession();
   const isPermitted = permits(policy, 'metrics');
-  const { value, error, reload } = useLoaded('metrics', async (signal) =>
+  const {
+    value: samples,
+    error,
+    reload,
+  } = usePolled('metrics', ROUND_MS, async (signal) =>
     isPermitted ? parseMetrics(await client.metrics({ signal })) : undefined,
   );
-  useEffect(
-    () =>
-      whileVisible(async (signal) => {
-        while (isPermitted) {
-          await pause(ROUND_MS, signal);
-          reload();
-        }
-      }),
-    [isPermitted],
-  );
-  // A lost connection takes nothing from the screen.
-  const known = useRef(value);
-  if (value !== undefined) known.current = value;
   if (!isPermitted)
     return (
       <Panel id="figures" title="Figures">
@@ -43,7 +34,13 @@ export function Figures() {
         </p>
       </Panel>
     );
-  const samples = known.current;
+  // Of a tenant, for example, whose key has none.
+  if (error instanceof ForbiddenError)
+    return (
+      <Panel id="figures" title="Figures">
+        <p class="faint untrusted">{toSentence(error)}</p>
+      </Panel>
+    );
   if (samples === undefined) {
     if (error !== undefined) return <Problem error={error} onRetry={reload} />;
     return <Loading what="figures" />;

@@ -28,6 +28,7 @@ export function HostPage() {
         <h1 id="title">Host</h1>
       </header>
       <div class="panels">
+        <Figures />
         {error !== undefined && <Problem error={error} onRetry={reload} />}
         {error === undefined && value === undefined && <Loading what="the host" />}
         {value !== undefined && (
@@ -36,7 +37,6 @@ export function HostPage() {
             <ProfileList profiles={value.profiles} />
           </>
         )}
-        <Figures />
         <Doctor />
       </div>
     </section>
@@ -52,13 +52,13 @@ function Engine({ engine, version }: { readonly engine: Profiles['engine']; read
         <div>
           <dt>Engine</dt>
           <dd>
-            {engine?.name || 'none'} {engine?.version}{' '}
+            {toVisible(`${engine?.name || 'none'} ${engine?.version ?? ''}`)}{' '}
             {accelerator !== '' && <span class="tag">{accelerator}</span>}
           </dd>
         </div>
         <div>
           <dt>Why</dt>
-          <dd class="untrusted">{engine?.reason ?? ''}</dd>
+          <dd class="untrusted">{toVisible(engine?.reason ?? '')}</dd>
         </div>
         {engine?.jail !== undefined && (
           <div>
@@ -83,7 +83,7 @@ function Engine({ engine, version }: { readonly engine: Profiles['engine']; read
               <code>
                 {name} {by}
               </code>
-              <span>{verdict}</span>
+              <span>{toVisible(verdict)}</span>
               <span class="faint">{ms} ms</span>
             </li>
           ))}

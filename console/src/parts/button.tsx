@@ -1,6 +1,6 @@
 // A button. One that the key does not permit stays visible, and names the operation that is missing.
 import type { ComponentChildren } from 'preact';
-import { type Operation, permits } from '../session/session.ts';
+import { type Operation, permits } from '../session/policy.ts';
 import { useSession } from '../session/use-session.ts';
 import { notify } from './notices.tsx';
 

@@ -10,7 +10,7 @@ import { useNow } from '../parts/use-now.ts';
 import { toSource } from '../sandboxes/filters.ts';
 import { endIfRefused } from '../session/session.ts';
 import { useClient } from '../session/use-session.ts';
-import { toHash } from '../shell/router.ts';
+import { toHash } from '../shell/route.ts';
 import { Ports } from './ports/ports.tsx';
 
 const SLOTS = 120;

@@ -6,7 +6,7 @@ import { Bar, Sparkline } from '../parts/charts.tsx';
 import { formatBytes, toVisible } from '../parts/format.ts';
 import { Age, displayName, Expiry, Labels, State } from '../parts/sandbox-facts.tsx';
 import { useNow } from '../parts/use-now.ts';
-import { toHash } from '../shell/router.ts';
+import { toHash } from '../shell/route.ts';
 import { useShortcuts } from '../shell/shortcuts.ts';
 import { toSource } from './filters.ts';
 import type { Usage, UsageSampler } from './usage.ts';

@@ -1,13 +1,11 @@
 // The session with the daemon: the key, the client, and what the key may do.
-import { ApiError, Client, UnauthorizedError, type WhoAmI } from '@sandboxd/client';
+import { ApiError, Client, UnauthorizedError } from '@sandboxd/client';
 import { Store } from '../live/store.ts';
 import { toVisibleLines } from '../parts/format.ts';
+import type { Policy } from './policy.ts';
 
 /** Of this tab, and only if the user asked for it. */
 const STORED_KEY = 'sandboxd-key';
-
-export type Policy = Extract<WhoAmI, { readonly scoped: true }>['policy'];
-export type Operation = NonNullable<Policy['operations']>[number];
 
 export type Session =
   | { readonly state: 'starting' }
@@ -61,13 +59,6 @@ export function endIfRefused(error: unknown): boolean {
 function refuse(problem: string | undefined): void {
   sessionStorage.removeItem(STORED_KEY);
   session.set({ state: 'keyless', ...(problem !== undefined && { problem }) });
-}
-
-/** Whether a policy lets its key do something: as the daemon's `includesOperation`. */
-export function permits(policy: Policy | undefined, operation: Operation): boolean {
-  const operations = policy?.operations;
-  if (operations === undefined || operations.includes(operation)) return true;
-  return (operation === 'view' || operation === 'metrics') && operations.includes('read');
 }
 
 /** The sentence of an error, for people. It may quote a guest. */

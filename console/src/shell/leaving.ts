@@ -1,7 +1,7 @@
 // What would be lost by leaving a page: the user is asked first, whatever leads away from it.
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { Store } from '../live/store.ts';
-import type { Route } from './router.ts';
+import type { Route } from './route.ts';
 
 type Unsaved = {
   /** Whether it is still there on another page. */
@@ -33,7 +33,8 @@ export function discard(go: () => void): void {
 export function useUnsaved(isChanged: boolean, keeps: Unsaved['keeps']): void {
   const current = useRef(keeps);
   current.current = keeps;
-  useEffect(() => {
+  // With the drawing, not after it: the user may leave at once.
+  useLayoutEffect(() => {
     if (!isChanged) return;
     const mine: Unsaved = { keeps: (next) => current.current(next) };
     unsaved.set(mine);

@@ -1,24 +1,7 @@
-// The address of a page, in the fragment of the URL: it survives a reload, and never reaches a server or its log.
+// The page that is shown, by its address. What would be lost by another one is asked about first.
 import { Store } from '../live/store.ts';
 import { leave, unsaved } from './leaving.ts';
-
-export type Route = {
-  /** The decoded parts of the path. */
-  readonly path: readonly string[];
-  readonly query: URLSearchParams;
-};
-
-/** Parses `#/sandboxes/sbx_1?tab=files`. A part that is not valid percent-encoding stays as it is. */
-export function parseRoute(hash: string): Route {
-  const [path = '', query = ''] = splitOnce(hash.replace(/^#?\/?/, ''), '?');
-  const parts = path.split('/').filter((part) => part !== '');
-  return { path: parts.map(decode), query: new URLSearchParams(query) };
-}
-
-export function toHash(path: readonly string[], query?: URLSearchParams): string {
-  const text = query?.toString() ?? '';
-  return `#/${path.map(encodeURIComponent).join('/')}${text === '' ? '' : `?${text}`}`;
-}
+import { parseRoute, type Route, toHash } from './route.ts';
 
 export const route = new Store<Route>(parseRoute(location.hash));
 /** The address of what is shown. */
@@ -48,17 +31,4 @@ export function replaceQuery(query: URLSearchParams): void {
   history.replaceState(null, '', toHash(route.value.path, query));
   shown = location.hash;
   route.set(parseRoute(location.hash));
-}
-
-function splitOnce(text: string, by: string): readonly string[] {
-  const at = text.indexOf(by);
-  return at === -1 ? [text] : [text.slice(0, at), text.slice(at + by.length)];
-}
-
-function decode(part: string): string {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part;
-  }
 }

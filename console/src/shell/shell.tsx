@@ -17,7 +17,8 @@ import { leave as forgetKey } from '../session/session.ts';
 import { type OpenSession, SessionProvider } from '../session/use-session.ts';
 import { SnapshotsPage } from '../snapshots/page.tsx';
 import { discard, leave, leaving } from './leaving.ts';
-import { navigate, type Route, route, toHash } from './router.ts';
+import { type Route, toHash } from './route.ts';
+import { navigate, route } from './router.ts';
 import { activeShortcuts, useShortcuts } from './shortcuts.ts';
 
 const PAGES = [
@@ -25,7 +26,7 @@ const PAGES = [
   { path: 'snapshots', title: 'Snapshots', key: 'n' },
   { path: 'images', title: 'Images', key: 'i' },
   { path: 'events', title: 'Events', key: 'e' },
-  { path: 'access', title: 'Keys and tenants', key: 'k' },
+  { path: 'access', title: 'Keys', key: 'k' },
   { path: 'host', title: 'Host', key: 'h' },
 ] as const;
 

@@ -11,7 +11,7 @@ import { displayName, State } from '../parts/sandbox-facts.tsx';
 import { Empty, Loading, Problem } from '../parts/states.tsx';
 import { useLoaded } from '../parts/use-loaded.ts';
 import { useClient } from '../session/use-session.ts';
-import { toHash } from '../shell/router.ts';
+import { toHash } from '../shell/route.ts';
 import { DiffDialog } from './diff-dialog.tsx';
 import { type Node, toForest } from './forest.ts';
 

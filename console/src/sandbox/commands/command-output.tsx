@@ -8,7 +8,7 @@ import { attempt } from '../../parts/notices.tsx';
 import { Loading, Problem } from '../../parts/states.tsx';
 import { endIfRefused } from '../../session/session.ts';
 import { useClient } from '../../session/use-session.ts';
-import { toHash } from '../../shell/router.ts';
+import { toHash } from '../../shell/route.ts';
 import { type LogLine, LogLines } from '../log-lines.ts';
 
 const GRACE_S = 2;

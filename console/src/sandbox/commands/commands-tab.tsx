@@ -1,21 +1,23 @@
 // The commands of a sandbox: those that run and those that ended within the last hour, their output, and new ones.
 import type { CommandInfo, SandboxInfo } from '@sandboxd/client';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { useInventory } from '../../live/use-inventory.ts';
-import { pause, whileVisible } from '../../live/visibility.ts';
 import { ActionButton } from '../../parts/button.tsx';
 import { formatSeconds, formatTime } from '../../parts/format.ts';
 import { attempt } from '../../parts/notices.tsx';
 import { Empty, Loading, Problem } from '../../parts/states.tsx';
-import { useLoaded } from '../../parts/use-loaded.ts';
 import { useNow } from '../../parts/use-now.ts';
+import { usePolled } from '../../parts/use-polled.ts';
 import { useClient } from '../../session/use-session.ts';
-import { type Route, replaceQuery } from '../../shell/router.ts';
+import type { Route } from '../../shell/route.ts';
+import { replaceQuery } from '../../shell/router.ts';
 import { useShortcuts } from '../../shell/shortcuts.ts';
 import { CommandOutput, Outcome, toLine } from './command-output.tsx';
 
 /** No event says that a command has started or ended. */
 const ROUND_MS = 3000;
+/** The newest ones. */
+const MAX_COMMANDS = 200;
 
 export function CommandsTab({ info, at }: { readonly info: SandboxInfo; readonly at: Route }) {
   const sandbox = useClient().sandboxes.get(info.id);
@@ -37,22 +39,11 @@ export function CommandsTab({ info, at }: { readonly info: SandboxInfo; readonly
 
 function CommandList({ id, at }: { readonly id: string; readonly at: Route }) {
   const { commands } = useClient().sandboxes.get(id);
-  const { value, error, reload } = useLoaded(`commands ${id}`, (signal) => commands.list({ signal }));
-  // A lost connection takes no output from the screen.
-  const known = useRef(value);
-  if (value !== undefined) known.current = value;
-  useEffect(
-    () =>
-      whileVisible(async (signal) => {
-        for (;;) {
-          await pause(ROUND_MS, signal);
-          reload();
-        }
-      }),
-    [id],
+  const { value, error, reload } = usePolled(`commands ${id}`, ROUND_MS, (signal) =>
+    commands.list({ signal }),
   );
   const nowMs = useNow();
-  const list = [...(known.current ?? [])].reverse();
+  const list = (value ?? []).slice(-MAX_COMMANDS).reverse();
   const opened = at.query.get('command');
   const shown = list.find((each) => each.id === opened) ?? list[0];
   const open = (command: string): void => replaceQuery(new URLSearchParams({ tab: 'commands', command }));
@@ -67,7 +58,7 @@ function CommandList({ id, at }: { readonly id: string; readonly at: Route }) {
         }}
       />
       {error !== undefined && <Problem error={error} onRetry={reload} />}
-      {error === undefined && known.current === undefined && <Loading what="commands" />}
+      {error === undefined && value === undefined && <Loading what="commands" />}
       {value?.length === 0 && (
         <Empty title="No command runs">
           <p>

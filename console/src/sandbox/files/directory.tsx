@@ -7,7 +7,7 @@ import { formatBytes, formatTime, toVisible } from '../../parts/format.ts';
 import { attempt } from '../../parts/notices.tsx';
 import { Empty, Loading, Problem } from '../../parts/states.tsx';
 import { useLoaded } from '../../parts/use-loaded.ts';
-import { toHash } from '../../shell/router.ts';
+import { toHash } from '../../shell/route.ts';
 import { canBeNamed, joinPath, readDirectory } from './read-directory.ts';
 import { save } from './save.ts';
 import { UploadButton } from './upload.tsx';

@@ -6,10 +6,10 @@ import { formatBytes, toVisible } from '../../parts/format.ts';
 import { attempt, notify } from '../../parts/notices.tsx';
 import { Loading, Problem } from '../../parts/states.tsx';
 import { useLoaded } from '../../parts/use-loaded.ts';
-import { permits } from '../../session/session.ts';
+import { permits } from '../../session/policy.ts';
 import { useSession } from '../../session/use-session.ts';
 import { leave, useUnsaved } from '../../shell/leaving.ts';
-import type { Route } from '../../shell/router.ts';
+import type { Route } from '../../shell/route.ts';
 
 const MAX_TEXT_BYTES = 2 ** 20;
 

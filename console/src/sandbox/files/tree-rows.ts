@@ -34,5 +34,6 @@ export function toRows(branches: ReadonlyMap<string, Branch>, open: ReadonlySet<
 
 function isBelow(path: string, directory: string): boolean {
   const prefix = directory === '/' ? '/' : `${directory}/`;
-  return path.startsWith(prefix) && path.length > prefix.length;
+  const name = path.slice(prefix.length);
+  return path.startsWith(prefix) && !/^\.{0,2}$|\//.test(name);
 }

@@ -1,11 +1,11 @@
-// Files of the user's machine, stored in a directory of the sandbox. A file of the same name is replaced on demand only.
+// Files of the user's machine, stored in a directory of the sandbox. One of the same name is replaced on demand only.
 import { type Files, PreconditionError } from '@sandboxd/client';
 import { useRef, useState } from 'preact/hooks';
 import { ActionButton } from '../../parts/button.tsx';
 import { Confirm } from '../../parts/dialog.tsx';
 import { formatBytes, toVisible } from '../../parts/format.ts';
 import { attempt, notify } from '../../parts/notices.tsx';
-import { permits } from '../../session/session.ts';
+import { permits } from '../../session/policy.ts';
 import { useSession } from '../../session/use-session.ts';
 import { joinPath } from './read-directory.ts';
 

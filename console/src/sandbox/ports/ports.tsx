@@ -38,6 +38,11 @@ export function Ports({ info }: { readonly info: SandboxInfo }) {
       const { url } = await ports.link(port, { expiresS: LINK_S });
       setLinks((before) => new Map(before).set(port, url));
     });
+  const close = async (port: number): Promise<void> => {
+    await change(() => ports.close(port));
+    // Its links ended with it.
+    setLinks((before) => new Map([...before].filter(([of]) => of !== port)));
+  };
   const shown = value?.find(({ port }) => port === previewed);
   return (
     <section class={shown === undefined ? 'panel' : 'panel panel-wide'} aria-labelledby="ports">
@@ -67,7 +72,7 @@ export function Ports({ info }: { readonly info: SandboxInfo }) {
                 Preview
               </ActionButton>
             )}
-            <ActionButton kind="quiet" needs="connect" onClick={() => change(() => ports.close(one.port))}>
+            <ActionButton kind="quiet" needs="connect" onClick={() => close(one.port)}>
               Close
             </ActionButton>
           </li>
