@@ -9,6 +9,7 @@ import { profiles } from './profiles/index.ts';
 import { snapshots } from './snapshots/index.ts';
 import { templates } from './templates/index.ts';
 import { tenants } from './tenants/index.ts';
+import { upgrade } from './upgrade/index.ts';
 import { webhooks } from './webhooks/index.ts';
 
 /** All command groups; the daemon itself is `serve`. */
@@ -24,4 +25,4 @@ export const GROUPS: readonly Group[] = [
 ];
 
 /** Commands without a group. */
-export const COMMANDS: readonly Command[] = [doctor, bench];
+export const COMMANDS: readonly Command[] = [doctor, bench, upgrade];
