@@ -29,18 +29,28 @@ const COMMON: BuildOptions = {
 
 const NODE: BuildOptions = { platform: 'node', target: 'node20' };
 
-/** The package.json for `npm pack`, without fields that only the workspace needs. */
+/**
+ * The package.json for `npm pack`, without fields that only the workspace needs. The publisher of a build names its
+ * source: npm's provenance compares `repository` with where the build ran.
+ */
 const PACKAGE = {
   name: '@sandboxd/client',
   version: JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')).version as string,
   description: 'Client library and command of sandboxd, a daemon of microVM sandboxes',
+  keywords: ['sandbox', 'microvm', 'firecracker', 'cloud-hypervisor', 'qemu', 'agents', 'mcp'],
   license: 'Apache-2.0',
+  ...(process.env.REPOSITORY && { repository: { type: 'git', url: process.env.REPOSITORY } }),
   type: 'module',
   engines: { node: '>=20.3' },
   sideEffects: false,
-  exports: { '.': { types: './types/index.d.ts', browser: './browser.js', default: './index.js' } },
+  exports: {
+    '.': { types: './types/index.d.ts', browser: './browser.js', default: './index.js' },
+    './package.json': './package.json',
+  },
   types: './types/index.d.ts',
   bin: { sandbox: './sandbox.js' },
+  files: ['*.js', 'parts', 'types', 'CHANGELOG.md'],
+  publishConfig: { access: 'public', provenance: true },
 };
 
 export async function buildClient(folder: string): Promise<void> {
@@ -73,7 +83,13 @@ export async function buildClient(folder: string): Promise<void> {
     chmodSync(join(folder, 'sandbox.js'), 0o755);
   }
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(PACKAGE, null, 2)}\n`);
-  copyFileSync(join(ROOT, 'docs/client.md'), join(folder, 'README.md'));
+  writeFileSync(join(folder, 'README.md'), withoutLinks(readFileSync(join(ROOT, 'docs/client.md'), 'utf8')));
+  for (const name of ['LICENSE', 'CHANGELOG.md']) copyFileSync(join(ROOT, name), join(folder, name));
+}
+
+/** Links to other pages become their text: the package has this page alone. */
+function withoutLinks(page: string): string {
+  return page.replace(/\[([^\]]*)\]\((?!https?:|#)[^)]*\)/g, '$1');
 }
 
 /** Changes imports in declarations to the package's file names. */

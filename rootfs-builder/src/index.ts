@@ -4,6 +4,7 @@ export {
   digestInit,
   type EnsureKernelOptions,
   ensureKernel,
+  KERNEL_FORMAT,
   type ResolvedKernel,
   resolveKernel,
   seedKernel,
@@ -17,7 +18,7 @@ export { findRecipe, type RecipeBook, recipeDigest, resolveRecipe } from './reci
 export { type AgentImage, ensureAgentImage } from './rootfs/agent-image.ts';
 export { type BakeOptions, type BakeResult, bakeProfile, requireBakingHost } from './rootfs/bake.ts';
 export { makeRootImage } from './rootfs/ext4.ts';
-export type { ProfileManifest } from './rootfs/manifest.ts';
+export { type ProfileManifest, ROOTFS_FORMAT } from './rootfs/manifest.ts';
 export {
   listProfileNames,
   listProfiles,

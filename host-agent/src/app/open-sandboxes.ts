@@ -1,4 +1,5 @@
 // Step of the start: stored logs, networks, and the manager of sandboxes, which adopts the running ones.
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { ensureAgentImage } from '@sandboxd/rootfs-builder';
 import type { Config } from '../config/index.ts';
@@ -36,8 +37,8 @@ import type { OpenedEngines } from './open-engines.ts';
 import type { OpenedRootfs } from './open-rootfs.ts';
 import type { OpenedEvents, OpenedStore } from './open-store.ts';
 
-/** More parallel starts would only slow each other down. */
-const MAX_CONCURRENT_STARTS = 4;
+/** On a small host, more parallel starts would only slow each other down. Each has a VMM and a guest that compute. */
+const MAX_CONCURRENT_STARTS = Math.max(4, Math.ceil(availableParallelism() / 2));
 
 /** One sandbox has at most this much of it. */
 const MAX_EGRESS_LOG_BYTES = 8 * 2 ** 20;

@@ -12,6 +12,7 @@ import { snapshots } from './snapshots/index.ts';
 import { store } from './store/index.ts';
 import { templates } from './templates/index.ts';
 import { tenants } from './tenants/index.ts';
+import { upgrade } from './upgrade/index.ts';
 import { webhooks } from './webhooks/index.ts';
 
 /** All command groups; the daemon itself is `serve`. */
@@ -29,4 +30,4 @@ export const GROUPS: readonly Group[] = [
 ];
 
 /** Commands without a group. */
-export const COMMANDS: readonly Command[] = [doctor, bench, gateway];
+export const COMMANDS: readonly Command[] = [doctor, bench, gateway, upgrade];

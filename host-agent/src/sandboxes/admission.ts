@@ -23,6 +23,18 @@ const RETRY_AFTER_S = 5;
 /** A request that needs space waits at most this long for deletes in progress. */
 const MAX_FREEING_WAIT_MS = 5000;
 
+/**
+ * Current use: memory of every running VM (also of deleted sandboxes), number of sandboxes, memory that engines share
+ * between copies.
+ */
+type InUse = {
+  readonly sandboxes: number;
+  readonly memoryMib: readonly number[];
+  readonly sharedBytes: number;
+  /** What booted guests take besides that. */
+  readonly bootedMib: number;
+};
+
 export type AdmissionOptions = {
   /** Maximum number of sandboxes. */
   readonly maxSandboxes: number;
@@ -31,17 +43,7 @@ export type AdmissionOptions = {
   /** Overcommit factor for the rest; 1 means no overcommit. */
   readonly memoryOvercommit: number;
   readonly readCapacity: () => Promise<HostCapacity>;
-  /**
-   * Current use: memory of every running VM (also of deleted sandboxes), number of sandboxes, memory that engines share
-   * between copies.
-   */
-  readonly inUse: () => {
-    readonly sandboxes: number;
-    readonly memoryMib: readonly number[];
-    readonly sharedBytes: number;
-    /** What booted guests take besides that. */
-    readonly bootedMib: number;
-  };
+  readonly inUse: () => InUse;
   /**
    * Resolves when a clean-up in progress has ended and may have freed resources; undefined when there are no clean-
    * ups.
@@ -109,8 +111,10 @@ export class Admission {
   #check(need: Need, others: Iterable<Need>, capacity: HostCapacity): void {
     const pending = [...others, need];
     if (need.memoryMib.length > 0 || need.shared !== undefined) {
-      this.#checkSlots(pending);
-      this.#checkPromises(pending, capacity);
+      // Read once: it is a walk over all sandboxes.
+      const used = this.#options.inUse();
+      this.#checkSlots(pending, used);
+      this.#checkPromises(pending, used, capacity);
       this.#checkAvailable(pending, capacity);
     }
     checkDisk(pending, capacity);
@@ -127,18 +131,17 @@ export class Admission {
     }
   }
 
-  #checkSlots(pending: readonly Need[]): void {
+  #checkSlots(pending: readonly Need[], used: InUse): void {
     const starting = pending.filter(({ isTemplate }) => isTemplate !== true);
-    const total = this.#options.inUse().sandboxes + sum(starting, ({ memoryMib }) => memoryMib.length);
+    const total = used.sandboxes + sum(starting, ({ memoryMib }) => memoryMib.length);
     const max = this.#options.maxSandboxes;
     if (total <= max) return;
     throw exhausted(`this daemon takes ${max} sandboxes, ${total} would exist; delete some first`, 'slots');
   }
 
   /** Guests may touch all of their memory at any time. */
-  #checkPromises(pending: readonly Need[], { memoryTotalBytes }: HostCapacity): void {
-    const { memoryReserveBytes, memoryOvercommit, inUse } = this.#options;
-    const used = inUse();
+  #checkPromises(pending: readonly Need[], used: InUse, { memoryTotalBytes }: HostCapacity): void {
+    const { memoryReserveBytes, memoryOvercommit } = this.#options;
     const all = [...used.memoryMib, ...pending.flatMap(({ memoryMib }) => memoryMib)];
     const sharedMib = toMib(used.sharedBytes + sumShared(pending));
     const promisedMib = sharedMib + used.bootedMib + sum(all, (memoryMib) => memoryMib + VMM_OVERHEAD_MIB);

@@ -1,9 +1,10 @@
 // The registry on disk: LMDB tables of JSON records, with a schema version that is checked at opening.
-import { chmodSync, closeSync, fstatSync, ftruncateSync, mkdirSync, openSync, readSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Database, open, type RootDatabase } from 'lmdb';
 import { AppError, errnoOf, toError } from '../lib/errors.ts';
+import { checkRegistryFile } from './registry-file.ts';
 
 const MAX_TABLES = 32;
 /** lmdb does not report the end of a failed transaction, so closing waits at most this long. */
@@ -120,6 +121,13 @@ export class Table<T> {
   }
 }
 
+export type SchemaVersions = {
+  /** Undefined in a file without records. */
+  readonly found: number | undefined;
+  readonly oldest: number;
+  readonly newest: number;
+};
+
 export class Store {
   /** Path of the database file. */
   readonly path: string;
@@ -157,6 +165,22 @@ export class Store {
         `the registry ${path} cannot be used: ${toError(error).message}; ${toAdvice(errnoOf(error))}`,
         { cause: error },
       );
+    }
+  }
+
+  /**
+   * The schema version of a file, and those that this build can use, without a change of the file; undefined without a
+   * file. Error if it is damaged.
+   */
+  static async inspect(path: string): Promise<SchemaVersions | undefined> {
+    if (!existsSync(path)) return undefined;
+    checkRegistryFile(path, 'reads');
+    const root = open({ path, noSubdir: true, maxDbs: MAX_TABLES, readOnly: true });
+    try {
+      const found = openTable<number>(root, META_TABLE).get(VERSION_KEY);
+      return { found, oldest: OLDEST_VERSION, newest: SCHEMA_VERSION };
+    } finally {
+      await root.close();
     }
   }
 
@@ -290,51 +314,3 @@ const MIGRATIONS: Readonly<Record<number, Readonly<Record<string, Change>>>> = {
     idempotency_answers: (record) => ({ ...record, body: Buffer.from(record.body).toString('base64') }),
   },
 };
-
-// Checks a registry file before LMDB maps it: an invalid or truncated file would crash the process with a signal.
-const MAGIC = 0xbeefc0de;
-/** Bytes from a page's start: the header has 24, then magic, version, address, map size and two tables follow. */
-const MAGIC_OFFSET = 24;
-const PAGE_SIZE_OFFSET = 48;
-const LAST_PAGE_OFFSET = 144;
-const META_BYTES = 152;
-const MIN_PAGE_BYTES = 256;
-const MAX_PAGE_BYTES = 65_536;
-
-type Meta = { readonly pageBytes: number; readonly lastPage: number };
-
-/**
- * Throws an Error that says what is wrong. A missing or empty file is valid. A truncated file is extended with zero
- * pages, which LMDB rejects cleanly where they matter.
- */
-function checkRegistryFile(path: string): void {
-  let fd: number;
-  try {
-    fd = openSync(path, 'r+');
-  } catch (error) {
-    if (errnoOf(error) === 'ENOENT') return;
-    throw error;
-  }
-  try {
-    const { size } = fstatSync(fd);
-    if (size === 0) return;
-    const first = readMeta(fd, 0);
-    const second = readMeta(fd, first.pageBytes);
-    const wantedBytes = (Math.max(first.lastPage, second.lastPage) + 1) * first.pageBytes;
-    if (size < wantedBytes) ftruncateSync(fd, wantedBytes);
-  } finally {
-    closeSync(fd);
-  }
-}
-
-function readMeta(fd: number, position: number): Meta {
-  const bytes = Buffer.alloc(META_BYTES);
-  const length = readSync(fd, bytes, 0, META_BYTES, position);
-  if (length < META_BYTES) throw new Error('it is cut off at its beginning');
-  if (bytes.readUInt32LE(MAGIC_OFFSET) !== MAGIC) throw new Error('it is not an LMDB database');
-  const pageBytes = bytes.readUInt32LE(PAGE_SIZE_OFFSET);
-  const lastPage = Number(bytes.readBigUInt64LE(LAST_PAGE_OFFSET));
-  const isSane = pageBytes >= MIN_PAGE_BYTES && pageBytes <= MAX_PAGE_BYTES && lastPage < 2 ** 32;
-  if (!isSane) throw new Error('its first pages make no sense');
-  return { pageBytes, lastPage };
-}

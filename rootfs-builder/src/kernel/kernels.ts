@@ -21,7 +21,7 @@ import { ensureDeb, findKernelPackage, type KernelPackage, unpackKernelDeb } fro
 import { extractVmlinux } from './vmlinux.ts';
 
 /** Increase when the same package, modules and init would produce other files. */
-const KERNEL_FORMAT = 2;
+export const KERNEL_FORMAT = 2;
 /** File name in a kernel's directory. */
 const MODULES_FILE = 'modules.tar.zst';
 

@@ -8,7 +8,7 @@ import { build } from 'esbuild';
 import t from 'tap';
 import { buildClient } from '../../../scripts/build-client.ts';
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 const run = promisify(execFile);
 const ROOT = resolve(import.meta.dirname, '../../..');
 
@@ -32,6 +32,18 @@ try {
 }
 `;
 
+const CONTENT = [
+  'CHANGELOG.md',
+  'LICENSE',
+  'README.md',
+  'browser.js',
+  'index.js',
+  'package.json',
+  'parts',
+  'sandbox.js',
+  'types',
+];
+
 /** What npm makes of the built package, and what it installs of that, with no registry. */
 async function install(home: string): Promise<string> {
   const built = join(home, 'built');
@@ -50,6 +62,18 @@ t.test('it needs no other package, and browsers no module of Node', async (t) =>
   t.same(readdirSync(join(home, 'node_modules')).toSorted(), ['.bin', '.package-lock.json', '@sandboxd']);
   const about = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
   t.notOk(about.dependencies);
+  t.match(about, {
+    name: '@sandboxd/client',
+    version: /^\d+\.\d+\.\d+$/,
+    license: 'Apache-2.0',
+    exports: { '.': { types: './types/index.d.ts' }, './package.json': './package.json' },
+    publishConfig: { access: 'public', provenance: true },
+  });
+  t.notOk(about.private);
+  t.same(readdirSync(folder).toSorted(), CONTENT);
+  const readme = readFileSync(join(folder, 'README.md'), 'utf8');
+  t.match(readme, /^# TypeScript library/);
+  t.same(readme.match(/\]\((?!https?:|#)/g), null, 'no link leads out of the package');
   const importsOf = (name: string) =>
     [...readFileSync(join(folder, name), 'utf8').matchAll(/^import .*from "([^"]+)"/gm)].map(
       ([, from]) => from,

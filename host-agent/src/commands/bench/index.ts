@@ -17,6 +17,8 @@ import { makeTiers } from './tiers.ts';
 
 /** A result has some 10 KB. */
 const MAX_RESULT_BYTES = 2 ** 20;
+/** Of the time; the rest is for idle copies. */
+const TIERS_SHARE = 0.85;
 
 export const bench: Command = {
   name: 'bench',
@@ -66,6 +68,12 @@ export const bench: Command = {
     if (input.isSet('compare')) return compare(input.operands);
     if (input.operands.length > 0) throw new UsageError('results are named only with --compare');
     const options = parseOptions(input);
+    assertLocal(process.env.SANDBOXD_HOST);
+    // A file that cannot be written is found before the run, not after it.
+    for (const flag of ['json', 'page']) {
+      const path = input.text(flag);
+      if (path !== undefined) await writeFile(path, '', { flag: 'a' });
+    }
     const { dataDir } = loadSharedConfig(input);
     // Loaded here: the daemon itself, which is the same program, has no use for it.
     const { Client } = await import('@sandboxd/client');
@@ -73,6 +81,14 @@ export const bench: Command = {
     await output(result, input);
   },
 };
+
+/** The result describes this machine. UsageError for the daemon of another one. */
+export function assertLocal(host: string | undefined): void {
+  if (!host || host.startsWith('unix:')) return;
+  const name = URL.parse(host)?.hostname ?? '';
+  if (name === 'localhost' || name === '[::1]' || /^127\.[\d.]+$/.test(name)) return;
+  throw new UsageError(`run it on the host of the daemon, not ${host}: the result describes this machine`);
+}
 
 async function output(result: BenchResult, input: Input): Promise<void> {
   const [json, page] = [input.text('json'), input.text('page')];
@@ -118,11 +134,12 @@ export async function runBench(
   ]);
   const lab = new Lab({ client, run: randomBytes(6).toString('hex'), profile, memoryMib, vcpus, timeMs });
   const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeMs)]);
+  const plan = { levels, rounds, signal, onCell: report };
   const apiKey = process.env.SANDBOXD_API_KEY || undefined;
   const all = makeTiers(lab, { image, egress, apiKey, freeBytes: () => readFreeBytes(options.dataDir) });
   const tiers = all.filter(({ name }) => options.tiers.length === 0 || options.tiers.includes(name));
   try {
-    const cells = await measure(tiers, { levels, rounds, timeMs, signal, onCell: report });
+    const cells = await measure(tiers, { ...plan, timeMs: timeMs * TIERS_SHARE });
     const idle_copies = await measureIdleCopies(lab, deadline);
     signal.throwIfAborted();
     const full = untilFull === undefined ? undefined : await fillHost(lab, untilFull, deadline);

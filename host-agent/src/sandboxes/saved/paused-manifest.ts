@@ -5,12 +5,13 @@ import { z } from 'zod';
 import { AppError, errnoOf, toError } from '../../lib/errors.ts';
 import { flush } from './save.ts';
 
+export const PAUSED_FORMAT = 1;
 const MANIFEST_FILE = 'manifest.json';
 const NEW_MANIFEST_FILE = 'manifest.json.new';
 
 /** Paths are relative to the directory: `<generation>/<name>`. */
 const pausedSchema = z.object({
-  formatVersion: z.literal(1),
+  formatVersion: z.literal(PAUSED_FORMAT),
   phase: z.enum(['paused', 'awake']),
   /** Counts the pauses; each has a directory for its new files. */
   generation: z.number().int(),

@@ -3,9 +3,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { parseInput } from '../../../../../api/src/command-line.ts';
-import { bench, readResult } from '../../../../../host-agent/src/commands/bench/index.ts';
+import { assertLocal, bench, readResult } from '../../../../../host-agent/src/commands/bench/index.ts';
 import {
-  type Cell,
   measure,
   NotMeasured,
   type Operation,
@@ -15,6 +14,7 @@ import { parseOptions } from '../../../../../host-agent/src/commands/bench/optio
 import { renderComparison, renderPage } from '../../../../../host-agent/src/commands/bench/page.ts';
 import {
   type BenchResult,
+  type Cell,
   FORMAT,
   percentile,
   toPercentiles,
@@ -191,6 +191,20 @@ t.test('what is no result is refused with a reason', async (t) => {
   writeFileSync(join(dir, 'e.json'), JSON.stringify(RESULT));
   t.same(await readResult(join(dir, 'e.json')), RESULT);
   t.ok(readFileSync(join(dir, 'e.json')));
+});
+
+t.test('the daemon must be of this machine', async (t) => {
+  for (const host of [
+    undefined,
+    '',
+    'unix:/run/a.sock',
+    'http://127.0.0.1:1',
+    'https://localhost',
+    'http://[::1]:2',
+  ])
+    t.doesNotThrow(() => assertLocal(host), `${host}`);
+  for (const host of ['http://10.0.0.1', 'https://127.example.com', 'https://localhost.example.com', 'x'])
+    t.throws(() => assertLocal(host), { message: /run it on the host/ }, host);
 });
 
 t.test('flags are bounded', async (t) => {
