@@ -8,7 +8,6 @@ import { benchResult } from '../../host-agent/src/commands/bench/result.ts';
 import { startDaemon } from '../support/daemon.ts';
 import { DAEMON_PROGRAM } from '../support/leftovers.ts';
 import { scaled } from '../support/time-scale.ts';
-import { until } from '../support/until.ts';
 
 t.setTimeout(scaled(600_000));
 const daemon = await startDaemon(t, { flags: ['--ingress-listen', '127.0.0.1:0'] });
