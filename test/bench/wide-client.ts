@@ -72,8 +72,11 @@ async function readEvents(url: string, count: number, from: string): Promise<Tim
   const startedAt = performance.now();
   const response = await fetch(`${url}/events`, { headers: { 'last-event-id': from } });
   let seen = 0;
+  let rest = '';
   for await (const part of response.body ?? []) {
-    seen += Buffer.from(part).toString().split('data: ').length - 1;
+    const lines = (rest + Buffer.from(part).toString()).split('\n');
+    rest = lines.pop() ?? '';
+    seen += lines.filter((line) => line.startsWith('data: ')).length;
     if (seen >= count) break;
   }
   return { ms: performance.now() - startedAt, times: [seen] };

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { Metrics } from '../../host-agent/src/metrics/metrics.ts';
 import { measureSandboxes } from '../../host-agent/src/sandboxes/metrics.ts';
 import { serve } from '../http/support.ts';
@@ -68,8 +68,9 @@ async function record(remote: Remote, title: string, order: string, count: numbe
   return result;
 }
 
-async function open(home: Home) {
+async function open(t: Test, home: Home) {
   const startedAt = performance.now();
+  const before = process.cpuUsage();
   const readCapacity = async () => ({
     memoryTotalBytes: 4 * TIB,
     memoryAvailableBytes: 4 * TIB,
@@ -83,11 +84,13 @@ async function open(home: Home) {
     readCapacity,
   });
   const startMs = performance.now() - startedAt;
+  const { user, system } = process.cpuUsage(before);
+  const startCpuMs = (user + system) / 1000;
   t.setTimeout(0);
   const metrics = new Metrics();
   measureSandboxes(metrics, { source: daemon.manager.metricsSource, top: 20, readCapacity });
   const { url, server } = await serve(t, { sandboxes: daemon.manager, events: daemon.journal, metrics });
-  return { ...daemon, url, server, startMs };
+  return { ...daemon, url, server, startMs, startCpuMs };
 }
 
 t.setTimeout(0);
@@ -96,7 +99,7 @@ t.test(`${COUNT} sandboxes`, async (t) => {
   const home = await makeHome(t);
   home.host.onBoot = () => sleep(START_MS);
   home.host.onRestore = () => sleep(START_MS);
-  const first = await open(home);
+  const first = await open(t, home);
   const remote = new Remote(first.url);
   const step = Math.max(1, Math.floor(COUNT / 5));
   await remote.order('create', 1);
@@ -111,10 +114,18 @@ t.test(`${COUNT} sandboxes`, async (t) => {
   remote.end();
   await first.server.close();
   await first.crash();
-  const second = await open(home);
+  const second = await open(t, home);
   t.equal(second.manager.list().length, COUNT + 1);
   console.error(`start with ${COUNT + 1} sandboxes: ${second.startMs.toFixed(0)} ms`);
-  rows.push(['start, and adoption of all', `${ms(second.startMs)} ms`, '', '', '', '', '']);
+  rows.push([
+    'start, and adoption of all',
+    `${ms(second.startMs)} ms`,
+    ms(second.startCpuMs / COUNT),
+    '',
+    '',
+    '',
+    '',
+  ]);
   const again = new Remote(second.url);
   await again.order('adopt', 0);
   await record(again, 'delete', 'delete', COUNT);
