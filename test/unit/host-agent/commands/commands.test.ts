@@ -121,7 +121,10 @@ t.test('help names every command, and a command its flags', async (t) => {
 
 t.test('words that make no sense are refused, with what is known', async (t) => {
   const cases: [string[], RegExp][] = [
-    [['profile'], /^sandboxd: there is no command "profile"; known are serve, doctor, bench, upgrade, profiles/],
+    [
+      ['profile'],
+      /^sandboxd: there is no command "profile"; known are serve, doctor, bench, upgrade, profiles/,
+    ],
     [['profiles'], /^sandboxd: a command is missing behind `sandboxd profiles`; known are bake, list/],
     [['profiles', 'burn'], /^sandboxd: there is no command "burn" behind/],
     [['profiles', 'list', '--nope'], /^sandboxd: unknown option '--nope'; `sandboxd profiles list --help`/],
