@@ -1,6 +1,6 @@
 // Part of egressd.c: the control connection, and the verdicts of the daemon.
 
-enum { MAX_ADDRESSES = 16, MAX_TAG = 639, MAX_VERDICTS = 128, MAX_LINE = 4096, OUT_BYTES = 1 << 19, IN_BYTES = 1 << 16 };
+enum { MAX_ADDRESSES = 16, MAX_TAG = 639, MAX_VERDICTS = 128, MAX_LINE = 4096, OUT_BYTES = 1 << 21, IN_BYTES = 1 << 16 };
 
 struct verdict {
   char key[MAX_NAME + 32];

@@ -18,7 +18,9 @@ export function openSecrets(
   const unused = sealer.findUnusedKey();
   if (unused !== undefined)
     log.warn({ path: unused }, 'another key seals secrets now; what this one sealed cannot be used');
-  markSealKey(store, sealer);
+  markSealKey(store, sealer).catch((err: unknown) =>
+    log.error({ err }, 'which key seals secrets cannot be recorded: commands cannot tell another one'),
+  );
   resources.defer(() => secretStore.close());
   resources.use(followCommands(secretStore, audit, log));
   return {

@@ -123,12 +123,11 @@ export function paths(about: About<string[]>): Setting<string[]> {
 
 const SOURCE_NAME = /^(?:[a-z0-9][a-z0-9._-]{0,62}\/)?[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$/;
 
-/** Names that clients use for paths of the host: `name=/path`, or `tenant/name=/path`. */
-/** Texts, as they are printed: `parseNamedPath` and `parseNamedSource` read them. */
+/** Names that clients use for paths of the host, as they are printed; `parseNamedPath` reads them. */
 export function namedPaths(about: About<string[]>): Setting<string[]> {
   return {
-    schema: z.array(z.string().refine((text) => parseNamedPath(text) !== undefined)),
-    expected: 'a list of [tenant/]name[@host…]=/absolute/path',
+    schema: z.array(z.string()).refine((texts) => areDistinct(texts.map(parseNamedPath))),
+    expected: 'a list of [tenant/]name[@host…]=/absolute/path, each name once',
     placeholder: '[tenant/]name[@host…]=path',
     fromText: splitList,
     ...about,
@@ -137,8 +136,8 @@ export function namedPaths(about: About<string[]>): Setting<string[]> {
 
 export function sourceNames(about: About<string[]>): Setting<string[]> {
   return {
-    schema: z.array(z.string().refine((text) => parseNamedSource(text) !== undefined)),
-    expected: 'a list of [tenant/]name[@host…]',
+    schema: z.array(z.string()).refine((texts) => areDistinct(texts.map((text) => parseNamedSource(text)))),
+    expected: 'a list of [tenant/]name[@host…], each name once',
     placeholder: '[tenant/]name[@host…]',
     fromText: splitList,
     ...about,
@@ -150,6 +149,13 @@ export type NamedSource = readonly [
   name: string,
   entry: { readonly path: string; readonly hosts?: readonly string[] },
 ];
+
+/** Of two entries of one name, one would count without a word, with its hosts or without any. */
+function areDistinct(sources: readonly (NamedSource | undefined)[]): boolean {
+  return (
+    !sources.includes(undefined) && new Set(sources.map((source) => source?.[0])).size === sources.length
+  );
+}
 
 export function parseNamedPath(text: string): NamedSource | undefined {
   const [, name = '', path = ''] = /^([^=]*)=(\/[^\0]+)$/.exec(text) ?? [];

@@ -52,8 +52,8 @@ type JudgedFlow = { readonly id: string; readonly connection: NamedConnection };
 
 const TIMEOUT_MS = 10_000;
 const MAX_LINE_CHARS = 4096;
-/** As many connections as there can be. */
-const MAX_FLOWS = 1024;
+/** As many connections as there can be, those of the gateway among them (MAX_LINKS and MAX_GATE of egressd.c). */
+const MAX_FLOWS = 1024 + 1280;
 /** More than its own limit of new connections. */
 const ASKS_PER_S = 200;
 const ASKS_AT_ONCE = 2048;

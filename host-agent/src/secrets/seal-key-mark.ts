@@ -8,15 +8,18 @@ const TABLE = 'seal_key_mark';
 type Mark = { readonly sealed: string };
 
 /** Of the daemon, when it starts. A key that does not exist is not made for that. */
-export function markSealKey(store: Store, sealer: Sealer): void {
+export async function markSealKey(store: Store, sealer: Sealer): Promise<void> {
   const table = store.table<Mark>(TABLE);
   if (!sealer.hasKey) return;
+  let sealed: string;
   try {
     if (table.get(ID) !== undefined && isSealKeyOfDaemon(store, sealer)) return;
-    void table.put(ID, { sealed: sealer.seal(ID, Buffer.alloc(1)) });
+    sealed = sealer.seal(ID, Buffer.alloc(1));
   } catch {
     // A key that cannot be used is an error of what needs it, and of `sandboxd doctor`.
+    return;
   }
+  await table.put(ID, { sealed });
 }
 
 /** Also where no daemon has left a mark. */

@@ -69,6 +69,8 @@ type SecretStoreOptions = {
 export class SecretStore {
   readonly #table: Table<StoredSecret>;
   readonly #changes: Table<SecretChange>;
+  /** Ids of changes that the audit trail has, and that could not be removed since. */
+  readonly #recorded = new Set<string>();
   readonly #uses: SecretUses;
   readonly #by: string | undefined;
   readonly #sealer: Sealer;
@@ -172,13 +174,17 @@ export class SecretStore {
   async takeChanges(record: (change: SecretChange) => void): Promise<void> {
     if (!this.#changes.hasLatest()) return;
     const changes = this.#changes.all();
-    for (const { record: change } of changes.toSorted((a, b) => a.record.atMs - b.record.atMs))
+    for (const { id, record: change } of changes.toSorted((a, b) => a.record.atMs - b.record.atMs)) {
+      if (this.#recorded.has(id)) continue;
       record(change);
+      this.#recorded.add(id);
+    }
     await Promise.all(
       changes.map(async ({ id, record: { scope, name } }) => {
         if (!this.has(scope, name)) await this.#uses.remove(toId(scope, name));
         await this.#changed(scope, name);
         await this.#changes.remove(id);
+        this.#recorded.delete(id);
       }),
     );
   }

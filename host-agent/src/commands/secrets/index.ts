@@ -14,6 +14,7 @@ import { loadSharedConfig, SHARED_FLAGS, withStore } from '../shared-config.ts';
 
 /** With a line end. */
 const MAX_BYTES = MAX_SECRET_CHARS + 2;
+const NO_HOST = 'no host that the settings allow its source';
 
 type Target = { readonly scope: string; readonly name: string };
 
@@ -58,7 +59,7 @@ const list: Command = {
     else
       for (const { name, tenant, hosts, value, last_used_at } of all)
         print(
-          `${toText({ scope: tenant ?? '', name })}: ${value}, for ${hosts.join(', ') || 'no host'}, ` +
+          `${toText({ scope: tenant ?? '', name })}: ${value}, for ${hosts.join(', ') || NO_HOST}, ` +
             (last_used_at === undefined ? 'never used' : `used last at ${last_used_at}`),
         );
   },
@@ -95,8 +96,8 @@ function withSecrets<T>(input: Input, use: (secrets: SecretStore) => T | Promise
     assertSameKey(store, sealer);
     const secrets = new SecretStore({
       ...{ store, sealer, by },
-      // Those that the daemon was started with are not known here.
-      sources: new SecretSources({ files: new Map(), commands: new Map(), credentials: new Map() }),
+      // Those of the daemon's own flags are not known here.
+      sources: new SecretSources(sources),
       log: pino({ level: 'silent' }),
     });
     try {

@@ -68,9 +68,10 @@ const STRING_ESCAPES: Escaping = {
 const PAGE_ESCAPES: Escaping = {
   marks: [AMPERSAND],
   read: (data, at) => {
-    const end = data.indexOf(SEMICOLON, at);
-    const length = end - at + 1;
-    if (end === -1 || length < 4 || length > MAX_ESCAPE_BYTES) return 0;
+    // No further than an escape may reach: a page of ampersands would be read to its end for each of them.
+    const length = data.subarray(at, at + MAX_ESCAPE_BYTES).indexOf(SEMICOLON) + 1;
+    if (length < 4) return 0;
+    const end = at + length - 1;
     if (data[at + 1] === HASH) return readNumber(data, at + 2, end, length);
     const character = ENTITIES.get(data.toString('latin1', at + 1, end));
     return character === undefined ? 0 : length * 256 + character.charCodeAt(0);

@@ -335,5 +335,11 @@ t.test('sources of secrets, also for some hosts alone', (t) => {
   for (const bad of ['gh@=/x', 'gh@*=/x', 'gh@1.2.3.4=/x', 'gh@a.test', '@a.test=/x', 'gh=relative'])
     t.match(problems(['--secret-file', bad]), [/secret-file/], bad);
   t.match(problems(['--secret-credential', 'key=/x']), [/secret-credential/]);
+  // One of the two would count, and the hosts of the other not.
+  const twice = ['--secret-file', 'acme/gh@a.test=/x', '--secret-file', 'acme/gh=/x'];
+  t.match(problems(twice), [/secret-file.*each name once/]);
+  t.match(problems(['--secret-credential', 'key@a.test', '--secret-credential', 'key']), [
+    /secret-credential/,
+  ]);
   t.end();
 });

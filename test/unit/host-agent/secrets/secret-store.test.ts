@@ -281,6 +281,26 @@ t.test('a command beside the daemon: its change is seen at once, and is passed o
   t.strictSame(beside.scopes(), ['acme']);
 });
 
+t.test('a change of a command whose record cannot be removed is told once', async (t) => {
+  const { secrets, store, dataDir } = await open(t);
+  const none = { files: new Map(), commands: new Map(), credentials: new Map() };
+  const [sources, log] = [new SecretSources(none), pino({ level: 'silent' })];
+  const beside = new SecretStore({ store, sealer: new Sealer({ dataDir }), sources, log, by: 'admin' });
+  await beside.put('acme', 'gh', { value: VALUE, hosts: HOSTS });
+  const changes: object[] = [];
+  const take = () => secrets.takeChanges((change) => void changes.push(change));
+  const tables = Object.getPrototypeOf(store.table('secret_changes'));
+  const { remove } = tables;
+  t.teardown(() => Object.assign(tables, { remove }));
+  Object.assign(tables, { remove: () => Promise.reject(new Error('no space left on device')) });
+  await t.rejects(take(), /no space left/);
+  await t.rejects(take(), /no space left/);
+  Object.assign(tables, { remove });
+  await take();
+  await take();
+  t.equal(changes.length, 1);
+});
+
 /** One that ended may wait for its parent to notice. */
 function isRunning(pid: number): boolean {
   try {

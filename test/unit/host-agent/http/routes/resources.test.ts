@@ -279,9 +279,9 @@ t.test('whoami says whether anything narrows the caller', async (t) => {
   };
   const policy = { operations: ['read' as const] };
   t.same(await who(), { scoped: false });
-  t.same(await who({ kind: 'key', id: 'k', key: 'k' }), { scoped: false });
-  t.same(await who(TENANT), { scoped: true, policy: {}, tenant: TENANT.tenant });
-  t.same(await who({ kind: 'key', id: 'k', key: 'k', policy }), { scoped: true, policy });
+  t.match(await who({ kind: 'key', id: 'k', key: 'k' }), { scoped: false, key: { name: 'k' } });
+  t.match(await who(TENANT), { scoped: true, policy: {}, tenant: TENANT.tenant });
+  t.match(await who({ kind: 'key', id: 'k', key: 'k', policy }), { scoped: true, policy });
 });
 
 t.test('the durable log is read as it was asked for', async (t) => {
