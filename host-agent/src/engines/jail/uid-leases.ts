@@ -35,7 +35,7 @@ export class UidLeases {
     this.#next = randomInt(range.count);
   }
 
-  /** Also removes the leases of processes that have exited. `release`: of what else an id has, before its lease ends. */
+  /** Removes leases of processes that have exited, too. `release`: of what an id has besides, before its lease ends. */
   static async open(range: UidRange, dir = LEASES_DIR, release?: Release): Promise<UidLeases> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     return new UidLeases(range, dir, await sweep(dir, release));
