@@ -2,10 +2,12 @@
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { ensureAgentImage } from '@sandboxd/rootfs-builder';
+import type { Logger } from 'pino';
 import type { Config } from '../config/index.ts';
 import { Cgroups } from '../engines/jail/cgroups.ts';
 import { findProgramFiles } from '../engines/jail/jail.ts';
-import { LEASES_DIR, leaseUsers } from '../engines/jail/uid-leases.ts';
+import { LEASES_DIR } from '../engines/jail/uid-leases.ts';
+import { leaseUsers } from '../engines/jail/user-groups.ts';
 import { RootfsFinder } from '../images/index.ts';
 import { agentRootfs } from '../images/rootfs-source.ts';
 import { lazy } from '../lib/lazy.ts';
@@ -81,7 +83,7 @@ export async function openNetwork(
     program: helpers.netd,
     portProgram: helpers.portd,
     egressProgram: helpers.egressd,
-    portUsers: leaseUsers(config.uids, LEASES_DIR, toGroups(config)),
+    portUsers: leaseUsers(config.uids, LEASES_DIR, toGroups(config, log)),
     gateway: {
       command: {
         ...{
@@ -103,8 +105,8 @@ export async function openNetwork(
 }
 
 /** Helpers of networks have control groups where VMMs have. */
-function toGroups({ jail, dataDir }: Config): (() => Promise<Cgroups>) | undefined {
-  return jail && (() => Cgroups.open({ ...jail.cgroups, dir: dataDir }));
+function toGroups({ jail, dataDir }: Config, log: Logger) {
+  return jail && { open: () => Cgroups.open({ ...jail.cgroups, dir: dataDir }), log };
 }
 
 /** Rejects if the operator's file is not valid. */

@@ -30,7 +30,7 @@ export async function openIsolation({
     );
     return { report: { enabled: false, missing: [] } };
   }
-  const jail = await Jail.open(options);
+  const jail = await Jail.open(options, log);
   const { missing } = jail;
   if (missing.length > 0 && isRequired) {
     throw new AppError(

@@ -94,6 +94,11 @@ export function listUsers(): Set<number> {
   return new Set(listPids().flatMap((pid) => readUids(pid) ?? []));
 }
 
+/** Whether any process that has not ended has that user id. */
+export function hasProcess(uid: number): boolean {
+  return listPids().some((pid) => readUids(pid)?.includes(uid) && readStartTicks(pid) !== undefined);
+}
+
 /** Processes with that user id in all four fields, in the initial user namespace of this process. */
 export function listPidsOfUser(uid: number): number[] {
   const own = readNamespace('self');

@@ -85,11 +85,16 @@ export async function startHeld(options: HeldOptions): Promise<number> {
     await users.handOver(uid, process);
     return uid;
   } catch (error) {
-    await Promise.all(findHeld(record).map(endProcess));
-    await removeRecord(record);
-    await users.giveBack(uid);
+    // What cannot be ended keeps its record and its user id; why it failed is what the caller should know.
+    await undoStart(record, uid, users).catch(() => undefined);
     throw error;
   }
+}
+
+async function undoStart(record: string, uid: number, users: Users): Promise<void> {
+  await Promise.all(findHeld(record).map(endProcess));
+  await removeRecord(record);
+  await users.giveBack(uid);
 }
 
 /** What it has used before stays the daemon's. */

@@ -7,8 +7,9 @@ import { assertOperation } from '../../keys/index.ts';
 import type { Requests } from '../rest.ts';
 import type { SandboxRecord } from '../sandbox-records.ts';
 import type { ControlContext } from './context.ts';
-import { toPortAccess, toSecrets, toShown, toTargets } from './network.ts';
+import { NO_TARGETS, toPortAccess, toTargets } from './network.ts';
 import { forkBody, type NetworkBody, putNetworkBody, readBodyAs } from './requests.ts';
+import { changeNetwork, toSecrets, toShown } from './rules.ts';
 import { idOf, mayConnect, setTimeoutOf } from './sandboxes.ts';
 
 const DEFAULT_FORK_TIMEOUT_S = 15;
@@ -48,14 +49,13 @@ export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
     // As for a create: opening ports needs the operation.
     if (body.allowPublicTraffic && records.find(id)?.ports === 'token')
       assertOperation(c.get('principal'), 'connect');
-    const hadRules = 'rules' in (records.find(id)?.network ?? {});
-    const secrets = toSecrets(wanted) ?? (hadRules ? {} : undefined);
-    await requestsOf(c).call('replaceNetwork', {
-      params: { id },
-      body: { ...targets, ...(secrets && { secrets: targets ? secrets : {} }) },
+    const secrets = toSecrets(wanted);
+    const bound = await changeNetwork(requestsOf(c), id, {
+      targets: targets ?? NO_TARGETS,
+      secrets: (targets && secrets) ?? {},
     });
     const record = records.find(id);
-    if (record !== undefined) await records.put(id, changeNetwork(record, wanted, internet ?? null));
+    if (record !== undefined) await records.put(id, changeRecord(record, toShown(wanted, bound), body));
     return c.body(null, 204);
   });
   app.get('/sandboxes/:id/metrics', async (c) => {
@@ -86,17 +86,17 @@ export function serveExtras(app: Hono<HttpEnv>, context: ControlContext): void {
 }
 
 /** What the request says nothing about stays. */
-function changeNetwork(
+function changeRecord(
   record: SandboxRecord,
-  wanted: NetworkBody,
-  allowInternetAccess: boolean | null,
+  shown: object,
+  wanted: NetworkBody & { readonly allow_internet_access?: boolean | null | undefined },
 ): SandboxRecord {
-  const given = Object.entries(toShown(wanted)).filter(([, value]) => value != null);
+  const given = Object.entries(shown).filter(([, value]) => value != null);
   const { rules: _, ...former } = (record.network ?? {}) as { readonly rules?: unknown };
   const { ports, masksHost } = toPortAccess(wanted);
   return {
     ...record,
-    allowInternetAccess,
+    allowInternetAccess: wanted.allow_internet_access ?? null,
     network: { ...former, ...Object.fromEntries(given) },
     ...(wanted.allowPublicTraffic != null && record.ports !== 'closed' && { ports }),
     ...(masksHost && { masksHost }),

@@ -7,15 +7,10 @@ import type { NetworkBody } from './requests.ts';
 
 const EVERYTHING = '0.0.0.0/0';
 const ALL_PORTS = ['1-65535'];
-/** Names of the secrets that a rule becomes begin with this. */
-const RULE_SECRET = 'E2B_RULE_';
-/** Of a secret's value in the REST interface. */
-const MIN_SECRET_CHARS = 8;
-const PRINTABLE = /^[!-~](?:[ -~]*[!-~])?$/;
+/** Of a network that stays where its guest may reach nothing. */
+export const NO_TARGETS: Targets = { allowlist: [], rules: [], presets: [] };
 
-type Rule = NonNullable<NetworkBody['rules']>[string][number];
-
-type Targets = {
+export type Targets = {
   readonly allowlist: readonly string[];
   readonly rules: readonly {
     readonly cidr: string;
@@ -55,40 +50,6 @@ export function toPortAccess(network: Partial<NetworkBody>): Pick<SandboxRecord,
     ports: network.allowPublicTraffic === false ? 'token' : 'public',
     masksHost: network.maskRequestHost != null,
   };
-}
-
-type Binding = {
-  readonly value: string;
-  readonly hosts: readonly string[];
-  readonly inject: { readonly header: string };
-};
-
-/** Headers that the host adds to requests, as secrets that the guest does not have; undefined: none. E2bError 501. */
-export function toSecrets({ rules }: Partial<NetworkBody>): Readonly<Record<string, Binding>> | undefined {
-  const found: [string, Binding][] = [];
-  for (const [host, entries] of Object.entries(rules ?? {})) {
-    const headers = entries.map(({ transform }) => transform?.headers ?? {});
-    for (const [header, value] of Object.entries(Object.assign({}, ...headers) as Record<string, string>)) {
-      if (value.length < MIN_SECRET_CHARS || !PRINTABLE.test(value))
-        throw unsupported(
-          `network.rules: a value of the header ${header.slice(0, 80)} that has less than ${MIN_SECRET_CHARS} ` +
-            'characters, or others than printable ASCII,',
-        );
-      found.push([`${RULE_SECRET}${found.length + 1}`, { value, hosts: [host], inject: { header } }]);
-    }
-  }
-  return found.length === 0 ? undefined : Object.fromEntries(found);
-}
-
-/** What is kept and shown of a network: no credentials. */
-export function toShown({ rules, ...network }: Partial<NetworkBody>): object {
-  const shown = Object.entries(rules ?? {}).map(([host, entries]) => [host, entries.map(withoutValues)]);
-  return { ...network, egressProxy: undefined, ...(rules && { rules: Object.fromEntries(shown) }) };
-}
-
-function withoutValues({ transform }: Rule): Rule {
-  const names = Object.keys(transform?.headers ?? {});
-  return { transform: { headers: Object.fromEntries(names.map((name) => [name, '***'])) } };
 }
 
 function assertKnown({ egressProxy, dnsServers, httpsPorts, maskRequestHost }: Partial<NetworkBody>): void {

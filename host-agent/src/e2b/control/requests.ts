@@ -17,8 +17,12 @@ const names = z
   .nullish()
   .transform((value) => value ?? []);
 
+/** No sandbox has more secrets. */
+const MAX_RULES = 64;
+const isFew = (map: object): boolean => Object.keys(map).length <= MAX_RULES;
+const TOO_MANY = { error: `must have at most ${MAX_RULES} entries` };
 /** Of one host. */
-const rule = z.object({ transform: z.object({ headers: strings }).nullish() });
+const rule = z.object({ transform: z.object({ headers: strings.refine(isFew, TOO_MANY) }).nullish() });
 
 export const networkBody = z.object({
   allowOut: names,
@@ -27,7 +31,7 @@ export const networkBody = z.object({
   maskRequestHost: z.string().nullish(),
   httpsPorts: z.array(z.int()).nullish(),
   dnsServers: z.array(z.string()).nullish(),
-  rules: z.record(z.string().max(300), z.array(rule).max(64)).nullish(),
+  rules: z.record(z.string().max(300), z.array(rule).max(MAX_RULES)).refine(isFew, TOO_MANY).nullish(),
   egressProxy: z.unknown().optional(),
 });
 export type NetworkBody = z.output<typeof networkBody>;

@@ -9,7 +9,7 @@ import { type SandboxRecord, toOwnId } from '../sandbox-records.ts';
 import { findTemplate, type Source } from '../templates/find-template.ts';
 import type { ControlContext } from './context.ts';
 import { NEXT_TOKEN, toPage } from './lists.ts';
-import { toPortAccess, toSecrets, toShown, toTargets } from './network.ts';
+import { NO_TARGETS, toPortAccess, toTargets } from './network.ts';
 import {
   type CreateBody,
   connectBody,
@@ -20,6 +20,7 @@ import {
   refreshBody,
   timeoutBody,
 } from './requests.ts';
+import { changeNetwork, type Rules, readRules, toSecrets, toShown } from './rules.ts';
 import { metadataOf, stateOf, templateOf, toDetail, toListed } from './views.ts';
 
 /** Seconds, where a request says nothing. */
@@ -42,8 +43,10 @@ export function serveSandboxes(
     const made = await createSandbox(requestsOf(c), body, source, { timeoutS, idempotencyKey });
     const record = records.find(made.id);
     const complete = async () => {
-      const info = source.kind === 'snapshot' ? await adapt(lastingOf(c), made, body, timeoutS) : made;
-      await records.put(made.id, record ?? toRecord(body, source, mayConnect(principal)));
+      const isCopy = source.kind === 'snapshot';
+      const bound = isCopy ? await adaptNetwork(lastingOf(c), made, body) : boundBy(body, made);
+      const info = isCopy ? await adapt(lastingOf(c), made, body, timeoutS) : made;
+      await records.put(made.id, record ?? toRecord(body, source, bound, mayConnect(principal)));
       return c.json(await context.show(c, info), 201);
     };
     // With an Idempotency-Key it may be that of an earlier request, and in use.
@@ -194,24 +197,41 @@ async function forkSnapshot(
   return made;
 }
 
-/** Gives a copy what its create asks for. Without a word about the network it keeps that of its source. */
+/** The rules of a new sandbox. */
+function boundBy({ network }: CreateBody, { network: made }: SandboxInfo): Rules {
+  return made === undefined ? [] : Object.values(toSecrets(network ?? {}) ?? {});
+}
+
+/**
+ * Gives a copy the network that its create asks for, and resolves with its rules. Without a word about the network it
+ * keeps that of its source, and without one about targets those.
+ */
+async function adaptNetwork(
+  requests: Requests,
+  { id, network }: SandboxInfo,
+  body: CreateBody,
+): Promise<Rules> {
+  const { allowOut = [], denyOut = [], rules } = body.network ?? {};
+  const secrets = toSecrets(body.network ?? {});
+  if (body.allow_internet_access === false || allowOut.length > 0 || denyOut.length > 0 || secrets) {
+    const targets = toTargets(body.network ?? {}, body.allow_internet_access !== false);
+    if (network === undefined && targets === undefined) return [];
+    const wanted = { targets: targets ?? NO_TARGETS, secrets: (targets && secrets) ?? {} };
+    return await changeNetwork(requests, id, wanted);
+  }
+  if (network === undefined) return [];
+  return rules == null ? await readRules(requests, id) : await changeNetwork(requests, id, { secrets: {} });
+}
+
+/** Gives a copy the lifetime that its create asks for. */
 async function adapt(
   requests: Requests,
   made: SandboxInfo,
   body: CreateBody,
   timeoutS: number,
 ): Promise<SandboxInfo> {
-  const params = { id: made.id };
-  const { allowOut = [], denyOut = [] } = body.network ?? {};
-  const secrets = toSecrets(body.network ?? {});
-  if (body.allow_internet_access === false || allowOut.length > 0 || denyOut.length > 0 || secrets) {
-    const targets = toTargets(body.network ?? {}, body.allow_internet_access !== false);
-    const wanted = { ...targets, ...(targets && secrets && { secrets }) };
-    if (made.network !== undefined || targets !== undefined)
-      await requests.call('replaceNetwork', { params, body: wanted });
-  }
   return await requests.call('updateSandbox', {
-    params,
+    params: { id: made.id },
     body: {
       timeout_s: timeoutS,
       timeout_action: body.autoPause ? 'pause' : 'delete',
@@ -235,7 +255,7 @@ export function mayConnect(principal: Principal): boolean {
   }
 }
 
-function toRecord(body: CreateBody, source: Source, hasPorts: boolean): SandboxRecord {
+function toRecord(body: CreateBody, source: Source, bound: Rules, hasPorts: boolean): SandboxRecord {
   const { user, workdir } = (source.kind === 'snapshot' && source.defaults) || {};
   const defaults = { ...(user !== undefined && { user }), ...(workdir !== undefined && { workdir }) };
   return {
@@ -244,7 +264,7 @@ function toRecord(body: CreateBody, source: Source, hasPorts: boolean): SandboxR
     ...toPortAccess(body.network ?? {}),
     ...(!hasPorts && { ports: 'closed' as const }),
     allowInternetAccess: body.allow_internet_access ?? null,
-    ...(body.network && { network: toShown(body.network) }),
+    ...((body.network || bound.length > 0) && { network: toShown(body.network ?? {}, bound) }),
     ...(Object.keys(defaults).length > 0 && { defaults }),
     keyIds: [],
   };

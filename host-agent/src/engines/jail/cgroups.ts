@@ -1,6 +1,6 @@
 // A cgroup (version 2) for each VMM and for helpers of its network, which limits memory, CPU time and disk bandwidth.
 import { constants } from 'node:fs';
-import { mkdir, open, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf, toError } from '../../lib/errors.ts';
 
@@ -117,6 +117,17 @@ export class Cgroups {
     if (this.#controllers.length > 0) await removeCgroup(join(this.#parent, name));
   }
 
+  async list(): Promise<string[]> {
+    if (this.#controllers.length === 0) return [];
+    const entries = await readdir(this.#parent, { withFileTypes: true });
+    return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
+  }
+
+  /** Rejects if a process is in it. */
+  async removeEmpty(name: string): Promise<void> {
+    await rmdir(join(this.#parent, name));
+  }
+
   #values({
     vcpus,
     memoryMib,
@@ -162,8 +173,9 @@ export async function withoutDiskLimits(
   }
 }
 
-/** For a process that has exited. */
+/** For a process that has exited. What else is in it, such as a child that was being started, is killed. */
 export async function removeCgroup(path: string): Promise<void> {
+  await killAll(path);
   for (let tries = 0; ; tries++) {
     try {
       await rmdir(path);
@@ -173,6 +185,15 @@ export async function removeCgroup(path: string): Promise<void> {
       if (errnoOf(error) !== 'EBUSY' || tries >= BUSY_RETRIES) throw error;
     }
     await new Promise((resolve) => setTimeout(resolve, BUSY_RETRY_MS));
+  }
+}
+
+/** Kernels before 5.14 do not have the file; there a process that is left keeps the group from being removed. */
+async function killAll(path: string): Promise<void> {
+  try {
+    await writeFile(join(path, 'cgroup.kill'), '1', { flag: 'r+' });
+  } catch (error) {
+    if (errnoOf(error) === undefined) throw error;
   }
 }
 

@@ -3,11 +3,14 @@
 import { constants } from 'node:fs';
 import { chmod, chown, lstat, open, realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import type { Logger } from 'pino';
 import { AppError, toError } from '../../lib/errors.ts';
 import { holdOwn, pathOf } from '../../lib/held-path.ts';
+import { hasProcess } from '../../lib/proc.ts';
 import { runProgram } from '../../lib/programs.ts';
 import { type CgroupOptions, Cgroups, removeCgroup } from './cgroups.ts';
-import { giveBackUid, helperGroupOf, LEASES_DIR, UidLeases, type UidRange } from './uid-leases.ts';
+import { giveBackUid, LEASES_DIR, UidLeases, type UidRange } from './uid-leases.ts';
+import { removeGroups, sweepGroups, vmmGroupOf } from './user-groups.ts';
 
 const { O_APPEND, O_CREAT, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants;
 
@@ -94,15 +97,15 @@ export class Jail {
     return this.#cgroups.needsDirectWrites;
   }
 
-  /** AppError unsupported, with what is missing, on a host that cannot jail VMMs. */
-  static async open(options: JailOptions): Promise<Jail> {
-    const { uids, cgroups, program } = options;
+  /** AppError unsupported, with what is missing, on a host that cannot jail VMMs. `log`: of groups that stay. */
+  static async open(options: JailOptions, log?: Pick<Logger, 'warn'>): Promise<Jail> {
+    const { uids, program } = options;
     try {
       if (process.getuid?.() !== 0) throw new Error('the daemon is not root');
-      const leases = await UidLeases.open(uids);
-      const jail = new Jail(options, leases, await Cgroups.open(cgroups));
-      for (const uid of leases.freed)
-        for (const group of [groupOf(uid), helperGroupOf(uid)]) await jail.#cgroups.remove(group);
+      const cgroups = await Cgroups.open(options.cgroups);
+      const leases = await UidLeases.open(uids, LEASES_DIR, (uid) => removeGroups(uid, cgroups, log));
+      await sweepGroups(cgroups, leases, log);
+      const jail = new Jail(options, leases, cgroups);
       const cell = await jail.enter({
         program,
         argv0: 'jail',
@@ -138,7 +141,7 @@ export class Jail {
     let cgroup: string | undefined;
     try {
       const threads = BASE_THREADS + vcpus;
-      cgroup = await this.#cgroups.make(groupOf(uid), { vcpus, memoryMib, threads });
+      cgroup = await this.#cgroups.make(vmmGroupOf(uid), { vcpus, memoryMib, threads });
       const [program, files] = await this.#find(options.program);
       for (const path of view.reads) await permit(path);
       for (const path of view.holds ?? []) await chmod(path, PASSABLE);
@@ -174,7 +177,8 @@ export class Jail {
         ],
       };
     } catch (error) {
-      await leaveJail({ uid, ...(cgroup !== undefined && { cgroup }) });
+      // What failed first is what the caller should know.
+      await leaveJail({ uid, ...(cgroup !== undefined && { cgroup }) }).catch(() => undefined);
       throw error;
     }
   }
@@ -205,7 +209,12 @@ export class Jail {
 
 /** Called after the VMM has exited. */
 export async function leaveJail({ uid, cgroup }: JailIdentity): Promise<void> {
-  if (cgroup !== undefined) await removeCgroup(cgroup);
+  try {
+    if (cgroup !== undefined) await removeCgroup(cgroup);
+  } catch (error) {
+    if (!hasProcess(uid)) await giveBackUid(uid);
+    throw error;
+  }
   await giveBackUid(uid);
 }
 
@@ -220,10 +229,6 @@ export async function takeBack(path: string): Promise<void> {
   await using file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   await file.chown(process.geteuid?.() ?? 0, process.getegid?.() ?? 0);
   await file.chmod((await file.stat()).isDirectory() ? PASSABLE : 0o644);
-}
-
-function groupOf(uid: number): string {
-  return `vmm-${uid}`;
 }
 
 /**

@@ -4,15 +4,21 @@
 import { randomInt } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError, errnoOf } from '../../lib/errors.ts';
 import { lockDirectory } from '../../lib/instance-lock.ts';
-import { lazy } from '../../lib/lazy.ts';
-import { isRunning, listUsers, type ProcessId, readStartTicks } from '../../lib/proc.ts';
-import type { CgroupLimits, Cgroups } from './cgroups.ts';
+import { hasProcess, isRunning, listUsers, type ProcessId, readStartTicks } from '../../lib/proc.ts';
 
 export const LEASES_DIR = '/run/sandboxd-uids';
 
+/** While another daemon looks for ids that are free. */
+const LOCK_TRIES = 20;
+const LOCK_RETRY_MS = 100;
+
 export type UidRange = { readonly base: number; readonly count: number };
+
+/** Removes what a user id without processes still has. False: it could not; it does not reject. */
+export type Release = (uid: number) => Promise<boolean>;
 
 export class UidLeases {
   readonly #range: UidRange;
@@ -29,30 +35,45 @@ export class UidLeases {
     this.#next = randomInt(range.count);
   }
 
-  /** Also removes the leases of processes that have exited. */
-  static async open(range: UidRange, dir = LEASES_DIR): Promise<UidLeases> {
+  /** Removes leases of processes that have exited, too. `release`: of what an id has besides, before its lease ends. */
+  static async open(range: UidRange, dir = LEASES_DIR, release?: Release): Promise<UidLeases> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
-    return new UidLeases(range, dir, await sweep(dir));
+    return new UidLeases(range, dir, await sweep(dir, release));
   }
 
   /** Leases an id to this process until it is handed over or given back. AppError exhausted. */
   async take(): Promise<number> {
     const { base, count } = this.#range;
-    const text = describe({ pid: process.pid, startTicks: readStartTicks(process.pid) ?? -1 });
     for (let tries = 0; tries < count; tries++) {
       const uid = base + this.#next;
       this.#next = (this.#next + 1) % count;
-      try {
-        await using file = await open(join(this.#dir, String(uid)), 'wx', 0o600);
-        await file.writeFile(text);
-        return uid;
-      } catch (error) {
-        // Purging the package removes the directory if there are no leases.
-        if (errnoOf(error) === 'ENOENT') await mkdir(this.#dir, { recursive: true, mode: 0o700 });
-        else if (errnoOf(error) !== 'EEXIST') throw error;
-      }
+      if (await this.#lease(uid)) return uid;
     }
     throw new AppError('exhausted', `all ${count} user ids for VMMs are taken; raise --jail-uid-count`);
+  }
+
+  /** Runs `work` if the id is free; meanwhile no daemon can take it. */
+  async whileFree(uid: number, work: () => Promise<void>): Promise<void> {
+    if (!(await this.#lease(uid))) return;
+    try {
+      await work();
+    } finally {
+      await giveBackUid(uid, this.#dir);
+    }
+  }
+
+  /** False: it has a lease. */
+  async #lease(uid: number): Promise<boolean> {
+    try {
+      await using file = await open(join(this.#dir, String(uid)), 'wx', 0o600);
+      await file.writeFile(describe({ pid: process.pid, startTicks: readStartTicks(process.pid) ?? -1 }));
+      return true;
+    } catch (error) {
+      // Purging the package removes the directory if there are no leases.
+      if (errnoOf(error) === 'ENOENT') await mkdir(this.#dir, { recursive: true, mode: 0o700 });
+      else if (errnoOf(error) !== 'EEXIST') throw error;
+      return false;
+    }
   }
 
   /** From now on the lease lasts as long as that process, independent of this one. */
@@ -63,42 +84,32 @@ export class UidLeases {
   }
 }
 
-type Groups = Pick<Cgroups, 'make' | 'remove'>;
-
-/** Opens the leases and the control groups at the first request for one. `openGroups`: undefined: there are none. */
-export function leaseUsers(range: UidRange, dir = LEASES_DIR, openGroups?: () => Promise<Groups>) {
-  const leases = lazy(() => UidLeases.open(range, dir));
-  const groups = lazy(async () => openGroups?.());
-  return {
-    take: async (): Promise<number> => (await leases()).take(),
-    /** A control group for a process of that user; undefined: the host has none. */
-    group: async (uid: number, limits: Pick<CgroupLimits, 'memoryMib' | 'threads'>) =>
-      (await groups())?.make(helperGroupOf(uid), { ...limits, vcpus: 1, overheadMib: 0 }),
-    handOver: async (uid: number, holder: ProcessId): Promise<void> => (await leases()).handOver(uid, holder),
-    giveBack: async (uid: number, holder?: ProcessId): Promise<void> => {
-      // Where the id may be another process's, so may the group: the next of that id replaces it.
-      if (holder !== undefined) return giveBackOf(holder, uid, dir);
-      await (await groups())?.remove(helperGroupOf(uid));
-      return giveBackUid(uid, dir);
-    },
-  };
-}
-
-export function helperGroupOf(uid: number): string {
-  return `helper-${uid}`;
-}
-
 export async function giveBackUid(uid: number, dir = LEASES_DIR): Promise<void> {
   await rm(join(dir, String(uid)), { force: true });
 }
 
-/** Under the lock of `sweep`, after which the id could be another process's. */
-async function giveBackOf(holder: ProcessId, uid: number, dir: string): Promise<void> {
+/** After `release`, unless that left a process of the id. */
+export async function releaseUid(uid: number, dir: string, release: Release): Promise<void> {
+  if ((await release(uid)) || !hasProcess(uid)) await giveBackUid(uid, dir);
+}
+
+/**
+ * For a holder that has exited: releases the id if the lease is still the holder's. Under the lock of `sweep`, after
+ * which the id could be another process's.
+ */
+export async function releaseUidOf(
+  holder: ProcessId,
+  uid: number,
+  dir: string,
+  release: Release,
+): Promise<void> {
   const lease = join(dir, String(uid));
   const isHis = async () => (await readFile(lease, 'latin1').catch(() => '')) === describe(holder);
-  if (!(await isHis())) return;
-  await using lock = await tryLock(dir);
-  if (lock !== undefined && (await isHis())) await giveBackUid(uid, dir);
+  for (let tries = 0; tries < LOCK_TRIES && (await isHis()); tries++) {
+    await using lock = await tryLock(dir);
+    if (lock !== undefined && (await isHis())) return releaseUid(uid, dir, release);
+    await sleep(LOCK_RETRY_MS);
+  }
 }
 
 /** Undefined: another process has it, and sweeps. */
@@ -116,7 +127,7 @@ function describe({ pid, startTicks }: ProcessId): string {
 }
 
 /** Under a lock: two concurrent sweeps could remove a lease that was created after the first one's check. */
-async function sweep(dir: string): Promise<number[]> {
+async function sweep(dir: string, release?: Release): Promise<number[]> {
   await using lock = await tryLock(dir);
   if (lock === undefined) return [];
   const freed: number[] = [];
@@ -131,6 +142,7 @@ async function sweep(dir: string): Promise<number[]> {
     if (isRunning({ pid, startTicks })) continue;
     users ??= listUsers();
     if (users.has(Number(name))) continue;
+    await release?.(Number(name));
     await rm(path, { force: true });
     freed.push(Number(name));
   }

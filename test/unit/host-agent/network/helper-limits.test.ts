@@ -4,9 +4,11 @@ import '../../../support/network/own-network.ts';
 import { readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { type CgroupLimits, Cgroups } from '../../../../host-agent/src/engines/jail/cgroups.ts';
-import { LEASES_DIR, leaseUsers } from '../../../../host-agent/src/engines/jail/uid-leases.ts';
+import { LEASES_DIR } from '../../../../host-agent/src/engines/jail/uid-leases.ts';
+import { leaseUsers } from '../../../../host-agent/src/engines/jail/user-groups.ts';
 import { TEST_UIDS } from '../../../support/jailed.ts';
 import { openInspectLab } from '../../../support/network/inspect-lab.ts';
 import { scaled } from '../../../support/time-scale.ts';
@@ -18,7 +20,10 @@ const READ = { host: 'ok.test', protocol: 'tls', ports: [443], tls: 'inspect' } 
 
 type Groups = Pick<Cgroups, 'make' | 'remove'>;
 async function openWith(t: Test, groups: Groups) {
-  const portUsers = leaseUsers(TEST_UIDS, LEASES_DIR, async () => groups);
+  const portUsers = leaseUsers(TEST_UIDS, LEASES_DIR, {
+    open: async () => groups,
+    log: pino({ level: 'silent' }),
+  });
   const opened = await open(t, { rules: [READ] }, undefined, undefined, { portUsers });
   t.match(await opened.run(`out.get = await ask('GET', '/');`), { get: /^200/ });
   const pidOf = (suffix: string): number => {
