@@ -52,7 +52,7 @@ export class Snapshots {
     this.#checksums = new Checksums(options.log);
     this.#expiry = new SnapshotExpiry({
       ...{ all: () => toExpiring(this.#entries), log: options.log },
-      remove: (id) => this.delete(id, 'expires_s'),
+      remove: (id) => this.#expire(id),
     });
     const local = {
       find: (id: string) => this.#entries.get(id),
@@ -167,8 +167,7 @@ export class Snapshots {
 
   /** All snapshots of its tree. AppError not_found. */
   tree(id: string, isVisible: (owner: Owner | undefined) => boolean): TreeNode[] {
-    const remote = this.stored?.findRemote(id);
-    if (remote) return [{ kind: 'snapshot', ...this.get(id) }];
+    if (this.stored?.findRemote(id)) return [{ kind: 'snapshot', ...this.get(id) }];
     return this.#ancestry.tree(id, isVisible);
   }
 
@@ -316,12 +315,27 @@ export class Snapshots {
   async #delete(id: string, entry: Entry, reason?: string): Promise<void> {
     const { log } = this.#options;
     // A delete must also work on a full disk, because it frees space.
-    await this.stored?.deleting(id).catch((err) => log.warn({ err, snapshot: id }, 'cannot record a delete'));
+    const isExpiry = reason === 'expires_s';
+    const begun = isExpiry ? this.stored?.expiring(id, entry.record) : this.stored?.deleting(id);
+    await begun?.catch((err) => log.warn({ err, snapshot: id }, 'cannot record a delete'));
     const event = await deleteSnapshot(this.#options, this.#ancestry, id, entry, reason);
     this.#entries.delete(id);
     event.publish();
-    await this.stored?.deleted(id);
+    await (isExpiry ? this.stored?.expired(id) : this.stored?.deleted(id));
     await this.forgetUnused();
+  }
+
+  async #expire(id: string): Promise<void> {
+    const [entry, { record }] = [this.#find(id), this.#find(id)];
+    const later = await this.stored?.findLater(id, record);
+    // A client may change or delete it meanwhile.
+    const isSame = () => entry.record === record && entry.deletion === undefined;
+    if (later === undefined) return isSame() ? this.delete(id, 'expires_s') : undefined;
+    await this.#changes.add(async () => {
+      if (!isSame()) return;
+      await this.#options.records.put(id, later);
+      entry.record = later;
+    });
   }
 
   #remote(): (readonly [string, Description])[] {

@@ -201,6 +201,11 @@ export class SnapshotStore {
     await this.#bucket.remove(manifestPath(id), signal);
   }
 
+  /** Without a mark: a host that knows a later time uploads it again. */
+  async removeExpired(id: string, signal?: AbortSignal): Promise<void> {
+    await this.#bucket.remove(manifestPath(id), signal);
+  }
+
   /** `bytes`: how many were sent; 0: it was there. `isOld`: it could have been deleted while it got a new age. */
   async #ensureChunk(
     keys: TenantKeys,

@@ -91,6 +91,11 @@ export function toRecord({ archive, owner, parentId, expiresAtMs, automatic }: D
   };
 }
 
+/** With another time of expiry. As JSON: parsed values have no other fields. */
+export function describeAgain(description: Description, expiresAtMs: number): Description {
+  return { ...description, expiresAtMs };
+}
+
 /** Of one that this host does not have; its paths are those that a fetch would write. */
 export function toRemoteInfo(id: string, description: Description, dataDir: string): SnapshotInfo {
   const { parentId, expiresAtMs, automatic, archive } = description;

@@ -5,6 +5,7 @@ import { placeImported } from '../saved/place-imported.ts';
 import { type Entry, type Fill, noSnapshot, type SnapshotRecord } from '../snapshot-record.ts';
 import { readDescription, sizeOf, toRecord } from './description.ts';
 import type { SharedDeps } from './shared.ts';
+import { isExpired } from './stored-expiry.ts';
 
 export type FetchDeps = SharedDeps & {
   readonly local: {
@@ -25,6 +26,7 @@ export async function fetchSnapshot(
   // What is left of a delete that was broken off does not come back.
   if (manifest === undefined || (await store.isDeleted(id, signal))) throw noSnapshot(id);
   const description = readDescription(manifest);
+  if (isExpired(description)) throw noSnapshot(id);
   const { archive } = description;
   const { secrets, ...options } = await resolve(archive, signal);
   const bytes = sizeOf(manifest);

@@ -6,13 +6,27 @@ import type { Admission } from '../admission.ts';
 import type { ArchiveManifest } from '../saved/archive/format.ts';
 import type { SavedManifest } from '../saved/manifest.ts';
 
-/** `stored`: its manifest is in the store of that name. `deleting`: it may still be. */
-export type StoredRecord = { readonly store: string; readonly state: 'stored' | 'deleting' };
+/**
+ * `stored`: its manifest is in the store of that name. `deleting`: it may still be. `expired`: it was here until then,
+ * and the manifest may still have a later time.
+ */
+export type StoredRecord =
+  | { readonly store: string; readonly state: 'stored' | 'deleting' }
+  | { readonly store: string; readonly state: 'expired'; readonly expiresAtMs: number };
 
 export type SharedOptions = {
   readonly store: Pick<
     SnapshotStore,
-    'name' | 'upload' | 'read' | 'download' | 'list' | 'isDeleted' | 'remove' | 'forgetSeen'
+    | 'name'
+    | 'upload'
+    | 'putManifest'
+    | 'read'
+    | 'download'
+    | 'list'
+    | 'isDeleted'
+    | 'remove'
+    | 'removeExpired'
+    | 'forgetSeen'
   >;
   readonly records: Table<StoredRecord>;
 };

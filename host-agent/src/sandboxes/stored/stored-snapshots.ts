@@ -5,13 +5,14 @@ import type { Logger } from 'pino';
 import { AppError, firstLine, isAppError } from '../../lib/errors.ts';
 import { raceSignal } from '../../lib/wait.ts';
 import type { LifecycleEvents } from '../lifecycle-events.ts';
-import { type Entry, noSnapshot } from '../snapshot-record.ts';
+import { type Entry, noSnapshot, type SnapshotRecord } from '../snapshot-record.ts';
 import type { SnapshotInfo, SnapshotStorage } from '../types.ts';
 import { type Description, describeSnapshot, partsOf, toRemoteInfo } from './description.ts';
 import { type FetchDeps, fetchSnapshot } from './fetch-snapshot.ts';
 import { RemoteIndex } from './remote-index.ts';
 import { RetryQueue } from './retry-queue.ts';
 import type { ResolvedImport, SharedDeps } from './shared.ts';
+import { isExpired, StoredExpiry } from './stored-expiry.ts';
 
 const CONCURRENT_UPLOADS = 2;
 const CONCURRENT_FETCHES = 2;
@@ -41,6 +42,7 @@ export type LocalSnapshots = FetchDeps['local'] & {
 export class StoredSnapshots {
   readonly #deps: StoredDeps;
   readonly #index: RemoteIndex;
+  readonly #expiry: StoredExpiry;
   readonly #uploads: RetryQueue;
   readonly #removals: RetryQueue;
   readonly #fetchQueue = new PQueue({ concurrency: CONCURRENT_FETCHES });
@@ -55,6 +57,7 @@ export class StoredSnapshots {
   constructor(deps: StoredDeps) {
     this.#deps = deps;
     this.#index = new RemoteIndex(deps.store, deps.log);
+    this.#expiry = new StoredExpiry({ ...deps, forget: (id) => this.#index.forget(id) });
     const { log } = deps;
     const fail = (what: string) => (snapshot: string, error: unknown, retryMs: number) => {
       this.counts.failures += 1;
@@ -77,7 +80,7 @@ export class StoredSnapshots {
   start(): void {
     const { records, local } = this.#deps;
     for (const { id, record } of records.all()) {
-      if (record.state === 'deleting' && local.find(id) === undefined) this.#removals.add(id);
+      if (record.state !== 'stored' && local.find(id) === undefined) this.#removals.add(id);
       else if (local.find(id) === undefined) void records.remove(id);
     }
     for (const id of local.ids()) if (!this.#isStored(id)) this.#uploads.add(id);
@@ -104,12 +107,14 @@ export class StoredSnapshots {
 
   /** Those that this host does not have. */
   *remote(): Generator<readonly [string, Description]> {
-    for (const [id, description] of this.#index.all()) if (this.#isRemote(id)) yield [id, description];
+    for (const [id, description] of this.#index.all())
+      if (this.#isRemote(id) && !isExpired(description)) yield [id, description];
   }
 
   /** Undefined also for one that is here. */
   findRemote(id: string): Description | undefined {
-    return this.#isRemote(id) ? this.#index.get(id) : undefined;
+    const description = this.#isRemote(id) ? this.#index.get(id) : undefined;
+    return description === undefined || isExpired(description) ? undefined : description;
   }
 
   toInfo(id: string, description: Description): SnapshotInfo {
@@ -138,6 +143,29 @@ export class StoredSnapshots {
     const { records, store } = this.#deps;
     this.#uploads.forget(id);
     await records.put(id, { store: store.name, state: 'deleting' });
+  }
+
+  /** The record with a later time that another host gave to one whose time has come. Never rejects. */
+  async findLater(id: string, record: SnapshotRecord): Promise<SnapshotRecord | undefined> {
+    // A change that waits for its upload is later than what the store has.
+    if (!this.#isStored(id)) return undefined;
+    return await this.#expiry.findLater(id, record, this.#stopping.signal);
+  }
+
+  /** As `deleting`, of one that expires: only its files here go. */
+  async expiring(id: string, { expiresAtMs = Date.now() }: SnapshotRecord): Promise<void> {
+    const { records, store } = this.#deps;
+    const isStored = this.#isStored(id);
+    this.#uploads.forget(id);
+    if (!isStored) await records.put(id, { store: store.name, state: 'expired', expiresAtMs });
+  }
+
+  /** As `deleted`, of one that has expired. */
+  async expired(id: string): Promise<void> {
+    this.#problems.delete(id);
+    this.#index.forget(id);
+    if (this.#isStored(id)) await this.#deps.records.remove(id);
+    else this.#removals.add(id);
   }
 
   /** Call when it is not here any more. Waits for the store for some seconds; it is tried until it succeeds. */
@@ -215,7 +243,7 @@ export class StoredSnapshots {
   async #fetch(id: string): Promise<void> {
     const { store, records, local } = this.#deps;
     if (local.find(id) !== undefined) return;
-    if (records.get(id)?.state === 'deleting') throw noSnapshot(id);
+    if ((records.get(id)?.state ?? 'stored') !== 'stored') throw noSnapshot(id);
     const bytes = await fetchSnapshot(id, this.#deps, this.#stopping.signal);
     await records.put(id, { store: store.name, state: 'stored' });
     this.counts.fetchedBytes += bytes;
@@ -257,7 +285,10 @@ export class StoredSnapshots {
 
   async #remove(id: string): Promise<void> {
     const { store, records } = this.#deps;
-    await store.remove(id, this.#stopping.signal);
+    const record = records.get(id);
+    if (record?.state === 'expired')
+      await this.#expiry.publish(id, record.expiresAtMs, this.#stopping.signal);
+    else await store.remove(id, this.#stopping.signal);
     this.#index.forget(id);
     await records.remove(id);
     this.#problems.delete(id);
@@ -275,10 +306,8 @@ export class StoredSnapshots {
     const before = records.all().filter(({ record }) => record.state === 'stored');
     await this.#index.refresh(MAX_LIST_AGE_MS, this.#stopping.signal);
     this.#outage = undefined;
-    const nowMs = Date.now();
-    for (const [id, description] of [...this.remote()])
-      if (description.expiresAtMs !== undefined && description.expiresAtMs <= nowMs)
-        void this.deleteRemote(id, description, 'expires_s').catch(() => undefined);
+    for (const [id, description] of [...this.#index.all()])
+      if (isExpired(description)) void this.#expiry.sweep(id, description, this.#stopping.signal);
     if (this.#index.isFull) return;
     for (const { id } of before)
       if (!this.#index.has(id) && local.find(id) !== undefined && this.#isStored(id)) await this.#missed(id);
@@ -301,6 +330,7 @@ export class StoredSnapshots {
 
   #isRemote(id: string): boolean {
     const { records, local } = this.#deps;
-    return this.#index.has(id) && local.find(id) === undefined && records.get(id)?.state !== 'deleting';
+    const state = records.get(id)?.state ?? 'stored';
+    return this.#index.has(id) && local.find(id) === undefined && state === 'stored';
   }
 }

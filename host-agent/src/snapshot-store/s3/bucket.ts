@@ -24,6 +24,8 @@ const REQUEST_TIMEOUT_MS = 120_000;
 const MAX_ERROR_BYTES = 64 * 1024;
 const MAX_LIST_BYTES = 8 * 2 ** 20;
 const MAX_LIST_PAGES = 100_000;
+/** S3's own limit. */
+const MAX_PAGE_ENTRIES = 1000;
 
 export type BucketOptions = {
   readonly endpoint: URL;
@@ -151,7 +153,12 @@ export class Bucket {
   #readPage(xml: string, headers: FailedAnswer['headers']): ListedObject[] {
     const nowMs = Date.parse(String(headers.date)) || Date.now();
     const own = this.#toKey('');
-    return [...xml.matchAll(/<Contents>([\s\S]*?)<\/Contents>/g)].flatMap(([, entry = '']) => {
+    const entries = readEntries(xml);
+    if (entries === undefined)
+      throw new BucketError(`${this.name} sent more than ${MAX_PAGE_ENTRIES} objects in a page`, {
+        isTransient: false,
+      });
+    return entries.flatMap((entry) => {
       const key = readElement(entry, 'Key') ?? '';
       const writtenMs = Date.parse(readElement(entry, 'LastModified') ?? '');
       if (!key.startsWith(own) || Number.isNaN(writtenMs)) return [];
@@ -255,6 +262,20 @@ export class Bucket {
     request.on('error', reject);
     request.end(body);
     return promise;
+  }
+}
+
+/** Undefined: they are too many. Not a regular expression: one would search for each missing end again. */
+function readEntries(xml: string): string[] | undefined {
+  const [open, close] = ['<Contents>', '</Contents>'];
+  const entries: string[] = [];
+  for (let from = 0; ; ) {
+    const start = xml.indexOf(open, from);
+    const end = start < 0 ? -1 : xml.indexOf(close, start);
+    if (end < 0) return entries;
+    if (entries.length >= MAX_PAGE_ENTRIES) return undefined;
+    entries.push(xml.slice(start + open.length, end));
+    from = end + close.length;
   }
 }
 

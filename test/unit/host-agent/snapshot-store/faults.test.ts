@@ -2,6 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import dns from 'node:dns';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -175,4 +177,33 @@ t.test('the bucket in the host name', async (t) => {
   t.equal(await store.read(newId('snap')), undefined);
   for await (const page of store.list()) t.same(page, []);
   t.same([...new Set(names)], ['bucket.localhost']);
+});
+
+t.test('a list that is no list as S3 sends it costs little', async (t) => {
+  let page = '';
+  const server = createServer((_, response) => response.end(`<ListBucketResult>${page}`));
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  const { store } = openTestStore(t, makeStoreSettings(t, `http://127.0.0.1:${port}`));
+  const list = async () => {
+    const startedMs = process.cpuUsage().user / 1000;
+    const listed: string[] = [];
+    for await (const found of store.list()) listed.push(...found.map(({ id }) => id));
+    return { listed, cpuMs: process.cpuUsage().user / 1000 - startedMs };
+  };
+  // Eight times as much would take 64 times as long if every missing end were searched for again.
+  for (const unclosed of ['<Contents>', '<Contents><Key>', '<NextContinuationToken>']) {
+    page = unclosed.repeat(Math.floor(2 ** 20 / unclosed.length));
+    const small = await list();
+    page = page.repeat(7);
+    const large = await list();
+    t.same(large.listed, []);
+    t.ok(large.cpuMs < 30 * Math.max(small.cpuMs, 50), `${unclosed}: ${small.cpuMs} and ${large.cpuMs} ms`);
+  }
+  page = '<Contents><Key>x</Key></Contents>'.repeat(1001);
+  await t.rejects(list(), /more than 1000 objects in a page/);
 });
