@@ -1,7 +1,7 @@
 // The snapshots in the store, as this host last saw them: a list with the description of each.
 import PQueue from 'p-queue';
 import type { Logger } from 'pino';
-import { firstLine } from '../../lib/errors.ts';
+import { AppError, firstLine } from '../../lib/errors.ts';
 import { forEachAtOnce } from '../../lib/for-each-at-once.ts';
 import type { SnapshotStore } from '../../snapshot-store/index.ts';
 import { type Description, readDescription } from './description.ts';
@@ -10,6 +10,11 @@ import { type Description, readDescription } from './description.ts';
 const MAX_SNAPSHOTS = 10_000;
 const CONCURRENCY = 16;
 const CONCURRENT_LOOK_UPS = 4;
+const MAX_LOOK_UPS = 128;
+const LOOK_UP_MS = 5000;
+/** For so long, one that was not there is not looked up again. */
+const MISSING_MS = 1000;
+const MAX_MISSING = 1000;
 
 type Known = {
   readonly etag: string;
@@ -30,7 +35,10 @@ export class RemoteIndex {
   #reading: Promise<void> | undefined;
   #isFull = false;
   /** Ids come from clients. */
-  readonly #lookUps = new PQueue({ concurrency: CONCURRENT_LOOK_UPS });
+  readonly #queue = new PQueue({ concurrency: CONCURRENT_LOOK_UPS });
+  readonly #lookUps = new Map<string, Promise<void>>();
+  /** When it was looked up, by `performance.now()`. */
+  readonly #missing = new Map<string, number>();
 
   constructor(store: Pick<SnapshotStore, 'list' | 'read'>, log: Logger) {
     this.#store = store;
@@ -68,11 +76,40 @@ export class RemoteIndex {
     await this.#reading;
   }
 
-  /** Looks for one that no list had yet: another host has just written it. Rejects as the store does. */
+  /**
+   * Looks for one that no list had yet: another host has just written it. Concurrent callers share one look. Rejects
+   * as the store does; AppError exhausted where many others are looked for.
+   */
   async lookUp(id: string, signal: AbortSignal): Promise<void> {
-    if (this.#known.has(id)) return;
-    const found = await this.#lookUps.add(() => this.#describe(id, NO_ETAG, signal));
-    if (found !== undefined) this.#known.set(id, { ...found, lookedUpAt: performance.now() });
+    const missedAt = this.#missing.get(id) ?? Number.NEGATIVE_INFINITY;
+    if (this.#known.has(id) || performance.now() - missedAt < MISSING_MS) return;
+    let looking = this.#lookUps.get(id);
+    if (looking === undefined) {
+      if (this.#lookUps.size >= MAX_LOOK_UPS)
+        throw new AppError(
+          'exhausted',
+          'many unknown snapshots are looked for in the snapshot store; try again',
+        );
+      looking = this.#queue.add(() => this.#look(id, signal)).finally(() => this.#lookUps.delete(id));
+      this.#lookUps.set(id, looking);
+    }
+    await looking;
+  }
+
+  async #look(id: string, signal: AbortSignal): Promise<void> {
+    const found = await this.#describe(
+      id,
+      NO_ETAG,
+      AbortSignal.any([signal, AbortSignal.timeout(LOOK_UP_MS)]),
+    );
+    if (found !== undefined) {
+      this.#known.set(id, { ...found, lookedUpAt: performance.now() });
+      return;
+    }
+    this.#missing.delete(id);
+    this.#missing.set(id, performance.now());
+    for (const oldest of this.#missing.keys())
+      if (this.#missing.size > MAX_MISSING) this.#missing.delete(oldest);
   }
 
   async #read(signal: AbortSignal): Promise<void> {

@@ -207,6 +207,13 @@ export class StoredSnapshots {
       return undefined;
     } catch (error) {
       signal?.throwIfAborted();
+      // What waited for others says nothing about the store.
+      if (isAppError(error) && error.code === 'exhausted') throw error;
+      if (id !== undefined && limit.aborted)
+        throw new AppError(
+          'exhausted',
+          'the snapshot store has not answered about this snapshot yet; try again',
+        );
       const found = limit.aborted ? 'the snapshot store does not answer' : firstLine(error);
       this.#outage = { problem: found, atMs: performance.now() };
       return this.#asOutage(found, id, error);
