@@ -1,6 +1,8 @@
 // What a fleet does when a part of it is gone, full, or asked the same thing twice.
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { writePlaceHeader } from '../../host-agent/src/fleet/place-header.ts';
+import { PLACE_HEADER } from '../../host-agent/src/http/index.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
 import { type Asked, ask, type Fleet, startFleet } from '../support/fleet/fleet.ts';
 import type { KubeObject } from '../support/fleet/objects.ts';
@@ -184,6 +186,30 @@ t.test('one key, or one name, is one sandbox, whatever gateway is asked', async 
   t.equal((await ask(gateways[1]!.url, 'DELETE', `/sandboxes/${first.body.id}`)).status, 204);
   await until(() => podsOf(fleet).length === 1, 'one pod');
   t.equal((await ask(gateways[0]!.url, 'POST', '/sandboxes', named)).status, 201, 'the name is free again');
+});
+
+t.test('a name whose sandbox ends leads to no sandbox without a place', async (t) => {
+  const fleet = await startFleet(t);
+  const { url: direct, daemon, records } = await fleet.host('h0');
+  await fleet.ready(1);
+  const { url, stop } = await fleet.gateway();
+  const { body } = await ask(url, 'POST', '/sandboxes', { name: 'n' });
+  const [place] = records.all();
+  await until(() => podsOf(fleet)[0]?.status.phase === 'Running', 'a running pod');
+  await stop();
+  await fleet.api.stop();
+  t.equal((await ask(direct, 'DELETE', `/sandboxes/${body.id}`)).status, 204);
+  // Another gateway found the claim of the pod, which the host cannot remove now.
+  const places = [{ id: body.id, uid: place!.record.uid }];
+  const held = writePlaceHeader({ kind: 'held', namespace: 'sandboxd', places }, fleet.seal);
+  const again = { name: 'n', if_exists: 'return' };
+  t.match(await ask(direct, 'POST', '/sandboxes', again, { [PLACE_HEADER]: held }), {
+    status: 503,
+    body: { code: 'exhausted' },
+  });
+  t.equal(daemon.manager.list().length, 0);
+  await fleet.api.listen();
+  await until(() => podsOf(fleet).length === 0 && records.all().length === 0, 'no pod');
 });
 
 t.test('forks are made where their original is, all or none', async (t) => {

@@ -17,6 +17,8 @@ export type PlacedRequest = {
 export type Placed = Disposable & {
   /** One for each sandbox; absent: new ones. */
   readonly ids?: readonly string[];
+  /** The ids are those of sandboxes that exist: nothing new may be made under them. */
+  readonly onlyExisting?: true;
 };
 
 export interface Placement {

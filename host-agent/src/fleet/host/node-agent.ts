@@ -4,7 +4,7 @@ import type { Logger } from 'pino';
 import type { Placed, PlacedRequest, Placement } from '../../http/index.ts';
 import { backOffMs } from '../../lib/back-off.ts';
 import { AppError, toError } from '../../lib/errors.ts';
-import { toNamespace } from '../kubernetes/pods.ts';
+import { type PlacePod, toNamespace } from '../kubernetes/pods.ts';
 import { readPlaceHeader, type SealedPlace } from '../place-header.ts';
 import type { FleetSeal } from '../seal.ts';
 import { type Action, decide, type PlaceRecord, UNUSED_MS } from './decide.ts';
@@ -49,7 +49,7 @@ export class NodeAgent implements Placement {
   readonly #registration: Registration;
   readonly #pods: HostPods;
   readonly #seal: FleetSeal;
-  /** Places that a create is using. */
+  /** Places that a create is using, or whose pod is being removed. */
   readonly #busy = new Set<string>();
   readonly #waiting = new Set<() => void>();
   readonly #queue = new Set<string>();
@@ -149,14 +149,14 @@ export class NodeAgent implements Placement {
 
   /** Another place of the fleet has the name of the request: the answer is about its sandbox, or a conflict. */
   #admitHeld(places: readonly SealedPlace[]): Placed {
-    const missing = places.find(
-      ({ id, uid }) => this.#options.records.get(id)?.uid !== uid || this.#busy.has(id),
-    );
-    if (missing !== undefined)
-      throw new AppError('exhausted', 'a sandbox with this name is being made; try again', {
+    const { records, sandboxes } = this.#options;
+    const isThere = ({ id, uid }: SealedPlace): boolean =>
+      records.get(id)?.uid === uid && !this.#busy.has(id) && sandboxes.stateOf(id) !== undefined;
+    if (!places.every(isThere))
+      throw new AppError('exhausted', 'a sandbox with this name is being made, or ends; try again', {
         retryAfterS: 1,
       });
-    return { ids: places.map(({ id }) => id), [Symbol.dispose]: () => undefined };
+    return { ids: places.map(({ id }) => id), onlyExisting: true, [Symbol.dispose]: () => undefined };
   }
 
   /** AppError conflict when it is not bound to this host. */
@@ -257,8 +257,7 @@ export class NodeAgent implements Placement {
         if (pod) await this.#pods.setPhase(pod, 'Failed', 'Lost', 'its host has no record of it');
         return;
       case 'remove-pod':
-        if (pod) await this.#pods.remove(pod);
-        await records.remove(id);
+        await this.#removePod(id, pod);
         return;
       case 'end-sandbox':
         log.info({ sandbox: id }, 'the fleet deleted a sandbox of this host');
@@ -276,6 +275,18 @@ export class NodeAgent implements Placement {
         );
         await records.remove(id);
         if (pod) await this.#pods.remove(pod);
+    }
+  }
+
+  /** Meanwhile no create can use the place. */
+  async #removePod(id: string, pod: PlacePod | undefined): Promise<void> {
+    const { records } = this.#options;
+    this.#busy.add(id);
+    try {
+      if (pod) await this.#pods.remove(pod);
+      if (records.get(id)?.uid === pod?.uid) await records.remove(id);
+    } finally {
+      this.#busy.delete(id);
     }
   }
 

@@ -40,7 +40,8 @@ export function sandboxHandlers({ sandboxes: host, placement, images, stopping }
       const commit = c.get('keyed')?.commitHook<readonly SandboxInfo[]>(toOneBody);
       auditAbout(c, body);
       using placed = await placement.admit(toPlacedRequest(c, 1));
-      const options = { ...toCreateOptions(body), ...(placed.ids && { id: placed.ids[0] }) };
+      const { ids, onlyExisting } = placed;
+      const options = { ...toCreateOptions(body), ...(ids && { id: ids[0] }), onlyExisting };
       const sandbox = await callersOf(host, c).create(options, clientSignal(c), commit);
       c.set('log', c.var.log.child({ sandbox: sandbox.id }));
       if (sandbox.isExisting)
