@@ -1,6 +1,7 @@
 // What a fleet does when a part of it is gone, full, or asked the same thing twice.
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
+import { toPod } from '../../host-agent/src/fleet/kubernetes/pods.ts';
 import { writePlaceHeader } from '../../host-agent/src/fleet/place-header.ts';
 import { PLACE_HEADER } from '../../host-agent/src/http/index.ts';
 import { newId } from '../../host-agent/src/lib/ids.ts';
@@ -106,6 +107,35 @@ t.test('a place that nothing uses is given back', async (t) => {
   await catalogue.place(asked, new AbortController().signal);
   await until(() => podsOf(fleet).length === 0, 'no pods');
   t.equal(daemon.manager.list().length, 0);
+});
+
+t.test('a place without a host goes with its create, also when its gateway stops or is gone', async (t) => {
+  const fleet = await startFleet(t);
+  fleet.api.scheduler.isStopped = true;
+  const asked = () => ({ id: newId('sbx'), tenant: undefined, vcpus: 1, memoryMib: 128, claims: [] });
+  const { catalogue, stop } = await fleet.gateway();
+  const placing = catalogue.place(asked(), new AbortController().signal);
+  await until(() => podsOf(fleet).length === 1, 'a pod');
+  const refused = t.rejects(placing, { code: 'cancelled' });
+  await stop();
+  await refused;
+  await catalogue.settled();
+  t.equal(podsOf(fleet).length, 0);
+
+  // Two gateways were killed meanwhile, and somebody deleted one of the pods.
+  for (const request of [asked(), asked()])
+    fleet.api.objects.create(
+      'pods',
+      'sandboxd',
+      toPod(request, 'sandboxd', fleet.seal) as unknown as KubeObject,
+    );
+  const [first, second] = podsOf(fleet).map(({ metadata }) => metadata.name);
+  await fleet.gateway({ sweepMs: 50 });
+  fleet.api.objects.delete('pods', 'sandboxd', first!, undefined);
+  await until(() => podsOf(fleet).length === 1, 'the other pod');
+  t.equal(podsOf(fleet)[0]?.metadata.name, second);
+  await fleet.gateway({ sweepMs: 50, unboundMs: 200 });
+  await until(() => podsOf(fleet).length === 0, 'no pod');
 });
 
 t.test('pods that no gateway made are left alone, and claim no id', async (t) => {

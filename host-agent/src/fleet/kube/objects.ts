@@ -20,7 +20,6 @@ const metadata = z.object({
   labels: texts,
   annotations: texts,
   finalizers: z.array(text).default([]),
-  creationTimestamp: text.optional(),
   deletionTimestamp: text.optional(),
 });
 

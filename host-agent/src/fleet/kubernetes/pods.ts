@@ -95,8 +95,6 @@ export type PlacePod = Place & {
   readonly isDeleting: boolean;
   /** Why the scheduler has found no host; absent: it has not, or not yet. */
   readonly unschedulable?: string | undefined;
-  /** When it was made; undefined for what is no time. */
-  readonly madeAtMs: number | undefined;
 };
 
 /** Undefined for a pod that no gateway of this fleet made. */
@@ -109,14 +107,12 @@ export function readPlacePod(object: unknown, seal: FleetSeal): PlacePod | undef
   const [vcpus = 0, memoryMib = 0] = size.split('x').map(Number);
   if (!isId('sbx', id) || !seal.isOf(proof, 'pod', namespace, name, size)) return undefined;
   if (!(vcpus >= 1 && vcpus <= MAX_VCPUS && memoryMib >= 1 && memoryMib <= MAX_MEMORY_MIB)) return undefined;
-  const madeAtMs = Date.parse(pod.metadata.creationTimestamp ?? '');
   return {
     ...{ id, namespace, uid, vcpus, memoryMib },
     host: pod.spec.nodeName,
     phase: pod.status.phase ?? 'Pending',
     isDeleting: pod.metadata.deletionTimestamp !== undefined,
     unschedulable: findUnschedulable(pod),
-    madeAtMs: Number.isNaN(madeAtMs) ? undefined : madeAtMs,
   };
 }
 
